@@ -17,7 +17,7 @@ ARGV[4]  context        text      The request cause, lines of name and value.
 ARGV[5]  fencing_token  int64
 
 Replies, the first that applies:
-  clock now_ms | fenced | early | flushed events
+  clock now_ms | fenced | early | flushed count
 Writes:
   On flushed: the event; the count goes.
 ]]

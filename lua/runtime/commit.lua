@@ -11,8 +11,8 @@ KEYS[5]  write  event_log              stream  events:<tenant>:<day>
 KEYS[6]  write  outbox                 stream  outbox
 KEYS[7]  write  days                   zset    days
 KEYS[8]  write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[9]  write  rates                  hash    rates:<tenant>
 built    write                         hash    budget:<tenant>:<unit>:<scope>
-built    write                         hash    rates:<tenant>
 
 ARGV[1]     day             yyyymmdd
 ARGV[2]     day_start_ms    int64
@@ -26,8 +26,7 @@ ARGV[9]     budget_prefix   prefix budget:<tenant>:
 ARGV[10]    swept_until_ms  int64 or ''              Holds that were due by then have been expired for this request.
 ARGV[11]    reservation_id  text
 ARGV[12]    context         text                     The request cause, lines of name and value.
-ARGV[13]    rates           key rates:<tenant>
-ARGV[14..]  kept            to the end               Names and values that the record keeps.
+ARGV[13..]  kept            to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden |

@@ -9,11 +9,11 @@ use prometheus::{
 };
 use tracing::{error, info};
 
-use super::due::{DueRows, partitions};
+use super::due::DueRows;
 use super::workers::{LeaseWorker, Next};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
 use crate::store::admin::bulk::{BulkMode, BulkPlace, BulkState};
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Keys, Lease, Store, StoreError};
 
 /// Actions examined in each partition in one pass.
 const ROWS: usize = 8;
@@ -69,8 +69,8 @@ impl BulkActions {
     /// [`StoreError`] when Redis is unavailable; a failure of one action alone is logged and retried.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<BulkPass, StoreError> {
         let mut pass = BulkPass::default();
-        let polled = self.store.poll_bulks(&partitions(leases), ROWS).await?;
-        let due = DueRows::new(leases, polled, self.store.clock().now_ms(), ROWS);
+        let now_ms = self.store.clock().now_ms();
+        let due = DueRows::poll(&self.store, Keys::bulks, leases, now_ms, ROWS).await?;
         self.lag_seconds.set(due.lag_seconds);
         for (Lease { partition, .. }, members) in due.by_lease {
             for member in members {

@@ -11,11 +11,11 @@ use prometheus::{
 };
 use tracing::{error, info};
 
-use super::due::{DueRows, partitions};
+use super::due::DueRows;
 use super::workers::{LeaseWorker, Next};
 use crate::admin::tenants::closing::{CloseProgress, Closer};
 use crate::domain::ids::TenantId;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Keys, Lease, Store, StoreError};
 
 /// Tenants examined in each partition in one pass.
 const ROWS: usize = 8;
@@ -79,8 +79,8 @@ impl Closes {
         mut lost: impl FnMut(Lease),
     ) -> Result<ClosePass, StoreError> {
         let mut pass = ClosePass::default();
-        let polled = self.store.poll_closings(&partitions(leases), ROWS).await?;
-        let due = DueRows::new(leases, polled, self.store.clock().now_ms(), ROWS);
+        let now_ms = self.store.clock().now_ms();
+        let due = DueRows::poll(&self.store, Keys::closings, leases, now_ms, ROWS).await?;
         self.lag_seconds.set(due.lag_seconds);
         for (lease, members) in due.by_lease {
             for member in members {

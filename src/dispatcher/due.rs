@@ -3,9 +3,8 @@
 use tracing::error;
 
 use crate::domain::ids::Partition;
-use crate::store::dispatcher::flush::Flushed;
 use crate::store::dispatcher::poll::Due;
-use crate::store::{Lease, StoreError};
+use crate::store::{Keys, Lease, Store, StoreError};
 
 /// The partitions of `leases`, in their order.
 pub(super) fn partitions(leases: &[Lease]) -> Vec<Partition> {
@@ -18,25 +17,37 @@ pub(super) struct DueRows {
     pub by_lease: Vec<(Lease, Vec<Due>)>,
     /// By how much the earliest member is overdue, in seconds; 0 when nothing is due.
     pub lag_seconds: f64,
-    /// Whether a partition may have more due members than were read.
-    pub more: bool,
     /// Partitions whose node is out of reach; they wait for a later pass.
     pub unreachable: usize,
+    rows: usize,
 }
 
 impl DueRows {
-    /// Selects what is due at `now_ms` from at most `rows` members per partition, polled in the order of `leases`.
-    pub fn new(leases: &[Lease], polled: Vec<Option<Vec<Due>>>, now_ms: i64, rows: usize) -> Self {
+    /// Reads what is due at `now_ms` in an index of the leased partitions, at most `rows` members of each.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn poll(
+        store: &Store,
+        index: fn(&Keys, Partition) -> String,
+        leases: &[Lease],
+        now_ms: i64,
+        rows: usize,
+    ) -> Result<Self, StoreError> {
+        let polled = store.poll(index, &partitions(leases), rows).await?;
+        Ok(Self::of(leases, polled, now_ms, rows))
+    }
+
+    fn of(leases: &[Lease], polled: Vec<Option<Vec<Due>>>, now_ms: i64, rows: usize) -> Self {
         let mut selected = Self {
             by_lease: Vec::new(),
             lag_seconds: 0.0,
-            more: false,
             unreachable: polled.iter().filter(|found| found.is_none()).count(),
+            rows,
         };
         for (lease, found) in leases.iter().zip(polled) {
             let mut due = found.unwrap_or_default();
             due.retain(|due| due.at_ms <= now_ms);
-            selected.more |= due.len() == rows;
             for Due { at_ms, .. } in &due {
                 let lag_seconds = (now_ms - at_ms) as f64 / 1_000.0;
                 selected.lag_seconds = selected.lag_seconds.max(lag_seconds);
@@ -44,6 +55,11 @@ impl DueRows {
             selected.by_lease.push((*lease, due));
         }
         selected
+    }
+
+    /// Whether a partition may have more due members than were read.
+    pub fn more(&self) -> bool {
+        self.by_lease.iter().any(|(_, due)| due.len() == self.rows)
     }
 }
 
@@ -58,7 +74,8 @@ pub struct Emitted {
     pub more: bool,
 }
 
-/// Calls `flush` with each due member; `what` names the members in log lines.
+/// Calls `emit` with each due member; `what` names the members in log lines. `emit` returns how many events and entries it
+/// emitted, `None` where another dispatcher holds the lease by now.
 ///
 /// # Errors
 /// [`StoreError`] when Redis is unavailable; a failure of one member alone is logged and counted.
@@ -66,18 +83,18 @@ pub(super) async fn emit_due<F>(
     due: DueRows,
     what: &str,
     lost: &mut impl FnMut(Lease),
-    flush: impl Fn(Lease, String) -> F,
+    emit: impl Fn(Lease, String) -> F,
 ) -> Result<Emitted, StoreError>
 where
-    F: Future<Output = Result<Flushed, StoreError>>,
+    F: Future<Output = Result<Option<i64>, StoreError>>,
 {
     let mut pass = Emitted::default();
     for (lease, members) in due.by_lease {
+        let (before, full) = (pass.emitted, members.len() == due.rows);
         for Due { member, .. } in members {
-            match flush(lease, member.clone()).await {
-                Ok(Flushed::Facts(count)) => pass.emitted += count,
-                Ok(Flushed::Early) => {}
-                Ok(Flushed::Fenced) => {
+            match emit(lease, member.clone()).await {
+                Ok(Some(count)) => pass.emitted += count,
+                Ok(None) => {
                     lost(lease);
                     break;
                 }
@@ -88,7 +105,47 @@ where
                 }
             }
         }
+        // Members that cannot be emitted stay, so a partition that is full of them has nothing more to offer.
+        pass.more |= full && pass.emitted > before;
     }
-    pass.more = due.more && pass.emitted > 0;
     Ok(pass)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a pass makes of partitions with so many due members, where `emit` fails on those of the first.
+    async fn more_after(members: [usize; 2]) -> bool {
+        let lease = |index| Lease {
+            partition: Partition::new(index).expect("a partition"),
+            token: 1,
+        };
+        let leases = [lease(0), lease(1)];
+        let due = |count| {
+            let due = |number: usize| Due {
+                member: number.to_string(),
+                at_ms: 0,
+            };
+            Some((0..count).map(due).collect())
+        };
+        let due = DueRows::of(&leases, members.map(due).into(), 1, 2);
+        let emit = |lease: Lease, member: String| {
+            let detail = format!("`{member}` is damaged");
+            let code = "MEMBER".to_owned();
+            std::future::ready(match lease.partition.index() {
+                0 => Err(StoreError::Refused { code, detail }),
+                _ => Ok(Some(1)),
+            })
+        };
+        let pass = emit_due(due, "test", &mut |_| {}, emit).await;
+        pass.expect("Redis answers").more
+    }
+
+    #[tokio::test]
+    async fn only_a_partition_that_got_on_has_more() {
+        assert!(more_after([0, 2]).await, "the second was read in part");
+        assert!(!more_after([0, 1]).await, "both were read to the end");
+        assert!(!more_after([2, 1]).await, "the first cannot be emitted");
+    }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use prometheus::{IntCounter, Registry, register_int_counter_with_registry};
 
-use super::due::{DueRows, Emitted, emit_due, partitions};
+use super::due::{DueRows, Emitted, emit_due};
 use super::sweep::ClockWatch;
 use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::Cause;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Keys, Lease, Store, StoreError};
 
 /// Keys examined in each partition in one pass.
 const ROWS: usize = 32;
@@ -52,13 +52,12 @@ impl KeyExpiry {
         let Some(now_ms) = self.clock.now_ms(&self.store).await? else {
             return Ok(Emitted::default());
         };
-        let polled = self.store.poll_expiring(&partitions(leases), ROWS).await?;
-        let due = DueRows::new(leases, polled, now_ms, ROWS);
-        let flush = |lease, key: String| async move {
+        let due = DueRows::poll(&self.store, Keys::expiring, leases, now_ms, ROWS).await?;
+        let emit = |lease, key: String| async move {
             let cause = Cause::sweep().lines();
             self.store.expire_api_key(&key, lease, &cause).await
         };
-        let pass = emit_due(due, "expiry of API key", &mut lost, flush).await?;
+        let pass = emit_due(due, "expiry of API key", &mut lost, emit).await?;
         self.emitted.inc_by(pass.emitted.unsigned_abs());
         Ok(pass)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus::{IntCounterVec, Registry, register_int_counter_vec_with_registry};
 
-use super::due::{DueRows, Emitted, emit_due, partitions};
+use super::due::{DueRows, Emitted, emit_due};
 use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::TraceId;
@@ -57,17 +57,14 @@ impl Rollups {
     ) -> Result<Emitted, StoreError> {
         let mut pass = Emitted::default();
         for kind in Rollup::ALL {
-            let polled = self
-                .store
-                .poll_rollups(kind, &partitions(leases), ROWS)
-                .await?;
-            let due = DueRows::new(leases, polled, self.store.clock().now_ms(), ROWS);
+            let now_ms = self.store.clock().now_ms();
+            let due = DueRows::poll(&self.store, kind.index(), leases, now_ms, ROWS).await?;
             let what = format!("rollup of {}", kind.as_str());
-            let flush = |lease, member: String| async move {
+            let emit = |lease, member: String| async move {
                 let cause = self.cause();
-                self.store.flush_rollup(kind, &member, lease, &cause).await
+                self.store.emit_rollup(kind, &member, lease, &cause).await
             };
-            let emitted = emit_due(due, &what, &mut lost, flush).await?;
+            let emitted = emit_due(due, &what, &mut lost, emit).await?;
             self.emitted
                 .with_label_values(&[kind.as_str()])
                 .inc_by(emitted.emitted.unsigned_abs());

@@ -1,6 +1,7 @@
 //! Who claims to call. An API key's claim is checked by the script that does the work, in the same step; the admin key by
 //! the replica, because it is configured there.
 
+use std::fmt;
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
@@ -20,6 +21,13 @@ pub struct RuntimeCaller {
     pub tenant: TenantId,
     /// The tenant's part of the key space.
     pub partition: Partition,
+}
+
+impl RuntimeCaller {
+    /// The tenant's part of the key space.
+    pub fn partition(&self) -> Partition {
+        self.partition
+    }
 }
 
 /// The holder of an admin key. Only [`AdminKeys::accept`] makes one.
@@ -83,45 +91,49 @@ impl Caller {
     }
 }
 
-/// For whom a script reads records.
-#[derive(Debug, Clone, Copy)]
-pub enum Reader<'a> {
-    /// The holder of an API key, whom the script checks and restricts to their tenant.
-    Tenant(&'a RuntimeCaller),
-    /// The holder of an admin key, or the service itself: the script checks nobody.
-    Trusted,
+/// A caller as scripts check it: an API key, and the tenant that it is restricted to. All is empty for the holder of an admin
+/// key and for the service itself, whom scripts do not check.
+#[derive(Clone, Copy)]
+pub struct ScriptCaller<'a> {
+    /// Id of the API key.
+    pub key_id: &'a str,
+    /// Digest of the API key's secret.
+    pub key_hash: &'a str,
+    /// Tenant of the API key.
+    pub tenant: &'a str,
 }
 
-impl<'a> From<&'a Caller> for Reader<'a> {
+impl ScriptCaller<'_> {
+    /// A caller whom scripts do not check.
+    pub const TRUSTED: Self = Self {
+        key_id: "",
+        key_hash: "",
+        tenant: "",
+    };
+}
+
+impl<'a> From<&'a RuntimeCaller> for ScriptCaller<'a> {
+    fn from(caller: &'a RuntimeCaller) -> Self {
+        Self {
+            key_id: caller.key_id.as_str(),
+            key_hash: caller.key_hash.as_str(),
+            tenant: caller.tenant.as_str(),
+        }
+    }
+}
+
+impl<'a> From<&'a Caller> for ScriptCaller<'a> {
     fn from(caller: &'a Caller) -> Self {
         match caller {
-            Caller::Tenant(caller) => Self::Tenant(caller),
-            Caller::Admin(_) => Self::Trusted,
+            Caller::Tenant(caller) => caller.into(),
+            Caller::Admin(_) => Self::TRUSTED,
         }
     }
 }
 
-impl<'a> Reader<'a> {
-    /// Id of the API key; empty for trusted readers.
-    pub fn key_id(self) -> &'a str {
-        self.caller().map_or("", |caller| caller.key_id.as_str())
-    }
-
-    /// Digest of the API key's secret; empty for trusted readers.
-    pub fn key_hash(self) -> &'a str {
-        self.caller().map_or("", |caller| caller.key_hash.as_str())
-    }
-
-    /// Tenant of the API key; empty for trusted readers.
-    pub fn tenant(self) -> &'a str {
-        self.caller().map_or("", |caller| caller.tenant.as_str())
-    }
-
-    fn caller(self) -> Option<&'a RuntimeCaller> {
-        match self {
-            Self::Tenant(caller) => Some(caller),
-            Self::Trusted => None,
-        }
+impl fmt::Debug for ScriptCaller<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ScriptCaller({}, redacted)", self.key_id)
     }
 }
 

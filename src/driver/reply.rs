@@ -164,6 +164,14 @@ impl FromReply for i64 {
     }
 }
 
+/// A negative number is none.
+impl FromReply for u64 {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let number = reply.next_i64()?;
+        Self::try_from(number).map_err(|_| reply.unknown(&number.to_string()))
+    }
+}
+
 /// `1` or `0`.
 impl FromReply for bool {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {

@@ -74,10 +74,7 @@ impl Walk for BalanceWalk<'_> {
             metrics.extra_trip(ExtraTrip::Paging);
         }
         let call = Balances {
-            partition: self.caller.partition,
-            key_id: self.caller.key_id.as_str(),
-            key_hash: self.caller.key_hash.as_str(),
-            tenant: self.caller.tenant.as_str(),
+            caller: self.caller,
             after: self.after.as_deref(),
             rows: std::mem::replace(&mut self.rows, STEP_LEDGERS),
         };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Ledger;
 use crate::domain::amount::Amount;
-use crate::domain::caller::{Reader, RuntimeCaller};
+use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::policy::{InForce, PolicySelection};
@@ -129,13 +129,7 @@ impl Ledger {
         caller: &RuntimeCaller,
         permission: &str,
     ) -> Result<(), OperationError> {
-        let call = Authenticate {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
-            permission,
-        };
+        let call = Authenticate { caller, permission };
         let checked = self.run(Lane::Request, Target::Caller, &call);
         let AuthenticateReply::Authenticated = checked.await?;
         Ok(())
@@ -155,8 +149,13 @@ impl Ledger {
         };
         self.authenticate(caller, permission).await?;
         self.store.metrics().extra_trip(ExtraTrip::ForeignId);
-        self.read_reservation(Reader::Trusted, partition, reservation_id, &["status"])
-            .await?;
+        self.read_reservation(
+            ScriptCaller::TRUSTED,
+            partition,
+            reservation_id,
+            &["status"],
+        )
+        .await?;
         Err(ReservationRefusal::OfOtherTenant.into())
     }
 

@@ -79,16 +79,13 @@ impl Ledger {
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = Target::Charge(reservation_id, request.actual);
         let reply = self.decided(&caller.tenant, target, |attempt| Commit {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
+            caller,
             payload_hash: body.payload_hash.as_str(),
             unit: request.actual.unit().as_str(),
             actual: request.actual.value(),
             key_digest: &key_digest,
             swept_until_ms: attempt.swept_until_ms,
-            reservation_id: reservation_id.as_str(),
+            reservation_id,
             context: &context,
             kept: &kept,
         });

@@ -153,13 +153,10 @@ impl Ledger {
                 .as_ref()
                 .and_then(|policy| policy.caps.as_ref());
             Decide {
-                partition: caller.partition,
-                key_id: caller.key_id.as_str(),
+                caller,
                 decision_id,
                 reservation_id,
                 budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
-                key_hash: caller.key_hash.as_str(),
-                tenant: caller.tenant.as_str(),
                 payload_hash: body.payload_hash.as_str(),
                 scope_path: scope_path.as_str(),
                 unit: unit.as_str(),

@@ -66,14 +66,11 @@ impl Ledger {
         let key_digest = request.idempotency_key.digest();
         let target = Target::Reservation(reservation_id);
         let reply = self.decided(&caller.tenant, target, |_| Extend {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
+            caller,
             payload_hash: body.payload_hash.as_str(),
             key_digest: &key_digest,
             extend_by_ms: request.extend_by_ms,
-            reservation_id: reservation_id.as_str(),
+            reservation_id,
             metadata: request.metadata.as_ref().map(FreeObject::as_str),
         });
         let (ExtendReply::Extended {

@@ -4,7 +4,7 @@ use super::calls::Target;
 use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
-use crate::domain::caller::{Caller, Reader};
+use crate::domain::caller::{Caller, ScriptCaller};
 use crate::domain::evidence::ReservationEvidence;
 use crate::domain::fields::object;
 use crate::domain::ids::{Partition, ReservationId, TenantId};
@@ -143,7 +143,12 @@ impl Ledger {
         let partition = named_partition(reservation_id)?;
         self.store.metrics().extra_trip(ExtraTrip::Owner);
         let (_, record) = self
-            .read_reservation(Reader::Trusted, partition, reservation_id, &["tenant"])
+            .read_reservation(
+                ScriptCaller::TRUSTED,
+                partition,
+                reservation_id,
+                &["tenant"],
+            )
             .await?;
         Ok(record.read("tenant")?)
     }
@@ -152,17 +157,15 @@ impl Ledger {
     /// reader is trusted.
     pub(super) async fn read_reservation(
         &self,
-        reader: Reader<'_>,
+        caller: ScriptCaller<'_>,
         partition: Partition,
         reservation_id: &ReservationId,
         names: &[&str],
     ) -> Result<(i64, Record), OperationError> {
         let call = Get {
             partition,
-            key_id: reader.key_id(),
-            reservation_id: reservation_id.as_str(),
-            key_hash: reader.key_hash(),
-            tenant: reader.tenant(),
+            caller,
+            reservation_id,
             names,
         };
         let target = Target::Reservation(reservation_id);

@@ -4,7 +4,7 @@ use super::calls::Target;
 use super::{Ledger, amount, facts};
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
-use crate::domain::caller::{Caller, Reader};
+use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::evidence::{self, EvidenceRef};
 use crate::domain::fields::object;
@@ -62,7 +62,7 @@ impl Ledger {
         body: &Hashed<ReleaseRequest>,
         cause: &Cause,
     ) -> Result<ReleaseResponse, OperationError> {
-        let (request, reader) = (&body.request, Reader::from(caller));
+        let request = &body.request;
         let (owner, audit) = match caller {
             Caller::Tenant(caller) => {
                 self.refuse_foreign(caller, reservation_id, "reservations:release")
@@ -78,16 +78,13 @@ impl Ledger {
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = Target::Reservation(reservation_id);
         let reply = self.decided(&owner, target, |_| Release {
-            partition: owner.partition(),
-            key_id: reader.key_id(),
+            caller: caller.into(),
             audited: matches!(caller, Caller::Admin(_)),
-            key_hash: reader.key_hash(),
-            tenant: reader.tenant(),
             payload_hash: body.payload_hash.as_str(),
             key_digest: &key_digest,
             context: &context,
-            owner: owner.as_str(),
-            reservation_id: reservation_id.as_str(),
+            owner: &owner,
+            reservation_id,
             kept: Counted(&kept),
             audit: &audit,
         });

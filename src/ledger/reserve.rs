@@ -143,11 +143,8 @@ impl Ledger {
         let call = |attempt: &Attempt| {
             let (selection, policy) = (&attempt.policy, attempt.policy.policy.as_deref());
             Reserve {
-                partition: caller.partition,
-                key_id: caller.key_id.as_str(),
+                caller,
                 budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
-                key_hash: caller.key_hash.as_str(),
-                tenant: caller.tenant.as_str(),
                 payload_hash: body.payload_hash.as_str(),
                 scope_path: scope_path.as_str(),
                 unit: unit.as_str(),
@@ -156,7 +153,7 @@ impl Ledger {
                 grace_ms: request.grace_period_ms,
                 requested_overage_policy: request.overage_policy.map(OveragePolicy::as_str),
                 swept_until_ms: attempt.swept_until_ms,
-                reservation_id: id.as_str(),
+                reservation_id: &id,
                 policy: policy_words(policy),
                 denied_per_minute: self.denied_per_minute,
                 context: &context,

@@ -95,11 +95,8 @@ impl Ledger {
         let (unit, context) = (request.actual.unit(), cause.lines());
         let target = Target::Scope(&scope_path, request.actual);
         let call = |attempt: &Attempt| UsageEvent {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
+            caller,
             budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
             payload_hash: body.payload_hash.as_str(),
             scope_path: scope_path.as_str(),
             unit: unit.as_str(),

@@ -195,6 +195,19 @@ impl Store {
         }
     }
 
+    /// Runs a script under a lease; `None` where another dispatcher holds the lease by now.
+    pub(crate) async fn run_leased<C: ScriptCall>(
+        &self,
+        lane: Lane,
+        call: &C,
+    ) -> Result<Option<C::Outcome>, StoreError> {
+        match self.run_on(lane, call).await? {
+            Ok(outcome) => Ok(Some(outcome)),
+            Err(Refused::Fenced) => Ok(None),
+            Err(refused) => Err(refused.unexpected(C::SIGNATURE)),
+        }
+    }
+
     /// Runs a script on the request path, see [`Store::run_on`].
     pub(crate) async fn run<C: ScriptCall>(
         &self,

@@ -136,10 +136,9 @@ impl Admin {
                 None => String::new(),
             };
             let call = CreateApiKey {
-                partition: tenant.partition(),
                 change: &parts.change(),
-                tenant: tenant.as_str(),
-                key_id: target.key_id.as_str(),
+                tenant,
+                key_id: &target.key_id,
                 key_hash: key_hash.as_str(),
                 requested_expires_at_ms: new.expires_at.map(Moment::as_ms),
                 name: &new.name,
@@ -235,10 +234,9 @@ impl Admin {
         let mut parts = target.parts(request, "updateApiKey", 200);
         parts.audit.extend(told(update));
         let call = UpdateApiKey {
-            partition: target.key_id.partition(),
             change: &parts.change(),
-            tenant: target.tenant.as_str(),
-            key_id: target.key_id.as_str(),
+            tenant: &target.tenant,
+            key_id: &target.key_id,
             fields: Counted(update.fields().iter().map(FieldChange::sent).collect()),
         };
         let UpdateApiKeyReply::Updated { record } =
@@ -262,10 +260,9 @@ impl Admin {
         let told = reason.map(|reason| ("metadata.reason", reason.to_owned()));
         parts.audit.extend(told);
         let call = RevokeApiKey {
-            partition: target.key_id.partition(),
             change: &parts.change(),
-            tenant: target.tenant.as_str(),
-            key_id: target.key_id.as_str(),
+            tenant: &target.tenant,
+            key_id: &target.key_id,
             reason,
         };
         let RevokeApiKeyReply::Revoked { record } =

@@ -154,10 +154,9 @@ impl Admin {
         parts.audit.push(told);
         let scope = scope.path();
         let call = CreateBudget {
-            partition: target.tenant.partition(),
             caller: caller.into(),
             change: &parts.change(),
-            tenant: target.tenant.as_str(),
+            tenant: &target.tenant,
             scope: scope.as_str(),
             unit: unit.as_str(),
             member: format!("{scope} {} {unit}", unit.index()),
@@ -205,10 +204,9 @@ impl Admin {
         let mut parts = target.parts(request, "fundBudget", 200, &resource);
         parts.audit.extend(funding.told(request));
         let call = Fund {
-            partition: target.tenant.partition(),
             caller: caller.into(),
             change: &parts.change(),
-            tenant: target.tenant.as_str(),
+            tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
             operation: funding.operation.as_str(),
@@ -248,9 +246,8 @@ impl Admin {
             Caller::Admin(_) => BudgetTarget::of_scope(scope, unit)?,
         };
         let call = LookupBudget {
-            partition: target.tenant.partition(),
             caller: caller.into(),
-            tenant: target.tenant.as_str(),
+            tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
             foreign: tenant_of(scope) != target.tenant.as_str(),

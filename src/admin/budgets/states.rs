@@ -34,9 +34,8 @@ impl Admin {
         parts.audit.extend(told);
         parts.audit.extend(audited(update.fields()));
         let call = UpdateBudget {
-            partition: target.tenant.partition(),
             change: &parts.change(),
-            tenant: target.tenant.as_str(),
+            tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
             overdraft_limit: limit,
@@ -69,9 +68,8 @@ impl Admin {
         let told = reason.map(|reason| ("metadata.reason", reason.to_owned()));
         parts.audit.extend(told);
         let call = FreezeBudget {
-            partition: target.tenant.partition(),
             change: &parts.change(),
-            tenant: target.tenant.as_str(),
+            tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
             wanted: wanted.as_str(),

@@ -17,7 +17,7 @@ use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::bulk::{
     Bulk, BulkAction, BulkFunding, ROWS_MAX, Row, TenantAction, WebhookAction,
 };
-use crate::domain::caller::Reader;
+use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::refusal::{AccessRefusal, BulkRefusal, TenantRefusal};
 use crate::domain::tenant::NO_TENANT;
@@ -275,7 +275,12 @@ impl Admin {
         if self.store.get_tenant(tenant).await?.is_none() {
             return refuse(TenantRefusal::NotFound(tenant.to_string()));
         }
-        let mut walk = BudgetWalk::new(&self.store, Reader::Trusted, filter, Some(tenant.clone()));
+        let mut walk = BudgetWalk::new(
+            &self.store,
+            ScriptCaller::TRUSTED,
+            filter,
+            Some(tenant.clone()),
+        );
         let mut matches = Matches::default();
         let row = |ledger: BudgetLedger| Row {
             place: format!("{} {}", ledger.unit, ledger.scope),

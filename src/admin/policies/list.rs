@@ -10,6 +10,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
+use crate::store::admin::policies::ListPoliciesReply;
 use crate::store::{OperationError, Store};
 
 /// Policies that one step brings at least, if there are as many: a key's own scopes may leave few of them.
@@ -97,7 +98,12 @@ impl Walk for PolicyWalk<'_> {
 
     async fn step(&mut self) -> Result<Step<Policy>, OperationError> {
         let (pattern, after) = (self.pattern.as_deref(), self.after.as_deref());
-        let listed = self
+        let ListPoliciesReply::Listed {
+            scope_filter,
+            last,
+            complete,
+            records,
+        } = self
             .store
             .list_policies(self.caller, &self.tenant, pattern, after, self.rows)
             .await?;
@@ -107,17 +113,17 @@ impl Walk for PolicyWalk<'_> {
             let policy = readable("policy", id, Policy::from_record(record));
             (!id.is_empty()).then(|| Entry {
                 position: Position::of_id(id),
-                row: policy.filter(|policy| self.matches(policy, &listed.scope_filter)),
+                row: policy.filter(|policy| self.matches(policy, &scope_filter)),
             })
         };
-        let entries: Vec<_> = listed.records.iter().filter_map(entry).collect();
+        let entries: Vec<_> = records.iter().filter_map(entry).collect();
         let step = Step {
-            passed: listed.records.len() - entries.len(),
-            reached: (!listed.last.is_empty()).then(|| Position::of_id(&listed.last)),
-            complete: listed.complete,
+            passed: records.len() - entries.len(),
+            reached: (!last.is_empty()).then(|| Position::of_id(&last)),
+            complete,
             entries,
         };
-        self.after = Some(listed.last);
+        self.after = Some(last);
         Ok(step)
     }
 }

@@ -92,11 +92,10 @@ impl Admin {
                 ("metadata.scope_pattern", scope_pattern.to_string()),
             ]);
             let call = CreatePolicy {
-                partition: tenant.partition(),
                 caller: caller.into(),
                 change: &parts.change(),
-                tenant: tenant.as_str(),
-                policy_id,
+                tenant: &tenant,
+                policy_id: &target.policy_id,
                 name: &new.name,
                 scope_pattern: scope_pattern.as_str(),
                 version: &version(),
@@ -163,11 +162,10 @@ impl Admin {
         let mut parts = Parts::new(request, "updatePolicy", ("policy", policy_id), 200);
         parts.audit.extend(told(update));
         let call = UpdatePolicy {
-            partition: target.policy_id.partition(),
             caller: caller.into(),
             change: &parts.change(),
-            tenant: tenant.as_str(),
-            policy_id,
+            tenant: &tenant,
+            policy_id: &target.policy_id,
             sent_name: target.name,
             version: &version(),
             changes: changes_of(&update.fields()),

@@ -12,7 +12,8 @@ use tracing::error;
 
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::store::admin::closing::{CloseEnd, CloseStep, Phase};
+use crate::store::admin::closing::{CLOSE_TENANT, CloseEnd, CloseReply, Phase};
+use crate::store::signature::Refused;
 use crate::store::{Lane, Lease, Store, StoreError};
 
 /// How long a request works on the close that it began.
@@ -106,43 +107,51 @@ impl<'a> Closer<'a> {
             .store
             .close_step(self.tenant, self.phase, self.lease)
             .await?;
-        if let CloseStep::SweepFirst(now_ms) = step {
-            let (cause, token) = (Cause::sweep().lines(), self.lease.map(|lease| lease.token));
+        if let Err(Refused::SweepFirst { now_ms }) = step {
+            let cause = Cause::sweep().lines();
             self.store
-                .expire(Lane::Background, self.tenant, &cause, Some(now_ms), token)
+                .expire(
+                    Lane::Background,
+                    self.tenant,
+                    &cause,
+                    Some(now_ms),
+                    self.lease,
+                )
                 .await?;
             return Ok(None);
         }
-        Ok(self.after(step))
+        self.after(step)
     }
 
     async fn end(&mut self, end: CloseEnd<'_>) -> Result<Option<CloseProgress>, StoreError> {
-        let step = self.store.end_close_run(self.tenant, end, self.lease);
-        let step = step.await?;
-        Ok(self.after(step))
+        let step = self.store.end_close(self.tenant, end, self.lease).await?;
+        self.after(step)
     }
 
-    fn after(&mut self, step: CloseStep) -> Option<CloseProgress> {
-        match step {
-            CloseStep::At(phase) => {
+    fn after(
+        &mut self,
+        step: Result<CloseReply, Refused>,
+    ) -> Result<Option<CloseProgress>, StoreError> {
+        Ok(Some(match step {
+            Ok(CloseReply::At { phase }) => {
                 self.phase = phase;
-                None
+                return Ok(None);
             }
-            CloseStep::SweepFirst(_) => None,
-            CloseStep::Nothing => Some(CloseProgress::Closed),
-            CloseStep::Closed { anything } => {
+            Ok(CloseReply::Nothing) => CloseProgress::Closed,
+            Ok(CloseReply::Closed { anything }) => {
                 self.anything = anything;
-                Some(CloseProgress::Closed)
+                CloseProgress::Closed
             }
-            CloseStep::Paused => Some(CloseProgress::Paused),
-            CloseStep::Incomplete {
+            Ok(CloseReply::Paused) => CloseProgress::Paused,
+            Ok(CloseReply::Incomplete {
                 again_in_ms,
                 failed,
-            } => Some(CloseProgress::Incomplete {
+            }) => CloseProgress::Incomplete {
                 again_in_ms,
                 failed,
-            }),
-            CloseStep::Fenced => Some(CloseProgress::Fenced),
-        }
+            },
+            Err(Refused::Fenced) => CloseProgress::Fenced,
+            Err(refused) => return Err(refused.unexpected(&CLOSE_TENANT)),
+        }))
     }
 }

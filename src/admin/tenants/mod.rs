@@ -33,9 +33,8 @@ impl Admin {
         audit.push(("metadata.name", tenant.name.clone()));
         let parts = Parts::of(request, "createTenant", audit);
         let call = CreateTenant {
-            partition: tenant.tenant_id.partition(),
             change: &parts.change(),
-            tenant: id,
+            tenant: &tenant.tenant_id,
             name: &tenant.name,
             tenant_digest: tenant_digest(id),
             fields: Counted(set_fields(tenant.fields())),
@@ -55,7 +54,7 @@ impl Admin {
     /// [`TenantRefusal::NotFound`].
     pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Tenant, OperationError> {
         match self.store.get_tenant(tenant).await? {
-            Some(stored) => tenant.about(Tenant::from_record(&stored.record)),
+            Some(record) => tenant.about(Tenant::from_record(&record)),
             None => tenant.about(refuse(TenantRefusal::NotFound(tenant.to_string()))),
         }
     }

@@ -69,9 +69,8 @@ impl Admin {
         let request_id = request_id.map_or("", |id| id.as_str());
         let correlation_id = format!("tenant_close_cascade:{tenant}:{request_id}");
         let call = UpdateTenant {
-            partition: tenant.partition(),
             change: &parts.change(),
-            tenant: tenant.as_str(),
+            tenant,
             wanted: update.status.map(TenantStatus::as_str),
             correlation_id: &correlation_id,
             parent_correlation_id: None,

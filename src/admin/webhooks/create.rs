@@ -123,11 +123,10 @@ impl Webhooks {
                 fields.extend(self.seal_headers(&id, headers));
             }
             let call = CreateWebhook {
-                partition: owner.partition(),
                 caller: caller.into(),
                 change: &parts.change(),
-                owner: owner.as_str(),
-                subscription_id: id.as_str(),
+                owner,
+                subscription_id: &id,
                 mode: match (&url_refused, owner.tenant()) {
                     // Where the address is refused, what stands before it in order may refuse first, or be a replay.
                     (Some(_), _) => "check",

@@ -180,12 +180,11 @@ impl Webhooks {
             }
         };
         let call = DeleteWebhook {
-            partition: owner.partition(),
             caller: caller.into(),
             idempotency_scope: idempotency_scope(caller, &id),
             change: &parts.change(),
-            owner: owner.as_str(),
-            subscription_id: id.as_str(),
+            owner: &owner,
+            subscription_id: &id,
         };
         let target = WebhookTarget::new(&id, &owner);
         let DeleteWebhookReply::Deleted { watched } =
@@ -237,7 +236,7 @@ impl Webhooks {
                 Caller::Admin(_) => id.partition(),
             },
             caller: caller.into(),
-            subscription_id: id.as_str(),
+            subscription_id: id,
             idempotency_scope: idempotency_scope(caller, id),
             digest: parts.and_then(|parts| parts.idempotency.as_deref()),
             permission,

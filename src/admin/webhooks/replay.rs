@@ -80,8 +80,7 @@ impl Webhooks {
         let id = &opened.subscription.subscription_id;
         let token = format!("{:032x}", rand::random::<u128>());
         let claim = BeginReplay {
-            partition: id.partition(),
-            subscription_id: id.as_str(),
+            subscription_id: &id,
             token: &token,
             claim_ms: CLAIM_MS,
         };
@@ -116,9 +115,8 @@ impl Webhooks {
         ]);
         push_actor(&mut audit, cause);
         let call = QueueReplay {
-            partition: subscription.owner.partition(),
-            owner: subscription.owner.as_str(),
-            subscription_id: id.as_str(),
+            owner: &subscription.owner,
+            subscription_id: id,
             token,
             replay_id: replay_id.as_str(),
             keep_ms: KEEP_MS,
@@ -181,8 +179,7 @@ impl Webhooks {
     /// A claim that cannot be given back lapses.
     async fn give_back(&self, id: &SubscriptionId, token: &str) {
         let call = EndReplay {
-            partition: id.partition(),
-            subscription_id: id.as_str(),
+            subscription_id: id,
             token,
         };
         let _ = self.store.outcome(&call).await;

@@ -90,12 +90,11 @@ impl Webhooks {
             _ => String::new(),
         };
         let call = UpdateWebhook {
-            partition: owner.partition(),
             caller: caller.into(),
             idempotency_scope: idempotency_scope(caller, id),
             change: &parts.change(),
-            owner: owner.as_str(),
-            subscription_id: id.as_str(),
+            owner,
+            subscription_id: id,
             version: subscription.version,
             status: subscription.status.as_str(),
             millionths: &watched,

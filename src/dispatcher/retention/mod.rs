@@ -19,11 +19,10 @@ use super::workers::{LeaseWorker, Next};
 use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
-use crate::store::dispatcher::poll::Due;
-use crate::store::dispatcher::purge::{
-    DayPlan, DropAudit, PAGE_ROWS, Purged, Records, Retired, TRIM_ENTRIES,
-};
-use crate::store::{Day, Lease, Store, StoreError};
+use crate::store::dispatcher::poll::{Due, unreadable};
+use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records};
+use crate::store::dispatcher::retire::{DayPlan, DropAudit, RetireReply, TRIM_ENTRIES};
+use crate::store::{Day, Keys, Lease, Store, StoreError};
 
 /// Days processed in each partition in one pass.
 const ROWS: usize = 8;
@@ -118,11 +117,9 @@ impl Retention {
                 ..RetentionPass::default()
             });
         };
-        let partitions = partitions(leases);
-        let polled = self.store.poll_days(&partitions, ROWS).await?;
-        let due = DueRows::new(leases, polled, now_ms, ROWS);
+        let due = DueRows::poll(&self.store, Keys::days, leases, now_ms, ROWS).await?;
         let mut pass = RetentionPass {
-            more: due.more,
+            more: due.more(),
             unreachable: due.unreachable,
             ..RetentionPass::default()
         };
@@ -143,7 +140,7 @@ impl Retention {
                 }
             }
         }
-        self.trim(&partitions, now_ms, &mut pass).await?;
+        self.trim(&partitions(leases), now_ms, &mut pass).await?;
         let RetentionPass {
             reservations,
             usage_events,
@@ -173,9 +170,7 @@ impl Retention {
     ) -> Result<bool, StoreError> {
         pass.processed += 1;
         let Some((tenant, day)) = parse(member) else {
-            let unreadable = format!("`{member}` is not a tenant and a day");
-            let (code, detail) = ("MEMBER".to_owned(), unreadable);
-            return Err(StoreError::Refused { code, detail });
+            return Err(unreadable(member));
         };
         let mut next_ms = [0; 4];
         for (slot, records) in [Records::Reservations, Records::UsageEvents]
@@ -218,21 +213,19 @@ impl Retention {
             },
             next_ms,
         };
-        match self.store.retire(lease, tenant, day, plan).await? {
-            Retired::Done {
-                events,
-                audit,
-                gone,
-            } => {
-                pass.events += events;
-                pass.audit += audit;
-                pass.days += usize::from(gone);
-                self.metrics.count("events", events);
-                self.metrics.count("audit", audit);
-                Ok(true)
+        let (events, audit) = match self.store.retire(lease, tenant, day, plan).await? {
+            Some(RetireReply::Retired { events, audit }) => {
+                pass.days += 1;
+                (events, audit)
             }
-            Retired::Fenced => Ok(false),
-        }
+            Some(RetireReply::Kept { events, audit, .. }) => (events, audit),
+            None => return Ok(false),
+        };
+        pass.events += events;
+        pass.audit += audit;
+        self.metrics.count("events", events);
+        self.metrics.count("audit", audit);
+        Ok(true)
     }
 
     /// Removes the records of a day that ended long enough ago.
@@ -263,13 +256,13 @@ impl Retention {
             let page = self
                 .store
                 .purge(lease, tenant, day, records, ended_before_ms, kept_sum);
-            let Purged::Page {
+            let Some(PurgeReply::Purged {
                 examined,
                 removed,
                 kept,
                 first_ended_ms,
                 next_created_ms,
-            } = page.await?
+            }) = page.await?
             else {
                 return Ok(PurgeOutcome::Fenced);
             };

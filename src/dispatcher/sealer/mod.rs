@@ -22,7 +22,7 @@ use super::due::partitions;
 use super::metrics::ViewMetrics;
 use super::workers::{LeaseWorker, Next};
 use crate::domain::ids::Partition;
-use crate::store::dispatcher::audit_chain::{Chain, Sealed};
+use crate::store::dispatcher::audit_chain::{Chain, SealReply};
 use crate::store::dispatcher::views::View;
 use crate::store::{Lease, Store, StoreError};
 
@@ -222,9 +222,9 @@ impl Sealer {
         }
         self.lock().remove(&(lease.partition, name.to_owned()));
         match self.seal(lease, name, &chain, &tail).await? {
-            Sealed::Fenced => Ok(ChainState::Fenced),
-            Sealed::Passed => Ok(ChainState::More),
-            Sealed::UpTo { left, .. } => {
+            None => Ok(ChainState::Fenced),
+            Some(SealReply::Passed { .. }) => Ok(ChainState::More),
+            Some(SealReply::Sealed { left, .. }) => {
                 pass.sealed += tail.entries.len() as u64;
                 pass.missing += tail.missing;
                 if tail.missing > 0 {
@@ -283,28 +283,29 @@ impl Sealer {
         Ok(())
     }
 
-    /// Seals the entries of `tail`, unless the chain has moved since it was read.
+    /// Seals the entries of `tail`, unless the chain has moved since it was read; `None` where another dispatcher holds the
+    /// lease by now.
     pub async fn seal(
         &self,
         lease: Lease,
         name: &str,
         chain: &Chain,
         tail: &Tail,
-    ) -> Result<Sealed, StoreError> {
+    ) -> Result<Option<SealReply>, StoreError> {
         let mut chain = chain.clone();
         let mut outcome = None;
         for entries in tail.entries.chunk_by(|a, b| a.day == b.day) {
             let new = tail::seals(name, &chain.sealed_hash, entries);
             let sealed = self.store.seal(lease, name, &chain, Some(&new)).await?;
-            let Sealed::UpTo { sequence, .. } = sealed else {
+            let Some(SealReply::Sealed { sequence, .. }) = sealed else {
                 return Ok(sealed);
             };
             (chain.sealed_sequence, chain.sealed_hash) = (sequence, new.hash);
-            outcome = Some(sealed);
+            outcome = sealed;
         }
         match outcome {
-            Some(sealed) => Ok(sealed),
             None => self.store.seal(lease, name, &chain, None).await,
+            sealed => Ok(sealed),
         }
     }
 

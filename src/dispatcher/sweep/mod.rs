@@ -21,8 +21,8 @@ use super::due::partitions;
 use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::store::runtime::expire::Expired;
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::runtime::expire::ExpireReply;
+use crate::store::{Keys, Lane, Lease, Store, StoreError};
 
 /// The longest pause between two passes; with jitter, an expiry is emitted within a second.
 pub const IDLE_MAX: Duration = Duration::from_millis(750);
@@ -179,7 +179,11 @@ impl Sweeper {
         self.penalties.retain(|_, until| *until > Instant::now());
         // Skipped tenants must not hide those behind them.
         let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
-        let polled = self.store.poll_due(&partitions(leases), rows).await?;
+        let partitions = partitions(leases);
+        let polled = self
+            .store
+            .poll(Keys::due_tenants, &partitions, rows)
+            .await?;
         let (mut tasks, mut sweep, mut earliest_ms) = (Vec::new(), Sweep::default(), None::<i64>);
         for (lease, found) in leases.iter().zip(polled) {
             let Some(found) = found else {
@@ -306,20 +310,20 @@ async fn drain(store: Store, task: TenantSweep) -> TenantOutcome {
             &outcome.tenant,
             &cause,
             Some(before_ms),
-            Some(lease.token),
+            Some(lease),
         );
         let end = match page.await {
-            Ok(Expired::Page {
+            Ok(Some(ExpireReply::Expired {
                 count,
                 more,
                 quarantined,
                 ..
-            }) => {
+            })) => {
                 outcome.expired += count;
                 outcome.quarantined.extend(quarantined);
                 if more { continue } else { Ok(SweepEnd::Clean) }
             }
-            Ok(Expired::Fenced) => Ok(SweepEnd::Fenced),
+            Ok(None) => Ok(SweepEnd::Fenced),
             Err(error) => Err(error),
         };
         outcome.end = end;

@@ -192,7 +192,7 @@ impl Ledger {
         let (keys, names) = (self.store.keys(), filter.include.fields());
         let keys = keys.of(tenant.partition());
         let call = ReadRows {
-            partition: tenant.partition(),
+            tenant,
             reservations: ids.iter().map(|id| keys.reservation(id)).collect(),
             bytes: PAGE_BYTES_MAX,
             names: &names,

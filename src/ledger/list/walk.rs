@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{ReservationQuery, read_row};
-use crate::domain::caller::{Caller, Reader};
+use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::Status;
 use crate::ledger::Ledger;
@@ -176,13 +176,10 @@ impl<'a> ReservationWalk<'a> {
             ReservationIndex::Created(day) => keys.reservations(self.tenant.as_str(), *day),
             ReservationIndex::Due => keys.due(self.tenant.as_str()),
         };
-        let reader = Reader::from(self.caller);
         let call = List {
-            partition: self.tenant.partition(),
-            key_id: reader.key_id(),
+            caller: self.caller.into(),
             indexes: self.indexes.iter().take(indexes).map(key).collect(),
-            key_hash: reader.key_hash(),
-            tenant: self.tenant.as_str(),
+            tenant: self.tenant,
             direction: match self.query.sort.descending {
                 true => "desc",
                 false => "asc",

@@ -1,9 +1,9 @@
 //! `validate_api_key.lua` and `introspect.lua`: check an API key.
 
 use crate::domain::api_key::KeyProblem;
-use crate::domain::api_key::secret::ApiKeyText;
+use crate::domain::api_key::secret::{ApiKeyText, KeyHash, KeyId};
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::ids::TenantId;
 use crate::driver::reply::unknown;
 use crate::store::signature::signature;
 use crate::store::{Lane, OperationError, Store, StoreError};
@@ -15,10 +15,10 @@ signature! {
     /// KEY_NOT_OWNED_BY_TENANT, TENANT_NOT_FOUND, INTERNAL_ERROR, TENANT_CLOSED, TENANT_SUSPENDED. The fields behind the
     /// owner follow only where the secret is right.
     VALIDATE_API_KEY: ValidateApiKey -> ValidateApiKeyReply = "admin/api_keys/validate_api_key", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition { read api_key(key_id); }
+    names { key_id: &'a KeyId }
+    keys of partition of key_id { read api_key(key_id); }
     builds { read tenant }
-    args { key_hash: &'a str, tenant_prefix = tenant_prefix() }
+    args { key_hash: &'a KeyHash, tenant_prefix = tenant_prefix() }
     replies {
         validated: Validated {
             reason: String, owner: Option<String>, expires_at_ms: Option<i64>, permissions: Option<String>,
@@ -31,9 +31,9 @@ signature! {
 signature! {
     /// Tells what an API key may do.
     INTROSPECT: Introspect -> IntrospectReply = "admin/api_keys/introspect", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant); }
-    args { key_hash: &'a str, tenant: &'a str }
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller { read api_key(key_id), tenant_key: tenant(tenant); }
+    args { key_hash of caller, tenant of caller }
     replies {
         unauthorized, introspected: Introspected { permissions: Option<String>, scope_filter: Option<String> },
     }
@@ -68,11 +68,9 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn validate_api_key(&self, key: &ApiKeyText) -> Result<Validated, StoreError> {
-        let (key_id, hash) = (key.key_id(), key.hash());
         let call = ValidateApiKey {
-            partition: key_id.partition(),
-            key_id: key_id.as_str(),
-            key_hash: hash.as_str(),
+            key_id: key.key_id(),
+            key_hash: &key.hash(),
         };
         let ValidateApiKeyReply::Validated {
             reason,
@@ -104,16 +102,12 @@ impl Store {
     /// # Errors
     /// That the key is not good.
     pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Grant, OperationError> {
-        let call = Introspect {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
-        };
         let IntrospectReply::Introspected {
             permissions,
             scope_filter,
-        } = self.run_for(Lane::Request, &caller.tenant, &call).await?;
+        } = self
+            .run_for(Lane::Request, &caller.tenant, &Introspect { caller })
+            .await?;
         Ok(Grant {
             permissions,
             scope_filter,

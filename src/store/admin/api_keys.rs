@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::ids::Partition;
+use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::driver::script::Counted;
 use crate::store::admin::Change;
@@ -16,7 +16,7 @@ signature! {
     /// the order of these times, whatever the clocks of other nodes say.
     REGISTER_API_KEY: RegisterApiKey -> RegisterApiKeyReply = "admin/api_keys/register_api_key";
     keys of directory { write api_key_directory(); }
-    args { key_id: &'a str }
+    args { key_id: &'a KeyId }
     replies { registered: Registered { now_ms: i64 } }
     writes "On registered: the directory. An id that is there keeps its place."
 }
@@ -25,16 +25,16 @@ signature! {
     /// Records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there is an
     /// idempotency key, the sealed text of the key, for a replay.
     CREATE_API_KEY: CreateApiKey -> CreateApiKeyReply = "admin/api_keys/create_api_key";
-    names { partition: Partition, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         write tenant_key: tenant(tenant), api_key(key_id), api_keys(tenant), expiring(), event_log: events(tenant, day),
             outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
             idempotency(tenant, digest) when digest;
     }
     args {
         day,
-        tenant: &'a str,
-        key_id: &'a str,
+        tenant: &'a TenantId,
+        key_id: &'a KeyId,
         key_hash: &'a str,
         requested_expires_at_ms: Option<i64>,
         name: &'a str,
@@ -65,16 +65,16 @@ signature! {
 signature! {
     /// Revokes an API key for good; its next use is refused.
     REVOKE_API_KEY: RevokeApiKey -> RevokeApiKeyReply = "admin/api_keys/revoke_api_key", flags "allow-oom";
-    names { partition: Partition, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         write api_key(key_id), tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(),
             audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
     }
     args {
         day,
         /// The owner of the API key.
-        tenant: &'a str,
-        key_id: &'a str,
+        tenant: &'a TenantId,
+        key_id: &'a KeyId,
         reason: Option<&'a str>,
         payload_hash of change,
         /// The request cause, lines of name and value.
@@ -92,16 +92,16 @@ signature! {
 signature! {
     /// Changes an API key that is still good; its next use is judged by what it is then.
     UPDATE_API_KEY: UpdateApiKey -> UpdateApiKeyReply = "admin/api_keys/update_api_key";
-    names { partition: Partition, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         write api_key(key_id), tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(),
             audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
     }
     args {
         day,
         /// The owner of the API key.
-        tenant: &'a str,
-        key_id: &'a str,
+        tenant: &'a TenantId,
+        key_id: &'a KeyId,
         payload_hash of change,
         /// The request cause, lines of name and value.
         context of change,
@@ -124,7 +124,6 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub(crate) async fn register_api_key(&self, key_id: &KeyId) -> Result<i64, StoreError> {
-        let key_id = key_id.as_str();
         let RegisterApiKeyReply::Registered { now_ms } =
             self.outcome(&RegisterApiKey { key_id }).await?;
         Ok(now_ms)
@@ -151,12 +150,12 @@ impl Store {
     }
 
     /// Takes out an entry that came to nothing. One that stays does no harm.
-    async fn unregister_api_key(&self, key_id: &str) {
+    async fn unregister_api_key(&self, key_id: &KeyId) {
         let directory = self.keys().api_key_directory();
         let mut leave = redis::cmd("ZREM");
-        leave.arg(&directory).arg(key_id);
+        leave.arg(&directory).arg(key_id.as_str());
         if let Err(error) = self.query(&directory, &leave).await {
-            warn!(key.id = key_id, error = %error, "the directory keeps `{key_id}`, which no key has: {error}");
+            warn!(key.id = %key_id, error = %error, "the directory keeps `{key_id}`, which no key has: {error}");
         }
     }
 }

@@ -6,12 +6,11 @@ use redis::{Cmd, Value};
 use tracing::error;
 
 use crate::domain::budget::ledger::BudgetLedger;
-use crate::domain::caller::Reader;
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::caller::ScriptCaller;
+use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
-use crate::store::admin::CallerWords;
 use crate::store::runtime::fields_of;
 use crate::store::signature::{Fields, signature};
 use crate::store::{OperationError, Store, StoreError};
@@ -21,13 +20,13 @@ signature! {
     ///
     /// The fields of a ledger are an empty array where the key holds no hash.
     LIST_BUDGETS: ListBudgets -> ListBudgetsReply = "admin/budgets/list_budgets", flags "no-writes,allow-oom";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), budgets(tenant); }
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), budgets(tenant); }
     builds { read budget }
     args {
         /// Empty for the admin key.
         key_hash of caller,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         budget_prefix = budget_prefix(tenant),
         /// What scopes start with.
         scope_prefix: &'a str,
@@ -80,16 +79,15 @@ impl Store {
     /// Refusals: of the key; a prefix outside of its scopes.
     pub async fn list_budgets(
         &self,
-        reader: Reader<'_>,
+        caller: ScriptCaller<'_>,
         tenant: &TenantId,
         range: LedgerRange<'_>,
         rows: usize,
         bound: Option<usize>,
     ) -> Result<Option<LedgerRows>, OperationError> {
         let call = ListBudgets {
-            partition: tenant.partition(),
-            caller: reader.into(),
-            tenant: tenant.as_str(),
+            caller,
+            tenant,
             scope_prefix: range.scope_prefix,
             after: range.after,
             direction: if range.descending { "desc" } else { "asc" },

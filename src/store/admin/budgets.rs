@@ -1,19 +1,20 @@
 //! The scripts of one ledger: `create_budget.lua`, `fund.lua`, `lookup_budget.lua`, `update_budget.lua`, `freeze_budget.lua`.
 
-use crate::domain::ids::Partition;
+use crate::domain::caller::ScriptCaller;
+use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
 use crate::store::Pair;
-use crate::store::admin::{CallerWords, Change, Changes};
+use crate::store::admin::{Change, Changes};
 use crate::store::signature::{FlatRecord, signature};
 
 signature! {
     /// Opens the ledger of one scope and unit.
     CREATE_BUDGET: CreateBudget -> CreateBudgetReply = "admin/budgets/create_budget";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         read api_key(key_id);
         write tenant_key: tenant(tenant), budget(tenant, unit, scope), budgets(tenant), event_log: events(tenant, day),
             outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), counts(),
@@ -23,7 +24,7 @@ signature! {
         day,
         /// Empty for the admin key.
         key_hash of caller,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         scope: &'a str,
         unit: &'a str,
         /// Of budgets.
@@ -49,8 +50,8 @@ signature! {
 signature! {
     /// Moves what a ledger has been allocated, has spent or owes.
     FUND: Fund -> FundReply = "admin/budgets/fund";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         read api_key(key_id);
         write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
             days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), over_limit_or_in_debt(),
@@ -60,7 +61,7 @@ signature! {
         day,
         /// Empty for the admin key.
         key_hash of caller,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         scope: &'a str,
         unit: &'a str,
         operation: &'a str,
@@ -89,12 +90,12 @@ entry. Otherwise nothing."
 signature! {
     /// Reads one ledger.
     LOOKUP_BUDGET: LookupBudget -> LookupBudgetReply = "admin/budgets/lookup_budget", flags "no-writes,allow-oom";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, unit: &'a str }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), budget(tenant, unit, scope); }
+    names { caller: ScriptCaller<'a>, key_id of caller, unit: &'a str }
+    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), budget(tenant, unit, scope); }
     args {
         /// Empty for the admin key.
         key_hash of caller,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         scope: &'a str,
         /// Whether the scope is another tenant's.
         foreign: bool,
@@ -106,15 +107,15 @@ signature! {
 signature! {
     /// Changes what an operator set on a ledger, and computes anew whether it is over its limit.
     UPDATE_BUDGET: UpdateBudget -> UpdateBudgetReply = "admin/budgets/update_budget";
-    names { partition: Partition, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
             days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), over_limit_or_in_debt(),
             idempotency(tenant, digest) when digest;
     }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         scope: &'a str,
         unit: &'a str,
         overdraft_limit: Option<i64>,
@@ -138,15 +139,15 @@ signature! {
     /// Freezes a ledger, or ends that. A frozen one takes no new reservation, no usage event and no funding; what is reserved
     /// already can be committed.
     FREEZE_BUDGET: FreezeBudget -> FreezeBudgetReply = "admin/budgets/freeze_budget", flags "allow-oom";
-    names { partition: Partition, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
             days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), counts(),
             idempotency(tenant, digest) when digest;
     }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         scope: &'a str,
         unit: &'a str,
         /// FROZEN or ACTIVE.

@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::domain::bulk::Bulk;
 use crate::domain::ids::{Partition, hex};
 use crate::domain::record::{Record, RecordError};
-use crate::store::dispatcher::poll::Due;
 use crate::store::signature::{FlatRecord, Refused, signature};
 use crate::store::{Lane, Pair, Store, StoreError};
 
@@ -226,20 +225,6 @@ impl Store {
             } => Some(BulkAnswer { body, in_progress }),
             BulkFinishReply::Nothing => None,
         })
-    }
-
-    /// The bulk actions of each partition that a dispatcher resumes next, at most `rows` of each; `None` where Redis did not
-    /// answer.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn poll_bulks(
-        &self,
-        partitions: &[Partition],
-        rows: usize,
-    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let key = |partition: &Partition| self.keys().bulks(*partition);
-        self.poll(partitions.iter().map(key), rows).await
     }
 }
 

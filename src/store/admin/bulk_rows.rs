@@ -16,15 +16,15 @@ signature! {
     /// Funds some ledgers of one tenant for a bulk action, each as fund does, and keeps the outcome of each. A row that has an
     /// outcome is left alone.
     BULK_FUND: BulkFund -> BulkFundReply = "admin/bulk_actions/bulk_fund";
-    names { partition: Partition, claim_id: &'a str }
-    keys of partition {
+    names { claim_id: &'a str }
+    keys of partition of tenant {
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), over_limit_or_in_debt(),
             bulk_rows(claim_id);
     }
     each { write budgets: budget }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         unit: &'a str,
         operation: &'a str,
         amount: i64,
@@ -45,14 +45,14 @@ signature! {
     /// Changes the status of one tenant for a bulk action, as update_tenant does, and keeps the outcome. Of a close it keeps that
     /// it has begun: its outcome is known later. A row that has an outcome is left alone.
     BULK_TENANT: BulkTenant -> BulkTenantReply = "admin/bulk_actions/bulk_tenant", flags "allow-oom";
-    names { partition: Partition, claim_id: &'a str }
-    keys of partition {
+    names { claim_id: &'a str }
+    keys of partition of tenant {
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), closing(tenant), closings(),
             counts(), bulk_rows(claim_id);
     }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// A status.
         wanted: &'a str,
         /// The request cause, lines of name and value.
@@ -74,15 +74,15 @@ signature! {
     ///
     /// The outcome is '' for a subscription that must be judged again.
     BULK_WEBHOOKS: BulkWebhooks -> BulkWebhooksReply = "admin/bulk_actions/bulk_webhooks", flags "allow-oom";
-    names { partition: Partition, claim_id: &'a str }
-    keys of partition {
+    names { claim_id: &'a str }
+    keys of partition of owner {
         write tenant_key: tenant(owner), webhooks(owner), watch(owner), thresholds(), event_log: events(owner, day), outbox(),
             days(), counts(), failing(), bulk_rows(claim_id);
     }
     each { write changed: webhook }
     args {
         day,
-        owner: &'a str,
+        owner: &'a Owner,
         /// PAUSE, RESUME or DELETE.
         action: String,
         /// The request cause, lines of name and value.
@@ -167,10 +167,9 @@ impl Store {
         }
         let key = |(_, unit, scope): &(&str, &str, &str)| keys.budget(tenant.as_str(), unit, scope);
         let call = BulkFund {
-            partition: tenant.partition(),
             claim_id: &claim.id,
             budgets: ledgers.iter().map(key).collect(),
-            tenant: tenant.as_str(),
+            tenant,
             unit: funding.amount.unit().as_str(),
             operation: funding.operation.as_str(),
             amount: funding.amount.value(),
@@ -195,9 +194,8 @@ impl Store {
         request_part: Duration,
     ) -> Result<Vec<Outcome>, StoreError> {
         let call = BulkTenant {
-            partition: tenant.partition(),
             claim_id: &claim.id,
-            tenant: tenant.as_str(),
+            tenant,
             wanted: action.status().as_str(),
             context: &claim.bulk.cause,
             correlation_id: claim.bulk.correlation_id(),
@@ -228,10 +226,9 @@ impl Store {
             rows.push((id.as_str(), judged.map(|judged| judged.version), allowed));
         }
         let call = BulkWebhooks {
-            partition: owner.partition(),
             claim_id: &claim.id,
             changed: webhooks.iter().map(key).collect(),
-            owner: owner.as_str(),
+            owner,
             action: action.to_string(),
             context: context(claim),
             gone: &claim.bulk.gone_row,

@@ -1,8 +1,7 @@
 //! `close_*.lua`: the steps of a tenant's close, each of bounded size, which any process may repeat.
 
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::ids::TenantId;
 use crate::driver::reply::{FromReply, Reply};
-use crate::store::dispatcher::poll::Due;
 use crate::store::signature::{Refused, signature};
 use crate::store::{Lane, Lease, Store, StoreError};
 
@@ -12,17 +11,16 @@ signature! {
     ///
     /// none: there is no close to resume. sweep_first: reservations are past their grace period; those expire, they are not
     /// released. A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
-    CLOSE_RESERVATIONS: CloseReservations -> CloseReservationsReply = "admin/tenants/close_reservations", flags "allow-oom";
-    names { partition: Partition }
-    keys of partition {
+    CLOSE_RESERVATIONS: CloseReservations -> CloseReply of CLOSE_TENANT = "admin/tenants/close_reservations", flags "allow-oom";
+    keys of partition of tenant {
         read tenant_key: tenant(tenant), lease();
         write closing_key: closing(tenant), due(tenant), due_tenants(), quarantine();
     }
     builds { write reservation, budget }
     args {
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
-        fencing_token: Option<i64>,
+        fencing_token: Option<Lease>,
         /// At most.
         rows: i64,
         reservation_prefix = reservation_prefix(),
@@ -38,9 +36,8 @@ signature! {
     ///
     /// none: there is no close to resume. A ledger that is closed already is passed over; one that is missing or corrupt too,
     /// and the close reports it and is tried again.
-    CLOSE_BUDGETS: CloseBudgets -> CloseBudgetsReply = "admin/tenants/close_budgets", flags "allow-oom";
-    names { partition: Partition }
-    keys of partition {
+    CLOSE_BUDGETS: CloseBudgets -> CloseReply of CLOSE_TENANT = "admin/tenants/close_budgets", flags "allow-oom";
+    keys of partition of tenant {
         read lease(), list: budgets(tenant);
         write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
             audit_log: audit(tenant, day), chain(tenant), unsealed(), counts();
@@ -48,9 +45,9 @@ signature! {
     builds { write budget }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
-        fencing_token: Option<i64>,
+        fencing_token: Option<Lease>,
         /// At most.
         rows: i64,
         budget_prefix = budget_prefix(tenant),
@@ -63,9 +60,8 @@ signature! {
     /// Takes a step of a tenant's close: disables up to a number of its subscriptions.
     ///
     /// none: there is no close to resume.
-    CLOSE_WEBHOOKS: CloseWebhooks -> CloseWebhooksReply = "admin/tenants/close_webhooks", flags "allow-oom";
-    names { partition: Partition }
-    keys of partition {
+    CLOSE_WEBHOOKS: CloseWebhooks -> CloseReply of CLOSE_TENANT = "admin/tenants/close_webhooks", flags "allow-oom";
+    keys of partition of tenant {
         read lease(), list: webhooks(tenant);
         write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
             audit_log: audit(tenant, day), chain(tenant), unsealed(), counts();
@@ -73,9 +69,9 @@ signature! {
     builds { write webhook }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
-        fencing_token: Option<i64>,
+        fencing_token: Option<Lease>,
         /// At most.
         rows: i64,
         webhook_prefix = webhook_prefix(),
@@ -89,9 +85,8 @@ signature! {
     /// stays as it is.
     ///
     /// none: there is no close to resume.
-    CLOSE_API_KEYS: CloseApiKeys -> CloseApiKeysReply = "admin/tenants/close_api_keys", flags "allow-oom";
-    names { partition: Partition }
-    keys of partition {
+    CLOSE_API_KEYS: CloseApiKeys -> CloseReply of CLOSE_TENANT = "admin/tenants/close_api_keys", flags "allow-oom";
+    keys of partition of tenant {
         read lease(), list: api_keys(tenant);
         write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
             audit_log: audit(tenant, day), chain(tenant), unsealed();
@@ -99,9 +94,9 @@ signature! {
     builds { write api_key }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
-        fencing_token: Option<i64>,
+        fencing_token: Option<Lease>,
         /// At most.
         rows: i64,
         api_key_prefix = api_key_prefix(),
@@ -116,18 +111,17 @@ signature! {
     ///
     /// action: end after the last phase, pause when the turn's time is over, fail when a step raised an error. none: there is no
     /// close to resume. at: the phases have not ended.
-    CLOSE_TENANT: CloseTenant -> CloseTenantReply = "admin/tenants/close_tenant", flags "allow-oom";
-    names { partition: Partition }
-    keys of partition {
+    CLOSE_TENANT: CloseTenant -> CloseReply = "admin/tenants/close_tenant", flags "allow-oom";
+    keys of partition of tenant {
         read lease();
         write tenant_key: tenant(tenant), closing(tenant), closings(), event_log: events(tenant, day), outbox(), days(),
             audit_log: audit(tenant, day), chain(tenant), unsealed();
     }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
-        fencing_token: Option<i64>,
+        fencing_token: Option<Lease>,
         action: &'a str,
         /// What failed, or ''.
         what: &'a str,
@@ -192,33 +186,6 @@ impl FromReply for Phase {
     }
 }
 
-/// What one step came to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CloseStep {
-    /// The close is in this phase now.
-    At(Phase),
-    /// Reservations are past their grace and must expire first, as of this clock in milliseconds.
-    SweepFirst(i64),
-    /// There is no close to resume.
-    Nothing,
-    /// The close is over: this step emitted its event.
-    Closed {
-        /// Whether there was anything to be ended.
-        anything: bool,
-    },
-    /// The turn is over, the close is not.
-    Paused,
-    /// Something cannot be closed.
-    Incomplete {
-        /// When all is to be tried again, from now.
-        again_in_ms: i64,
-        /// Names of what it is.
-        failed: Vec<String>,
-    },
-    /// Another dispatcher holds the lease.
-    Fenced,
-}
-
 /// How a run on a close ends.
 #[derive(Debug, Clone, Copy)]
 pub enum CloseEnd<'a> {
@@ -231,83 +198,51 @@ pub enum CloseEnd<'a> {
 }
 
 impl Store {
-    /// The tenants of each partition whose close a dispatcher resumes next, at most `rows` of each; `None` where Redis did not
-    /// answer.
+    /// Takes a step of a tenant's close. `fencing_token`: the lease of a dispatcher; none for the request that closes.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn poll_closings(
-        &self,
-        partitions: &[Partition],
-        rows: usize,
-    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let key = |partition: &Partition| self.keys().closings(*partition);
-        self.poll(partitions.iter().map(key), rows).await
-    }
-
-    /// Takes a step of a tenant's close. `lease` is none for the request that closes.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn close_step(
+    pub(crate) async fn close_step(
         &self,
         tenant: &TenantId,
         phase: Phase,
-        lease: Option<Lease>,
-    ) -> Result<CloseStep, StoreError> {
-        let (partition, tenant) = (tenant.partition(), tenant.as_str());
-        let (fencing_token, rows) = (lease.map(|lease| lease.token), CHILD_ROWS);
-        /// Runs one of the scripts, whose replies have the same form.
-        macro_rules! step {
-            ($reply:ident, $call:expr) => {
-                match self.run_on(Lane::Background, &$call).await? {
-                    Ok($reply::At { phase }) => Ok(CloseStep::At(phase)),
-                    Ok($reply::Nothing) => Ok(CloseStep::Nothing),
-                    Err(refused) => refused_step(refused),
-                }
-            };
-        }
+        fencing_token: Option<Lease>,
+    ) -> Result<Result<CloseReply, Refused>, StoreError> {
+        let (lane, rows) = (Lane::Background, CHILD_ROWS);
         match phase {
-            Phase::Reservations => step!(
-                CloseReservationsReply,
-                CloseReservations {
-                    partition,
+            Phase::Reservations => {
+                let call = CloseReservations {
                     tenant,
                     fencing_token,
                     rows: RESERVATION_ROWS,
-                }
-            ),
-            Phase::Budgets => step!(
-                CloseBudgetsReply,
-                CloseBudgets {
-                    partition,
-                    tenant,
-                    fencing_token,
-                    rows,
-                }
-            ),
-            Phase::Webhooks => step!(
-                CloseWebhooksReply,
-                CloseWebhooks {
-                    partition,
-                    tenant,
-                    fencing_token,
-                    rows,
-                }
-            ),
-            Phase::ApiKeys => step!(
-                CloseApiKeysReply,
-                CloseApiKeys {
-                    partition,
-                    tenant,
-                    fencing_token,
-                    rows,
-                }
-            ),
-            Phase::End => {
-                self.end_close(partition, tenant, CloseEnd::End, fencing_token)
-                    .await
+                };
+                self.run_on(lane, &call).await
             }
+            Phase::Budgets => {
+                let call = CloseBudgets {
+                    tenant,
+                    fencing_token,
+                    rows,
+                };
+                self.run_on(lane, &call).await
+            }
+            Phase::Webhooks => {
+                let call = CloseWebhooks {
+                    tenant,
+                    fencing_token,
+                    rows,
+                };
+                self.run_on(lane, &call).await
+            }
+            Phase::ApiKeys => {
+                let call = CloseApiKeys {
+                    tenant,
+                    fencing_token,
+                    rows,
+                };
+                self.run_on(lane, &call).await
+            }
+            Phase::End => self.end_close(tenant, CloseEnd::End, fencing_token).await,
         }
     }
 
@@ -315,57 +250,23 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn end_close_run(
+    pub(crate) async fn end_close(
         &self,
         tenant: &TenantId,
         end: CloseEnd<'_>,
-        lease: Option<Lease>,
-    ) -> Result<CloseStep, StoreError> {
-        let token = lease.map(|lease| lease.token);
-        self.end_close(tenant.partition(), tenant.as_str(), end, token)
-            .await
-    }
-
-    async fn end_close(
-        &self,
-        partition: Partition,
-        tenant: &str,
-        end: CloseEnd<'_>,
-        fencing_token: Option<i64>,
-    ) -> Result<CloseStep, StoreError> {
+        fencing_token: Option<Lease>,
+    ) -> Result<Result<CloseReply, Refused>, StoreError> {
         let (action, what) = match end {
             CloseEnd::End => ("end", ""),
             CloseEnd::Pause => ("pause", ""),
             CloseEnd::Fail(what) => ("fail", what),
         };
         let call = CloseTenant {
-            partition,
             tenant,
             fencing_token,
             action,
             what,
         };
-        Ok(match self.run_on(Lane::Background, &call).await? {
-            Ok(CloseTenantReply::At { phase }) => CloseStep::At(phase),
-            Ok(CloseTenantReply::Nothing) => CloseStep::Nothing,
-            Ok(CloseTenantReply::Closed { anything }) => CloseStep::Closed { anything },
-            Ok(CloseTenantReply::Paused) => CloseStep::Paused,
-            Ok(CloseTenantReply::Incomplete {
-                again_in_ms,
-                failed,
-            }) => CloseStep::Incomplete {
-                again_in_ms,
-                failed,
-            },
-            Err(refused) => return refused_step(refused),
-        })
-    }
-}
-
-fn refused_step(refused: Refused) -> Result<CloseStep, StoreError> {
-    match refused {
-        Refused::Fenced => Ok(CloseStep::Fenced),
-        Refused::SweepFirst { now_ms } => Ok(CloseStep::SweepFirst(now_ms)),
-        other => Err(other.unexpected(&CLOSE_TENANT)),
+        self.run_on(Lane::Background, &call).await
     }
 }

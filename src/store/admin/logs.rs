@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use crate::domain::caller::RuntimeCaller;
+use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
@@ -18,13 +18,13 @@ signature! {
     ///
     /// complete: no row is left in any log. A key that holds no stream holds no entries.
     WALK_LOGS: WalkLogs -> WalkLogsReply = "admin/walk_logs", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant); }
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant); }
     each { read logs: events | audit }
     args {
         /// Empty for the admin key.
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant: &'a TenantId,
         /// What the request filters by, or ''.
         scope: &'a str,
         /// asc or desc.
@@ -86,11 +86,9 @@ impl Store {
         let (partition, tenant) = (range.tenant.partition(), range.tenant.as_str());
         let log = |day: &Day| self.log_key(view, partition, tenant, *day);
         let call = WalkLogs {
-            partition,
-            key_id: caller.map_or("", |caller| caller.key_id.as_str()),
+            caller: caller.map_or(ScriptCaller::TRUSTED, ScriptCaller::from),
             logs: range.days.iter().map(log).collect(),
-            key_hash: caller.map_or("", |caller| caller.key_hash.as_str()),
-            tenant,
+            tenant: range.tenant,
             scope: range.scope,
             direction: if range.descending { "desc" } else { "asc" },
             low: range.bounds.0,

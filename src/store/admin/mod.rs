@@ -22,24 +22,22 @@ pub mod webhook_replays;
 pub mod webhook_security;
 pub mod webhooks;
 
-use std::fmt;
-
-use super::signature::{FlatRecord, Refused, signature};
+use super::signature::signature;
 use super::{Lane, OperationError, Pair, Store};
-use crate::domain::caller::{Caller, Reader, RuntimeCaller};
+use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
-use crate::domain::record::{FieldChange, Record};
+use crate::domain::record::FieldChange;
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
 
 signature! {
     /// Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
     ADMIN_ACCESS: AdminAccess -> AdminAccessReply = "admin/admin_access", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant); }
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller { read api_key(key_id), tenant_key: tenant(tenant); }
     args {
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         permission: &'a str,
         /// '' where the request has named none yet.
         scope: &'a str,
@@ -73,16 +71,6 @@ signature! {
     writes "On booked: the audit entry, or the count."
 }
 
-signature! {
-    /// Reads one record of the admin plane.
-    GET_RECORD: GetRecord -> GetRecordReply = "admin/get_record", flags "no-writes,allow-oom";
-    names { partition: Partition, tenant: Option<&'a str>, policy_id: Option<&'a str> }
-    keys of partition { read record: tenant(tenant) when tenant, record: policy(policy_id) when policy_id; }
-    args {}
-    replies { not_found, found: Found { now_ms: i64, record: FlatRecord } }
-    writes "Nothing."
-}
-
 /// Names and values.
 pub type Pairs = Vec<Pair>;
 
@@ -111,15 +99,6 @@ pub struct Change<'a> {
     pub digest: Option<&'a str>,
 }
 
-/// A record and the clock that it was read by.
-#[derive(Debug)]
-pub struct Stored {
-    /// The script's clock, in milliseconds.
-    pub now_ms: i64,
-    /// The stored fields.
-    pub record: Record,
-}
-
 impl Store {
     /// Whether the caller may do what is asked, for a request that fails before its own script: a tenant's key is checked, the
     /// admin key was before. `scope` is empty where the request has named none yet.
@@ -136,10 +115,7 @@ impl Store {
             return Ok(());
         };
         let call = AdminAccess {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
+            caller,
             permission,
             scope,
         };
@@ -169,59 +145,5 @@ impl Store {
         };
         let AuditFailureReply::Booked { .. } = self.outcome(&call).await?;
         Ok(())
-    }
-
-    /// A record as it is, `None` where there is none.
-    async fn get_record(&self, call: GetRecord<'_>) -> Result<Option<Stored>, StoreError> {
-        match self.run(&call).await? {
-            Ok(GetRecordReply::Found { now_ms, record }) => Ok(Some(Stored {
-                now_ms,
-                record: record.0,
-            })),
-            Err(Refused::NotFound) => Ok(None),
-            Err(refused) => Err(refused.unexpected(&GET_RECORD)),
-        }
-    }
-}
-
-/// A caller as scripts judge it. All is empty for trusted readers, whom they do not judge.
-#[derive(Clone, Copy, Default)]
-pub struct CallerWords<'a> {
-    /// Id of the API key.
-    pub key_id: &'a str,
-    /// Digest of the API key.
-    pub key_hash: &'a str,
-    /// Tenant of the API key.
-    pub tenant: &'a str,
-}
-
-impl fmt::Debug for CallerWords<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CallerWords({}, redacted)", self.key_id)
-    }
-}
-
-impl<'a> From<Reader<'a>> for CallerWords<'a> {
-    fn from(reader: Reader<'a>) -> Self {
-        match reader {
-            Reader::Tenant(caller) => caller.into(),
-            Reader::Trusted => Self::default(),
-        }
-    }
-}
-
-impl<'a> From<&'a Caller> for CallerWords<'a> {
-    fn from(caller: &'a Caller) -> Self {
-        Reader::from(caller).into()
-    }
-}
-
-impl<'a> From<&'a RuntimeCaller> for CallerWords<'a> {
-    fn from(caller: &'a RuntimeCaller) -> Self {
-        Self {
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
-        }
     }
 }

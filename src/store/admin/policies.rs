@@ -1,21 +1,21 @@
 //! `create_policy.lua`, `update_policy.lua`, `list_policies.lua` and `load_policies.lua`.
 
-use crate::domain::caller::Caller;
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::caller::{Caller, ScriptCaller};
+use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyId, PolicySet};
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
 use crate::driver::script::Counted;
-use crate::store::admin::{CallerWords, Change, Changes, GetRecord};
+use crate::store::admin::{Change, Changes};
 use crate::store::signature::{FlatRecord, signature};
 use crate::store::{OperationError, Pair, Store, StoreError};
 
 signature! {
     /// Records a policy of a tenant. The requests that come after it are under it.
     CREATE_POLICY: CreatePolicy -> CreatePolicyReply = "admin/policies/create_policy";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         read api_key(key_id);
         write tenant_key: tenant(tenant), policy(policy_id), policies(tenant), policy_names(tenant),
             event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
@@ -25,8 +25,8 @@ signature! {
         day,
         /// Empty for the admin key.
         key_hash of caller,
-        tenant: &'a str,
-        policy_id: &'a str,
+        tenant: &'a TenantId,
+        policy_id: &'a PolicyId,
         name: &'a str,
         scope_pattern: &'a str,
         /// Of the tenant's policies from now on; random.
@@ -49,8 +49,8 @@ signature! {
 signature! {
     /// Changes a policy of a tenant. A field that is sent as it is stored is no change.
     UPDATE_POLICY: UpdatePolicy -> UpdatePolicyReply = "admin/policies/update_policy";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         read api_key(key_id);
         write tenant_key: tenant(tenant), policy(policy_id), policy_names(tenant), event_log: events(tenant, day), outbox(),
             days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
@@ -60,8 +60,8 @@ signature! {
         /// Empty for the admin key.
         key_hash of caller,
         /// Of the API key, or the owner.
-        tenant: &'a str,
-        policy_id: &'a str,
+        tenant: &'a TenantId,
+        policy_id: &'a PolicyId,
         sent_name: Option<&'a str>,
         /// Of the tenant's policies from now on; random.
         version: &'a str,
@@ -85,13 +85,13 @@ signature! {
     /// Reads a number of a tenant's policies in the order of their ids, from a position on. last: the last id that was looked
     /// at.
     LIST_POLICIES: ListPolicies -> ListPoliciesReply = "admin/policies/list_policies", flags "no-writes,allow-oom";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), policies(tenant); }
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), policies(tenant); }
     builds { read policy }
     args {
         /// Empty for the admin key.
         key_hash of caller,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// What the request filters by.
         scope_pattern: Option<&'a str>,
         policy_prefix = policy_prefix(),
@@ -111,8 +111,8 @@ signature! {
     /// Reads a number of a tenant's policies and their version, for a replica to choose among them. last: the last id that was
     /// looked at.
     LOAD_POLICIES: LoadPolicies -> LoadPoliciesReply = "runtime/load_policies", flags "no-writes,allow-oom";
-    names { partition: Partition, tenant: &'a str }
-    keys of partition { read tenant_key: tenant(tenant), policies(tenant); }
+    names { tenant: &'a TenantId }
+    keys of partition of tenant { read tenant_key: tenant(tenant), policies(tenant); }
     builds { read policy }
     args {
         policy_prefix = policy_prefix(),
@@ -128,19 +128,6 @@ signature! {
 /// Policies that one call reads; a page of a script's time.
 const ROWS: usize = 200;
 
-/// A step along a tenant's policies.
-#[derive(Debug)]
-pub struct PolicyRows {
-    /// The restriction of the caller's key.
-    pub scope_filter: ScopeFilter,
-    /// The last id that was looked at.
-    pub last: String,
-    /// Whether none is left.
-    pub complete: bool,
-    /// In the order of their ids.
-    pub records: Vec<Record>,
-}
-
 /// Why the policies of a tenant could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyLoadError {
@@ -153,26 +140,6 @@ pub enum PolicyLoadError {
 }
 
 impl Store {
-    /// Whose a policy is, `None` where there is no such policy. It never changes.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn tenant_of_policy(
-        &self,
-        policy_id: &PolicyId,
-    ) -> Result<Option<TenantId>, StoreError> {
-        let call = GetRecord {
-            partition: policy_id.partition(),
-            tenant: None,
-            policy_id: Some(policy_id.as_str()),
-        };
-        let stored = self.get_record(call).await?;
-        let owner = stored
-            .as_ref()
-            .and_then(|stored| stored.record.get("tenant"));
-        Ok(owner.and_then(TenantId::parse))
-    }
-
     /// A step along a tenant's policies, beyond `after`. `scope_pattern`: the one that is asked for, on which the key must
     /// be allowed to act. At most `rows_max` rows, and no more than a script should read.
     ///
@@ -185,27 +152,15 @@ impl Store {
         scope_pattern: Option<&str>,
         after: Option<&str>,
         rows_max: usize,
-    ) -> Result<PolicyRows, OperationError> {
+    ) -> Result<ListPoliciesReply, OperationError> {
         let call = ListPolicies {
-            partition: tenant.partition(),
             caller: caller.into(),
-            tenant: tenant.as_str(),
+            tenant,
             scope_pattern,
             after,
             rows: rows_max.min(ROWS),
         };
-        let ListPoliciesReply::Listed {
-            scope_filter,
-            last,
-            complete,
-            records,
-        } = self.run_for(Lane::Background, tenant, &call).await?;
-        Ok(PolicyRows {
-            scope_filter,
-            last,
-            complete,
-            records,
-        })
+        self.run_for(Lane::Background, tenant, &call).await
     }
 
     /// All policies of a tenant at one version.
@@ -216,8 +171,7 @@ impl Store {
         let (mut before, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
         loop {
             let call = LoadPolicies {
-                partition: tenant.partition(),
-                tenant: tenant.as_str(),
+                tenant,
                 after: &after,
                 rows: ROWS,
             };

@@ -1,28 +1,30 @@
 //! `create_tenant.lua`, the directory of all tenants, and their records.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::tenant::record::Tenant;
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
-use crate::store::admin::{Change, Changes, GetRecord, Stored};
+use crate::store::admin::{Change, Changes};
+use crate::store::records::read_reply;
 use crate::store::signature::{FlatRecord, signature};
 use crate::store::{Pair, Store};
 
 signature! {
     /// Records a tenant, once. The same id and name again find the tenant as it is.
     CREATE_TENANT: CreateTenant -> CreateTenantReply = "admin/tenants/create_tenant";
-    names { partition: Partition, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         read thresholds();
         write tenant_key: tenant(tenant), tenants(), tenant_ids(), counts(), event_log: events(tenant, day), outbox(),
             days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
     }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         name: &'a str,
         /// As ids of events have it.
         tenant_digest: String,
@@ -48,14 +50,14 @@ signature! {
     ///
     /// closing: the status is or was CLOSED, and steps may be due.
     UPDATE_TENANT: UpdateTenant -> UpdateTenantReply = "admin/tenants/update_tenant", flags "allow-oom";
-    names { partition: Partition, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { change: &'a Change<'a>, digest of change }
+    keys of partition of tenant {
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day),
             chain(tenant), unsealed(), closing(tenant), closings(), counts(), idempotency(tenant, digest) when digest;
     }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// A status.
         wanted: Option<&'a str>,
         payload_hash of change,
@@ -93,17 +95,17 @@ impl Store {
         self.query(&directory, &enter).await.map(drop)
     }
 
-    /// A tenant's record.
+    /// A tenant's record; `None` where there is none.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Option<Stored>, StoreError> {
-        let call = GetRecord {
-            partition: tenant.partition(),
-            tenant: Some(tenant.as_str()),
-            policy_id: None,
-        };
-        self.get_record(call).await
+    pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Option<Record>, StoreError> {
+        let key = self.keys().tenant(tenant.partition(), tenant.as_str());
+        let mut read = redis::cmd("HGETALL");
+        read.arg(&key);
+        let fields: BTreeMap<String, String> = read_reply(self.query_now(&key, &read).await?)?;
+        let pairs: Vec<_> = fields.into_iter().flat_map(|(k, v)| [k, v]).collect();
+        Ok((!pairs.is_empty()).then(|| Record::from_pairs(pairs)))
     }
 
     /// Up to `rows` ids of the directory, in either order, beyond `after`.

@@ -1,11 +1,10 @@
 //! `list_deliveries.lua`.
 
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, ScriptCaller};
 use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
-use crate::store::admin::CallerWords;
 use crate::store::admin::target::Target;
 use crate::store::signature::signature;
 use crate::store::{Lane, OperationError, Store};
@@ -16,7 +15,7 @@ signature! {
     /// last_ms and last_id: up to which delivery was looked, empty where the list ends. The record of a key that holds no hash is
     /// empty.
     LIST_DELIVERIES: ListDeliveries -> ListDeliveriesReply = "admin/webhooks/list_deliveries", flags "no-writes,allow-oom";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, subscription_id: &'a str }
+    names { partition: Partition, caller: ScriptCaller<'a>, key_id of caller, subscription_id: &'a SubscriptionId }
     keys of partition {
         read api_key(key_id), tenant_key: tenant(tenant), webhook(subscription_id), deliveries(subscription_id);
     }
@@ -87,7 +86,7 @@ impl Store {
                 Caller::Admin(_) => walk.subscription_id.partition(),
             },
             caller: caller.into(),
-            subscription_id: walk.subscription_id.as_str(),
+            subscription_id: walk.subscription_id,
             from_ms: bound(walk.window.from_ms, "-inf"),
             to_ms: bound(to_ms, "+inf"),
             after_id: walk.after.map(|(_, id)| id),

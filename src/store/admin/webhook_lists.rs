@@ -1,10 +1,9 @@
 //! `list_webhooks.lua`, the directory of all subscriptions, and their records without secrets.
 
-use crate::domain::caller::Caller;
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::caller::{Caller, ScriptCaller};
+use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::store::admin::CallerWords;
 use crate::store::signature::signature;
 use crate::store::{Lane, OperationError, Store, StoreError};
 
@@ -13,13 +12,13 @@ signature! {
     ///
     /// last: the id up to which was looked, '' where the list ends. The record of a key that holds no hash has the id alone.
     LIST_WEBHOOKS: ListWebhooks -> ListWebhooksReply = "admin/webhooks/list_webhooks", flags "no-writes,allow-oom";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant), webhooks(tenant); }
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), webhooks(tenant); }
     builds { read webhook }
     args {
         /// Empty for the admin key.
         key_hash of caller,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         webhook_prefix = webhook_prefix(),
         /// An id.
         after: Option<&'a str>,
@@ -54,9 +53,8 @@ impl Store {
         status: Option<&str>,
     ) -> Result<WebhookRows, OperationError> {
         let call = ListWebhooks {
-            partition: tenant.partition(),
             caller: caller.into(),
-            tenant: tenant.as_str(),
+            tenant,
             after,
             rows,
             status,

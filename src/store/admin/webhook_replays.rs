@@ -4,6 +4,7 @@ use redis::{Cmd, Value};
 
 use crate::domain::ids::Partition;
 use crate::domain::record::Record;
+use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::clock::Day;
 use crate::driver::script::Counted;
 use crate::store::signature::signature;
@@ -12,8 +13,8 @@ use crate::store::{Pair, Store, StoreError};
 signature! {
     /// Claims the right to choose events for a replay of a subscription. The claim lapses, should the replica die.
     BEGIN_REPLAY: BeginReplay -> BeginReplayReply = "admin/webhooks/begin_replay";
-    names { partition: Partition, subscription_id: &'a str }
-    keys of partition { write replay_lock(subscription_id); }
+    names { subscription_id: &'a SubscriptionId }
+    keys of partition of subscription_id { write replay_lock(subscription_id); }
     args { token: &'a str, claim_ms: i64 }
     replies { locked, begun: Begun }
     writes "On begun: the lock."
@@ -22,8 +23,8 @@ signature! {
 signature! {
     /// Gives a claim back of which nothing came.
     END_REPLAY: EndReplay -> EndReplayReply = "admin/webhooks/end_replay", flags "allow-oom";
-    names { partition: Partition, subscription_id: &'a str }
-    keys of partition { write replay_lock(subscription_id); }
+    names { subscription_id: &'a SubscriptionId }
+    keys of partition of subscription_id { write replay_lock(subscription_id); }
     args { token: &'a str }
     replies { lost: Lost, ended: Ended }
     writes "On ended: the lock goes."
@@ -32,16 +33,15 @@ signature! {
 signature! {
     /// Keeps the events to be delivered again, in their order, for the dispatcher, and ends the claim.
     QUEUE_REPLAY: QueueReplay -> QueueReplayReply = "admin/webhooks/queue_replay";
-    names { partition: Partition }
-    keys of partition {
+    keys of partition of owner {
         read webhook(subscription_id);
         write tenant_key: tenant(owner), replay_lock(subscription_id), replay(replay_id), replay_events(replay_id), replays(),
             audit_log: audit(owner, day), chain(owner), unsealed(), days();
     }
     args {
         day,
-        owner: &'a str,
-        subscription_id: &'a str,
+        owner: &'a Owner,
+        subscription_id: &'a SubscriptionId,
         /// '' where no claim is held.
         token: Option<&'a str>,
         replay_id: &'a str,

@@ -1,13 +1,13 @@
 //! `create_webhook.lua`, `read_webhook.lua`, `update_webhook.lua`, `delete_webhook.lua` and `webhook_test.lua`.
 
-use crate::domain::caller::Caller;
+use crate::domain::caller::{Caller, ScriptCaller};
 use crate::domain::ids::Partition;
-use crate::domain::webhook::SubscriptionId;
+use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
+use crate::store::admin::Change;
 use crate::store::admin::thresholds::Watched;
-use crate::store::admin::{CallerWords, Change};
 use crate::store::signature::{FlatRecord, Refused, signature};
 use crate::store::{Pair, Store};
 
@@ -17,8 +17,8 @@ signature! {
     /// mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.
     /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     CREATE_WEBHOOK: CreateWebhook -> CreateWebhookReply = "admin/webhooks/create_webhook";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
+    keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), watch(owner), thresholds(),
             event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
@@ -28,8 +28,8 @@ signature! {
         day,
         /// Empty for the admin key.
         key_hash of caller,
-        owner: &'a str,
-        subscription_id: &'a str,
+        owner: &'a Owner,
+        subscription_id: &'a SubscriptionId,
         mode: &'a str,
         /// What it watches, blanks between.
         millionths: &'a str,
@@ -56,7 +56,7 @@ signature! {
     /// owner_state: open, tenant_closed, tenant_suspended or tenant_unreadable.
     READ_WEBHOOK: ReadWebhook -> ReadWebhookReply = "admin/webhooks/read_webhook", flags "no-writes,allow-oom";
     names {
-        partition: Partition, caller: CallerWords<'a>, key_id of caller, subscription_id: &'a str, idempotency_scope: &'a str, digest: Option<&'a str>,
+        partition: Partition, caller: ScriptCaller<'a>, key_id of caller, subscription_id: &'a SubscriptionId, idempotency_scope: &'a str, digest: Option<&'a str>,
     }
     keys of partition {
         read api_key(key_id), webhook(subscription_id), idempotency(idempotency_scope, digest) when digest;
@@ -83,8 +83,8 @@ signature! {
     ///
     /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     UPDATE_WEBHOOK: UpdateWebhook -> UpdateWebhookReply = "admin/webhooks/update_webhook";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
+    keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), webhook(subscription_id), watch(owner), thresholds(), event_log: events(owner, day),
             outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(), failing(),
@@ -94,8 +94,8 @@ signature! {
         day,
         /// Empty for the admin key.
         key_hash of caller,
-        owner: &'a str,
-        subscription_id: &'a str,
+        owner: &'a Owner,
+        subscription_id: &'a SubscriptionId,
         /// As it was read.
         version: i64,
         /// As it was read.
@@ -129,8 +129,8 @@ signature! {
     ///
     /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     DELETE_WEBHOOK: DeleteWebhook -> DeleteWebhookReply = "admin/webhooks/delete_webhook", flags "allow-oom";
-    names { partition: Partition, caller: CallerWords<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
+    keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), watch(owner), thresholds(),
             event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
@@ -140,8 +140,8 @@ signature! {
         day,
         /// Empty for the admin key.
         key_hash of caller,
-        owner: &'a str,
-        subscription_id: &'a str,
+        owner: &'a Owner,
+        subscription_id: &'a SubscriptionId,
         payload_hash of change,
         /// The request cause, lines of name and value.
         context of change,
@@ -158,8 +158,8 @@ signature! {
 signature! {
     /// Counts a test delivery of a subscription against its limit, in UTC minutes.
     WEBHOOK_TEST: WebhookTest -> WebhookTestReply = "admin/webhooks/webhook_test";
-    names { partition: Partition, subscription_id: &'a str }
-    keys of partition { write webhook_tests(subscription_id); }
+    names { subscription_id: &'a SubscriptionId }
+    keys of partition of subscription_id { write webhook_tests(subscription_id); }
     args {
         /// In a minute.
         most: u32,

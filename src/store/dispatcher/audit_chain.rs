@@ -6,7 +6,7 @@ use crate::domain::audit::GENESIS;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
-use crate::store::signature::{Refused, signature};
+use crate::store::signature::signature;
 use crate::store::{Day, Lane, Lease, Store, StoreError};
 
 signature! {
@@ -16,11 +16,10 @@ signature! {
     /// left: how many entries are not sealed yet. passed: another dispatcher has sealed meanwhile. Without seals only the list is
     /// corrected.
     SEAL: Seal -> SealReply = "dispatcher/seal", flags "allow-oom";
-    names { partition: Partition }
-    keys of partition { read lease(); write chain(tenant), seals(tenant, sealed_day), unsealed(); }
+    keys of partition of fencing_token { read lease(); write chain(tenant), seals(tenant, sealed_day), unsealed(); }
     args {
         tenant: &'a str,
-        fencing_token: i64,
+        fencing_token: Lease,
         /// As it was read.
         sealed_sequence: u64,
         /// Of the last entry that is sealed now.
@@ -34,7 +33,7 @@ signature! {
         new: &'a [(u64, String)],
     }
     replies {
-        fenced, passed: Passed { sealed_sequence: i64 }, sealed: Sealed { sequence: i64, left: i64 },
+        fenced, passed: Passed { sealed_sequence: i64 }, sealed: Sealed { sequence: u64, left: i64 },
     }
     writes "On sealed: the seals, the chain, the list."
 }
@@ -84,22 +83,6 @@ pub struct NewSeals {
     pub hash: String,
 }
 
-/// What one call of `seal.lua` did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sealed {
-    /// The chain is sealed up to here.
-    UpTo {
-        /// Number of the last sealed entry.
-        sequence: u64,
-        /// Entries that are not sealed yet.
-        left: i64,
-    },
-    /// Another dispatcher has sealed meanwhile; nothing was written.
-    Passed,
-    /// The caller's lease is over.
-    Fenced,
-}
-
 impl Store {
     /// Reads what is known of a chain; one of which nothing is known is empty.
     ///
@@ -138,7 +121,8 @@ impl Store {
         Ok(replies.into_iter().map(|reply| reply.map(names)).collect())
     }
 
-    /// Seals entries behind `chain.sealed_sequence`; without `new` only looks whether all is sealed.
+    /// Seals entries behind `chain.sealed_sequence`; without `new` only looks whether all is sealed. `None` where another
+    /// dispatcher holds the lease by now.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -148,12 +132,11 @@ impl Store {
         tenant: &str,
         chain: &Chain,
         new: Option<&NewSeals>,
-    ) -> Result<Sealed, StoreError> {
+    ) -> Result<Option<SealReply>, StoreError> {
         let last = new.and_then(|new| new.seals.last());
         let call = Seal {
-            partition: lease.partition,
             tenant,
-            fencing_token: lease.token,
+            fencing_token: lease,
             sealed_sequence: chain.sealed_sequence,
             sequence: last.map_or(chain.sealed_sequence, |(sequence, _)| *sequence),
             hash: new.map_or("", |new| &new.hash),
@@ -161,15 +144,7 @@ impl Store {
             sealed_day: new.map_or(Day::of_ms(0), |new| new.day),
             new: new.map_or(&[], |new| &new.seals),
         };
-        Ok(match self.run_on(Lane::Background, &call).await? {
-            Ok(SealReply::Sealed { sequence, left }) => Sealed::UpTo {
-                sequence: sequence.unsigned_abs(),
-                left,
-            },
-            Ok(SealReply::Passed { .. }) => Sealed::Passed,
-            Err(Refused::Fenced) => Sealed::Fenced,
-            Err(refused) => return Err(refused.unexpected(&SEAL)),
-        })
+        self.run_leased(Lane::Background, &call).await
     }
 }
 

@@ -3,15 +3,15 @@
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
-use crate::store::dispatcher::flush::Flushed;
+use crate::store::dispatcher::denials::EmittedReply;
 use crate::store::signature::signature;
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::{Lease, Store, StoreError};
 
 signature! {
     /// Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
     /// failures are counted, exactly, and emitted by the first call of a later minute: a replica's, or the dispatcher's, which
     /// has a fencing token and no failures to add. The event describes the first failure that it counts.
-    AUTH_FAILED: AuthFailed -> AuthFailedReply = "dispatcher/auth_failed", flags "allow-oom";
+    AUTH_FAILED: AuthFailed -> EmittedReply of DENIALS = "dispatcher/auth_failed", flags "allow-oom";
     names { partition: Partition, key_id: &'a str }
     keys of partition {
         read api_key(key_id), lease();
@@ -24,7 +24,7 @@ signature! {
         /// Of auth_failures_due.
         member: &'a str,
         /// '' for a replica.
-        fencing_token: Option<i64>,
+        fencing_token: Option<Lease>,
         /// Failures to be counted.
         added: u64,
         /// The request cause of the first failure, lines of name and value.
@@ -93,7 +93,7 @@ impl Subject {
 }
 
 impl Store {
-    /// Tells of failures, or counts them where the minute has had its event. Off the request path.
+    /// Emits failures, or counts them where the minute has had its event. Off the request path.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -102,38 +102,29 @@ impl Store {
         subject: &Subject,
         failures: &Failures,
     ) -> Result<(), StoreError> {
-        let flushed = self.call_auth_failed(subject, Some(failures), None);
-        flushed.await.map(drop)
+        let call = self.emit_auth_failures(subject, Some(failures), None);
+        call.await.map(drop)
     }
 
-    /// Tells of the failures that were only counted, when their minute is over.
-    pub(in crate::store) async fn flush_auth_failures(
-        &self,
-        subject: &Subject,
-        lease: Lease,
-    ) -> Result<Flushed, StoreError> {
-        self.call_auth_failed(subject, None, Some(lease)).await
-    }
-
-    async fn call_auth_failed(
+    /// The same; the failures that were only counted, for a dispatcher.
+    pub(super) async fn emit_auth_failures(
         &self,
         subject: &Subject,
         failures: Option<&Failures>,
-        lease: Option<Lease>,
-    ) -> Result<Flushed, StoreError> {
+        fencing_token: Option<Lease>,
+    ) -> Result<Option<i64>, StoreError> {
         let (tenant, key_id) = subject.names();
         let call = AuthFailed {
             partition: subject.partition(),
             key_id,
             tenant,
             member: &format!("{tenant}:{key_id}"),
-            fencing_token: lease.map(|lease| lease.token),
+            fencing_token,
             added: failures.map_or(0, |failures| failures.count),
             context: failures.map_or("", |failures| failures.context.as_str()),
             reason: failures.map_or("", |failures| failures.reason),
         };
-        let flushed = self.run_on(Lane::Background, &call).await?;
-        Flushed::read(flushed.map(|AuthFailedReply::Flushed { events }| events))
+        self.emit(&call).await
     }
 }
 

@@ -54,6 +54,13 @@ pub struct Lease {
     pub token: i64,
 }
 
+impl Lease {
+    /// What may be worked on.
+    pub fn partition(&self) -> Partition {
+        self.partition
+    }
+}
+
 /// The outcome of an attempt to take or renew a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Taken {

@@ -3,7 +3,8 @@
 use redis::{Cmd, Value};
 use tokio::time::Instant;
 
-use crate::store::{Store, StoreError};
+use crate::domain::ids::Partition;
+use crate::store::{Keys, Store, StoreError};
 
 /// A member of an index by time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,17 +15,27 @@ pub struct Due {
     pub at_ms: i64,
 }
 
+/// The error for a member of an index that names nothing.
+pub(crate) fn unreadable(member: &str) -> StoreError {
+    StoreError::Refused {
+        code: "MEMBER".to_owned(),
+        detail: format!("`{member}` names nothing of this index"),
+    }
+}
+
 impl Store {
-    /// The first `rows` members of each of many sorted sets, by score; `None` where the node is out of reach.
+    /// The first `rows` members, by time, of an index in each partition; `None` where the node is out of reach.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
-    pub(in crate::store) async fn poll(
+    pub async fn poll(
         &self,
-        keys: impl Iterator<Item = String>,
+        index: fn(&Keys, Partition) -> String,
+        partitions: &[Partition],
         rows: usize,
     ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let command = |key: String| {
+        let command = |partition: &Partition| {
+            let key = index(self.keys(), *partition);
             let mut command = redis::cmd("ZRANGE");
             command
                 .arg(&key)
@@ -33,7 +44,7 @@ impl Store {
                 .arg("WITHSCORES");
             (key, command)
         };
-        let commands: Vec<(String, Cmd)> = keys.map(command).collect();
+        let commands: Vec<(String, Cmd)> = partitions.iter().map(command).collect();
         let replies = self.query_reachable(&commands).await?;
         Ok(replies
             .into_iter()

@@ -1,11 +1,12 @@
 //! Rollups: refusals cost the caller nothing, so above a rate they are only counted, and one event per minute says how many.
 //! Where no later refusal emits it, the dispatcher does.
 
+use super::audit_failures::AuditFailures;
 use super::auth_failed::Subject;
-use super::flush::Flushed;
-use super::poll::Due;
+use super::denials::Denials;
+use super::poll::unreadable;
 use crate::domain::ids::{Partition, TenantId};
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Keys, Lease, Store, StoreError};
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,53 +31,50 @@ impl Rollup {
             Self::AuditFailures => "audit_failures",
         }
     }
+
+    /// The index of those that are due, by time.
+    pub fn index(self) -> fn(&Keys, Partition) -> String {
+        match self {
+            Self::Denials => Keys::denials_due,
+            Self::AuthFailures => Keys::auth_failures_due,
+            Self::AuditFailures => Keys::audit_failures_due,
+        }
+    }
 }
 
 impl Store {
-    /// The rollups of each partition that are due first, at most `rows` of each; `None` where the node is out of reach.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn poll_rollups(
-        &self,
-        rollup: Rollup,
-        partitions: &[Partition],
-        rows: usize,
-    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let keys = self.keys();
-        let key = |partition: &Partition| match rollup {
-            Rollup::Denials => keys.denials_due(*partition),
-            Rollup::AuthFailures => keys.auth_failures_due(*partition),
-            Rollup::AuditFailures => keys.audit_failures_due(*partition),
-        };
-        self.poll(partitions.iter().map(key), rows).await
-    }
-
-    /// Emits one rollup, if it is still pending. `cause`: of a denial whose own is not known.
+    /// Emits one rollup, if it is still pending; returns how many events and entries. `cause`: of a denial whose own is not
+    /// known. `None` where another dispatcher holds the lease by now.
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::Refused`] for a member that names nothing.
-    pub async fn flush_rollup(
+    pub async fn emit_rollup(
         &self,
         rollup: Rollup,
         member: &str,
         lease: Lease,
         cause: &str,
-    ) -> Result<Flushed, StoreError> {
-        let unreadable = || StoreError::Refused {
-            code: "MEMBER".to_owned(),
-            detail: format!("`{member}` names nothing that is counted"),
-        };
+    ) -> Result<Option<i64>, StoreError> {
         match rollup {
             Rollup::Denials => {
-                let tenant = TenantId::parse(member).ok_or_else(unreadable)?;
-                self.flush_denials(&tenant, lease, cause).await
+                let call = Denials {
+                    tenant: &TenantId::parse(member).ok_or_else(|| unreadable(member))?,
+                    context: cause,
+                    fencing_token: lease,
+                };
+                self.emit(&call).await
             }
             Rollup::AuthFailures => {
-                let subject = Subject::parse(member).ok_or_else(unreadable)?;
-                self.flush_auth_failures(&subject, lease).await
+                let subject = Subject::parse(member).ok_or_else(|| unreadable(member))?;
+                self.emit_auth_failures(&subject, None, Some(lease)).await
             }
-            Rollup::AuditFailures => self.flush_audit_failures(member, lease).await,
+            Rollup::AuditFailures => {
+                let call = AuditFailures {
+                    sentinel: member,
+                    fencing_token: lease,
+                };
+                self.emit(&call).await
+            }
         }
     }
 }

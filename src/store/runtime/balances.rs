@@ -1,6 +1,6 @@
 //! `balances.lua`: the ledgers of a tenant, for its agents.
 
-use crate::domain::ids::Partition;
+use crate::domain::caller::RuntimeCaller;
 use crate::domain::scope::ScopeFilter;
 use crate::store::signature::{Fields, signature};
 
@@ -10,12 +10,12 @@ signature! {
     /// The fields of a ledger: status remaining allocated spent reserved debt overdraft_limit is_over_limit; an empty array
     /// where the key holds no hash.
     BALANCES: Balances -> BalancesReply = "runtime/balances", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition { read api_key(key_id), budgets(tenant); }
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller { read api_key(key_id), budgets(tenant); }
     builds { read budget }
     args {
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         budget_prefix = budget_prefix(tenant),
         /// The last entry that was seen.
         after: Option<&'a str>,

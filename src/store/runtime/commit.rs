@@ -1,7 +1,8 @@
 //! `commit.lua`: ends an active reservation with a charge.
 
 use crate::domain::amount::Unit;
-use crate::domain::ids::Partition;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::ids::ReservationId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
 use crate::store::Pair;
@@ -11,8 +12,8 @@ signature! {
     /// Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond
     /// the hold is charged as the overage policy of the reservation allows.
     COMMIT: Commit -> CommitReply = "runtime/commit", flags "allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition {
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), event_log: events(tenant, day),
             outbox(), days(), over_limit_or_in_debt(), rates(tenant);
@@ -20,8 +21,8 @@ signature! {
     builds { write budget }
     args {
         day,
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         payload_hash: &'a str,
         unit: &'a str,
         actual: i64,
@@ -30,7 +31,7 @@ signature! {
         budget_prefix = budget_prefix(tenant),
         /// Holds that were due by then have been expired for this request.
         swept_until_ms: Option<i64>,
-        reservation_id: &'a str,
+        reservation_id: &'a ReservationId,
         /// The request cause, lines of name and value.
         context: &'a str,
         /// Names and values that the record keeps.

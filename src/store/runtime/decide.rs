@@ -1,6 +1,6 @@
 //! `decide.lua`: whether an estimate could be held now; serves decide and the dry run of a create.
 
-use crate::domain::ids::Partition;
+use crate::domain::caller::RuntimeCaller;
 use crate::domain::record::Record;
 use crate::domain::refusal::Denial;
 use crate::store::Pair;
@@ -10,8 +10,8 @@ signature! {
     /// Decides whether an estimate could be held now; holds nothing. Serves decide and the dry run of a create, whose outcome
     /// is kept under the key of the reservation that it does not make.
     DECIDE: Decide -> DecideReply = "runtime/decide";
-    names { partition: Partition, key_id: &'a str, decision_id: Option<&'a str>, reservation_id: Option<&'a str> }
-    keys of partition {
+    names { caller: &'a RuntimeCaller, key_id of caller, decision_id: Option<&'a str>, reservation_id: Option<&'a str> }
+    keys of partition of caller {
         read api_key(key_id), due(tenant);
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), denials(tenant),
             denial_minutes: denials_due(),
@@ -21,8 +21,8 @@ signature! {
     builds { read budget }
     args {
         day,
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         payload_hash: &'a str,
         scope_path: &'a str,
         unit: &'a str,

@@ -1,10 +1,9 @@
 //! `expire.lua`: ends reservations whose grace has passed.
 
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::ids::TenantId;
 use crate::driver::node::Lane;
-use crate::store::dispatcher::poll::Due;
-use crate::store::signature::{Refused, signature};
-use crate::store::{Store, StoreError};
+use crate::store::signature::signature;
+use crate::store::{Lease, Store, StoreError};
 
 signature! {
     /// Ends up to a number of a tenant's reservations whose grace period is over; their holds return to the ledgers. Whoever
@@ -12,8 +11,7 @@ signature! {
     ///
     /// A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched.
     EXPIRE: Expire -> ExpireReply = "dispatcher/expire", flags "allow-oom";
-    names { partition: Partition }
-    keys of partition {
+    keys of partition of tenant {
         read lease();
         write tenant_key: tenant(tenant), due(tenant), due_tenants(), event_log: events(tenant, day), outbox(), days(),
             quarantine();
@@ -21,7 +19,7 @@ signature! {
     builds { write reservation, budget }
     args {
         day,
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// Reservations at most.
         rows: i64,
         reservation_prefix = reservation_prefix(),
@@ -31,7 +29,7 @@ signature! {
         /// Only what was due by then; '' for now.
         before_ms: Option<i64>,
         /// Of the caller's lease, if it has one.
-        fencing_token: Option<i64>,
+        fencing_token: Option<Lease>,
     }
     replies {
         clock, fenced,
@@ -43,39 +41,8 @@ signature! {
 /// Reservations that one call ends at most.
 pub const PAGE_ROWS: i64 = 100;
 
-/// What one call did.
-#[derive(Debug)]
-pub enum Expired {
-    /// It ended some, or found none.
-    Page {
-        /// How many.
-        count: i64,
-        /// Whether more are due.
-        more: bool,
-        /// When the tenant's next one is due, in milliseconds.
-        next_due_ms: Option<i64>,
-        /// Corrupt records that were put into quarantine.
-        quarantined: Vec<String>,
-    },
-    /// The caller's lease is over.
-    Fenced,
-}
-
 impl Store {
-    /// The tenants of each partition with the earliest due reservations, at most `rows` of each partition.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub async fn poll_due(
-        &self,
-        partitions: &[Partition],
-        rows: usize,
-    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let key = |partition: &Partition| self.keys().due_tenants(*partition);
-        self.poll(partitions.iter().map(key), rows).await
-    }
-
-    /// Runs `expire.lua` once for a tenant.
+    /// Runs `expire.lua` once for a tenant; `None` where another dispatcher holds the lease by now.
     ///
     /// # Errors
     /// [`StoreError`].
@@ -85,32 +52,16 @@ impl Store {
         tenant: &TenantId,
         cause: &str,
         before_ms: Option<i64>,
-        fencing_token: Option<i64>,
-    ) -> Result<Expired, StoreError> {
+        fencing_token: Option<Lease>,
+    ) -> Result<Option<ExpireReply>, StoreError> {
         let call = Expire {
-            partition: tenant.partition(),
-            tenant: tenant.as_str(),
+            tenant,
             rows: PAGE_ROWS,
             context: cause,
             before_ms,
             fencing_token,
         };
-        match self.run_on(lane, &call).await? {
-            Ok(ExpireReply::Expired {
-                count,
-                more,
-                next_due_ms,
-                quarantined,
-                ..
-            }) => Ok(Expired::Page {
-                count,
-                more,
-                next_due_ms,
-                quarantined,
-            }),
-            Err(Refused::Fenced) => Ok(Expired::Fenced),
-            Err(refused) => Err(refused.unexpected(&EXPIRE)),
-        }
+        self.run_leased(lane, &call).await
     }
 }
 
@@ -127,17 +78,16 @@ pub async fn expire_tenant(
     cause: &str,
     before_ms: i64,
 ) -> Result<i64, StoreError> {
-    let mut expired = 0;
-    loop {
+    let (mut expired, mut more) = (0, true);
+    while more {
         let page = store.expire(Lane::Request, tenant, cause, Some(before_ms), None);
-        match page.await? {
-            Expired::Page { count, more, .. } => {
-                expired += count;
-                if !more {
-                    return Ok(expired);
-                }
-            }
-            Expired::Fenced => {}
-        }
+        let Some(ExpireReply::Expired {
+            count, more: rest, ..
+        }) = page.await?
+        else {
+            break;
+        };
+        (expired, more) = (expired + count, rest);
     }
+    Ok(expired)
 }

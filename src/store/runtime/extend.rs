@@ -1,7 +1,8 @@
 //! `extend.lua`: moves the expiry of an active reservation outward.
 
 use crate::domain::amount::Unit;
-use crate::domain::ids::Partition;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::ids::ReservationId;
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopePath;
 use crate::store::signature::signature;
@@ -12,21 +13,21 @@ signature! {
     /// An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are EXTENSIONS_MAX
     /// of them at most, whatever the tenant's limit. Of the metadata only the last extension's is kept.
     EXTEND: Extend -> ExtendReply = "runtime/extend";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition {
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), due_tenants();
     }
     builds { read budget }
     args {
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         payload_hash: &'a str,
         /// Of the idempotency key.
         key_digest: &'a str,
         extend_by_ms: i64,
         budget_prefix = budget_prefix(tenant),
-        reservation_id: &'a str,
+        reservation_id: &'a ReservationId,
         /// JSON.
         metadata: Option<&'a str>,
     }

@@ -1,7 +1,9 @@
 //! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`, which only read.
 
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::caller::{RuntimeCaller, ScriptCaller};
+use crate::domain::ids::{Partition, ReservationId, TenantId};
+use crate::domain::policy::PolicyId;
 use crate::domain::scope::ScopeFilter;
 use crate::store::signature::{Fields, signature};
 use crate::store::{Store, StoreError};
@@ -9,11 +11,11 @@ use crate::store::{Store, StoreError};
 signature! {
     /// Checks an API key, for a request that failed before its own script.
     AUTHENTICATE: Authenticate -> AuthenticateReply = "runtime/authenticate", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition { read api_key(key_id); }
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller { read api_key(key_id); }
     args {
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         /// '' for none.
         permission: &'a str,
     }
@@ -24,12 +26,12 @@ signature! {
 signature! {
     /// Reads fields of one reservation.
     GET: Get -> GetReply = "runtime/get", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str, reservation_id: &'a str }
+    names { partition: Partition, caller: ScriptCaller<'a>, key_id of caller, reservation_id: &'a ReservationId }
     keys of partition { read api_key(key_id), reservation(reservation_id); }
     args {
-        key_hash: &'a str,
+        key_hash of caller,
         /// Empty for the admin key.
-        tenant: &'a str,
+        tenant of caller,
         names: &'a [&'a str],
     }
     replies {
@@ -45,14 +47,14 @@ signature! {
     /// Rows of one score come in ascending order of id whatever the direction. complete: no row is left in any index. The
     /// fields of a row are an empty array where the key holds no hash.
     LIST: List -> ListReply = "runtime/list", flags "no-writes,allow-oom";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition { read api_key(key_id), tenant_key: tenant(tenant); }
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant); }
     each { read indexes: reservations | due }
     builds { read reservation }
     args {
         /// Empty for the admin key.
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant: &'a TenantId,
         reservation_prefix = reservation_prefix(),
         /// asc or desc.
         direction: &'a str,
@@ -80,8 +82,8 @@ signature! {
     /// Reads fields of reservations of one partition: of as many as a number of bytes allows, but of one at least. The fields
     /// of a row are an empty array where the key holds no hash.
     ROWS: ReadRows -> RowsReply = "runtime/rows", flags "no-writes,allow-oom";
-    names { partition: Partition }
-    keys of partition {}
+    names { tenant: &'a TenantId }
+    keys of partition of tenant {}
     each { read reservations: reservation }
     args {
         bytes: i64,
@@ -98,9 +100,23 @@ impl Store {
     /// [`StoreError`].
     pub async fn tenant_of_key(&self, key_id: &KeyId) -> Result<Option<TenantId>, StoreError> {
         let key = self.keys().api_key(key_id.partition(), key_id.as_str());
+        self.tenant_in(&key).await
+    }
+
+    /// Whose a policy is, `None` where there is no such policy. It never changes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn tenant_of_policy(&self, id: &PolicyId) -> Result<Option<TenantId>, StoreError> {
+        let key = self.keys().policy(id.partition(), id.as_str());
+        self.tenant_in(&key).await
+    }
+
+    /// The tenant that a record names.
+    async fn tenant_in(&self, key: &str) -> Result<Option<TenantId>, StoreError> {
         let mut command = redis::cmd("HGET");
-        command.arg(&key).arg("tenant");
-        match self.query_now(&key, &command).await? {
+        command.arg(key).arg("tenant");
+        match self.query_now(key, &command).await? {
             redis::Value::BulkString(tenant) => {
                 Ok(str::from_utf8(&tenant).ok().and_then(TenantId::parse))
             }

@@ -1,7 +1,8 @@
 //! `release.lua`: ends an active reservation without a charge.
 
 use crate::domain::amount::Unit;
-use crate::domain::ids::Partition;
+use crate::domain::caller::ScriptCaller;
+use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
 use crate::driver::script::Counted;
@@ -11,8 +12,8 @@ use crate::store::signature::signature;
 signature! {
     /// Ends an active reservation without a charge; its hold returns to the ledgers.
     RELEASE: Release -> ReleaseReply = "runtime/release", flags "allow-oom";
-    names { partition: Partition, key_id: &'a str, audited: bool }
-    keys of partition {
+    names { caller: ScriptCaller<'a>, key_id of caller, audited: bool }
+    keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), reservation(reservation_id), due(owner), event_log: events(owner, day), outbox(),
             days(), audit_log: audit(owner, day) when audited, chain(owner) when audited, unsealed() when audited;
@@ -21,17 +22,17 @@ signature! {
     args {
         day,
         /// Empty for the admin key.
-        key_hash: &'a str,
+        key_hash of caller,
         /// Of the API key; empty for the admin key.
-        tenant: &'a str,
+        tenant of caller,
         payload_hash: &'a str,
         /// Of the idempotency key.
         key_digest: &'a str,
         budget_prefix = budget_prefix(owner),
         /// The request cause, lines of name and value.
         context: &'a str,
-        owner: &'a str,
-        reservation_id: &'a str,
+        owner: &'a TenantId,
+        reservation_id: &'a ReservationId,
         /// Names and values that the record keeps.
         kept: Counted<&'a [Pair]>,
         /// Names and values of the audit entry, for the admin key.

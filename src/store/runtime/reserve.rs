@@ -1,6 +1,7 @@
 //! `reserve.lua`: holds an estimate on every budgeted scope, or on none.
 
-use crate::domain::ids::Partition;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::ids::ReservationId;
 use crate::domain::record::Record;
 use crate::driver::script::Counted;
 use crate::store::Pair;
@@ -9,8 +10,8 @@ use crate::store::signature::signature;
 signature! {
     /// Holds an estimate on every budgeted scope of a subject, or on none.
     RESERVE: Reserve -> ReserveReply = "runtime/reserve";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition {
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), reservations(tenant, day), due(tenant), due_tenants(),
             event_log: events(tenant, day), outbox(), days(), denials(tenant), denial_minutes: denials_due(),
@@ -20,8 +21,8 @@ signature! {
     builds { read budget }
     args {
         day,
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         payload_hash: &'a str,
         scope_path: &'a str,
         unit: &'a str,
@@ -32,7 +33,7 @@ signature! {
         /// Holds that were due by then have been expired for this request.
         swept_until_ms: Option<i64>,
         budget_prefix = budget_prefix(tenant),
-        reservation_id: &'a str,
+        reservation_id: &'a ReservationId,
         /// Overage policy, default_ttl_ms, max_ttl_ms and max_extensions of the policy that applies; - for what it leaves open.
         policy: String,
         /// Above this number in a minute, denials are only counted.

@@ -1,6 +1,6 @@
 //! `usage_event.lua`: charges what was already used, without a reservation.
 
-use crate::domain::ids::Partition;
+use crate::domain::caller::RuntimeCaller;
 use crate::domain::record::Record;
 use crate::store::Pair;
 use crate::store::signature::signature;
@@ -8,8 +8,8 @@ use crate::store::signature::signature;
 signature! {
     /// Charges what was already used, without a reservation, to every budgeted scope of a subject.
     USAGE_EVENT: UsageEvent -> UsageEventReply = "runtime/usage_event";
-    names { partition: Partition, key_id: &'a str }
-    keys of partition {
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller {
         read api_key(key_id), due(tenant);
         write tenant_key: tenant(tenant), usage_event(event_id), usage_events(tenant, day), event_log: events(tenant, day),
             outbox(), days(), over_limit_or_in_debt();
@@ -18,8 +18,8 @@ signature! {
     builds { read budget }
     args {
         day,
-        key_hash: &'a str,
-        tenant: &'a str,
+        key_hash of caller,
+        tenant of caller,
         payload_hash: &'a str,
         scope_path: &'a str,
         unit: &'a str,

@@ -3,11 +3,16 @@
 use redis::Value;
 
 use super::{Refused, Signature};
+use crate::domain::api_key::secret::{KeyHash, KeyId};
+use crate::domain::ids::{ReservationId, TenantId};
+use crate::domain::policy::PolicyId;
+use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::call::Call;
 use crate::driver::clock::Day;
 use crate::driver::error::StoreError;
 use crate::driver::reply::Reply;
-use crate::driver::script::Arg;
+use crate::driver::script::{Arg, Argument, Form};
+use crate::store::dispatcher::lease::Lease;
 use crate::store::keys::Keys;
 
 /// What a script answers besides the words that many share.
@@ -76,6 +81,57 @@ impl KeyPart for &str {
 
     fn key_part(&self) -> &str {
         self
+    }
+}
+
+/// Values of the domain that are a text in names of keys and in arguments.
+macro_rules! texts {
+    ($($type:ty),* $(,)?) => {$(
+        impl KeyPart for $type {
+            type Part<'a> = &'a str;
+
+            fn key_part(&self) -> &str {
+                self.as_str()
+            }
+        }
+
+        impl Argument for $type {
+            const FORM: Form = str::FORM;
+
+            fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+                self.as_str().push(args);
+            }
+        }
+    )*};
+}
+
+texts!(
+    KeyHash,
+    KeyId,
+    Owner,
+    PolicyId,
+    ReservationId,
+    SubscriptionId,
+    TenantId
+);
+
+/// The fencing token.
+impl Argument for Lease {
+    const FORM: Form = i64::FORM;
+
+    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+        self.token.push(args);
+    }
+}
+
+impl<T: KeyPart> KeyPart for &T {
+    type Part<'a>
+        = T::Part<'a>
+    where
+        Self: 'a;
+
+    fn key_part(&self) -> Self::Part<'_> {
+        (**self).key_part()
     }
 }
 

@@ -79,7 +79,7 @@ pub struct ArgUse {
 }
 
 /// The form of a value that is a field of another one.
-pub(crate) const fn form_of<C, T: Argument>(_: fn(&C) -> T) -> Form {
+pub(crate) const fn form_of<C, T: Argument>(_: fn(&C) -> &T) -> Form {
     T::FORM
 }
 

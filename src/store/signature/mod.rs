@@ -84,14 +84,15 @@
 //! # Grammar
 //!
 //! - `names`: what only keys are named by. `key_id of caller`, here or under `args`, is a field of the value `caller`, which
-//!   many calls share; the call has no such field. `keys of`: the place of the catalogue; `partition` is then a field. Keys
-//!   that the script writes follow `write`. A local name stands before the catalogue's where they differ. `when` names a
+//!   many calls share; the call has no such field. `keys of`: the place of the catalogue; a partition is a field, or that `of`
+//!   another value. Keys that the script writes follow `write`. A local name stands before the catalogue's where they differ. `when` names a
 //!   field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of keys, a field
 //!   `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
 //! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated once with the day of the
 //!   script's clock when it answers `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
 //!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
+//! - `-> Reply of OTHER`: the replies are some of those of another script, and their type is its.
 //! - `replies`, in order of precedence: a word of [`Refused`] alone, or a word with its variant and fields. `replayed` alone
 //!   stands for the stored words of the first outcome.
 
@@ -112,9 +113,9 @@ pub(crate) use refused::Refused;
 macro_rules! signature {
     (
         $(#[doc = $summary:literal])+
-        $static:ident: $call:ident -> $outcome:ident = $path:literal $(, flags $flags:literal)?;
+        $static:ident: $call:ident -> $outcome:ident $(of $whose:ident)? = $path:literal $(, flags $flags:literal)?;
         $(names { $($name:ident $(of $whole:ident)? $(: $name_type:ty)?),* $(,)? })?
-        keys of $place:ident {
+        keys of $place:ident $(of $home:ident)? {
             $($access:ident $($local:ident $(: $key:ident)? ($($part:tt),*) $(when $when:ident)?),+;)*
         }
         $(each { $list_access:ident $list:ident: $($list_key:ident)|+ })?
@@ -186,7 +187,7 @@ macro_rules! signature {
 
             #[allow(unused_variables, reason = "not every script has keys of a day")]
             fn keys(&self, keys: &$crate::store::keys::Keys, day: $crate::driver::clock::Day) -> Vec<String> {
-                let keys = $crate::store::signature::signature!(@place $place keys self);
+                let keys = $crate::store::signature::signature!(@place $place $($home)? keys self);
                 $($($crate::store::signature::signature!(@let self $name $(of $whole)?);)*)?
                 $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)? $(= $from)?);)*
                 let mut names = Vec::with_capacity(20);
@@ -207,7 +208,7 @@ macro_rules! signature {
                 keys: &$crate::store::keys::Keys,
                 day: $crate::driver::clock::Day,
             ) -> Vec<$crate::driver::script::Arg<'c>> {
-                let keys = $crate::store::signature::signature!(@place $place keys self);
+                let keys = $crate::store::signature::signature!(@place $place $($home)? keys self);
                 $($($crate::store::signature::signature!(@let self $name $(of $whole)?);)*)?
                 $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)? $(= $from)?);)*
                 let mut args = Vec::with_capacity(32);
@@ -218,34 +219,40 @@ macro_rules! signature {
             }
         }
 
-        /// What the script answers.
-        #[allow(dead_code, reason = "a declaration names all that a script answers")]
-        pub(crate) enum $outcome {
-            $($($variant $({ $($field: $field_type),* })?,)?)*
+        $crate::store::signature::signature!(@outcome [$($whose)?] $outcome { $($(
+            $word: $variant $({ $($field: $field_type),* })?,
+        )?)* });
+    };
+    (@outcome [$whose:ident] $outcome:ident $words:tt) => {};
+    (@outcome [] $outcome:ident { $($word:ident: $variant:ident $({ $($field:ident: $field_type:ty),* })?,)* }) => {
+        /// What the script replies; see its declaration.
+        #[allow(missing_docs, private_interfaces, reason = "the names are those of the declaration")]
+        pub enum $outcome {
+            $($variant $({ $($field: $field_type),* })?,)*
         }
 
         /// The word alone: some fields are secrets.
         impl std::fmt::Debug for $outcome {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(match self {
-                    $($(Self::$variant $({ $($field: _),* })? => stringify!($variant),)?)*
+                    $(Self::$variant $({ $($field: _),* })? => stringify!($variant),)*
                 })
             }
         }
 
         impl $crate::store::signature::Outcome for $outcome {
-            #[allow(unused_variables, reason = "not every script has keys of a day")]
+            #[allow(unused_variables, reason = "not every reply has fields")]
             fn read(
                 word: &str,
                 reply: &mut $crate::driver::reply::Reply,
             ) -> Result<Option<Self>, $crate::driver::error::StoreError> {
-                $($(
+                $(
                     if word == stringify!($word) {
                         return Ok(Some(Self::$variant $({
                             $($field: $crate::driver::reply::FromReply::from_reply(reply)?),*
                         })?));
                     }
-                )?)*
+                )*
                 Ok(None)
             }
         }
@@ -272,6 +279,7 @@ macro_rules! signature {
             fields: &[$($(stringify!($field)),*)?],
         }
     };
+    (@place partition $home:ident $keys:ident $self:ident) => { $keys.of($self.$home.partition()) };
     (@place partition $keys:ident $self:ident) => { $keys.of($self.partition) };
     (@place $place:ident $keys:ident $self:ident) => { $keys };
     (@let $self:ident day) => {};
@@ -291,7 +299,7 @@ macro_rules! signature {
     };
     (@arg $place:ident $call:ident $note:expr, $arg:ident of $whole:ident) => {
         $crate::store::signature::signature!(
-            @use $arg, $crate::store::signature::form_of(|call: &$call<'static>| call.$whole.$arg), None, $note
+            @use $arg, $crate::store::signature::form_of(|call: &$call<'static>| &call.$whole.$arg), None, $note
         )
     };
     (@arg $place:ident $call:ident $note:expr, $arg:ident: $type:ty) => {
@@ -327,9 +335,11 @@ pub(crate) use signature;
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::ids::Partition;
+    use crate::domain::api_key::secret::KeyId;
+    use crate::domain::ids::TenantId;
     use crate::store::admin::api_keys::{CreateApiKey, CreateApiKeyReply};
-    use crate::store::admin::{CallerWords, Change};
+    use crate::domain::caller::ScriptCaller;
+    use crate::store::admin::Change;
     use crate::store::deployment::{Meta, MetaReply};
     use crate::store::signature::Counted;
 
@@ -337,6 +347,7 @@ mod tests {
 
     #[test]
     fn a_debug_print_of_a_call_or_reply_shows_no_secret() {
+        let key_id = KeyId::parse("key_000_abcdefghij12").expect("an id");
         let change = Change {
             context: "",
             audit: &Vec::new(),
@@ -344,10 +355,9 @@ mod tests {
             digest: None,
         };
         let create = CreateApiKey {
-            partition: Partition::FIRST,
             change: &change,
-            tenant: "acme",
-            key_id: "key_000_abcdefghij12",
+            tenant: &TenantId::parse("acme").expect("an id"),
+            key_id: &key_id,
             key_hash: SECRET,
             requested_expires_at_ms: None,
             name: "",
@@ -368,8 +378,8 @@ mod tests {
             secret: Some(SECRET.to_owned()),
             dialect: None,
         };
-        let caller = CallerWords {
-            key_id: "key_000_abcdefghij12",
+        let caller = ScriptCaller {
+            key_id: key_id.as_str(),
             key_hash: SECRET,
             tenant: "acme",
         };

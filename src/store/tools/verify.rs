@@ -1,7 +1,7 @@
 //! `ledgers.lua`, `records.lua` and `registered.lua`: what a verification of the ledgers reads.
 
 use crate::domain::amount::Unit;
-use crate::domain::ids::{Partition, TenantId};
+use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::driver::reply::Nested;
 use crate::store::signature::{Fields, signature};
@@ -14,8 +14,8 @@ signature! {
     /// the index of those over their limit or in debt, for its debt and for being over its limit. An empty array where the key
     /// holds no hash.
     LEDGERS: ReadLedgers -> LedgersReply = "tools/ledgers", flags "no-writes,allow-oom";
-    names { partition: Partition }
-    keys of partition { read over_limit_or_in_debt(); }
+    names { tenant: &'a TenantId }
+    keys of partition of tenant { read over_limit_or_in_debt(); }
     each { read budgets: budget }
     args {
         /// How the index names each ledger: tenant, unit and scope.
@@ -31,11 +31,10 @@ signature! {
     /// A row: due time, time of quarantine, and the fields status tenant unit estimate scope_path budgeted charged created_at_ms
     /// finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6; only the first two where the key holds no hash.
     RECORDS: ReadRecords -> RecordsReply = "tools/records", flags "no-writes,allow-oom";
-    names { partition: Partition }
-    keys of partition { read due(tenant), due_tenants(), quarantine(); }
+    keys of partition of tenant { read due(tenant), due_tenants(), quarantine(); }
     builds { read reservation, usage_event }
     args {
-        tenant: &'a str,
+        tenant: &'a TenantId,
         /// Of reservations or of usage events.
         record_prefix: &'a str,
         ids: &'a [String],
@@ -52,8 +51,8 @@ signature! {
 signature! {
     /// Finds the days of a tenant that have records and that retention does not know.
     REGISTERED: FindUnregistered -> RegisteredReply = "tools/registered", flags "no-writes,allow-oom";
-    names { partition: Partition }
-    keys of partition { read days(); }
+    names { tenant: &'a TenantId }
+    keys of partition of tenant { read days(); }
     each { read indexes: reservations | usage_events }
     args {
         /// Of days, one for each two keys.
@@ -204,7 +203,7 @@ impl Store {
         let named = |(scope, unit): &(String, Unit)| format!("{name} {unit} {scope}");
         let names: Vec<_> = ledgers.iter().map(named).collect();
         let call = ReadLedgers {
-            partition: tenant.partition(),
+            tenant,
             budgets: ledgers.iter().map(key).collect(),
             names: &names,
         };
@@ -228,8 +227,7 @@ impl Store {
         ids: &[String],
     ) -> Result<RecordPage, StoreError> {
         let call = ReadRecords {
-            partition: tenant.partition(),
-            tenant: tenant.as_str(),
+            tenant,
             record_prefix: prefix,
             ids,
         };
@@ -270,7 +268,7 @@ impl Store {
             let of_day = |day: &Day| [keys.reservations(name, *day), keys.usage_events(name, *day)];
             let members: Vec<_> = days.iter().map(|day| format!("{name}:{day}")).collect();
             let call = FindUnregistered {
-                partition: tenant.partition(),
+                tenant,
                 indexes: days.iter().flat_map(of_day).collect(),
                 members: &members,
             };

@@ -86,13 +86,10 @@ impl Session {
     pub fn reserve(&self, (reservation_id, key): &HeldReservation) -> Call {
         let (caller, policy) = (&self.caller, PolicySelection::default());
         let call = Reserve {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
+            caller,
             budgets: self
                 .store
                 .budgets_of(&caller.tenant, &self.scope, Unit::Tokens),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
             payload_hash: PAYLOAD_HASH,
             scope_path: self.scope.as_str(),
             unit: Unit::Tokens.as_str(),
@@ -101,7 +98,7 @@ impl Session {
             grace_ms: 5_000,
             requested_overage_policy: None,
             swept_until_ms: None,
-            reservation_id: reservation_id.as_str(),
+            reservation_id,
             policy: String::new(),
             denied_per_minute: 600,
             context: &self.cause,
@@ -119,16 +116,13 @@ impl Session {
     pub fn commit(&self, (reservation_id, key): &HeldReservation) -> Call {
         let caller = &self.caller;
         let call = Commit {
-            partition: caller.partition,
-            key_id: caller.key_id.as_str(),
-            key_hash: caller.key_hash.as_str(),
-            tenant: caller.tenant.as_str(),
+            caller,
             payload_hash: PAYLOAD_HASH,
             unit: Unit::Tokens.as_str(),
             actual: ACTUAL,
             key_digest: &key.digest(),
             swept_until_ms: None,
-            reservation_id: reservation_id.as_str(),
+            reservation_id,
             context: &self.cause,
             kept: &[],
         };

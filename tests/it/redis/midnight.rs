@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use budget_authority::domain::ids::TenantId;
-use budget_authority::store::runtime::expire::Expired;
+use budget_authority::store::runtime::expire::ExpireReply;
 use budget_authority::store::{Lane, Store, StoreError};
 
 use crate::harness::store;
@@ -102,7 +102,7 @@ fn texts(texts: &[&str]) -> String {
     )
 }
 
-async fn expire(store: &Store) -> Result<Expired, StoreError> {
+async fn expire(store: &Store) -> Result<Option<ExpireReply>, StoreError> {
     // Connects, by which the store learns the time.
     store.deployment().await?;
     let tenant = TenantId::parse("acme").expect("an id");
@@ -114,7 +114,7 @@ async fn a_day_that_ends_between_two_calls_costs_a_third() {
     let (server, store) = ServerAtMidnight::start(&[MIDNIGHT_MS - 1, MIDNIGHT_MS]);
     let expired = expire(&store).await.expect("the day is found");
     assert!(
-        matches!(expired, Expired::Page { count: 7, .. }),
+        matches!(expired, Some(ExpireReply::Expired { count: 7, .. })),
         "{expired:?}"
     );
     assert_eq!(server.days(), ["20240301", "20240229", "20240301"]);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use budget_authority::domain::cause::Cause;
 use budget_authority::store::Lane;
-use budget_authority::store::dispatcher::purge::{Purged, Records};
-use budget_authority::store::runtime::expire::Expired;
+use budget_authority::store::dispatcher::purge::{PurgeReply, Records};
+use budget_authority::store::runtime::expire::ExpireReply;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::{JoinHandle, block_in_place};
@@ -176,9 +176,9 @@ async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
         repeated_request(&sweeping, fixture, before).await;
         block_in_place(|| resharding.finish());
         let swept = sweeping.await.expect("no panic").expect("Redis answers");
-        let Expired::Page {
+        let Some(ExpireReply::Expired {
             count, quarantined, ..
-        } = swept
+        }) = swept
         else {
             panic!("{swept:?}");
         };
@@ -218,7 +218,7 @@ async fn retention_forgets_no_record_while_it_moves() {
         repeated_request(&purging, fixture, before).await;
         block_in_place(|| resharding.finish());
         let purged = purging.await.expect("no panic").expect("Redis answers");
-        let Purged::Page { removed, kept, .. } = purged else {
+        let Some(PurgeReply::Purged { removed, kept, .. }) = purged else {
             panic!("{purged:?}");
         };
         assert_eq!((removed, kept), (1, 1));

@@ -298,13 +298,7 @@ async fn quarantine_is_listed_and_the_exit_code_says_right_or_wrong() {
         .await;
     let lease = tenant.lease("d", Duration::from_secs(60)).await;
     store
-        .expire(
-            Lane::Background,
-            &tenant.id,
-            "source t",
-            None,
-            Some(lease.token),
-        )
+        .expire(Lane::Background, &tenant.id, "source t", None, Some(lease))
         .await
         .expect("Redis answers");
 

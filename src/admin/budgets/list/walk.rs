@@ -4,7 +4,7 @@
 use super::{BudgetFilter, BudgetQuery, BudgetSort};
 use crate::admin::records;
 use crate::domain::budget::ledger::BudgetLedger;
-use crate::domain::caller::Reader;
+use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::listing::{Entry, Position, RowOrder, Step, Walk, readable};
@@ -21,7 +21,7 @@ pub(super) const TENANTS_MAX: usize = 50_000;
 /// A walk along the ledgers of one tenant, or of all.
 pub(in crate::admin) struct BudgetWalk<'a> {
     store: &'a Store,
-    reader: Reader<'a>,
+    reader: ScriptCaller<'a>,
     filter: &'a BudgetFilter,
     /// The one tenant; `None`: all.
     owner: Option<TenantId>,
@@ -38,7 +38,7 @@ impl<'a> BudgetWalk<'a> {
     /// From the first entry on.
     pub fn new(
         store: &'a Store,
-        reader: Reader<'a>,
+        reader: ScriptCaller<'a>,
         filter: &'a BudgetFilter,
         owner: Option<TenantId>,
     ) -> Self {

@@ -1,0 +1,159 @@
+//! `retire.lua`: deletes the old logs of one day of a tenant; and the trimming of the outboxes.
+
+use redis::Value;
+
+use super::lease::Lease;
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::store::signature::signature;
+use crate::store::{Day, Lane, Store, StoreError};
+
+signature! {
+    /// Ends a pass of retention over one day of a tenant. Logs whose time is over go; a day of which nothing is left leaves the
+    /// registry; else the registry gets the time of the next look.
+    ///
+    /// events and audit: entries removed. drop_audit 1: if the log is the oldest of its chain; 2: also if older entries are
+    /// missing, for they will not come any more. A log that is not sealed stays in any case, and is looked at again in an hour. The
+    /// chain keeps number and hash of the last entry that went, from which on it can be checked, and how many went in all.
+    RETIRE: Retire -> RetireReply = "dispatcher/retire", flags "allow-oom";
+    names { tenant: &'a str, of_day: Day }
+    keys of partition of fencing_token {
+        read lease(), reservations(tenant, of_day), usage_events(tenant, of_day);
+        write event_log: events(tenant, of_day), audit_log: audit(tenant, of_day), seals(tenant, of_day), chain(tenant),
+            days();
+    }
+    args {
+        /// Of days.
+        member: String,
+        of_day_start_ms: i64,
+        fencing_token: Lease,
+        drop_events: bool,
+        /// 0, 1 or 2.
+        drop_audit: i64,
+        /// When to look again while there are reservations.
+        reservations_again_ms: i64,
+        usage_events_again_ms: i64,
+        events_again_ms: i64,
+        audit_again_ms: i64,
+    }
+    replies {
+        fenced, retired: Retired { events: i64, audit: i64 }, kept: Kept { events: i64, audit: i64, next_ms: i64 },
+    }
+    writes "The logs that go, the chain, the registry."
+}
+
+/// Entries that one trim of an outbox removes at most, in whole blocks of the stream.
+pub const TRIM_ENTRIES: i64 = 2_000;
+
+/// Whether an audit log goes that is sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropAudit {
+    /// It stays.
+    No,
+    /// It goes if it is the oldest of its chain.
+    Oldest,
+    /// It goes, also where older entries are missing.
+    Any,
+}
+
+/// What to delete of the logs of a day, and when the day is due again while something of it is left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayPlan {
+    /// Whether the event log's time is over.
+    pub drop_events: bool,
+    /// Whether the audit log's time is over.
+    pub drop_audit: DropAudit,
+    /// When reservations, usage events, events and audit entries are due again, in milliseconds.
+    pub next_ms: [i64; 4],
+}
+
+impl Store {
+    /// Runs `retire.lua`: deletes the logs of one day of a tenant by plan. `None` where another dispatcher holds the lease by
+    /// now.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn retire(
+        &self,
+        lease: Lease,
+        tenant: &str,
+        day: Day,
+        plan: DayPlan,
+    ) -> Result<Option<RetireReply>, StoreError> {
+        let [
+            reservations_again_ms,
+            usage_events_again_ms,
+            events_again_ms,
+            audit_again_ms,
+        ] = plan.next_ms;
+        let call = Retire {
+            tenant,
+            of_day: day,
+            member: format!("{tenant}:{day}"),
+            of_day_start_ms: day.start_ms(),
+            fencing_token: lease,
+            drop_events: plan.drop_events,
+            drop_audit: plan.drop_audit as i64,
+            reservations_again_ms,
+            usage_events_again_ms,
+            events_again_ms,
+            audit_again_ms,
+        };
+        self.run_leased(Lane::Background, &call).await
+    }
+
+    /// Notes in a partition's registry that `member` is looked at again at a time, if it is registered at all.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn postpone_day(
+        &self,
+        partition: Partition,
+        member: &str,
+        until_ms: i64,
+    ) -> Result<(), StoreError> {
+        let key = self.keys().days(partition);
+        let mut command = redis::cmd("ZADD");
+        command.arg(&key).arg("XX").arg(until_ms).arg(member);
+        self.query(&key, &command).await.map(drop)
+    }
+
+    /// Removes what is older than a time from the partitions' outboxes, at most about [`TRIM_ENTRIES`] of each; answers
+    /// how many entries went from those that were trimmed. Whole blocks of the streams only, which is what makes it cheap. What the view of
+    /// events has not followed yet stays, however old; where nobody can tell what that is, everything stays.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn trim_outboxes(
+        &self,
+        partitions: &[Partition],
+        before_ms: i64,
+    ) -> Result<Vec<i64>, StoreError> {
+        let cursors = match self.view_cursors(partitions).await {
+            Err(StoreError::Unavailable(_)) => return Ok(Vec::new()),
+            cursors => cursors?,
+        };
+        let command = |(partition, cursor): (&Partition, Option<EntryId>)| {
+            let key = self.keys().outbox(*partition);
+            let before = EntryId {
+                ms: before_ms.max(0).unsigned_abs(),
+                sequence: 0,
+            };
+            let before = cursor?.min(before);
+            let mut command = redis::cmd("XTRIM");
+            command
+                .arg(&key)
+                .arg("MINID")
+                .arg("~")
+                .arg(before.to_string());
+            command.arg("LIMIT").arg(TRIM_ENTRIES);
+            Some((key, command))
+        };
+        let followed = partitions.iter().zip(cursors);
+        let commands: Vec<_> = followed.filter_map(command).collect();
+        let replies = self.query_reachable(&commands).await?;
+        let removed = |reply: Value| redis::from_redis_value(reply).unwrap_or(0);
+        let counts = replies.into_iter().map(|reply| reply.map_or(0, removed));
+        Ok(counts.collect())
+    }
+}
