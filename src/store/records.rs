@@ -1,31 +1,58 @@
 //! Indexes and records, read by plain commands off the request path.
 
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{Cmd, FromRedisValue, ToRedisArgs, Value};
 
 use super::{Store, StoreError};
 use crate::domain::record::Record;
 
+/// For a command that takes its key alone.
+pub(super) const NO_ARGS: Option<&str> = None;
+
+/// A plain command about one key, and the key, which says where it goes.
+pub(super) fn command(name: &str, key: String, args: impl ToRedisArgs) -> (String, Cmd) {
+    let mut command = redis::cmd(name);
+    command.arg(&key).arg(args);
+    (key, command)
+}
+
 impl Store {
+    /// The reply to a command; nothing where it is of another kind.
+    ///
+    /// # Errors
+    /// As for [`Store::query`].
+    pub(super) async fn read<T: FromRedisValue + Default>(
+        &self,
+        (key, command): (String, Cmd),
+    ) -> Result<T, StoreError> {
+        Ok(read_or_default(self.query(&key, &command).await?))
+    }
+
+    /// Runs a command whose reply says nothing.
+    ///
+    /// # Errors
+    /// As for [`Store::query`].
+    pub(super) async fn write(&self, (key, command): (String, Cmd)) -> Result<(), StoreError> {
+        self.query(&key, &command).await.map(drop)
+    }
+
     /// Up to `rows` members beyond `after` of a sorted set whose members all have one score.
     ///
     /// # Errors
     /// [`StoreError`].
     pub(super) async fn members(
         &self,
-        key: &str,
+        key: String,
         after: Option<&str>,
         descending: bool,
         rows: usize,
     ) -> Result<Vec<String>, StoreError> {
         let from = after.map(|member| format!("({member}"));
-        let (command, first, last) = match descending {
+        let (name, first, last) = match descending {
             false => ("ZRANGEBYLEX", from.as_deref().unwrap_or("-"), "+"),
             true => ("ZREVRANGEBYLEX", from.as_deref().unwrap_or("+"), "-"),
         };
-        let mut range = redis::cmd(command);
-        range.arg(key).arg(first).arg(last);
-        range.arg("LIMIT").arg(0).arg(rows);
-        read_reply(self.query(key, &range).await?)
+        let (key, range) = command(name, key, (first, last, "LIMIT", 0, rows));
+        read_reply(self.query(&key, &range).await?)
     }
 
     /// The named fields of hashes, in the order of their keys: an empty record where there is none, and an error where the key
@@ -38,12 +65,7 @@ impl Store {
         keys: impl Iterator<Item = String>,
         fields: &[&str],
     ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
-        let command = |key: String| {
-            let mut read = redis::cmd("HMGET");
-            read.arg(&key).arg(fields);
-            (key, read)
-        };
-        let commands: Vec<(String, Cmd)> = keys.map(command).collect();
+        let commands: Vec<_> = keys.map(|key| command("HMGET", key, fields)).collect();
         let replies = self.query_each(&commands).await?.into_iter();
         let record = |reply| Ok(Record::from_fields(fields, read_reply(reply)?));
         Ok(replies.map(|reply| reply.and_then(record)).collect())
@@ -61,9 +83,7 @@ pub(super) fn read_reply<T: FromRedisValue>(reply: Value) -> Result<T, StoreErro
     })
 }
 
-/// The same, or nothing where there is none or another kind.
-pub(super) fn read_or_default<T: FromRedisValue + Default>(reply: Option<Value>) -> T {
-    reply
-        .and_then(|reply| read_reply(reply).ok())
-        .unwrap_or_default()
+/// The same, or nothing for another kind.
+pub(super) fn read_or_default<T: FromRedisValue + Default>(reply: Value) -> T {
+    redis::from_redis_value(reply).unwrap_or_default()
 }

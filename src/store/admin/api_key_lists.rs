@@ -6,7 +6,7 @@ use crate::domain::api_key::ApiKey;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::store::records::read_reply;
+use crate::store::records::{command, read_reply};
 use crate::store::{Store, StoreError};
 
 /// A key's place in an index by creation.
@@ -43,15 +43,14 @@ impl Store {
             Some(tenant) => self.keys().api_keys(tenant.partition(), tenant.as_str()),
             None => self.keys().api_key_directory(),
         };
-        let (command, first, last) = match descending {
+        let (name, first, last) = match descending {
             false => ("ZRANGEBYSCORE", "-inf", "+inf"),
             true => ("ZREVRANGEBYSCORE", "+inf", "-inf"),
         };
         let first = from_ms.map_or_else(|| first.to_owned(), |from_ms| from_ms.to_string());
-        let mut walk = redis::cmd(command);
-        walk.arg(&key).arg(first).arg(last).arg("WITHSCORES");
-        walk.arg("LIMIT").arg(0).arg(rows);
-        let commands = [(key.clone(), redis::cmd("TIME")), (key, walk)];
+        let time = (key.clone(), redis::cmd("TIME"));
+        let walk = (first, last, "WITHSCORES", "LIMIT", 0, rows);
+        let commands = [time, command(name, key, walk)];
         let replies = self.query_all(&commands).await?;
         let [time, found] = replies.try_into().unwrap_or([Value::Nil, Value::Nil]);
         let time: Vec<i64> = read_reply(time)?;

@@ -8,6 +8,7 @@ use crate::domain::moment::Moment;
 use crate::driver::script::Counted;
 use crate::store::admin::Change;
 use crate::store::admin::target::Target;
+use crate::store::records::command;
 use crate::store::signature::{FlatRecord, signature};
 use crate::store::{OperationError, Pair, Store, StoreError};
 
@@ -152,9 +153,8 @@ impl Store {
     /// Takes out an entry that came to nothing. One that stays does no harm.
     async fn unregister_api_key(&self, key_id: &KeyId) {
         let directory = self.keys().api_key_directory();
-        let mut leave = redis::cmd("ZREM");
-        leave.arg(&directory).arg(key_id.as_str());
-        if let Err(error) = self.query(&directory, &leave).await {
+        let leave = self.write(command("ZREM", directory, key_id.as_str()));
+        if let Err(error) = leave.await {
             warn!(key.id = %key_id, error = %error, "the directory keeps `{key_id}`, which no key has: {error}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tracing::error;
 
 use crate::domain::budget::ledger::BudgetLedger;
@@ -11,6 +11,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::node::Lane;
+use crate::store::records::command;
 use crate::store::runtime::fields_of;
 use crate::store::signature::{Fields, signature};
 use crate::store::{OperationError, Store, StoreError};
@@ -123,12 +124,8 @@ impl Store {
         scope_prefix: &str,
     ) -> Result<usize, StoreError> {
         let (low, high) = bounds(scope_prefix);
-        let count = |tenant: &TenantId| {
-            let mut count = redis::cmd("ZLEXCOUNT");
-            let key = self.ledgers_of(tenant);
-            count.arg(&key).arg(&low).arg(&high);
-            (key, count)
-        };
+        let count =
+            |tenant: &TenantId| command("ZLEXCOUNT", self.ledgers_of(tenant), (&low, &high));
         let commands: Vec<_> = tenants.iter().map(count).collect();
         let replies = self.query_each(&commands).await?;
         let counts = replies.into_iter().map(|reply| match reply {
@@ -150,22 +147,14 @@ impl Store {
         rows: usize,
     ) -> Result<Vec<Vec<String>>, StoreError> {
         let walk = |(index, tenant): (usize, &TenantId)| {
-            let (mut low, mut high) = bounds(range.scope_prefix);
+            let (low, high) = bounds(range.scope_prefix);
             let after = range.after.filter(|_| index == 0);
             let after = after.map(|entry| format!("({entry}").into_bytes());
-            let key = self.ledgers_of(tenant);
-            let mut walk: Cmd;
-            if range.descending {
-                high = after.unwrap_or(high);
-                walk = redis::cmd("ZREVRANGEBYLEX");
-                walk.arg(&key).arg(&high).arg(&low);
-            } else {
-                low = after.unwrap_or(low);
-                walk = redis::cmd("ZRANGEBYLEX");
-                walk.arg(&key).arg(&low).arg(&high);
-            }
-            walk.arg("LIMIT").arg(0).arg(rows);
-            (key, walk)
+            let (name, bounds) = match range.descending {
+                true => ("ZREVRANGEBYLEX", (after.unwrap_or(high), low)),
+                false => ("ZRANGEBYLEX", (after.unwrap_or(low), high)),
+            };
+            command(name, self.ledgers_of(tenant), (bounds, "LIMIT", 0, rows))
         };
         let commands: Vec<_> = tenants.iter().enumerate().map(walk).collect();
         let replies = self.query_each(&commands).await?;

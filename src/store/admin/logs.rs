@@ -9,6 +9,7 @@ use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::dispatcher::outbox::entries;
 use crate::store::dispatcher::views::{Row, View};
+use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, OperationError, Store, StoreError};
 
@@ -119,13 +120,12 @@ impl Store {
         view: View,
         rows: &[(&Row, Day)],
     ) -> Result<Vec<Option<Record>>, StoreError> {
-        let command = |(row, day): &(&Row, Day)| {
+        let read = |(row, day): &(&Row, Day)| {
             let key = self.log_key(view, row.partition, &row.tenant, *day);
-            let (entry, mut read) = (row.entry.to_string(), redis::cmd("XRANGE"));
-            read.arg(&key).arg(&entry).arg(&entry);
-            (key, read)
+            let entry = row.entry.to_string();
+            command("XRANGE", key, (&entry, &entry))
         };
-        let commands: Vec<_> = rows.iter().map(command).collect();
+        let commands: Vec<_> = rows.iter().map(read).collect();
         let replies = self.query_each(&commands).await?;
         let facts = |reply: Result<Value, StoreError>| {
             let (_, facts) = entries(reply.ok()?).pop()?;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use redis::Cmd;
+use redis::Value;
 use tracing::error;
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
-use crate::store::records::read_or_default;
+use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::{Store, StoreError};
 
 /// Why a ledger is in the index `over_limit_or_in_debt`; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
@@ -83,16 +83,17 @@ impl Store {
         let partitions: Vec<Partition> = Partition::all().collect();
         let commands = partitions.iter().flat_map(|partition| {
             [
-                one_key("HGETALL", keys.counts(*partition)),
-                one_key("ZCARD", keys.over_limit_or_in_debt(*partition)),
-                one_key("ZCARD", keys.failing(*partition)),
+                command("HGETALL", keys.counts(*partition), NO_ARGS),
+                command("ZCARD", keys.over_limit_or_in_debt(*partition), NO_ARGS),
+                command("ZCARD", keys.failing(*partition), NO_ARGS),
             ]
         });
         let commands: Vec<_> = commands.collect();
         let mut replies = self.query_all(&commands).await?.into_iter();
         let mut totals = Totals::default();
         for partition in partitions {
-            let counts: BTreeMap<String, String> = read_or_default(replies.next());
+            let mut next = || replies.next().unwrap_or(Value::Nil);
+            let counts: BTreeMap<String, String> = read_or_default(next());
             for (field, count) in counts {
                 let Ok(number) = count.parse::<i64>() else {
                     error!(partition = %partition, field, "the count `{field}` of {partition} is no number");
@@ -100,10 +101,8 @@ impl Store {
                 };
                 *totals.by_status.entry(field).or_default() += number;
             }
-            let (indexed, failing): (i64, i64) = (
-                read_or_default(replies.next()),
-                read_or_default(replies.next()),
-            );
+            let indexed: i64 = read_or_default(next());
+            let failing: i64 = read_or_default(next());
             if indexed > 0 {
                 totals.over_limit_or_in_debt.push(partition);
             }
@@ -120,8 +119,8 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
-        let (key, command) = one_key("HGETALL", self.keys().counts(partition));
-        let mut counts: Counts = read_or_default(Some(self.query(&key, &command).await?));
+        let key = self.keys().counts(partition);
+        let mut counts: Counts = self.read(command("HGETALL", key, NO_ARGS)).await?;
         counts.retain(|_, count| *count != 0);
         Ok(counts)
     }
@@ -151,16 +150,10 @@ impl Store {
         }
         let mut counts = Counts::new();
         for part in records.chunks(READ_ROWS) {
-            let status = |(_, key): &(String, String)| {
-                let mut status = redis::cmd("HGET");
-                status.arg(key).arg("status");
-                (key.clone(), status)
-            };
+            let status = |(_, key): &(String, String)| command("HGET", key.clone(), "status");
             let commands: Vec<_> = part.iter().map(status).collect();
             for ((kind, _), reply) in part.iter().zip(self.query_each(&commands).await?) {
-                let status: Option<String> =
-                    reply.ok().and_then(|reply| read_or_default(Some(reply)));
-                if let Some(status) = status {
+                if let Some(status) = reply.ok().and_then(read_or_default::<Option<String>>) {
                     *counts.entry(format!("{kind} {status}")).or_default() += 1;
                 }
             }
@@ -182,23 +175,23 @@ impl Store {
         let (walk, [high, low]) = reason.scores();
         let commands = partitions.iter().flat_map(|partition| {
             let key = self.keys().over_limit_or_in_debt(*partition);
-            let (mut count, mut worst) = (redis::cmd("ZCOUNT"), redis::cmd(walk));
-            let (least, most) = if reason == IndexReason::Debt {
-                (low, high)
-            } else {
-                (high, low)
+            let count = match reason {
+                IndexReason::Debt => (low, high),
+                IndexReason::OverLimit => (high, low),
             };
-            count.arg(&key).arg(least).arg(most);
-            worst.arg(&key).arg(high).arg(low).arg("WITHSCORES");
-            worst.arg("LIMIT").arg(0).arg(rows);
-            [(key.clone(), count), (key, worst)]
+            let worst = (high, low, "WITHSCORES", "LIMIT", 0, rows);
+            [
+                command("ZCOUNT", key.clone(), count),
+                command(walk, key, worst),
+            ]
         });
         let commands: Vec<_> = commands.collect();
         let mut replies = self.query_all(&commands).await?.into_iter();
         let (mut count, mut worst) = (0, Vec::<(f64, String)>::new());
         for _ in partitions {
-            count += read_or_default::<i64>(replies.next());
-            let found: Vec<(String, f64)> = read_or_default(replies.next());
+            let mut next = || replies.next().unwrap_or(Value::Nil);
+            count += read_or_default::<i64>(next());
+            let found: Vec<(String, f64)> = read_or_default(next());
             worst.extend(found.into_iter().map(|(entry, score)| (score.abs(), entry)));
         }
         let names = highest(worst, rows);
@@ -230,20 +223,14 @@ impl Store {
         fields: &[&str],
     ) -> Result<Vec<Record>, StoreError> {
         let worst = |partition: &Partition| {
-            let key = self.keys().failing(*partition);
-            let mut worst = redis::cmd("ZREVRANGE");
-            worst
-                .arg(&key)
-                .arg(0)
-                .arg(rows as i64 - 1)
-                .arg("WITHSCORES");
-            (key, worst)
+            let first = (0, rows as i64 - 1, "WITHSCORES");
+            command("ZREVRANGE", self.keys().failing(*partition), first)
         };
         let commands: Vec<_> = partitions.iter().map(worst).collect();
         let replies = self.query_all(&commands).await?;
         let mut found = Vec::new();
         for (partition, reply) in partitions.iter().zip(replies) {
-            let rows: Vec<(String, f64)> = read_or_default(Some(reply));
+            let rows: Vec<(String, f64)> = read_or_default(reply);
             let key = |id: &str| self.keys().webhook(*partition, id);
             found.extend(rows.into_iter().map(|(id, score)| (score, key(&id))));
         }
@@ -262,12 +249,6 @@ impl Store {
             |record: &Result<Record, _>| !matches!(record, Ok(record) if record.is_empty());
         records.filter(is_there).collect()
     }
-}
-
-fn one_key(command: &str, key: String) -> (String, Cmd) {
-    let mut command = redis::cmd(command);
-    command.arg(&key);
-    (key, command)
 }
 
 /// The names with the highest scores, highest first; equal ones by name.

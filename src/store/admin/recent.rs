@@ -2,13 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use redis::Cmd;
-
 use crate::domain::event::types::EventType;
 use crate::domain::record::Record;
 use crate::store::dispatcher::view_rows::{Span, ViewIndex, ViewPage};
 use crate::store::dispatcher::views::{Row, View};
-use crate::store::records::read_or_default;
+use crate::store::records::{command, read_or_default};
 use crate::store::{Day, Store, StoreError};
 
 const MINUTE_MS: i64 = 60_000;
@@ -33,12 +31,11 @@ impl Store {
             .collect();
         let days: Vec<_> = Day::between(from_ms, to_ms).collect();
         let count = |kind: Option<EventType>, day: Day| {
-            let key = self.kind_of_day(kind.map(EventType::as_str), day);
-            let mut count = redis::cmd("ZCOUNT");
-            count.arg(&key).arg(from_ms).arg(to_ms);
-            (key, count)
+            let kind = kind.map(EventType::as_str);
+            let key = self.keys().view(View::Events.as_str(), kind, day);
+            command("ZCOUNT", key, (from_ms, to_ms))
         };
-        let commands: Vec<(String, Cmd)> = kinds
+        let commands: Vec<_> = kinds
             .iter()
             .flat_map(|kind| days.iter().map(|day| count(*kind, *day)))
             .collect();
@@ -47,7 +44,7 @@ impl Store {
         for kind in kinds {
             let sum = days
                 .iter()
-                .map(|_| read_or_default::<i64>(replies.next()))
+                .map(|_| replies.next().map_or(0, read_or_default::<i64>))
                 .sum();
             match kind {
                 None => counts.total = sum,
@@ -113,22 +110,16 @@ impl Store {
         let commands: Vec<_> = minutes
             .map(|minute| {
                 let key = self.keys().denials_of_minute(minute);
-                let mut walk = redis::cmd("ZRANGE");
-                walk.arg(&key).arg(0).arg(-1).arg("WITHSCORES");
-                (key, walk)
+                command("ZRANGE", key, (0, -1, "WITHSCORES"))
             })
             .collect();
         let mut denials = BTreeMap::new();
         for reply in self.query_all(&commands).await? {
-            let counts: Vec<(String, f64)> = read_or_default(Some(reply));
+            let counts: Vec<(String, f64)> = read_or_default(reply);
             for (reason, count) in counts {
                 *denials.entry(reason).or_default() += count as i64;
             }
         }
         Ok(denials)
-    }
-
-    fn kind_of_day(&self, kind: Option<&str>, day: Day) -> String {
-        self.keys().view(View::Events.as_str(), kind, day)
     }
 }

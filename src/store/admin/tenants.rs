@@ -9,7 +9,7 @@ use crate::domain::tenant::record::Tenant;
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
 use crate::store::admin::{Change, Changes};
-use crate::store::records::read_reply;
+use crate::store::records::{NO_ARGS, command, read_reply};
 use crate::store::signature::{FlatRecord, signature};
 use crate::store::{Pair, Store};
 
@@ -90,9 +90,8 @@ impl Store {
     /// [`StoreError`].
     pub(crate) async fn register_tenant(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let directory = self.keys().directory();
-        let mut enter = redis::cmd("ZADD");
-        enter.arg(&directory).arg(0).arg(tenant.as_str());
-        self.query(&directory, &enter).await.map(drop)
+        self.write(command("ZADD", directory, (0, tenant.as_str())))
+            .await
     }
 
     /// A tenant's record; `None` where there is none.
@@ -101,8 +100,7 @@ impl Store {
     /// [`StoreError`].
     pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Option<Record>, StoreError> {
         let key = self.keys().tenant(tenant.partition(), tenant.as_str());
-        let mut read = redis::cmd("HGETALL");
-        read.arg(&key);
+        let (key, read) = command("HGETALL", key, NO_ARGS);
         let fields: BTreeMap<String, String> = read_reply(self.query_now(&key, &read).await?)?;
         let pairs: Vec<_> = fields.into_iter().flat_map(|(k, v)| [k, v]).collect();
         Ok((!pairs.is_empty()).then(|| Record::from_pairs(pairs)))
@@ -118,8 +116,8 @@ impl Store {
         descending: bool,
         rows: usize,
     ) -> Result<Vec<String>, StoreError> {
-        let key = self.keys().directory();
-        self.members(&key, after, descending, rows).await
+        let directory = self.keys().directory();
+        self.members(directory, after, descending, rows).await
     }
 
     /// The records of these tenants, in their order; an empty one where there is none, and an error where there is

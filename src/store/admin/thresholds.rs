@@ -2,6 +2,7 @@
 
 use crate::domain::ids::Partition;
 use crate::driver::reply::{FromReply, Reply};
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Store, StoreError};
 
@@ -52,10 +53,8 @@ impl Store {
     /// [`StoreError`].
     pub async fn watched(&self) -> Result<Option<Watched>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
-        let mut read = redis::cmd("HMGET");
-        read.arg(&key).arg("source_version").arg("source_union");
-        let reply = self.query(&key, &read).await?;
-        let fields: Vec<Option<String>> = redis::from_redis_value(reply).unwrap_or_default();
+        let read = command("HMGET", key, ("source_version", "source_union"));
+        let fields: Vec<Option<String>> = self.read(read).await?;
         let [Some(version), union] = &fields[..] else {
             return Ok(None);
         };
@@ -73,16 +72,11 @@ impl Store {
         partitions: &[Partition],
         version: i64,
     ) -> Result<Vec<Partition>, StoreError> {
-        let command = |partition: &Partition| {
-            let key = self.keys().thresholds(*partition);
-            let mut read = redis::cmd("HGET");
-            read.arg(&key).arg("version");
-            (key, read)
-        };
-        let commands: Vec<_> = partitions.iter().map(command).collect();
+        let read = |p: &Partition| command("HGET", self.keys().thresholds(*p), "version");
+        let commands: Vec<_> = partitions.iter().map(read).collect();
         let replies = self.query_all(&commands).await?;
         let stored = replies.into_iter().map(|reply| {
-            let text: Option<String> = redis::from_redis_value(reply).unwrap_or_default();
+            let text: Option<String> = read_or_default(reply);
             text.and_then(|text| text.parse::<i64>().ok()).unwrap_or(0)
         });
         let pairs = partitions.iter().zip(stored);

@@ -4,6 +4,7 @@ use crate::domain::caller::{Caller, ScriptCaller};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
+use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{Lane, OperationError, Store, StoreError};
 
@@ -79,7 +80,7 @@ impl Store {
             Some(owner) => self.keys().webhooks(owner.partition(), owner.as_str()),
             None => self.keys().webhook_directory(),
         };
-        self.members(&key, after, false, rows).await
+        self.members(key, after, false, rows).await
     }
 
     /// Takes subscriptions that are gone out of the directory.
@@ -91,9 +92,7 @@ impl Store {
             return Ok(());
         }
         let directory = self.keys().webhook_directory();
-        let mut leave = redis::cmd("ZREM");
-        leave.arg(&directory).arg(ids);
-        self.query(&directory, &leave).await.map(drop)
+        self.write(command("ZREM", directory, ids)).await
     }
 
     /// The records of these subscriptions without their secrets, in their order: an empty one where there is none, and an

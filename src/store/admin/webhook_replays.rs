@@ -1,12 +1,13 @@
 //! `begin_replay.lua`, `queue_replay.lua`, `end_replay.lua`, and the reading of event logs that a replay chooses from.
 
-use redis::{Cmd, Value};
+use redis::Value;
 
 use crate::domain::ids::Partition;
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::clock::Day;
 use crate::driver::script::Counted;
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Pair, Store, StoreError};
 
@@ -93,17 +94,12 @@ impl Store {
         tenant: Option<&str>,
         days: (Option<Day>, Option<Day>),
     ) -> Result<Vec<EventLog>, StoreError> {
-        let command = |partition: &Partition| {
-            let key = self.keys().days(*partition);
-            let mut read = redis::cmd("ZRANGE");
-            read.arg(&key).arg(0).arg(-1);
-            (key, read)
-        };
-        let commands: Vec<(String, Cmd)> = partitions.iter().map(command).collect();
+        let all = |p: &Partition| command("ZRANGE", self.keys().days(*p), (0, -1));
+        let commands: Vec<_> = partitions.iter().map(all).collect();
         let replies = self.query_all(&commands).await?;
         let mut logs = Vec::new();
         for (partition, reply) in partitions.iter().zip(replies) {
-            let members: Vec<String> = redis::from_redis_value(reply).unwrap_or_default();
+            let members: Vec<String> = read_or_default(reply);
             for member in members {
                 let Some((name, day)) = member.rsplit_once(':') else {
                     continue;
@@ -148,14 +144,11 @@ impl Store {
             if left == 0 {
                 break;
             }
-            let command = |log: &EventLog| {
+            let range = |log: &EventLog| {
                 let key = self.keys().events(log.partition, &log.tenant, log.day);
-                let mut read = redis::cmd("XRANGE");
-                read.arg(&key).arg(&from).arg(&to);
-                read.arg("COUNT").arg(left);
-                (key, read)
+                command("XRANGE", key, (&from, &to, "COUNT", left))
             };
-            let commands: Vec<(String, Cmd)> = some.iter().map(command).collect();
+            let commands: Vec<_> = some.iter().map(range).collect();
             for (place, reply) in self.query_all(&commands).await?.into_iter().enumerate() {
                 let log = chunk * LOGS + place;
                 entries.extend(read_entries(reply).map(|(entry, facts)| LogEntry {
@@ -170,7 +163,7 @@ impl Store {
 }
 
 fn read_entries(reply: Value) -> impl Iterator<Item = (String, Record)> {
-    let entries: Vec<(String, Vec<String>)> = redis::from_redis_value(reply).unwrap_or_default();
+    let entries: Vec<(String, Vec<String>)> = read_or_default(reply);
     let read = |(entry, facts)| (entry, Record::from_pairs(facts));
     entries.into_iter().map(read)
 }

@@ -2,6 +2,7 @@
 
 use crate::domain::ids::Partition;
 use crate::store::admin::Pairs;
+use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{OperationError, Pair, Store, StoreError};
 
@@ -28,6 +29,8 @@ signature! {
     writes "On stored: the rules, the audit entry."
 }
 
+type ThreeTexts = (Option<String>, Option<String>, Option<String>);
+
 /// The rules as they are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredSecurity {
@@ -46,27 +49,17 @@ impl Store {
     /// [`StoreError`].
     pub async fn webhook_security(&self) -> Result<Option<StoredSecurity>, StoreError> {
         let key = self.keys().webhook_security(Partition::FIRST);
-        let mut read = redis::cmd("HMGET");
-        read.arg(&key)
-            .arg("blocked_cidr_ranges")
-            .arg("allowed_url_patterns")
-            .arg("allow_http");
-        let reply = self.query(&key, &read).await?;
-        let fields: Vec<Option<String>> = redis::from_redis_value(reply).unwrap_or_default();
-        Ok(match <[Option<String>; 3]>::try_from(fields) {
-            Ok(
-                [
-                    Some(blocked_cidr_ranges),
-                    Some(allowed_url_patterns),
-                    Some(allow_http),
-                ],
-            ) => Some(StoredSecurity {
-                blocked_cidr_ranges,
-                allowed_url_patterns,
-                allow_http: allow_http == "1",
-            }),
-            _ => None,
-        })
+        let names = ("blocked_cidr_ranges", "allowed_url_patterns", "allow_http");
+        let (blocked_cidr_ranges, allowed_url_patterns, allow_http): ThreeTexts =
+            self.read(command("HMGET", key, names)).await?;
+        let stored = || {
+            Some(StoredSecurity {
+                blocked_cidr_ranges: blocked_cidr_ranges?,
+                allowed_url_patterns: allowed_url_patterns?,
+                allow_http: allow_http? == "1",
+            })
+        };
+        Ok(stored())
     }
 
     /// Replaces the rules; `sentinel` names the log that the audit entry belongs to.

@@ -8,6 +8,7 @@ use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
 use crate::store::admin::Change;
 use crate::store::admin::thresholds::Watched;
+use crate::store::records::command;
 use crate::store::signature::{FlatRecord, Refused, signature};
 use crate::store::{Pair, Store};
 
@@ -191,9 +192,8 @@ impl Store {
     /// [`StoreError`].
     pub(crate) async fn register_webhook(&self, id: &SubscriptionId) -> Result<(), StoreError> {
         let directory = self.keys().webhook_directory();
-        let mut enter = redis::cmd("ZADD");
-        enter.arg(&directory).arg(0).arg(id.as_str());
-        self.query(&directory, &enter).await.map(drop)
+        self.write(command("ZADD", directory, (0, id.as_str())))
+            .await
     }
 }
 

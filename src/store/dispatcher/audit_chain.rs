@@ -1,11 +1,10 @@
 //! `seal.lua`, and what is known of an audit chain: how far it goes, how far it is sealed, and where it begins.
 
-use redis::Value;
-
 use crate::domain::audit::GENESIS;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
+use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, Lease, Store, StoreError};
 
@@ -94,10 +93,7 @@ impl Store {
         tenant: &str,
     ) -> Result<Chain, StoreError> {
         let key = self.keys().chain(partition, tenant);
-        let mut read = redis::cmd("HMGET");
-        read.arg(&key).arg(&FIELDS);
-        let values: Vec<Option<String>> =
-            redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
+        let values: Vec<Option<String>> = self.read(command("HMGET", key, &FIELDS)).await?;
         Ok(Chain::read(&Record::from_fields(&FIELDS, values)))
     }
 
@@ -109,16 +105,10 @@ impl Store {
         &self,
         partitions: &[Partition],
     ) -> Result<Vec<Option<Vec<String>>>, StoreError> {
-        let command = |partition: &Partition| {
-            let key = self.keys().unsealed(*partition);
-            let mut read = redis::cmd("SMEMBERS");
-            read.arg(&key);
-            (key, read)
-        };
-        let commands: Vec<_> = partitions.iter().map(command).collect();
-        let replies = self.query_reachable(&commands).await?;
-        let names = |reply: Value| redis::from_redis_value(reply).unwrap_or_default();
-        Ok(replies.into_iter().map(|reply| reply.map(names)).collect())
+        let names = |p: &Partition| command("SMEMBERS", self.keys().unsealed(*p), NO_ARGS);
+        let commands: Vec<_> = partitions.iter().map(names).collect();
+        let replies = self.query_reachable(&commands).await?.into_iter();
+        Ok(replies.map(|reply| reply.map(read_or_default)).collect())
     }
 
     /// Seals entries behind `chain.sealed_sequence`; without `new` only looks whether all is sealed. `None` where another

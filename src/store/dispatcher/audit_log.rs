@@ -1,10 +1,11 @@
 //! Reading audit logs and their seals, to seal and to verify them.
 
-use redis::{Cmd, Value};
+use redis::Value;
 
 use crate::domain::audit::StoredEntry;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
+use crate::store::records::{command, read_or_default};
 use crate::store::{Day, Store, StoreError};
 
 /// A part of the log of one day.
@@ -31,22 +32,16 @@ impl Store {
         tenant: &str,
         stretches: &[Stretch],
     ) -> Result<Vec<Vec<StoredEntry>>, StoreError> {
-        let command = |stretch: &Stretch| {
+        let range = |stretch: &Stretch| {
             let key = self.keys().audit(partition, tenant, stretch.day);
             let after = stretch.after.map(|entry| format!("({entry}"));
-            let mut read = redis::cmd(match stretch.descending {
-                true => "XREVRANGE",
-                false => "XRANGE",
-            });
-            let (from, to) = match stretch.descending {
-                true => (after.as_deref().unwrap_or("+"), "-"),
-                false => (after.as_deref().unwrap_or("-"), "+"),
+            let (name, from, to) = match stretch.descending {
+                true => ("XREVRANGE", after.as_deref().unwrap_or("+"), "-"),
+                false => ("XRANGE", after.as_deref().unwrap_or("-"), "+"),
             };
-            read.arg(&key).arg(from).arg(to);
-            read.arg("COUNT").arg(stretch.rows);
-            (key, read)
+            command(name, key, (from, to, "COUNT", stretch.rows))
         };
-        let commands: Vec<(String, Cmd)> = stretches.iter().map(command).collect();
+        let commands: Vec<_> = stretches.iter().map(range).collect();
         let replies = self.query_all(&commands).await?;
         Ok(replies.into_iter().map(entries).collect())
     }
@@ -64,10 +59,8 @@ impl Store {
         numbers: &[u64],
     ) -> Result<Vec<Option<String>>, StoreError> {
         let key = self.keys().seals(partition, tenant, day);
-        let mut read = redis::cmd("HMGET");
-        read.arg(&key).arg(numbers).arg("last");
-        let mut seals: Vec<Option<String>> =
-            redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
+        let read = command("HMGET", key, (numbers, "last"));
+        let mut seals: Vec<Option<String>> = self.read(read).await?;
         seals.resize(numbers.len() + 1, None);
         Ok(seals)
     }
@@ -75,7 +68,7 @@ impl Store {
 
 /// The entries of a reply. Bytes that are no text are replaced: an entry of another writer must not hide the others.
 fn entries(reply: Value) -> Vec<StoredEntry> {
-    let read: Vec<(String, Vec<Vec<u8>>)> = redis::from_redis_value(reply).unwrap_or_default();
+    let read: Vec<(String, Vec<Vec<u8>>)> = read_or_default(reply);
     let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

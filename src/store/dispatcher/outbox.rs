@@ -5,6 +5,7 @@ use redis::{Cmd, Value};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
+use crate::store::records::command;
 use crate::store::{Day, Store, StoreError};
 
 /// More entries than any operation can append.
@@ -66,12 +67,12 @@ impl Store {
         cursors: &[(Partition, Option<EntryId>)],
         rows: usize,
     ) -> Result<Vec<Option<Beyond>>, StoreError> {
-        let command = |(partition, cursor): &(Partition, Option<EntryId>)| {
+        let read = |(partition, cursor): &(Partition, Option<EntryId>)| {
             let from = cursor.map_or_else(|| "-".to_owned(), |cursor| cursor.to_string());
             let rows = rows + usize::from(cursor.is_some());
             stream_range(self.keys().outbox(*partition), &from, rows)
         };
-        let commands: Vec<_> = cursors.iter().map(command).collect();
+        let commands: Vec<_> = cursors.iter().map(read).collect();
         let pointer = |(entry, record): (EntryId, Record)| Pointer {
             entry,
             target: Target::read(&record),
@@ -100,11 +101,11 @@ impl Store {
         &self,
         targets: &[(Partition, &Target)],
     ) -> Result<Vec<Option<Vec<(EntryId, Record)>>>, StoreError> {
-        let command = |(partition, target): &(Partition, &Target)| {
+        let read = |(partition, target): &(Partition, &Target)| {
             let key = self.keys().events(*partition, &target.tenant, target.day);
             stream_range(key, &target.first.to_string(), target.count)
         };
-        let commands: Vec<_> = targets.iter().map(command).collect();
+        let commands: Vec<_> = targets.iter().map(read).collect();
         let replies = self.query_reachable(&commands).await?;
         Ok(replies
             .into_iter()
@@ -114,9 +115,7 @@ impl Store {
 }
 
 fn stream_range(key: String, from: &str, count: usize) -> (String, Cmd) {
-    let mut read = redis::cmd("XRANGE");
-    read.arg(&key).arg(from).arg("+").arg("COUNT").arg(count);
-    (key, read)
+    command("XRANGE", key, (from, "+", "COUNT", count))
 }
 
 /// The entries of a stream. One that cannot be read as text is left out.

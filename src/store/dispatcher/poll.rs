@@ -1,9 +1,10 @@
 //! What is due next in many partitions at once, and Redis's clocks.
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
+use crate::store::records::{command, read_or_default};
 use crate::store::{Keys, Store, StoreError};
 
 /// A member of an index by time.
@@ -34,17 +35,9 @@ impl Store {
         partitions: &[Partition],
         rows: usize,
     ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let command = |partition: &Partition| {
-            let key = index(self.keys(), *partition);
-            let mut command = redis::cmd("ZRANGE");
-            command
-                .arg(&key)
-                .arg(0)
-                .arg(rows.saturating_sub(1))
-                .arg("WITHSCORES");
-            (key, command)
-        };
-        let commands: Vec<(String, Cmd)> = partitions.iter().map(command).collect();
+        let first = (0, rows.saturating_sub(1), "WITHSCORES");
+        let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), first);
+        let commands: Vec<_> = partitions.iter().map(read).collect();
         let replies = self.query_reachable(&commands).await?;
         Ok(replies
             .into_iter()
@@ -63,7 +56,7 @@ impl Store {
         let replies = self.everywhere_reachable(&time, deadline).await?;
         let mut times = Vec::with_capacity(replies.len());
         for (address, reply) in replies {
-            let parts: Vec<i64> = redis::from_redis_value(reply).unwrap_or_default();
+            let parts: Vec<i64> = read_or_default(reply);
             if let [seconds, micros] = parts[..] {
                 times.push((address, seconds * 1000 + micros / 1000));
             }
@@ -77,7 +70,7 @@ impl Store {
 
 /// Names and scores, in turn. What is not of that form counts as nothing due.
 fn members(reply: Value) -> Vec<Due> {
-    let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+    let pairs: Vec<(String, f64)> = read_or_default(reply);
     let due = |(member, score): (String, f64)| Due {
         member,
         at_ms: score as i64,

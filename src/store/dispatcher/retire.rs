@@ -1,10 +1,9 @@
 //! `retire.lua`: deletes the old logs of one day of a tenant; and the trimming of the outboxes.
 
-use redis::Value;
-
 use super::lease::Lease;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, Store, StoreError};
 
@@ -113,9 +112,8 @@ impl Store {
         until_ms: i64,
     ) -> Result<(), StoreError> {
         let key = self.keys().days(partition);
-        let mut command = redis::cmd("ZADD");
-        command.arg(&key).arg("XX").arg(until_ms).arg(member);
-        self.query(&key, &command).await.map(drop)
+        self.write(command("ZADD", key, ("XX", until_ms, member)))
+            .await
     }
 
     /// Removes what is older than a time from the partitions' outboxes, at most about [`TRIM_ENTRIES`] of each; answers
@@ -133,27 +131,21 @@ impl Store {
             Err(StoreError::Unavailable(_)) => return Ok(Vec::new()),
             cursors => cursors?,
         };
-        let command = |(partition, cursor): (&Partition, Option<EntryId>)| {
+        let trim = |(partition, cursor): (&Partition, Option<EntryId>)| {
             let key = self.keys().outbox(*partition);
             let before = EntryId {
                 ms: before_ms.max(0).unsigned_abs(),
                 sequence: 0,
             };
-            let before = cursor?.min(before);
-            let mut command = redis::cmd("XTRIM");
-            command
-                .arg(&key)
-                .arg("MINID")
-                .arg("~")
-                .arg(before.to_string());
-            command.arg("LIMIT").arg(TRIM_ENTRIES);
-            Some((key, command))
+            let before = cursor?.min(before).to_string();
+            let args = ("MINID", "~", before, "LIMIT", TRIM_ENTRIES);
+            Some(command("XTRIM", key, args))
         };
         let followed = partitions.iter().zip(cursors);
-        let commands: Vec<_> = followed.filter_map(command).collect();
+        let commands: Vec<_> = followed.filter_map(trim).collect();
         let replies = self.query_reachable(&commands).await?;
-        let removed = |reply: Value| redis::from_redis_value(reply).unwrap_or(0);
-        let counts = replies.into_iter().map(|reply| reply.map_or(0, removed));
+        let counts = replies.into_iter();
+        let counts = counts.map(|reply| reply.map_or(0, read_or_default));
         Ok(counts.collect())
     }
 }

@@ -4,6 +4,7 @@ use redis::{Cmd, Value};
 use tracing::error;
 
 use super::views::{Row, View, id_member};
+use crate::store::records::{command, read_or_default};
 use crate::store::{Day, Store, StoreError};
 
 /// An index of a view.
@@ -84,14 +85,14 @@ impl Store {
         days: &[Day],
         span: &Span,
     ) -> Result<Vec<usize>, StoreError> {
-        let command = |day: &Day| self.range(view, index, *day, span, None);
-        let commands: Vec<_> = days.iter().map(command).collect();
+        let range = |day: &Day| self.range(view, index, *day, span, None);
+        let commands: Vec<_> = days.iter().map(range).collect();
         let replies = self.query_each(&commands).await?;
         let count = |reply: Result<Value, StoreError>| {
             let count = reply.inspect_err(|error| {
                 error!("a day of a view cannot be read, and is left out of lists: {error}")
             });
-            redis::from_redis_value::<usize>(count.unwrap_or(Value::Int(0))).unwrap_or(0)
+            count.map_or(0, read_or_default)
         };
         Ok(replies.into_iter().map(count).collect())
     }
@@ -108,8 +109,8 @@ impl Store {
         span: &Span,
         rows: usize,
     ) -> Result<Vec<ViewPage>, StoreError> {
-        let command = |day: &Day| self.range(view, index, *day, span, Some((0, rows)));
-        let commands: Vec<_> = days.iter().map(command).collect();
+        let range = |day: &Day| self.range(view, index, *day, span, Some((0, rows)));
+        let commands: Vec<_> = days.iter().map(range).collect();
         let replies = self.query_all(&commands).await?;
         let mut pages = Vec::with_capacity(days.len());
         for (day, reply) in days.iter().zip(replies) {
@@ -117,8 +118,8 @@ impl Store {
             let mut skipped = rows;
             // All of them happened in the millisecond of the row that was last seen, and come before it.
             while page.rows.is_empty() && !page.complete {
-                let (key, command) = self.range(view, index, *day, span, Some((skipped, rows)));
-                page = read(index, self.query(&key, &command).await?, span, rows);
+                let (key, range) = self.range(view, index, *day, span, Some((skipped, rows)));
+                page = read(index, self.query(&key, &range).await?, span, rows);
                 skipped += rows;
             }
             pages.push(page);
@@ -156,37 +157,30 @@ impl Store {
             }
         };
         let Some((offset, rows)) = limit else {
-            let mut count = redis::cmd(counting);
-            count.arg(&key).arg(low).arg(high);
-            return (key, count);
+            return command(counting, key, (low, high));
         };
         let by_id = matches!(index, ViewIndex::Id(_));
-        let mut read = redis::cmd("ZRANGE");
-        read.arg(&key);
-        match span.descending {
-            true => read.arg(high).arg(low),
-            false => read.arg(low).arg(high),
+        let (bounds, reverse) = match span.descending {
+            true => ((high, low), Some("REV")),
+            false => ((low, high), None),
         };
-        read.arg(if by_id { "BYLEX" } else { "BYSCORE" });
-        if span.descending {
-            read.arg("REV");
-        }
-        read.arg("LIMIT").arg(offset).arg(rows);
-        if !by_id {
-            read.arg("WITHSCORES");
-        }
-        (key, read)
+        let (by, scores) = match by_id {
+            true => ("BYLEX", None),
+            false => ("BYSCORE", Some("WITHSCORES")),
+        };
+        let limit = ("LIMIT", offset, rows);
+        command("ZRANGE", key, (bounds, by, reverse, limit, scores))
     }
 }
 
 fn read(index: &ViewIndex, reply: Value, span: &Span, wanted: usize) -> ViewPage {
     let rows: Vec<Option<ViewRow>> = match index {
         ViewIndex::Id(_) => {
-            let members: Vec<String> = redis::from_redis_value(reply).unwrap_or_default();
+            let members: Vec<String> = read_or_default(reply);
             members.iter().map(|member| of_id(member)).collect()
         }
         ViewIndex::All | ViewIndex::Kind(_) => {
-            let members: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+            let members: Vec<(String, f64)> = read_or_default(reply);
             let rows = members.into_iter();
             rows.map(|(member, at_ms)| view_row(at_ms as i64, member))
                 .collect()

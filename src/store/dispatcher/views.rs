@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::driver::script::Counted;
+use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, Store, StoreError};
 
@@ -200,13 +201,8 @@ impl Store {
             return Ok(Vec::new());
         }
         let key = self.keys().view_cursors();
-        let mut read = redis::cmd("HMGET");
-        read.arg(&key);
-        for partition in partitions {
-            read.arg(partition.to_string());
-        }
-        let found: Vec<Option<String>> =
-            redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
+        let names: Vec<_> = partitions.iter().map(Partition::to_string).collect();
+        let found: Vec<Option<String>> = self.read(command("HMGET", key, names)).await?;
         let cursor = |text: Option<String>| EntryId::parse(&text?);
         let mut cursors: Vec<_> = found.into_iter().map(cursor).collect();
         cursors.resize(partitions.len(), None);
@@ -275,10 +271,7 @@ impl Store {
     /// [`StoreError`].
     pub async fn watermark(&self, view: View) -> Result<i64, StoreError> {
         let key = self.keys().watermarks(view.as_str());
-        let mut read = redis::cmd("HGET");
-        read.arg(&key).arg("all");
-        let found: Option<String> =
-            redis::from_redis_value(self.query(&key, &read).await?).unwrap_or_default();
+        let found: Option<String> = self.read(command("HGET", key, "all")).await?;
         Ok(found.and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 }

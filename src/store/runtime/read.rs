@@ -5,6 +5,7 @@ use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::policy::PolicyId;
 use crate::domain::scope::ScopeFilter;
+use crate::store::records::command;
 use crate::store::signature::{Fields, signature};
 use crate::store::{Store, StoreError};
 
@@ -100,7 +101,7 @@ impl Store {
     /// [`StoreError`].
     pub async fn tenant_of_key(&self, key_id: &KeyId) -> Result<Option<TenantId>, StoreError> {
         let key = self.keys().api_key(key_id.partition(), key_id.as_str());
-        self.tenant_in(&key).await
+        self.tenant_in(key).await
     }
 
     /// Whose a policy is, `None` where there is no such policy. It never changes.
@@ -109,14 +110,13 @@ impl Store {
     /// [`StoreError`].
     pub async fn tenant_of_policy(&self, id: &PolicyId) -> Result<Option<TenantId>, StoreError> {
         let key = self.keys().policy(id.partition(), id.as_str());
-        self.tenant_in(&key).await
+        self.tenant_in(key).await
     }
 
     /// The tenant that a record names.
-    async fn tenant_in(&self, key: &str) -> Result<Option<TenantId>, StoreError> {
-        let mut command = redis::cmd("HGET");
-        command.arg(key).arg("tenant");
-        match self.query_now(key, &command).await? {
+    async fn tenant_in(&self, key: String) -> Result<Option<TenantId>, StoreError> {
+        let (key, read) = command("HGET", key, "tenant");
+        match self.query_now(&key, &read).await? {
             redis::Value::BulkString(tenant) => {
                 Ok(str::from_utf8(&tenant).ok().and_then(TenantId::parse))
             }

@@ -4,6 +4,7 @@ use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
 use crate::driver::slot;
+use crate::store::records::command;
 use crate::store::{Lane, Store, StoreError};
 
 impl Store {
@@ -18,11 +19,9 @@ impl Store {
         to: i64,
         rows: usize,
     ) -> Result<Vec<(String, i64)>, StoreError> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(key).arg(from).arg(to).arg("BYSCORE");
-        command.arg("LIMIT").arg(0).arg(rows).arg("WITHSCORES");
-        let reply = self.query(key, &command).await?;
-        let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+        let range = (from, to, "BYSCORE", "LIMIT", 0, rows, "WITHSCORES");
+        let read = command("ZRANGE", key.to_owned(), range);
+        let pairs: Vec<(String, f64)> = self.read(read).await?;
         Ok(pairs
             .into_iter()
             .map(|(id, score)| (id, score as i64))
@@ -34,10 +33,8 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(key).arg(-1).arg(-1).arg("WITHSCORES");
-        let reply = self.query(key, &command).await?;
-        let pairs: Vec<(String, f64)> = redis::from_redis_value(reply).unwrap_or_default();
+        let read = command("ZRANGE", key.to_owned(), (-1, -1, "WITHSCORES"));
+        let pairs: Vec<(String, f64)> = self.read(read).await?;
         Ok(pairs.first().map(|(_, score)| *score as i64))
     }
 
@@ -46,10 +43,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub async fn members_of(&self, key: &str) -> Result<Vec<String>, StoreError> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(key).arg(0).arg(-1);
-        let reply = self.query(key, &command).await?;
-        Ok(redis::from_redis_value(reply).unwrap_or_default())
+        self.read(command("ZRANGE", key.to_owned(), (0, -1))).await
     }
 
     /// Visits every key that matches a glob pattern, on all nodes, or for a partition on its own. A key that is there all
