@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/views.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/index_rows.rs.
 Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
 neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
 written. Adding a row again changes nothing. A cursor that is no id counts as none.

@@ -71,7 +71,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::lease::LEASE,
     &dispatcher::lease::HEARTBEAT,
     &dispatcher::audit_chain::SEAL,
-    &dispatcher::views::INDEX_VIEW,
+    &dispatcher::index_rows::INDEX_VIEW,
     &dispatcher::views::SET_WATERMARKS,
     &admin::thresholds::COPY_THRESHOLDS,
     &tools::verify::LEDGERS,

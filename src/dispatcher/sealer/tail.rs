@@ -13,9 +13,8 @@ use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::audit_chain::{Chain, NewSeals};
 use crate::store::dispatcher::audit_log::Stretch;
-use crate::store::dispatcher::views::{
-    KEY_ID, NewRow, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, id_digest,
-};
+use crate::store::dispatcher::index_rows::NewRow;
+use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, Row, TRACE_ID, id_digest};
 use crate::store::{Day, Store, StoreError};
 
 /// Entries of one page.

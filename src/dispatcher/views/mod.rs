@@ -16,8 +16,9 @@ use super::workers::{LeaseWorker, Next};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
+use crate::store::dispatcher::index_rows::{BATCH_ROWS, Followed, NewRow};
 use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
-use crate::store::dispatcher::views::{BATCH_ROWS, Followed, NewRow, View};
+use crate::store::dispatcher::views::View;
 use crate::store::{Lease, Store, StoreError};
 use row::new_row;
 

@@ -7,10 +7,9 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::SYSTEM;
 use crate::store::Day;
+use crate::store::dispatcher::index_rows::{Denials, NewRow};
 use crate::store::dispatcher::outbox::Target;
-use crate::store::dispatcher::views::{
-    CORRELATION_ID, Denials, NewRow, REQUEST_ID, Row, TRACE_ID, id_digest,
-};
+use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, Row, TRACE_ID, id_digest};
 
 /// Builds the row of an event.
 ///

@@ -7,6 +7,7 @@ pub mod auth_failed;
 pub(crate) mod denials;
 mod emit;
 pub(crate) mod expire_api_key;
+pub mod index_rows;
 pub mod lease;
 pub mod outbox;
 pub mod poll;

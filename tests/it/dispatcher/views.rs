@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use budget_authority::domain::ids::Partition;
 use budget_authority::domain::log_entry::EntryId;
-use budget_authority::store::dispatcher::views::{Followed, NewRow, Row, View, id_digest};
+use budget_authority::store::dispatcher::index_rows::{Followed, NewRow};
+use budget_authority::store::dispatcher::views::{Row, View, id_digest};
 use budget_authority::store::{Day, Store};
 
 use crate::harness::redis::shared;

@@ -1,0 +1,225 @@
+//! `index_view.lua`: adds rows to the indexes of a view.
+
+use std::time::Duration;
+
+use super::views::{Row, View, id_member};
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::driver::script::Counted;
+use crate::store::records::command;
+use crate::store::signature::signature;
+use crate::store::{Day, Lane, Store, StoreError};
+
+signature! {
+    /// Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
+    /// neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
+    /// written. Adding a row again changes nothing. A cursor that is no id counts as none.
+    ///
+    /// Raises where the key of an index has another type.
+    INDEX_VIEW: IndexView -> IndexViewReply = "dispatcher/index_view";
+    keys of views { write cursors: view_cursors(); }
+    each { write indexes: view_rows | view_rows_of_kind | view_ids | denials_of_minute }
+    args {
+        /// When each index ends.
+        ends_ms: Counted<&'a [i64]>,
+        /// In turn: partition, '' for rows that need no cursor; its cursor as it was read or ''; its cursor to be; a number of
+        /// places; and in these for each row the number of its index, from 1; its score, or + and by how much the score rises if the
+        /// row before it was not there yet; its member.
+        followed: &'a [FollowedRows],
+    }
+    replies { indexed: Indexed { cursors: Vec<String> } }
+    writes "The indexes and the cursors."
+}
+
+/// The rows of one outbox, with the cursors; each row with the number of its index, its score and its member.
+type FollowedRows = ((String, String, String), Counted<Vec<IndexRow>>);
+type IndexRow = (usize, String, String);
+
+/// Rows that one call adds at best: each is a handful of commands.
+pub const BATCH_ROWS: usize = 100;
+
+/// How much longer than its logs a day of a view stays.
+const MARGIN: Duration = Duration::from_secs(2 * 86_400);
+
+const DAY_MS: i64 = 86_400_000;
+/// How long the counts of a minute stay.
+const MINUTES_MS: i64 = 2 * 3_600_000;
+
+/// A row that is to be added.
+#[derive(Debug, Clone)]
+pub struct NewRow {
+    /// The day of the log.
+    pub day: Day,
+    /// When it happened, in milliseconds.
+    pub at_ms: i64,
+    /// Where it lies.
+    pub row: Row,
+    /// Names of the indexes besides that of all rows.
+    pub kinds: Vec<String>,
+    /// Ids that it can be asked for by, as [`id_digest`] writes them.
+    pub ids: Vec<String>,
+    /// Its denials, which are counted by the minute, once however often the row is added.
+    pub denials: Option<Denials>,
+}
+
+/// Denials of reservations in one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Denials {
+    /// Why.
+    pub reason: String,
+    /// How many: one, or all that were only counted in a minute.
+    pub count: i64,
+}
+
+/// What was followed of one partition's outbox.
+#[derive(Debug)]
+pub struct Followed {
+    /// Whose.
+    pub partition: Partition,
+    /// Its cursor as it was read; `None` if it has none yet.
+    pub read: Option<EntryId>,
+    /// The last entry that was followed.
+    pub next: EntryId,
+    /// What its entries point to.
+    pub rows: Vec<NewRow>,
+}
+
+impl Store {
+    /// Up to which entry each of these outboxes has been followed; `None` where nobody has yet.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn view_cursors(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<Vec<Option<EntryId>>, StoreError> {
+        if partitions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = self.keys().view_cursors();
+        let names: Vec<_> = partitions.iter().map(Partition::to_string).collect();
+        let found: Vec<Option<String>> = self.read(command("HMGET", key, names)).await?;
+        let cursor = |text: Option<String>| EntryId::parse(&text?);
+        let mut cursors: Vec<_> = found.into_iter().map(cursor).collect();
+        cursors.resize(partitions.len(), None);
+        Ok(cursors)
+    }
+
+    /// Adds the rows of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Answers
+    /// where the cursors are now. `keep`: for how long the logs are kept.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn index_followed(
+        &self,
+        view: View,
+        followed: &[Followed],
+        keep: Duration,
+    ) -> Result<Vec<Option<EntryId>>, StoreError> {
+        let mut call = IndexCall::new(self, view, keep);
+        for part in followed {
+            let read = part.read.map(|cursor| cursor.to_string());
+            let partition = part.partition.to_string();
+            let next = part.next.to_string();
+            call.push(partition, read.unwrap_or_default(), next, &part.rows);
+        }
+        let cursors = call.run().await?;
+        Ok(cursors.iter().map(|text| EntryId::parse(text)).collect())
+    }
+
+    /// Adds rows for a view whose source needs no cursor, about [`BATCH_ROWS`] at best. `keep`: for how long the logs are kept.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub async fn index_rows(
+        &self,
+        view: View,
+        rows: &[NewRow],
+        keep: Duration,
+    ) -> Result<(), StoreError> {
+        let mut call = IndexCall::new(self, view, keep);
+        call.push(String::new(), String::new(), String::new(), rows);
+        call.run().await.map(drop)
+    }
+}
+
+/// One call of `index_view.lua` that is being put together.
+struct IndexCall<'a> {
+    store: &'a Store,
+    view: View,
+    keep: Duration,
+    indexes: Vec<String>,
+    ends_ms: Vec<i64>,
+    followed: Vec<FollowedRows>,
+}
+
+impl<'a> IndexCall<'a> {
+    fn new(store: &'a Store, view: View, keep: Duration) -> Self {
+        Self {
+            store,
+            view,
+            keep: keep + MARGIN,
+            indexes: Vec::new(),
+            ends_ms: Vec::new(),
+            followed: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, partition: String, read: String, next: String, rows: &[NewRow]) {
+        let (view, mut indexed) = (self.view.as_str(), Vec::new());
+        for new in rows {
+            let (member, keys) = (new.row.member(), self.store.keys());
+            let ends_ms = self.end_of(new.day);
+            let mut indexes = vec![keys.view(view, None, new.day)];
+            let kinds = new.kinds.iter();
+            indexes.extend(kinds.map(|kind| keys.view(view, Some(kind), new.day)));
+            for index in indexes {
+                let number = self.number_of(index, ends_ms);
+                indexed.push((number, new.at_ms.to_string(), member.clone()));
+            }
+            // Behind a row of the same event, which shows whether they were counted before.
+            if let Some(denials) = &new.denials {
+                let minute_ms = new.at_ms - new.at_ms.rem_euclid(60_000);
+                let key = keys.denials_of_minute(minute_ms);
+                let number = self.number_of(key, minute_ms + MINUTES_MS);
+                let by = format!("+{}", denials.count.max(0));
+                indexed.push((number, by, denials.reason.clone()));
+            }
+            for id in &new.ids {
+                let number = self.number_of(keys.view_ids(view, new.day), ends_ms);
+                let member = id_member(id, new.at_ms, &member);
+                indexed.push((number, "0".to_owned(), member));
+            }
+        }
+        self.followed
+            .push(((partition, read, next), Counted(indexed)));
+    }
+
+    /// When the indexes of a day end.
+    fn end_of(&self, day: Day) -> i64 {
+        let keep_ms = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX / 4);
+        day.start_ms() + DAY_MS + keep_ms
+    }
+
+    /// The number of an index in this call, from 1.
+    fn number_of(&mut self, key: String, ends_ms: i64) -> usize {
+        let known = self.indexes.iter().position(|other| *other == key);
+        let place = known.unwrap_or_else(|| {
+            self.ends_ms.push(ends_ms);
+            self.indexes.push(key);
+            self.indexes.len() - 1
+        });
+        place + 1
+    }
+
+    async fn run(self) -> Result<Vec<String>, StoreError> {
+        let call = IndexView {
+            indexes: self.indexes,
+            ends_ms: Counted(&self.ends_ms),
+            followed: &self.followed,
+        };
+        let IndexViewReply::Indexed { cursors } =
+            self.store.outcome_on(Lane::Background, &call).await?;
+        Ok(cursors)
+    }
+}
