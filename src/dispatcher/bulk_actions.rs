@@ -4,9 +4,7 @@
 
 use std::time::Duration;
 
-use prometheus::{
-    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
-};
+use prometheus::Registry;
 use tracing::{error, info};
 
 use super::due::DueRows;
@@ -14,6 +12,7 @@ use super::workers::{LeaseWorker, Next};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
 use crate::store::admin::bulk::{BulkMode, BulkPlace, BulkState};
 use crate::store::{Keys, Lease, Store, StoreError};
+use crate::telemetry::metrics;
 
 /// Actions examined in each partition in one pass.
 const ROWS: usize = 8;
@@ -35,32 +34,30 @@ pub struct BulkPass {
     pub more: bool,
 }
 
+metrics! {
+    /// Metrics of the bulk actions.
+    struct BulkMetrics {
+        /// Unfinished bulk actions that this dispatcher resumed and finished.
+        finished: IntCounter = "budget_bulk_actions_resumed_total",
+        /// By how much the earliest due bulk action was overdue at the last pass.
+        lag_seconds: Gauge = "budget_bulk_action_lag_seconds",
+    }
+}
+
 /// Resumes bulk actions. Needs no fencing: no row is done twice.
 pub struct BulkActions {
     store: Store,
-    finished: IntCounter,
-    lag_seconds: Gauge,
+    metrics: BulkMetrics,
 }
 
 impl BulkActions {
-    /// A worker with the metrics `budget_bulk_actions_resumed_total` and `budget_bulk_action_lag_seconds`.
+    /// A worker whose metrics are in `registry`.
     ///
     /// # Errors
-    /// When one of the names is taken in `registry`.
+    /// When one of their names is taken.
     pub fn new(store: Store, registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
-            store,
-            finished: register_int_counter_with_registry!(
-                "budget_bulk_actions_resumed_total",
-                "Unfinished bulk actions that this dispatcher resumed and finished.",
-                registry
-            )?,
-            lag_seconds: register_gauge_with_registry!(
-                "budget_bulk_action_lag_seconds",
-                "By how much the earliest due bulk action was overdue at the last pass.",
-                registry
-            )?,
-        })
+        let metrics = BulkMetrics::register(registry)?;
+        Ok(Self { store, metrics })
     }
 
     /// Does one pass over the partitions of `leases`.
@@ -71,7 +68,7 @@ impl BulkActions {
         let mut pass = BulkPass::default();
         let now_ms = self.store.clock().now_ms();
         let due = DueRows::poll(&self.store, Keys::bulks, leases, now_ms, ROWS).await?;
-        self.lag_seconds.set(due.lag_seconds);
+        self.metrics.lag_seconds.set(due.lag_seconds);
         for (Lease { partition, .. }, members) in due.by_lease {
             for member in members {
                 let Some(place) = BulkPlace::of_member(partition, &member.member) else {
@@ -81,7 +78,7 @@ impl BulkActions {
                 match self.resume(&place).await {
                     Ok(Some(BulkProgress::Finished(_))) => {
                         pass.finished += 1;
-                        self.finished.inc();
+                        self.metrics.finished.inc();
                         info!("finished a bulk action of `{}`", place.tenant);
                     }
                     Ok(Some(BulkProgress::Paused)) => pass.more = true,

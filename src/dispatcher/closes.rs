@@ -6,9 +6,7 @@
 
 use std::time::Duration;
 
-use prometheus::{
-    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
-};
+use prometheus::Registry;
 use tracing::{error, info};
 
 use super::due::DueRows;
@@ -16,6 +14,7 @@ use super::workers::{LeaseWorker, Next};
 use crate::admin::tenants::closing::{CloseProgress, Closer};
 use crate::domain::ids::TenantId;
 use crate::store::{Keys, Lease, Store, StoreError};
+use crate::telemetry::metrics;
 
 /// Tenants examined in each partition in one pass.
 const ROWS: usize = 8;
@@ -34,39 +33,32 @@ pub struct ClosePass {
     pub more: bool,
 }
 
+metrics! {
+    /// Metrics of the closes.
+    struct CloseMetrics {
+        /// Closes of tenants that this dispatcher finished.
+        finished: IntCounter = "budget_tenant_closes_finished_total",
+        /// Attempts to finish the close of a tenant that left something open.
+        incomplete: IntCounter = "budget_tenant_closes_incomplete_total",
+        /// By how much the earliest due close was overdue at the last pass.
+        lag_seconds: Gauge = "budget_tenant_close_lag_seconds",
+    }
+}
+
 /// Resumes closes of tenants.
 pub struct Closes {
     store: Store,
-    finished: IntCounter,
-    incomplete: IntCounter,
-    lag_seconds: Gauge,
+    metrics: CloseMetrics,
 }
 
 impl Closes {
-    /// A worker with the metrics `budget_tenant_closes_finished_total`, `budget_tenant_closes_incomplete_total` and
-    /// `budget_tenant_close_lag_seconds`.
+    /// A worker whose metrics are in `registry`.
     ///
     /// # Errors
-    /// When one of the names is taken in `registry`.
+    /// When one of their names is taken.
     pub fn new(store: Store, registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
-            store,
-            finished: register_int_counter_with_registry!(
-                "budget_tenant_closes_finished_total",
-                "Closes of tenants that this dispatcher finished.",
-                registry
-            )?,
-            incomplete: register_int_counter_with_registry!(
-                "budget_tenant_closes_incomplete_total",
-                "Attempts to finish the close of a tenant that left something open.",
-                registry
-            )?,
-            lag_seconds: register_gauge_with_registry!(
-                "budget_tenant_close_lag_seconds",
-                "By how much the earliest due close was overdue at the last pass.",
-                registry
-            )?,
-        })
+        let metrics = CloseMetrics::register(registry)?;
+        Ok(Self { store, metrics })
     }
 
     /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
@@ -81,7 +73,7 @@ impl Closes {
         let mut pass = ClosePass::default();
         let now_ms = self.store.clock().now_ms();
         let due = DueRows::poll(&self.store, Keys::closings, leases, now_ms, ROWS).await?;
-        self.lag_seconds.set(due.lag_seconds);
+        self.metrics.lag_seconds.set(due.lag_seconds);
         for (lease, members) in due.by_lease {
             for member in members {
                 let Some(tenant) = TenantId::parse(&member.member) else {
@@ -116,7 +108,7 @@ impl Closes {
         match closer.run(TENANT_LIMIT).await? {
             CloseProgress::Closed => {
                 pass.closed += 1;
-                self.finished.inc();
+                self.metrics.finished.inc();
                 info!(tenant.id = %tenant, "everything that the closed tenant `{tenant}` owned has ended");
             }
             CloseProgress::Paused => pass.more = true,
@@ -125,7 +117,7 @@ impl Closes {
                 failed,
             } => {
                 pass.incomplete += 1;
-                self.incomplete.inc();
+                self.metrics.incomplete.inc();
                 let (failed, retry_in_ms) = (failed.join(" "), again_in_ms);
                 error!(
                     tenant.id = %tenant, retry_in_ms,

@@ -3,40 +3,43 @@
 
 use std::time::Duration;
 
-use prometheus::{IntCounter, Registry, register_int_counter_with_registry};
+use prometheus::Registry;
 
 use super::due::{DueRows, Emitted, emit_due};
 use super::sweep::ClockWatch;
 use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::Cause;
 use crate::store::{Keys, Lease, Store, StoreError};
+use crate::telemetry::metrics;
 
 /// Keys examined in each partition in one pass.
 const ROWS: usize = 32;
+
+metrics! {
+    /// Metrics of the expiry of API keys.
+    struct ExpiryMetrics {
+        /// API keys whose expiry was emitted as an event.
+        emitted: IntCounter = "budget_api_keys_expired_total",
+    }
+}
 
 /// Emits the expiry of API keys.
 pub struct KeyExpiry {
     store: Store,
     clock: ClockWatch,
-    emitted: IntCounter,
+    metrics: ExpiryMetrics,
 }
 
 impl KeyExpiry {
-    /// A worker that halts while `clock` is in doubt, because an event cannot be taken back. Its counter is
-    /// `budget_api_keys_expired_total`.
+    /// A worker that halts while `clock` is in doubt, because an event cannot be taken back. Its metrics are in `registry`.
     ///
     /// # Errors
-    /// When the name is taken in `registry`.
+    /// When one of their names is taken.
     pub fn new(store: Store, clock: ClockWatch, registry: &Registry) -> prometheus::Result<Self> {
-        let emitted = register_int_counter_with_registry!(
-            "budget_api_keys_expired_total",
-            "API keys whose expiry was emitted as an event.",
-            registry
-        )?;
         Ok(Self {
             store,
             clock,
-            emitted,
+            metrics: ExpiryMetrics::register(registry)?,
         })
     }
 
@@ -58,7 +61,7 @@ impl KeyExpiry {
             self.store.expire_api_key(&key, lease, &cause).await
         };
         let pass = emit_due(due, "expiry of API key", &mut lost, emit).await?;
-        self.emitted.inc_by(pass.emitted.unsigned_abs());
+        self.metrics.emitted.inc_by(pass.emitted.unsigned_abs());
         Ok(pass)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use prometheus::{IntCounterVec, Registry, register_int_counter_vec_with_registry};
+use prometheus::Registry;
 
 use super::due::{DueRows, Emitted, emit_due};
 use super::workers::{LeaseWorker, Next};
@@ -11,38 +11,40 @@ use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::TraceId;
 use crate::store::dispatcher::rollups::Rollup;
 use crate::store::{Lease, Store, StoreError};
+use crate::telemetry::metrics;
 
 /// Rollups of each kind examined in each partition in one pass.
 const ROWS: usize = 32;
+
+metrics! {
+    /// Metrics of the rollups.
+    struct RollupMetrics {
+        /// Events and audit entries that sum up refusals which were only counted.
+        emitted: IntCounterVec["kind"] = "budget_rollups_total",
+    }
+}
 
 /// Emits the rollups of past minutes.
 pub struct Rollups {
     store: Store,
     source: &'static str,
-    emitted: IntCounterVec,
+    metrics: RollupMetrics,
 }
 
 impl Rollups {
-    /// A worker whose events of denials name `source`, the part of the service that refused. Its counter is
-    /// `budget_rollups_total{kind}`.
+    /// A worker whose events of denials name `source`, the part of the service that refused. Its metrics are in `registry`.
     ///
     /// # Errors
-    /// When the name is taken in `registry`.
+    /// When one of their names is taken.
     pub fn new(
         store: Store,
         source: &'static str,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        let emitted = register_int_counter_vec_with_registry!(
-            "budget_rollups_total",
-            "Events and audit entries that sum up refusals which were only counted.",
-            &["kind"],
-            registry
-        )?;
         Ok(Self {
             store,
             source,
-            emitted,
+            metrics: RollupMetrics::register(registry)?,
         })
     }
 
@@ -65,7 +67,8 @@ impl Rollups {
                 self.store.emit_rollup(kind, &member, lease, &cause).await
             };
             let emitted = emit_due(due, &what, &mut lost, emit).await?;
-            self.emitted
+            self.metrics
+                .emitted
                 .with_label_values(&[kind.as_str()])
                 .inc_by(emitted.emitted.unsigned_abs());
             pass.emitted += emitted.emitted;

@@ -1,5 +1,6 @@
 //! Logs and metrics.
 
+mod declare;
 mod http;
 mod process;
 
@@ -11,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+pub(crate) use declare::metrics;
 pub use http::{HttpMetrics, RefusedCredential, known_method, measure};
 use process::ProcessMetrics;
 

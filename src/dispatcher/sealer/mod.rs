@@ -11,9 +11,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use prometheus::{
-    Gauge, IntCounter, Registry, register_gauge_with_registry, register_int_counter_with_registry,
-};
+use prometheus::Registry;
 use tracing::{error, info};
 
 pub use tail::Tail;
@@ -25,6 +23,7 @@ use crate::domain::ids::Partition;
 use crate::store::dispatcher::audit_chain::{Chain, SealReply};
 use crate::store::dispatcher::views::View;
 use crate::store::{Lease, Store, StoreError};
+use crate::telemetry::metrics;
 
 /// Pages of one chain in one pass, so that a long chain does not delay the others.
 const PAGES_PER_CHAIN: usize = 10;
@@ -44,14 +43,24 @@ pub struct SealPass {
     pub more: bool,
 }
 
+metrics! {
+    /// Metrics of the seals.
+    struct SealMetrics {
+        /// Audit entries that this dispatcher sealed.
+        sealed: IntCounter = "budget_audit_entries_sealed_total",
+        /// Sequence numbers of audit chains without an entry when a later entry was sealed.
+        missing: IntCounter = "budget_audit_entries_missing_total",
+        /// Age of the oldest unsealed audit entry at the last pass.
+        lag_seconds: Gauge = "budget_audit_seal_lag_seconds",
+    }
+}
+
 /// Seals audit chains.
 pub struct Sealer {
     store: Store,
     keep: Duration,
     view: ViewMetrics,
-    sealed: IntCounter,
-    missing: IntCounter,
-    lag_seconds: Gauge,
+    metrics: SealMetrics,
     postponed: Mutex<HashMap<(Partition, String), Postponed>>,
 }
 
@@ -79,11 +88,10 @@ enum ChainState {
 }
 
 impl Sealer {
-    /// A worker over audit logs that are kept for `keep`. Its metrics are `budget_audit_entries_sealed_total`,
-    /// `budget_audit_entries_missing_total` and `budget_audit_seal_lag_seconds`.
+    /// A worker over audit logs that are kept for `keep`, whose metrics are in `registry`.
     ///
     /// # Errors
-    /// When one of the names is taken in `registry`.
+    /// When one of their names is taken.
     pub fn new(
         store: Store,
         keep: Duration,
@@ -94,21 +102,7 @@ impl Sealer {
             store,
             keep,
             view,
-            sealed: register_int_counter_with_registry!(
-                "budget_audit_entries_sealed_total",
-                "Audit entries that this dispatcher sealed.",
-                registry
-            )?,
-            missing: register_int_counter_with_registry!(
-                "budget_audit_entries_missing_total",
-                "Sequence numbers of audit chains without an entry when a later entry was sealed.",
-                registry
-            )?,
-            lag_seconds: register_gauge_with_registry!(
-                "budget_audit_seal_lag_seconds",
-                "Age of the oldest unsealed audit entry at the last pass.",
-                registry
-            )?,
+            metrics: SealMetrics::register(registry)?,
             postponed: Mutex::default(),
         })
     }
@@ -158,9 +152,12 @@ impl Sealer {
             let watermark_ms = self.store.set_watermarks(View::Audit, &reached).await?;
             self.view.lag(View::Audit, now_ms, watermark_ms);
         }
-        self.lag_seconds.set((now_ms - oldest_ms) as f64 / 1_000.0);
-        self.sealed.inc_by(pass.sealed);
-        self.missing.inc_by(pass.missing);
+        let metrics = &self.metrics;
+        metrics
+            .lag_seconds
+            .set((now_ms - oldest_ms) as f64 / 1_000.0);
+        metrics.sealed.inc_by(pass.sealed);
+        metrics.missing.inc_by(pass.missing);
         Ok(pass)
     }
 

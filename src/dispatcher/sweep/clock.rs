@@ -7,43 +7,20 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus::{
-    IntCounter, IntGauge, Registry, register_int_counter_with_registry,
-    register_int_gauge_with_registry,
-};
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use crate::driver::clock_monitor::{ClockMonitor, ClockState};
 use crate::store::{Store, StoreError};
+use crate::telemetry::metrics;
 
-/// Metrics of the clock.
-#[derive(Debug, Clone)]
-pub struct ClockMetrics {
-    /// `budget_clock_jumps_total`.
-    pub jumps: IntCounter,
-    /// `budget_clock_halted`.
-    pub halted: IntGauge,
-}
-
-impl ClockMetrics {
-    /// Creates the metrics and adds them to `registry`.
-    ///
-    /// # Errors
-    /// When one of the names is taken.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
-            jumps: register_int_counter_with_registry!(
-                "budget_clock_jumps_total",
-                "Jumps of Redis's clock by more than 5 s.",
-                registry
-            )?,
-            halted: register_int_gauge_with_registry!(
-                "budget_clock_halted",
-                "1 while sweeping, key expiry and retention are halted because Redis's clock jumped.",
-                registry
-            )?,
-        })
+metrics! {
+    /// Metrics of the clock.
+    pub struct ClockMetrics {
+        /// Jumps of Redis's clock by more than 5 s.
+        pub jumps: IntCounter = "budget_clock_jumps_total",
+        /// 1 while sweeping, key expiry and retention are halted because Redis's clock jumped.
+        pub halted: IntGauge = "budget_clock_halted",
     }
 }
 

@@ -5,7 +5,6 @@
 //! response.
 
 mod clock;
-mod metrics;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +14,6 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 pub use clock::{ClockMetrics, ClockWatch};
-pub use metrics::SweepMetrics;
 
 use super::due::partitions;
 use super::workers::{LeaseWorker, Next};
@@ -23,6 +21,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::store::runtime::expire::ExpireReply;
 use crate::store::{Keys, Lane, Lease, Store, StoreError};
+use crate::telemetry::metrics;
 
 /// The longest pause between two passes; with jitter, an expiry is emitted within a second.
 pub const IDLE_MAX: Duration = Duration::from_millis(750);
@@ -42,6 +41,20 @@ const CONCURRENCY: usize = 3;
 
 /// How long a tenant is skipped after its sweep failed.
 const PENALTY: Duration = Duration::from_secs(30);
+
+metrics! {
+    /// Metrics of the sweeper.
+    pub struct SweepMetrics {
+        /// Reservations that the sweeper expired.
+        expired: IntCounter = "budget_sweep_expired_total",
+        /// Corrupt records that the sweeper put into quarantine.
+        quarantined: IntCounter = "budget_sweep_quarantined_total",
+        /// Sweeps of one tenant that failed.
+        failures: IntCounter = "budget_sweep_failures_total",
+        /// By how much the earliest due reservation was overdue at the last pass.
+        lag_seconds: Gauge = "budget_sweep_lag_seconds",
+    }
+}
 
 /// What one pass did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

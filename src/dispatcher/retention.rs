@@ -5,13 +5,9 @@
 //! recomputed. Then it deletes the day's event log and its audit log, once that is sealed. A day with nothing left leaves
 //! the registry. Each step is one short script or command.
 
-mod metrics;
-
 use std::time::Duration;
 
 use tracing::{error, info};
-
-pub use metrics::RetentionMetrics;
 
 use super::due::{DueRows, partitions};
 use super::sweep::ClockWatch;
@@ -23,6 +19,7 @@ use crate::store::dispatcher::poll::{Due, unreadable};
 use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records};
 use crate::store::dispatcher::retire::{DayPlan, DropAudit, RetireReply, TRIM_ENTRIES};
 use crate::store::{Day, Keys, Lease, Store, StoreError};
+use crate::telemetry::metrics;
 
 /// Days processed in each partition in one pass.
 const ROWS: usize = 8;
@@ -40,6 +37,25 @@ const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
 /// An audit log this long overdue is deleted even when older entries of its chain are missing.
 const OUT_OF_ORDER_MS: i64 = 7 * DAY_MS;
+
+metrics! {
+    /// Metrics of retention.
+    pub struct RetentionMetrics {
+        /// Reservations, usage events, and entries of event logs, audit logs and outboxes removed.
+        removed: IntCounterVec["kind"] = "budget_retention_removed_total",
+        /// Days of a tenant that retention failed to process.
+        failures: IntCounter = "budget_retention_failures_total",
+        /// By how much the earliest due day was overdue at the last pass.
+        lag_seconds: Gauge = "budget_retention_lag_seconds",
+    }
+}
+
+impl RetentionMetrics {
+    fn count(&self, kind: &str, removed: i64) {
+        let of_kind = self.removed.with_label_values(&[kind]);
+        of_kind.inc_by(removed.unsigned_abs());
+    }
+}
 
 /// What one pass did.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
