@@ -10,7 +10,7 @@ use prometheus::Registry;
 use tracing::{error, info};
 
 use super::due::DueRows;
-use super::workers::{LeaseWorker, Next};
+use super::workers::lease_worker;
 use crate::admin::tenants::closing::{CloseProgress, Closer};
 use crate::domain::ids::TenantId;
 use crate::store::{Keys, Lease, Store, StoreError};
@@ -130,15 +130,4 @@ impl Closes {
     }
 }
 
-impl LeaseWorker for Closes {
-    const NAME: &'static str = "tenant_closes";
-    const PERIOD: Duration = Duration::from_secs(1);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        lost: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(Next::more(self.run_once(leases, lost).await?.more))
-    }
-}
+lease_worker!(Closes: "tenant_closes", Duration::from_secs(1));

@@ -7,7 +7,7 @@ use prometheus::Registry;
 
 use super::due::{DueRows, Emitted, emit_due};
 use super::sweep::ClockWatch;
-use super::workers::{LeaseWorker, Next};
+use super::workers::lease_worker;
 use crate::domain::cause::Cause;
 use crate::store::{Keys, Lease, Store, StoreError};
 use crate::telemetry::metrics;
@@ -66,16 +66,5 @@ impl KeyExpiry {
     }
 }
 
-impl LeaseWorker for KeyExpiry {
-    const NAME: &'static str = "key_expiry";
-    /// An expiry is emitted this long after it, at most.
-    const PERIOD: Duration = Duration::from_secs(5);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        lost: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(Next::more(self.run_once(leases, lost).await?.more))
-    }
-}
+// An expiry is emitted this long after it, at most.
+lease_worker!(KeyExpiry: "key_expiry", Duration::from_secs(5));

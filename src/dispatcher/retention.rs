@@ -11,7 +11,7 @@ use tracing::{error, info};
 
 use super::due::{DueRows, partitions};
 use super::sweep::ClockWatch;
-use super::workers::{LeaseWorker, Next};
+use super::workers::lease_worker;
 use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
@@ -339,18 +339,7 @@ impl Retention {
     }
 }
 
-impl LeaseWorker for Retention {
-    const NAME: &'static str = "retention";
-    const PERIOD: Duration = Duration::from_secs(10);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        lost: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(Next::more(self.run_once(leases, lost).await?.more))
-    }
-}
+lease_worker!(Retention: "retention", Duration::from_secs(10));
 
 /// Reads `<tenant>:<yyyymmdd>`. Each partition logs what belongs to no tenant under a name between underscores.
 fn parse(member: &str) -> Option<(&str, Day)> {

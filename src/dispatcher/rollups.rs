@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus::Registry;
 
 use super::due::{DueRows, Emitted, emit_due};
-use super::workers::{LeaseWorker, Next};
+use super::workers::lease_worker;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::TraceId;
 use crate::store::dispatcher::rollups::Rollup;
@@ -91,16 +91,5 @@ impl Rollups {
     }
 }
 
-impl LeaseWorker for Rollups {
-    const NAME: &'static str = "rollups";
-    /// A rollup is emitted this long after the end of its minute, at most.
-    const PERIOD: Duration = Duration::from_secs(5);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        lost: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(Next::more(self.run_once(leases, lost).await?.more))
-    }
-}
+// A rollup is emitted this long after the end of its minute, at most.
+lease_worker!(Rollups: "rollups", Duration::from_secs(5));

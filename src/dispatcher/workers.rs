@@ -47,6 +47,26 @@ pub(super) trait LeaseWorker: Send + 'static {
     ) -> impl Future<Output = Result<Next, StoreError>> + Send;
 }
 
+/// Makes a worker of a type whose pass says whether `more` is due: `lease_worker!(Closes: "tenant_closes", PERIOD)`.
+macro_rules! lease_worker {
+    ($worker:ty: $name:literal, $period:expr) => {
+        impl $crate::dispatcher::workers::LeaseWorker for $worker {
+            const NAME: &'static str = $name;
+            const PERIOD: std::time::Duration = $period;
+
+            async fn pass(
+                &mut self,
+                leases: &[$crate::store::Lease],
+                lost: impl FnMut($crate::store::Lease) + Send,
+            ) -> Result<$crate::dispatcher::workers::Next, $crate::store::StoreError> {
+                let pass = self.run_once(leases, lost).await?;
+                Ok($crate::dispatcher::workers::Next::more(pass.more))
+            }
+        }
+    };
+}
+pub(super) use lease_worker;
+
 /// The running workers of a process.
 #[derive(Debug)]
 pub struct Workers {

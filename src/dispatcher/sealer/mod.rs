@@ -18,7 +18,7 @@ pub use tail::Tail;
 
 use super::due::partitions;
 use super::metrics::ViewMetrics;
-use super::workers::{LeaseWorker, Next};
+use super::workers::lease_worker;
 use crate::domain::ids::Partition;
 use crate::store::dispatcher::audit_chain::{Chain, SealReply};
 use crate::store::dispatcher::views::View;
@@ -337,15 +337,4 @@ impl ChainState {
     }
 }
 
-impl LeaseWorker for Sealer {
-    const NAME: &'static str = "sealer";
-    const PERIOD: Duration = Duration::from_millis(500);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        lost: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(Next::more(self.run_once(leases, lost).await?.more))
-    }
-}
+lease_worker!(Sealer: "sealer", Duration::from_millis(500));

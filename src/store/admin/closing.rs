@@ -30,79 +30,59 @@ signature! {
     writes "On at: the reservations, their due times, the ledgers, the intent, the quarantine."
 }
 
-signature! {
+/// Declares a step that ends what is in one list of the tenant.
+macro_rules! close_list {
+    (
+        $(#[doc = $summary:literal])+
+        $static:ident: $call:ident of $tenant:ident = $path:literal, $list:ident, $child:ident, $prefix:ident ($($part:ident)?)
+        $(, $counts:ident)?
+    ) => {
+        signature! {
+            $(#[doc = $summary])+
+            $static: $call -> CloseReply of CLOSE_TENANT = $path, flags "allow-oom";
+            keys of partition of $tenant {
+                read lease(), list: $list($tenant);
+                write tenant_key: tenant($tenant), closing_key: closing($tenant), event_log: events($tenant, day), outbox(),
+                    days(), audit_log: audit($tenant, day), chain($tenant), unsealed() $(, $counts())?;
+            }
+            builds { write $child }
+            args {
+                day,
+                $tenant: &'a TenantId,
+                /// Of the caller's lease, '' for a request.
+                fencing_token: Option<Lease>,
+                /// At most.
+                rows: i64,
+                $prefix = $prefix($($part)?),
+            }
+            replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
+            writes "On at: the intent; what it ends, each with its events and audit entry."
+        }
+    };
+}
+
+close_list! {
     /// Takes a step of a tenant's close: closes up to a number of its ledgers. What a ledger still holds belongs to records in
     /// quarantine, and returns as well.
     ///
     /// none: there is no close to resume. A ledger that is closed already is passed over; one that is missing or corrupt too,
     /// and the close reports it and is tried again.
-    CLOSE_BUDGETS: CloseBudgets -> CloseReply of CLOSE_TENANT = "admin/tenants/close_budgets", flags "allow-oom";
-    keys of partition of tenant {
-        read lease(), list: budgets(tenant);
-        write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
-            audit_log: audit(tenant, day), chain(tenant), unsealed(), counts();
-    }
-    builds { write budget }
-    args {
-        day,
-        tenant: &'a TenantId,
-        /// Of the caller's lease, '' for a request.
-        fencing_token: Option<Lease>,
-        /// At most.
-        rows: i64,
-        budget_prefix = budget_prefix(tenant),
-    }
-    replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
-    writes "On at: the intent; what it ends, each with its events and audit entry."
+    CLOSE_BUDGETS: CloseBudgets of tenant = "admin/tenants/close_budgets", budgets, budget, budget_prefix(tenant), counts
 }
 
-signature! {
+close_list! {
     /// Takes a step of a tenant's close: disables up to a number of its subscriptions.
     ///
     /// none: there is no close to resume.
-    CLOSE_WEBHOOKS: CloseWebhooks -> CloseReply of CLOSE_TENANT = "admin/tenants/close_webhooks", flags "allow-oom";
-    keys of partition of tenant {
-        read lease(), list: webhooks(tenant);
-        write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
-            audit_log: audit(tenant, day), chain(tenant), unsealed(), counts();
-    }
-    builds { write webhook }
-    args {
-        day,
-        tenant: &'a TenantId,
-        /// Of the caller's lease, '' for a request.
-        fencing_token: Option<Lease>,
-        /// At most.
-        rows: i64,
-        webhook_prefix = webhook_prefix(),
-    }
-    replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
-    writes "On at: the intent; what it ends, each with its events and audit entry."
+    CLOSE_WEBHOOKS: CloseWebhooks of tenant = "admin/tenants/close_webhooks", webhooks, webhook, webhook_prefix(), counts
 }
 
-signature! {
+close_list! {
     /// Takes a step of a tenant's close: revokes up to a number of its API keys. One that has expired or was revoked before
     /// stays as it is.
     ///
     /// none: there is no close to resume.
-    CLOSE_API_KEYS: CloseApiKeys -> CloseReply of CLOSE_TENANT = "admin/tenants/close_api_keys", flags "allow-oom";
-    keys of partition of tenant {
-        read lease(), list: api_keys(tenant);
-        write tenant_key: tenant(tenant), closing_key: closing(tenant), event_log: events(tenant, day), outbox(), days(),
-            audit_log: audit(tenant, day), chain(tenant), unsealed();
-    }
-    builds { write api_key }
-    args {
-        day,
-        tenant: &'a TenantId,
-        /// Of the caller's lease, '' for a request.
-        fencing_token: Option<Lease>,
-        /// At most.
-        rows: i64,
-        api_key_prefix = api_key_prefix(),
-    }
-    replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
-    writes "On at: the intent; what it ends, each with its events and audit entry."
+    CLOSE_API_KEYS: CloseApiKeys of tenant = "admin/tenants/close_api_keys", api_keys, api_key, api_key_prefix()
 }
 
 signature! {
