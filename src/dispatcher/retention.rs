@@ -189,10 +189,7 @@ impl Retention {
             return Err(unreadable(member));
         };
         let mut next_ms = [0; 4];
-        for (slot, records) in [Records::Reservations, Records::UsageEvents]
-            .into_iter()
-            .enumerate()
-        {
+        for (slot, &records) in Records::ALL.iter().enumerate() {
             let purge = self.purge(lease, tenant, day, records, now_ms);
             let (removed, outcome) = match purge.await? {
                 PurgeOutcome::Done { removed, next_ms } => (removed, Some(next_ms)),
@@ -200,15 +197,10 @@ impl Retention {
                 PurgeOutcome::Fenced => return Ok(false),
             };
             match records {
-                Records::Reservations => {
-                    pass.reservations += removed;
-                    self.metrics.count("reservations", removed);
-                }
-                Records::UsageEvents => {
-                    pass.usage_events += removed;
-                    self.metrics.count("usage_events", removed);
-                }
+                Records::Reservations => pass.reservations += removed,
+                Records::UsageEvents => pass.usage_events += removed,
             }
+            self.metrics.count(records.as_str(), removed);
             // The rest stays due, for the next pass.
             pass.more |= outcome.is_none();
             next_ms[slot] = outcome.unwrap_or(now_ms);

@@ -58,7 +58,7 @@ impl Rollups {
         mut lost: impl FnMut(Lease),
     ) -> Result<Emitted, StoreError> {
         let mut pass = Emitted::default();
-        for kind in Rollup::ALL {
+        for &kind in Rollup::ALL {
             let now_ms = self.store.clock().now_ms();
             let due = DueRows::poll(&self.store, kind.index(), leases, now_ms, ROWS).await?;
             let what = format!("rollup of {}", kind.as_str());

@@ -66,33 +66,25 @@ impl Deployment {
         let found = found.ok_or(damaged("dialect"))?;
         let prefix = prefix.to_owned();
         if layout > LAYOUT {
-            let known = LAYOUT;
-            let found = layout;
-            return Err(DeploymentError::NewerLayout {
+            return Err(StoreError::Deployment(DeploymentError::NewerLayout {
                 prefix,
-                found,
-                known,
-            }
-            .into());
+                found: layout,
+                known: LAYOUT,
+            }));
         }
         if partitions != PARTITIONS {
-            let known = PARTITIONS;
-            let found = partitions;
-            return Err(DeploymentError::Partitions {
+            return Err(StoreError::Deployment(DeploymentError::Partitions {
                 prefix,
-                found,
-                known,
-            }
-            .into());
+                found: partitions,
+                known: PARTITIONS,
+            }));
         }
         if found != dialect {
-            let configured = dialect.to_owned();
-            let mismatch = DeploymentError::Dialect {
+            return Err(StoreError::Deployment(DeploymentError::Dialect {
                 prefix,
                 found,
-                configured,
-            };
-            return Err(mismatch.into());
+                configured: dialect.to_owned(),
+            }));
         }
         let secret = DeploymentSecret::parse(&secret).ok_or(damaged("secret"))?;
         Ok(Self { secret })

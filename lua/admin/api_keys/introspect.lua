@@ -9,7 +9,7 @@ ARGV[1]  key_hash  text
 ARGV[2]  tenant    text
 
 Replies, the first that applies:
-  unauthorized why | introspected permissions scope_filter
+  unauthorized why | introspected permissions_scope_filter
 Writes:
   Nothing.
 ]]

@@ -13,7 +13,7 @@ ARGV[1]  key_hash       text
 ARGV[2]  tenant_prefix  prefix tenant:
 
 Replies, the first that applies:
-  validated reason owner expires_at_ms permissions scope_filter
+  validated reason owner expires_at_ms permissions_scope_filter
 Writes:
   Nothing.
 ]]

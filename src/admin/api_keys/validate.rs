@@ -10,7 +10,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::scope::ScopeFilter;
-use crate::store::admin::api_key_checks::Grant;
+use crate::store::admin::api_key_checks::{Grant, ValidateApiKeyReply};
 use crate::store::{OperationError, StoreError};
 
 /// What a key may do, and where.
@@ -42,7 +42,12 @@ impl Admin {
     /// # Errors
     /// Only that the store cannot answer.
     pub async fn validate_api_key(&self, key: &ApiKeyText) -> Result<ValidatedApiKey, StoreError> {
-        let validated = match self.store.validate_api_key(key).await {
+        let ValidateApiKeyReply::Validated {
+            reason: problem,
+            owner,
+            expires_at_ms,
+            permissions_scope_filter: grant,
+        } = match self.store.validate_api_key(key).await {
             Err(failure @ StoreError::Script { .. }) => {
                 let id = key.key_id();
                 error!(key.id = %id, error = %failure, "the API key `{id}` cannot be judged: {failure}");
@@ -55,14 +60,14 @@ impl Admin {
             }
             validated => validated?,
         };
-        let found = validated.problem != Some(KeyProblem::KeyNotFound);
+        let found = problem != Some(KeyProblem::KeyNotFound);
         Ok(ValidatedApiKey {
             key_id: found.then(|| key.key_id().clone()),
-            owner: validated.owner,
-            expires_at: validated.expires_at_ms.and_then(Moment::from_ms),
-            outcome: match validated.problem {
+            owner: owner.and_then(|owner| TenantId::parse(&owner)),
+            expires_at: expires_at_ms.and_then(Moment::from_ms),
+            outcome: match problem {
                 Some(problem) => Err(problem),
-                None => Ok(granted(validated.grant)),
+                None => Ok(granted(grant)),
             },
         })
     }

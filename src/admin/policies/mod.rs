@@ -164,7 +164,7 @@ impl Admin {
         let call = UpdatePolicy {
             caller: caller.into(),
             change: &parts.change(),
-            tenant: &tenant,
+            tenant,
             policy_id: &target.policy_id,
             sent_name: target.name,
             version: &version(),

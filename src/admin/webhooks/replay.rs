@@ -80,7 +80,7 @@ impl Webhooks {
         let id = &opened.subscription.subscription_id;
         let token = format!("{:032x}", rand::random::<u128>());
         let claim = BeginReplay {
-            subscription_id: &id,
+            subscription_id: id,
             token: &token,
             claim_ms: CLAIM_MS,
         };
@@ -211,7 +211,7 @@ fn event_of(
     let event = StoredEvent {
         partition: log.partition,
         tenant: &log.tenant,
-        entry: &found.entry,
+        entry: &found.entry.to_string(),
         facts,
     };
     Ok(Some((at_ms, event.event_id())))

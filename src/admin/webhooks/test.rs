@@ -80,7 +80,7 @@ impl Webhooks {
         let subscription = &opened.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
         let call = WebhookTest {
-            subscription_id: &id,
+            subscription_id: id,
             most: TESTS_PER_MINUTE,
         };
         let target = opened.target();

@@ -100,13 +100,6 @@ pub struct Sweeper {
     penalties: HashMap<String, Instant>,
 }
 
-/// A tenant to sweep.
-struct TenantSweep {
-    lease: Lease,
-    tenant: TenantId,
-    before_ms: i64,
-}
-
 /// The outcome of a task.
 struct TenantOutcome {
     lease: Lease,
@@ -164,7 +157,7 @@ impl Sweeper {
             while running.len() < CONCURRENCY
                 && let Some(task) = tasks.next()
             {
-                running.spawn(drain(self.store.clone(), task));
+                running.spawn(drain(self.store.clone(), task, now_ms));
             }
             let Some(joined) = running.join_next().await else {
                 break;
@@ -183,12 +176,12 @@ impl Sweeper {
         }
     }
 
-    /// Finds the tenants with due reservations.
+    /// Finds the tenants with due reservations, and the lease that each is under.
     async fn plan(
         &mut self,
         leases: &[Lease],
         now_ms: i64,
-    ) -> Result<(Vec<TenantSweep>, Sweep), StoreError> {
+    ) -> Result<(Vec<(Lease, TenantId)>, Sweep), StoreError> {
         self.penalties.retain(|_, until| *until > Instant::now());
         // Skipped tenants must not hide those behind them.
         let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
@@ -215,11 +208,7 @@ impl Sweeper {
                     continue;
                 }
                 match TenantId::parse(&due.member) {
-                    Some(tenant) => tasks.push(TenantSweep {
-                        lease: *lease,
-                        tenant,
-                        before_ms: now_ms,
-                    }),
+                    Some(tenant) => tasks.push((*lease, tenant)),
                     None => {
                         error!(partition = %lease.partition, "the due index of partition {} holds a name that is no tenant id", lease.partition);
                         self.penalties.insert(due.member, Instant::now() + PENALTY);
@@ -302,13 +291,8 @@ impl LeaseWorker for Sweeper {
     }
 }
 
-/// Expires a tenant's due reservations, page by page. Each page is a batch with a trace id of its own.
-async fn drain(store: Store, task: TenantSweep) -> TenantOutcome {
-    let TenantSweep {
-        lease,
-        tenant,
-        before_ms,
-    } = task;
+/// Expires a tenant's reservations that were due before `before_ms`, page by page. Each page is a batch with a trace id of its own.
+async fn drain(store: Store, (lease, tenant): (Lease, TenantId), before_ms: i64) -> TenantOutcome {
     let mut outcome = TenantOutcome {
         lease,
         tenant,

@@ -3,8 +3,7 @@
 use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::secret::{ApiKeyText, KeyHash, KeyId};
 use crate::domain::caller::RuntimeCaller;
-use crate::domain::ids::TenantId;
-use crate::driver::reply::unknown;
+use crate::driver::reply::{FromReply, Reply};
 use crate::store::signature::signature;
 use crate::store::{Lane, OperationError, Store, StoreError};
 
@@ -21,8 +20,7 @@ signature! {
     args { key_hash: &'a KeyHash, tenant_prefix = tenant_prefix() }
     replies {
         validated: Validated {
-            reason: String, owner: Option<String>, expires_at_ms: Option<i64>, permissions: Option<String>,
-            scope_filter: Option<String>,
+            reason: Option<KeyProblem>, owner: Option<String>, expires_at_ms: Option<i64>, permissions_scope_filter: Grant,
         },
     }
     writes "Nothing."
@@ -35,7 +33,7 @@ signature! {
     keys of partition of caller { read api_key(key_id), tenant_key: tenant(tenant); }
     args { key_hash of caller, tenant of caller }
     replies {
-        unauthorized, introspected: Introspected { permissions: Option<String>, scope_filter: Option<String> },
+        unauthorized, introspected: Introspected { permissions_scope_filter: Grant },
     }
     writes "Nothing."
 }
@@ -49,17 +47,22 @@ pub struct Grant {
     pub scope_filter: Option<String>,
 }
 
-/// What `validate_api_key.lua` found.
-#[derive(Debug)]
-pub struct Validated {
-    /// What is wrong with it.
-    pub problem: Option<KeyProblem>,
-    /// Whose key it is, where there is a record.
-    pub owner: Option<TenantId>,
-    /// From when on it is not good any more; only for who knows the secret.
-    pub expires_at_ms: Option<i64>,
-    /// What it may do; likewise.
-    pub grant: Grant,
+impl FromReply for Grant {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        Ok(Self {
+            permissions: reply.opt_str()?,
+            scope_filter: reply.opt_str()?,
+        })
+    }
+}
+
+/// Empty for a good key.
+impl FromReply for Option<KeyProblem> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let word = reply.next_str()?;
+        let parsed = || KeyProblem::parse(&word).ok_or_else(|| reply.unknown(&word));
+        (!word.is_empty()).then(parsed).transpose()
+    }
 }
 
 impl Store {
@@ -67,34 +70,15 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub async fn validate_api_key(&self, key: &ApiKeyText) -> Result<Validated, StoreError> {
+    pub async fn validate_api_key(
+        &self,
+        key: &ApiKeyText,
+    ) -> Result<ValidateApiKeyReply, StoreError> {
         let call = ValidateApiKey {
             key_id: key.key_id(),
             key_hash: &key.hash(),
         };
-        let ValidateApiKeyReply::Validated {
-            reason,
-            owner,
-            expires_at_ms,
-            permissions,
-            scope_filter,
-        } = self.outcome(&call).await?;
-        let problem = match reason.as_str() {
-            "" => None,
-            word => Some(
-                KeyProblem::parse(word)
-                    .ok_or_else(|| unknown(VALIDATE_API_KEY.script.name(), 1, word))?,
-            ),
-        };
-        Ok(Validated {
-            problem,
-            owner: owner.and_then(|owner| TenantId::parse(&owner)),
-            expires_at_ms,
-            grant: Grant {
-                permissions,
-                scope_filter,
-            },
-        })
+        self.outcome(&call).await
     }
 
     /// What the caller's key may do.
@@ -103,14 +87,10 @@ impl Store {
     /// That the key is not good.
     pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Grant, OperationError> {
         let IntrospectReply::Introspected {
-            permissions,
-            scope_filter,
+            permissions_scope_filter,
         } = self
             .run_for(Lane::Request, &caller.tenant, &Introspect { caller })
             .await?;
-        Ok(Grant {
-            permissions,
-            scope_filter,
-        })
+        Ok(permissions_scope_filter)
     }
 }

@@ -1,6 +1,7 @@
 //! `close_*.lua`: the steps of a tenant's close, each of bounded size, which any process may repeat.
 
 use crate::domain::ids::TenantId;
+use crate::domain::words::words;
 use crate::driver::reply::{FromReply, Reply};
 use crate::store::signature::{Refused, signature};
 use crate::store::{Lane, Lease, Store, StoreError};
@@ -119,43 +120,19 @@ pub const RESERVATION_ROWS: i64 = 100;
 /// Ledgers, subscriptions or API keys that one step ends at most.
 pub const CHILD_ROWS: i64 = 50;
 
-/// How far a close has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    /// Active reservations are released.
-    Reservations,
-    /// Ledgers are closed.
-    Budgets,
-    /// Subscriptions are disabled.
-    Webhooks,
-    /// API keys are revoked.
-    ApiKeys,
-    /// All that the tenant owned has ended; the close itself has not.
-    End,
-}
-
-impl Phase {
-    /// The word of the scripts.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reservations => "reservations",
-            Self::Budgets => "budgets",
-            Self::Webhooks => "webhooks",
-            Self::ApiKeys => "api_keys",
-            Self::End => "end",
-        }
-    }
-
-    fn parse(word: &str) -> Option<Self> {
-        [
-            Self::Reservations,
-            Self::Budgets,
-            Self::Webhooks,
-            Self::ApiKeys,
-            Self::End,
-        ]
-        .into_iter()
-        .find(|phase| phase.as_str() == word)
+words! {
+    /// How far a close has come.
+    Phase {
+        /// Active reservations are released.
+        Reservations = "reservations",
+        /// Ledgers are closed.
+        Budgets = "budgets",
+        /// Subscriptions are disabled.
+        Webhooks = "webhooks",
+        /// API keys are revoked.
+        ApiKeys = "api_keys",
+        /// All that the tenant owned has ended; the close itself has not.
+        End = "end",
     }
 }
 

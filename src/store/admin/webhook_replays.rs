@@ -1,12 +1,12 @@
 //! `begin_replay.lua`, `queue_replay.lua`, `end_replay.lua`, and the reading of event logs that a replay chooses from.
 
-use redis::Value;
-
 use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::clock::Day;
 use crate::driver::script::Counted;
+use crate::store::dispatcher::outbox::entries;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Pair, Store, StoreError};
@@ -78,7 +78,7 @@ pub struct LogEntry {
     /// Place of the log among those that were asked for.
     pub log: usize,
     /// Id of the entry in its stream.
-    pub entry: String,
+    pub entry: EntryId,
     /// What the script appended.
     pub facts: Record,
 }
@@ -138,9 +138,9 @@ impl Store {
             bound(from_ms, "-"),
             bound(to_ms.map(|ms| ms.saturating_add(5_000)), "+"),
         );
-        let mut entries: Vec<LogEntry> = Vec::new();
+        let mut all: Vec<LogEntry> = Vec::new();
         for (chunk, some) in logs.chunks(LOGS).enumerate() {
-            let left = (most + 1).saturating_sub(entries.len());
+            let left = (most + 1).saturating_sub(all.len());
             if left == 0 {
                 break;
             }
@@ -151,19 +151,10 @@ impl Store {
             let commands: Vec<_> = some.iter().map(range).collect();
             for (place, reply) in self.query_all(&commands).await?.into_iter().enumerate() {
                 let log = chunk * LOGS + place;
-                entries.extend(read_entries(reply).map(|(entry, facts)| LogEntry {
-                    log,
-                    entry,
-                    facts,
-                }));
+                let found = entries(reply).into_iter();
+                all.extend(found.map(|(entry, facts)| LogEntry { log, entry, facts }));
             }
         }
-        Ok(entries)
+        Ok(all)
     }
-}
-
-fn read_entries(reply: Value) -> impl Iterator<Item = (String, Record)> {
-    let entries: Vec<(String, Vec<String>)> = read_or_default(reply);
-    let read = |(entry, facts)| (entry, Record::from_pairs(facts));
-    entries.into_iter().map(read)
 }

@@ -1,6 +1,7 @@
 //! `purge.lua`: deletes the old records of one day of a tenant.
 
 use super::lease::Lease;
+use crate::domain::words::words;
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, Store, StoreError};
 
@@ -41,22 +42,13 @@ signature! {
 /// Records that one call of `purge.lua` examines at most: well below a millisecond of Redis's time.
 pub const PAGE_ROWS: i64 = 50;
 
-/// Which records of a day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Records {
-    /// Reservations.
-    Reservations,
-    /// Usage events.
-    UsageEvents,
-}
-
-impl Records {
-    /// The label of metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Reservations => "reservations",
-            Self::UsageEvents => "usage_events",
-        }
+words! {
+    /// Which records of a day.
+    Records {
+        /// Reservations.
+        Reservations = "reservations",
+        /// Usage events.
+        UsageEvents = "usage_events",
     }
 }
 

@@ -6,32 +6,22 @@ use super::auth_failed::Subject;
 use super::denials::Denials;
 use super::poll::unreadable;
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::words::words;
 use crate::store::{Keys, Lease, Store, StoreError};
 
-/// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rollup {
-    /// Denied reservations and decisions, by tenant.
-    Denials,
-    /// Refused API keys, by key.
-    AuthFailures,
-    /// Audit entries of unknown callers, by partition.
-    AuditFailures,
+words! {
+    /// What is counted.
+    Rollup {
+        /// Denied reservations and decisions, by tenant.
+        Denials = "denials",
+        /// Refused API keys, by key.
+        AuthFailures = "auth_failures",
+        /// Audit entries of unknown callers, by partition.
+        AuditFailures = "audit_failures",
+    }
 }
 
 impl Rollup {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Denials, Self::AuthFailures, Self::AuditFailures];
-
-    /// The label of metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Denials => "denials",
-            Self::AuthFailures => "auth_failures",
-            Self::AuditFailures => "audit_failures",
-        }
-    }
-
     /// The index of those that are due, by time.
     pub fn index(self) -> fn(&Keys, Partition) -> String {
         match self {

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
+use crate::domain::words::words;
 use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{Lane, Store, StoreError};
@@ -32,25 +33,13 @@ signature! {
     writes "On noted: the watermarks."
 }
 
-/// What is seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum View {
-    /// The event logs.
-    Events,
-    /// The audit logs.
-    Audit,
-}
-
-impl View {
-    /// Every view.
-    pub const ALL: [Self; 2] = [Self::Events, Self::Audit];
-
-    /// In keys and metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Events => "events",
-            Self::Audit => "audit",
-        }
+words! {
+    /// What is seen.
+    View {
+        /// The event logs.
+        Events = "events",
+        /// The audit logs.
+        Audit = "audit",
     }
 }
 

@@ -336,10 +336,10 @@ pub(crate) use signature;
 #[cfg(test)]
 mod tests {
     use crate::domain::api_key::secret::KeyId;
-    use crate::domain::ids::TenantId;
-    use crate::store::admin::api_keys::{CreateApiKey, CreateApiKeyReply};
     use crate::domain::caller::ScriptCaller;
+    use crate::domain::ids::TenantId;
     use crate::store::admin::Change;
+    use crate::store::admin::api_keys::{CreateApiKey, CreateApiKeyReply};
     use crate::store::deployment::{Meta, MetaReply};
     use crate::store::signature::Counted;
 
