@@ -22,7 +22,7 @@ pub struct Granted {
     pub scope_filter: ScopeFilter,
 }
 
-/// What became of the question whether a key is good.
+/// The result of the check of a key.
 #[derive(Debug)]
 pub struct ValidatedApiKey {
     /// The record that the key leads to.

@@ -85,10 +85,10 @@ struct PolicyWalk<'a> {
 impl PolicyWalk<'_> {
     fn matches(&self, policy: &Policy, keys: &ScopeFilter) -> bool {
         let pattern = &policy.scope_pattern;
-        let asked = self.pattern.as_deref();
+        let requested = self.pattern.as_deref();
         keys.admits_any(pattern.segments())
             && self.status.is_none_or(|status| status == policy.status)
-            && asked.is_none_or(|asked| asked == pattern.as_str())
+            && requested.is_none_or(|requested| requested == pattern.as_str())
     }
 }
 

@@ -201,11 +201,11 @@ fn event_of(
         scope: facts.get("scope"),
         threshold: facts.optional("data.threshold_millionths")?,
     };
-    let asked = replay
+    let is_requested = replay
         .event_types
         .as_ref()
         .is_none_or(|types| types.iter().any(|name| name.as_str() == event_type));
-    if !asked || !replay.window.contains(at_ms) || !subscription.selects(&seen) {
+    if !is_requested || !replay.window.contains(at_ms) || !subscription.selects(&seen) {
         return Ok(None);
     }
     let event = StoredEvent {
@@ -217,6 +217,9 @@ fn event_of(
     Ok(Some((at_ms, event.event_id())))
 }
 
-fn too_many<T>(bound: usize, asked: bool) -> Result<T, OperationError> {
-    refuse(WebhookRefusal::TooManyToReplay { bound, asked })
+fn too_many<T>(bound: usize, is_max_events: bool) -> Result<T, OperationError> {
+    refuse(WebhookRefusal::TooManyToReplay {
+        bound,
+        is_max_events,
+    })
 }

@@ -41,13 +41,16 @@ impl From<WebhookRefusal> for ApiError {
                 Code::ReplayInProgress,
                 format!("A replay of the webhook {} is in progress", printable(&id)),
             ),
-            R::TooManyToReplay { bound, asked: true } => Self::invalid(format!(
+            R::TooManyToReplay {
+                bound,
+                is_max_events: true,
+            } => Self::invalid(format!(
                 "Validation failed: max_events: more than {bound} events match; none was queued; \
                  narrow from, to or event_types"
             )),
             R::TooManyToReplay {
                 bound,
-                asked: false,
+                is_max_events: false,
             } => Self::invalid(format!(
                 "Validation failed: from: the window holds more than {bound} events; none was queued; narrow from and to"
             )),

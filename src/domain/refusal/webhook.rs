@@ -17,12 +17,12 @@ pub enum WebhookRefusal {
     PauseOfDisabled(String),
     /// A replay of it is being queued.
     ReplayInProgress(String),
-    /// More events are to be replayed than was asked for, or than can be looked at.
+    /// More events match than the request allows, or more must be examined than one replay may.
     TooManyToReplay {
-        /// How many can be.
+        /// The bound that was exceeded.
         bound: usize,
-        /// Whether that is the request's own bound.
-        asked: bool,
+        /// Whether it is the `max_events` of the request.
+        is_max_events: bool,
     },
     /// It was tested too often in this minute.
     TestedTooOften {

@@ -19,7 +19,7 @@ words! {
     TenantStatus {
         /// It may.
         Active = "ACTIVE",
-        /// It may settle what it holds and read, and begin nothing new.
+        /// It may commit, release and read, and begin nothing new.
         Suspended = "SUSPENDED",
         /// It may read. There is no way back.
         Closed = "CLOSED",

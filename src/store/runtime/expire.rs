@@ -67,8 +67,8 @@ impl Store {
 
 /// Ends the holds of one tenant that were due before `before_ms`, page by page, until none is left.
 ///
-/// For an operation that is short of funds while dead holds stand: it needs no lease, the script makes it right. It is part
-/// of a request, so it waits behind no list and no worker.
+/// Called for a request that lacks funds while its tenant has dead holds. It needs no lease, since the script checks each
+/// hold itself. As a part of the request, it waits for no list and no worker.
 ///
 /// # Errors
 /// [`StoreError`].

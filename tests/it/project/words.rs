@@ -23,20 +23,20 @@ const EVERYWHERE: &[Pending] = &[
     ("nowhere", [0, 0, 0, 0]),
     ("patience", [0, 0, 0, 0]),
     ("scene", [0, 0, 0, 0]),
-    ("settle", [1, 0, 0, 0]),
-    ("short of funds", [2, 0, 0, 0]),
-    ("strained", [30, 0, 4, 0]),
-    ("tell of", [1, 0, 0, 0]),
+    ("settle", [0, 0, 0, 0]),
+    ("short of funds", [0, 0, 0, 0]),
+    ("strained", [0, 0, 4, 0]),
+    ("tell of", [0, 0, 0, 0]),
     ("untellable", [0, 0, 0, 0]),
     ("untold", [0, 0, 0, 0]),
     ("verdict", [0, 0, 0, 0]),
-    ("what became of", [7, 0, 0, 0]),
+    ("what became of", [0, 0, 0, 0]),
 ];
 
 /// Words of everyday English: no name in code has them.
 const IN_NAMES: &[Pending] = &[
     ("answer", [22, 1, 4, 0]),
-    ("asked", [10, 2, 0, 0]),
+    ("asked", [0, 2, 0, 0]),
     ("because", [0, 0, 0, 0]),
     ("course", [0, 0, 0, 0]),
     ("go on", [0, 0, 0, 0]),
