@@ -23,26 +23,6 @@ words! {
     }
 }
 
-words! {
-    /// What a list of reservations can be sorted by.
-    ReservationSort {
-        /// The id, by code point.
-        ReservationId = "reservation_id",
-        /// The subject's tenant, by code point; absent is empty.
-        Tenant = "tenant",
-        /// The subject's scope, by code point.
-        ScopePath = "scope_path",
-        /// The status, by code point.
-        Status = "status",
-        /// The estimate, whatever its unit.
-        Reserved = "reserved",
-        /// The time of creation; the indexed order.
-        CreatedAtMs = "created_at_ms",
-        /// The time at which the hold lapses.
-        ExpiresAtMs = "expires_at_ms",
-    }
-}
-
 impl Record {
     /// The status at `now_ms` on the store's clock: an active reservation past its grace has expired, swept or not.
     ///

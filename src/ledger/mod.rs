@@ -18,7 +18,7 @@ pub use commit::{CommitRequest, CommitResponse, CommitStatus};
 pub use decide::{Decision, DecisionRequest, DecisionResponse};
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
-pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery};
+pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
 pub use release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 pub use reserve::{
     GRACE_PERIOD_MS_DEFAULT, ObserveMode, ReservationCreateRequest, ReservationCreateResponse,

@@ -19,16 +19,13 @@
 //!     }
 //! }
 //!
-//! impl RowOrder<Tenant> for TenantSort {
-//!     const ROWS: &'static str = "tenants";
-//!     const ADVICE: &'static str = "narrow the filters, or sort by tenant_id";
-//!
-//!     fn position(self, tenant: &Tenant) -> Position {
-//!         match self {
-//!             Self::TenantId => Position::of_id(&tenant.tenant_id),
-//!             Self::Name => Position::new(tenant.name.as_str(), &tenant.tenant_id),
-//!         }
+//! orders! {
+//!     TenantSort of tenant: Tenant {
+//!         rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
+//!         id: tenant.tenant_id, default: Name
 //!     }
+//!     TenantId = "tenant_id": SortValue::Absent,
+//!     Name = "name": tenant.name.as_str(),
 //! }
 //!
 //! match query.sort.by {
@@ -47,6 +44,7 @@ use std::fmt::Display;
 
 use tracing::error;
 
+pub(crate) use position::orders;
 pub use position::{OneOrder, Position, RowOrder, Sort, SortKey, SortValue};
 pub use sorted::{Sorted, gather};
 pub use walk::{Bounds, Entry, STEP_ROWS, Step, Walk, each, page_along};

@@ -108,6 +108,56 @@ pub trait RowOrder<T>: SortKey {
     }
 }
 
+/// Declares what the rows of a list can be sorted by: each word, with the value of a row.
+///
+/// ```ignore
+/// orders! {
+///     /// What a list of tenants can be sorted by.
+///     TenantSort of tenant: Tenant {
+///         rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
+///         id: tenant.tenant_id, default: CreatedAt, ties_ascend: true
+///     }
+///     /// The time of creation.
+///     CreatedAt = "created_at": tenant.created_at.as_ms(),
+/// }
+/// ```
+///
+/// From that follow the [`Word`], the [`SortKey`] and the [`RowOrder`].
+macro_rules! orders {
+    (
+        $(#[doc = $doc:expr])*
+        $name:ident of $row:ident: $type:ty {
+            rows: $rows:literal, advice: $advice:literal,
+            id: $id:expr, default: $default:ident
+            $(, ties_ascend: $ties:literal)? $(, is_of_runtime_plane: $runtime:literal)?
+        }
+        $($(#[doc = $order_doc:expr])* $order:ident = $word:literal: $value:expr,)+
+    ) => {
+        $crate::domain::words::words! {
+            $(#[doc = $doc])*
+            $name { $($(#[doc = $order_doc])* $order = $word),+ }
+        }
+
+        impl $crate::listing::SortKey for $name {
+            const DEFAULT: Self = Self::$default;
+            $(const TIES_ASCEND: bool = $ties;)?
+        }
+
+        impl $crate::listing::RowOrder<$type> for $name {
+            const ROWS: &'static str = $rows;
+            const ADVICE: &'static str = $advice;
+            $(const IS_OF_RUNTIME_PLANE: bool = $runtime;)?
+
+            fn position(self, $row: &$type) -> $crate::listing::Position {
+                match self {
+                    $(Self::$order => $crate::listing::Position::new($value, &$id),)+
+                }
+            }
+        }
+    };
+}
+pub(crate) use orders;
+
 /// The order of a list that has only one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OneOrder;

@@ -7,52 +7,31 @@ use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::search::Search;
-use crate::domain::words::words;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk, gather,
+    Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortValue, Step, Walk, gather, orders,
     page_along,
 };
 use crate::store::admin::api_key_lists::KeyEntry;
 use crate::store::{OperationError, Store};
 
-words! {
+orders! {
     /// What a list of API keys can be sorted by.
-    ApiKeySort {
-        /// The id.
-        KeyId = "key_id",
-        /// The name; keys without one come last.
-        Name = "name",
-        /// The owner.
-        TenantId = "tenant_id",
-        /// The status, as the clock has it.
-        Status = "status",
-        /// The time of creation; the order that has an index.
-        CreatedAt = "created_at",
-        /// The time at which it expires.
-        ExpiresAt = "expires_at",
+    ApiKeySort of key: ApiKey {
+        rows: "API keys", advice: "narrow the list by tenant_id, status or search, or sort by created_at",
+        id: key.key_id, default: CreatedAt
     }
-}
-
-impl SortKey for ApiKeySort {
-    const DEFAULT: Self = Self::CreatedAt;
-}
-
-impl RowOrder<ApiKey> for ApiKeySort {
-    const ROWS: &'static str = "API keys";
-    const ADVICE: &'static str =
-        "narrow the list by tenant_id, status or search, or sort by created_at";
-
-    fn position(self, key: &ApiKey) -> Position {
-        let id = &key.key_id;
-        match self {
-            Self::KeyId => Position::of_id(id),
-            Self::Name => Position::new(key.name.as_deref(), id),
-            Self::TenantId => Position::new(key.tenant_id.as_str(), id),
-            Self::Status => Position::new(key.status.as_str(), id),
-            Self::CreatedAt => Position::new(key.created_at.as_ms(), id),
-            Self::ExpiresAt => Position::new(key.expires_at.as_ms(), id),
-        }
-    }
+    /// The id.
+    KeyId = "key_id": SortValue::Absent,
+    /// The name; keys without one come last.
+    Name = "name": key.name.as_deref(),
+    /// The owner.
+    TenantId = "tenant_id": key.tenant_id.as_str(),
+    /// The status, as the clock has it.
+    Status = "status": key.status.as_str(),
+    /// The time of creation; the order that has an index.
+    CreatedAt = "created_at": key.created_at.as_ms(),
+    /// The time at which it expires.
+    ExpiresAt = "expires_at": key.expires_at.as_ms(),
 }
 
 /// Which API keys are asked for; all of it must hold.

@@ -6,9 +6,9 @@
 
 use crate::admin::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page};
 use crate::domain::audit::AuditLogEntry;
-use crate::domain::audit::query::{AuditFilter, AuditSort, stands_for_no_tenant};
+use crate::domain::audit::query::{AuditFilter, stands_for_no_tenant};
 use crate::domain::scope::ScopeFilter;
-use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
+use crate::listing::{ListQuery, Page, orders, readable};
 use crate::store::OperationError;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, TRACE_ID, View};
@@ -16,25 +16,24 @@ use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, TRACE_ID,
 /// The operation on the audit log.
 pub type AuditLogs = Logs<AuditFilter>;
 
-impl SortKey for AuditSort {
-    const DEFAULT: Self = Self::Timestamp;
-}
-
-impl RowOrder<AuditLogEntry> for AuditSort {
-    const ROWS: &'static str = "audit entries";
-    const ADVICE: &'static str = "narrow the list with from and to, or sort by timestamp";
-
-    fn position(self, entry: &AuditLogEntry) -> Position {
-        let id = &entry.log_id;
-        match self {
-            Self::Timestamp => Position::new(entry.timestamp.as_ms(), id),
-            Self::Operation => Position::new(entry.operation.as_str(), id),
-            Self::ResourceType => Position::new(entry.resource_type.as_deref(), id),
-            Self::TenantId => Position::new(entry.tenant_id.as_str(), id),
-            Self::KeyId => Position::new(entry.key_id.as_deref(), id),
-            Self::Status => Position::new(entry.status, id),
-        }
+orders! {
+    /// What a list of audit entries can be sorted by.
+    AuditSort of entry: AuditLogEntry {
+        rows: "audit entries", advice: "narrow the list with from and to, or sort by timestamp",
+        id: entry.log_id, default: Timestamp
     }
+    /// When it was appended; the indexed order.
+    Timestamp = "timestamp": entry.timestamp.as_ms(),
+    /// The operation, by code point.
+    Operation = "operation": entry.operation.as_str(),
+    /// The kind of what was acted upon, by code point; absent is last.
+    ResourceType = "resource_type": entry.resource_type.as_deref(),
+    /// The tenant, by code point.
+    TenantId = "tenant_id": entry.tenant_id.as_str(),
+    /// The key that acted, by code point; absent is last.
+    KeyId = "key_id": entry.key_id.as_deref(),
+    /// The HTTP status.
+    Status = "status": entry.status,
 }
 
 /// What is asked of the audit log.

@@ -6,45 +6,26 @@ use crate::domain::record::Record;
 use crate::domain::search::Search;
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::Tenant;
-use crate::domain::words::words;
 use crate::listing::{
-    Bounds, Entry, ListQuery, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk, gather,
+    Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortValue, Step, Walk, gather, orders,
     page_along,
 };
 use crate::store::{OperationError, Store};
 
-words! {
+orders! {
     /// What a list of tenants can be sorted by.
-    TenantSort {
-        /// The id; the order that has an index.
-        TenantId = "tenant_id",
-        /// The name.
-        Name = "name",
-        /// The status.
-        Status = "status",
-        /// The time of creation.
-        CreatedAt = "created_at",
+    TenantSort of tenant: Tenant {
+        rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
+        id: tenant.tenant_id, default: CreatedAt, ties_ascend: true
     }
-}
-
-impl SortKey for TenantSort {
-    const DEFAULT: Self = Self::CreatedAt;
-    const TIES_ASCEND: bool = true;
-}
-
-impl RowOrder<Tenant> for TenantSort {
-    const ROWS: &'static str = "tenants";
-    const ADVICE: &'static str = "narrow the filters, or sort by tenant_id";
-
-    fn position(self, tenant: &Tenant) -> Position {
-        let id = &tenant.tenant_id;
-        match self {
-            Self::TenantId => Position::of_id(id),
-            Self::Name => Position::new(tenant.name.as_str(), id),
-            Self::Status => Position::new(tenant.status.as_str(), id),
-            Self::CreatedAt => Position::new(tenant.created_at.as_ms(), id),
-        }
-    }
+    /// The id; the order that has an index.
+    TenantId = "tenant_id": SortValue::Absent,
+    /// The name.
+    Name = "name": tenant.name.as_str(),
+    /// The status.
+    Status = "status": tenant.status.as_str(),
+    /// The time of creation.
+    CreatedAt = "created_at": tenant.created_at.as_ms(),
 }
 
 /// Which tenants are asked for; all of it must hold.

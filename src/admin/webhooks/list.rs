@@ -7,44 +7,26 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::search::Search;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId, WebhookStatus};
-use crate::domain::words::words;
 use crate::listing::{
-    Bounds, Entry, ListQuery, OneOrder, Page, Position, RowOrder, STEP_ROWS, SortKey, Step, Walk,
-    gather, readable,
+    Bounds, Entry, ListQuery, OneOrder, Page, Position, STEP_ROWS, Step, Walk, gather, orders,
+    readable,
 };
 use crate::store::{OperationError, Store};
 
-words! {
+orders! {
     /// What a list of subscriptions can be sorted by.
-    WebhookSort {
-        /// The address.
-        Url = "url",
-        /// The owner.
-        TenantId = "tenant_id",
-        /// The status.
-        Status = "status",
-        /// Deliveries in a row that have failed.
-        ConsecutiveFailures = "consecutive_failures",
+    WebhookSort of subscription: Subscription {
+        rows: "webhooks", advice: "narrow the list by tenant_id, status, event_type or search",
+        id: subscription.subscription_id, default: ConsecutiveFailures
     }
-}
-
-impl SortKey for WebhookSort {
-    const DEFAULT: Self = Self::ConsecutiveFailures;
-}
-
-impl RowOrder<Subscription> for WebhookSort {
-    const ROWS: &'static str = "webhooks";
-    const ADVICE: &'static str = "narrow the list by tenant_id, status, event_type or search";
-
-    fn position(self, subscription: &Subscription) -> Position {
-        let id = &subscription.subscription_id;
-        match self {
-            Self::Url => Position::new(subscription.url.as_str(), id),
-            Self::TenantId => Position::new(subscription.owner.as_str(), id),
-            Self::Status => Position::new(subscription.status.as_str(), id),
-            Self::ConsecutiveFailures => Position::new(subscription.consecutive_failures, id),
-        }
-    }
+    /// The address.
+    Url = "url": subscription.url.as_str(),
+    /// The owner.
+    TenantId = "tenant_id": subscription.owner.as_str(),
+    /// The status.
+    Status = "status": subscription.status.as_str(),
+    /// Deliveries in a row that have failed.
+    ConsecutiveFailures = "consecutive_failures": subscription.consecutive_failures,
 }
 
 /// Whose subscriptions are asked for.

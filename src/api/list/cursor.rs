@@ -113,7 +113,7 @@ fn tagged(sealed: &Sealed, secret: &DeploymentSecret) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::reservation::ReservationSort;
+    use crate::ledger::ReservationSort;
 
     const SORT: Sort<ReservationSort> = Sort {
         by: ReservationSort::Reserved,

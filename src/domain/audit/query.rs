@@ -5,25 +5,6 @@ use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
 use crate::domain::search::Search;
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
-use crate::domain::words::words;
-
-words! {
-    /// What a list of audit entries can be sorted by.
-    AuditSort {
-        /// When it was appended; the indexed order.
-        Timestamp = "timestamp",
-        /// The operation, by code point.
-        Operation = "operation",
-        /// The kind of what was acted upon, by code point; absent is last.
-        ResourceType = "resource_type",
-        /// The tenant, by code point.
-        TenantId = "tenant_id",
-        /// The key that acted, by code point; absent is last.
-        KeyId = "key_id",
-        /// The HTTP status.
-        Status = "status",
-    }
-}
 
 /// What entries must have to be shown. All of it must hold; an empty list asks nothing.
 #[derive(Debug, Clone, Default)]

@@ -3,8 +3,7 @@
 use std::cmp::Ordering;
 
 use super::walk::{GRACE_MS_MAX, ReservationWalk};
-use super::{ReservationPage, ReservationQuery};
-use crate::domain::reservation::ReservationSort;
+use super::{ReservationPage, ReservationQuery, ReservationSort};
 use crate::listing::{Bounds, Position, RowOrder, Sorted, Walk};
 use crate::store::OperationError;
 

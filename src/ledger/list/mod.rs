@@ -10,19 +10,37 @@ use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::moment::Window;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::{AccessRefusal, Refusal, ReservationRefusal};
-use crate::domain::reservation::{ReservationSort, Status};
+use crate::domain::reservation::Status;
 use crate::domain::scope::{Level, SegmentFilter};
 use crate::listing::{
-    Bounds, ListQuery, Page, Position, RowOrder, SortKey, Sorted, gather, page_along, readable,
+    Bounds, ListQuery, Page, RowOrder, Sorted, gather, orders, page_along, readable,
 };
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{ReadRows, RowsReply};
 use crate::store::{ExtraTrip, Lane, OperationError};
 use walk::ReservationWalk;
 
-impl SortKey for ReservationSort {
-    const DEFAULT: Self = Self::CreatedAtMs;
-    const TIES_ASCEND: bool = true;
+orders! {
+    /// What a list of reservations can be sorted by.
+    ReservationSort of row: Reservation {
+        rows: "reservations", advice: "narrow the list with from and to, or sort by created_at_ms",
+        id: row.reservation_id, default: CreatedAtMs,
+        ties_ascend: true, is_of_runtime_plane: true
+    }
+    /// The id, by code point.
+    ReservationId = "reservation_id": row.reservation_id.as_str(),
+    /// The subject's tenant, by code point; absent is empty.
+    Tenant = "tenant": row.subject.value(Level::Tenant).unwrap_or_default(),
+    /// The subject's scope, by code point.
+    ScopePath = "scope_path": row.scope_path.as_str(),
+    /// The status, by code point.
+    Status = "status": row.status.as_str(),
+    /// The estimate, whatever its unit.
+    Reserved = "reserved": row.reserved.value(),
+    /// The time of creation; the indexed order.
+    CreatedAtMs = "created_at_ms": row.created_at_ms,
+    /// The time at which the hold lapses.
+    ExpiresAtMs = "expires_at_ms": row.expires_at_ms,
 }
 
 /// Which reservations are asked for; all of it must hold.
@@ -89,28 +107,6 @@ impl Include {
 
     fn fields(self) -> Vec<&'static str> {
         FIELDS.into_iter().chain(self.objects()).collect()
-    }
-}
-
-impl RowOrder<Reservation> for ReservationSort {
-    const ROWS: &'static str = "reservations";
-    const ADVICE: &'static str = "narrow the list with from and to, or sort by created_at_ms";
-    const IS_OF_RUNTIME_PLANE: bool = true;
-
-    fn position(self, row: &Reservation) -> Position {
-        let id = &row.reservation_id;
-        match self {
-            ReservationSort::CreatedAtMs => Position::new(row.created_at_ms, id),
-            ReservationSort::ExpiresAtMs => Position::new(row.expires_at_ms, id),
-            ReservationSort::Reserved => Position::new(row.reserved.value(), id),
-            ReservationSort::ReservationId => Position::new(id.as_str(), id),
-            ReservationSort::ScopePath => Position::new(row.scope_path.as_str(), id),
-            ReservationSort::Status => Position::new(row.status.as_str(), id),
-            ReservationSort::Tenant => {
-                let tenant = row.subject.value(Level::Tenant);
-                Position::new(tenant.unwrap_or_default(), id)
-            }
-        }
     }
 }
 

@@ -11,61 +11,38 @@ use crate::domain::ids::TenantId;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::search::Search;
-use crate::domain::words::words;
-use crate::listing::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, gather, page_along};
+use crate::listing::{Bounds, ListQuery, Page, gather, orders, page_along};
 use crate::store::OperationError;
 use walk::{BudgetWalk, TENANTS_MAX};
 
 /// Ledgers that a sort without an index looks at.
 const SORT_ROWS_MAX: usize = 10_000;
 
-words! {
+orders! {
     /// What a list of budgets can be sorted by.
-    BudgetSort {
-        /// The tenant, then the scope; has an index.
-        TenantId = "tenant_id",
-        /// The scope; has an index. Over several tenants: by tenant first.
-        Scope = "scope",
-        /// The unit.
-        Unit = "unit",
-        /// The status.
-        Status = "status",
-        /// What a commit above its estimate does; those that leave it to the tenant come last.
-        CommitOveragePolicy = "commit_overage_policy",
-        /// What was charged of what was allocated.
-        Utilization = "utilization",
-        /// What was charged beyond the funds.
-        Debt = "debt",
+    BudgetSort of ledger: BudgetLedger {
+        rows: "budgets", advice: "narrow the list by tenant_id or scope_prefix, or sort by scope",
+        id: ledger.ledger_id, default: Utilization
     }
-}
-
-impl SortKey for BudgetSort {
-    const DEFAULT: Self = Self::Utilization;
+    /// The tenant, then the scope; has an index.
+    TenantId = "tenant_id": ledger.tenant_id.as_str(),
+    /// The scope; has an index. Over several tenants: by tenant first.
+    Scope = "scope": ledger.scope.as_str(),
+    /// The unit.
+    Unit = "unit": ledger.unit.as_str(),
+    /// The status.
+    Status = "status": ledger.status.as_str(),
+    /// What a commit above its estimate does; those that leave it to the tenant come last.
+    CommitOveragePolicy = "commit_overage_policy": ledger.commit_overage_policy.map(OveragePolicy::as_str),
+    /// What was charged of what was allocated. Fractions that are not negative stand in the order of their bits.
+    Utilization = "utilization": utilization(ledger).to_bits().cast_signed(),
+    /// What was charged beyond the funds.
+    Debt = "debt": ledger.debt.value(),
 }
 
 impl BudgetSort {
     fn has_index(self) -> bool {
         matches!(self, Self::TenantId | Self::Scope)
-    }
-}
-
-impl RowOrder<BudgetLedger> for BudgetSort {
-    const ROWS: &'static str = "budgets";
-    const ADVICE: &'static str = "narrow the list by tenant_id or scope_prefix, or sort by scope";
-
-    fn position(self, ledger: &BudgetLedger) -> Position {
-        let id = &ledger.ledger_id;
-        let policy = ledger.commit_overage_policy.map(OveragePolicy::as_str);
-        match self {
-            Self::TenantId => Position::new(ledger.tenant_id.as_str(), id),
-            Self::Scope => Position::new(ledger.scope.as_str(), id),
-            Self::Unit => Position::new(ledger.unit.as_str(), id),
-            Self::Status => Position::new(ledger.status.as_str(), id),
-            Self::CommitOveragePolicy => Position::new(policy, id),
-            // Fractions that are not negative stand in the order of their bits.
-            Self::Utilization => Position::new(utilization(ledger).to_bits().cast_signed(), id),
-            Self::Debt => Position::new(ledger.debt.value(), id),
-        }
     }
 }
 

@@ -2,11 +2,12 @@
 
 use serde_json::json;
 
+use crate::admin::audit::logs::AuditSort;
 use crate::api::errors::ApiError;
 use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::Declaration;
 use crate::domain::audit::AuditLogEntry;
-use crate::domain::audit::query::{AuditFilter, AuditSort};
+use crate::domain::audit::query::AuditFilter;
 use crate::domain::ids::TenantId;
 
 list_response! {

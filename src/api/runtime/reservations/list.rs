@@ -8,8 +8,7 @@ use crate::api::operation::{Declaration, Plane};
 use crate::api::runtime::own_tenant;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, TenantId};
-use crate::domain::reservation::ReservationSort;
-use crate::ledger::{Include, Reservation, ReservationFilter};
+use crate::ledger::{Include, Reservation, ReservationFilter, ReservationSort};
 
 list_response! {
     /// A page of reservations.

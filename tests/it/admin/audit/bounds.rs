@@ -1,7 +1,7 @@
 //! How many entries lists of the audit log read, and how current they are.
 
-use budget_authority::admin::audit::logs::{AuditLogs, AuditQuery};
-use budget_authority::domain::audit::query::{AuditFilter, AuditSort};
+use budget_authority::admin::audit::logs::{AuditLogs, AuditQuery, AuditSort};
+use budget_authority::domain::audit::query::AuditFilter;
 use budget_authority::domain::refusal::Refusal;
 use budget_authority::listing::{Bounds, Position};
 
