@@ -1,6 +1,6 @@
 //! What handlers return.
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -38,8 +38,8 @@ impl<T: Serialize> IntoResponse for CheckedJson<T> {
     fn into_response(self) -> Response {
         match serde_json::to_vec(&self.1) {
             Ok(body) => {
-                let json = HeaderValue::from_static("application/json");
-                checked((self.0, [(header::CONTENT_TYPE, json)], body).into_response())
+                let json = [(header::CONTENT_TYPE, "application/json")];
+                checked((self.0, json, body).into_response())
             }
             Err(error) => ApiError::internal(error).into_response(),
         }

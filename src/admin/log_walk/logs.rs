@@ -40,18 +40,12 @@ impl TenantLogs {
             from_ms: Some(low_ms),
             to_ms: Some(high_ms),
         };
-        let (mut low_ms, mut high_ms) = (low_ms.max(0), high_ms);
-        let mut beyond = None;
-        if let Some((at_ms, member)) = route.after() {
-            // The last page may have ended before these logs begin, or behind their end.
-            match route.descending {
-                true => high_ms = high_ms.min(at_ms),
-                false => low_ms = low_ms.max(at_ms),
-            }
-            let within = (low_ms..=high_ms).contains(&at_ms);
-            let row = Row::parse(&member).filter(|_| within);
-            beyond = row.map(|row| format!("({}", row.entry));
-        }
+        let (low_ms, high_ms) = route.left_of((low_ms.max(0), high_ms));
+        // The last page may have ended before these logs begin, or behind their end.
+        let after = route.after();
+        let after = after.filter(|(at_ms, _)| (low_ms..=high_ms).contains(at_ms));
+        let beyond = after.and_then(|(_, member)| Row::parse(&member));
+        let beyond = beyond.map(|row| format!("({}", row.entry));
         let late_ms = high_ms.saturating_add(ENTRY_LATE_MS).max(0);
         let (mut low, mut high) = (low_ms.to_string(), late_ms.to_string());
         match (beyond, route.descending) {

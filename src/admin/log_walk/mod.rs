@@ -106,6 +106,15 @@ impl<'a> Route<'a> {
         let after = self.after?;
         Some((after.number()?, after.id.clone()))
     }
+
+    /// The part of a span of time that the last page has left over.
+    fn left_of(&self, (low_ms, high_ms): (i64, i64)) -> (i64, i64) {
+        match (self.after(), self.descending) {
+            (Some((at_ms, _)), true) => (low_ms, high_ms.min(at_ms)),
+            (Some((at_ms, _)), false) => (low_ms.max(at_ms), high_ms),
+            (None, _) => (low_ms, high_ms),
+        }
+    }
 }
 
 /// The index of the first of these ids that is asked for.

@@ -22,7 +22,7 @@ impl ViewDays {
     pub async fn new(
         store: &Store,
         route: &Route<'_>,
-        (mut low_ms, mut high_ms): (i64, i64),
+        (low_ms, high_ms): (i64, i64),
     ) -> Result<Self, OperationError> {
         let span = Span {
             low_ms,
@@ -30,12 +30,7 @@ impl ViewDays {
             descending: route.descending,
             after: route.after(),
         };
-        if let Some((at_ms, _)) = &span.after {
-            match route.descending {
-                true => high_ms = high_ms.min(*at_ms),
-                false => low_ms = low_ms.max(*at_ms),
-            }
-        }
+        let (low_ms, high_ms) = route.left_of((low_ms, high_ms));
         let days: Vec<Day> = days(low_ms, high_ms, route.descending);
         let mut counts = Vec::new();
         if !days.is_empty() {

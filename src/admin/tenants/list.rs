@@ -29,7 +29,7 @@ orders! {
 }
 
 /// Which tenants are asked for; all of it must hold.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantFilter {
     /// Of this status.
     pub status: Option<TenantStatus>,
@@ -49,7 +49,7 @@ impl TenantFilter {
     }
 
     fn is_open(&self) -> bool {
-        self.status.is_none() && self.parent_tenant_id.is_none() && self.search.is_none()
+        *self == Self::default()
     }
 }
 

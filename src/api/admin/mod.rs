@@ -14,6 +14,7 @@ pub mod webhooks;
 
 use axum::http::{HeaderName, HeaderValue, header};
 
+use super::list::{List, ListCall};
 use super::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
@@ -32,6 +33,13 @@ fn target_tenant_as_sent<'a>(caller: &'a Caller, named: Option<&'a str>) -> &'a 
         Caller::Tenant(caller) => caller.tenant.as_str(),
         Caller::Admin(_) => named.unwrap_or_default(),
     }
+}
+
+/// Binds the cursors of a list to the tenant that it is about, and returns the tenant.
+fn bind_tenant<L: List>(call: &mut ListCall<L>, named: Option<&str>) -> Option<TenantId> {
+    let sent = target_tenant_as_sent(&call.caller, named);
+    call.list.bind("tenant", sent);
+    target_tenant(&call.caller, named)
 }
 
 /// Headers of a response to work that continues in the background.

@@ -39,7 +39,7 @@ impl std::fmt::Debug for Inner {
 }
 
 /// The failures of one subject that Redis does not know of.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Tally {
     /// `None`: Redis knows all.
     pending: Option<Failures>,
@@ -70,10 +70,7 @@ impl AuthFailures {
         };
         let tally = tallies.entry(subject).or_insert_with(|| {
             self.inner.fresh.notify_one();
-            Tally {
-                pending: None,
-                next_ms: 0,
-            }
+            Tally::default()
         });
         let pending = tally.pending.get_or_insert_with(|| Failures {
             count: 0,
@@ -144,10 +141,7 @@ impl AuthFailures {
 
     fn put_back(&self, subject: Subject, failures: Failures, now_ms: i64) {
         let mut tallies = self.tallies();
-        let tally = tallies.entry(subject).or_insert(Tally {
-            pending: None,
-            next_ms: 0,
-        });
+        let tally = tallies.entry(subject).or_default();
         let since = tally.pending.take().map_or(0, |since| since.count);
         tally.next_ms = now_ms + RETRY_MS;
         tally.pending = Some(Failures {

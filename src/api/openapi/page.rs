@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::header;
+use axum::response::IntoResponse;
 use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -24,27 +24,24 @@ pub fn router(dialect: Dialect) -> Router {
     Router::new()
         .route(
             "/v1/openapi.json",
-            get(async move || cacheable("application/json", &json, None)),
+            get(async move || cacheable("application/json", &json)),
         )
         .route(
             "/docs",
-            get(async move || cacheable("text/html; charset=utf-8", &html, Some(&policy))),
+            get(async move || {
+                let policy = [(header::CONTENT_SECURITY_POLICY, policy.to_string())];
+                (policy, cacheable("text/html; charset=utf-8", &html))
+            }),
         )
 }
 
-fn cacheable(content_type: &'static str, text: &str, policy: Option<&str>) -> Response {
-    let mut response = text.to_owned().into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    headers.insert(
-        header::X_CONTENT_TYPE_OPTIONS,
-        HeaderValue::from_static("nosniff"),
-    );
-    if let Some(policy) = policy.and_then(|policy| HeaderValue::from_str(policy).ok()) {
-        headers.insert(header::CONTENT_SECURITY_POLICY, policy);
-    }
-    response
+fn cacheable(content_type: &'static str, text: &str) -> impl IntoResponse + use<> {
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, text.to_owned())
 }
 
 fn page() -> String {
@@ -72,6 +69,7 @@ fn content_policy() -> String {
 mod tests {
     use axum::body::Body;
     use axum::http::Request;
+    use axum::response::Response;
     use http_body_util::BodyExt;
     use tower::ServiceExt;
 

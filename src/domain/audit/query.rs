@@ -7,7 +7,7 @@ use crate::domain::search::Search;
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 
 /// What entries must have to be shown. All of it must hold; an empty list asks nothing.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     /// Their tenant, exactly; perhaps no tenant's.
     pub tenant: Option<String>,
@@ -51,23 +51,12 @@ impl AuditFilter {
 
     /// Whether every entry of the log of one tenant, or of all, passes that lies in the window.
     pub fn is_plain(&self) -> bool {
-        let exactly = [
-            &self.key_id,
-            &self.resource_id,
-            &self.request_id,
-            &self.trace_id,
-        ];
-        let lists = [
-            &self.operations,
-            &self.resource_types,
-            &self.error_codes,
-            &self.error_codes_excluded,
-        ];
-        exactly.iter().all(|id| id.is_none())
-            && lists.iter().all(|list| list.is_empty())
-            && self.status_min.is_none()
-            && self.status_max.is_none()
-            && self.search.is_none()
+        let plain = Self {
+            tenant: self.tenant.clone(),
+            window: self.window,
+            ..Self::default()
+        };
+        *self == plain
     }
 
     /// Whether an entry may pass, judged by its tenant and time.

@@ -1,7 +1,7 @@
 //! Lists the policies of a tenant.
 
 use crate::admin::PolicyFilter;
-use crate::api::admin::{target_tenant, target_tenant_as_sent};
+use crate::api::admin::bind_tenant;
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::Declaration;
@@ -53,11 +53,9 @@ impl List for Policies {
 
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
         let named = call.list.filter.tenant_id.clone();
-        let owner = target_tenant_as_sent(&call.caller, named.as_deref());
-        call.list.bind("tenant", owner);
-        let query = call.query().await?;
-        let page = call.state.admin.list_policies(&call.caller, &query).await;
-        let tenant = target_tenant(&call.caller, named.as_deref());
+        let tenant = bind_tenant(call, named.as_deref());
+        let (admin, query) = (&call.state.admin, call.query().await?);
+        let page = admin.list_policies(&call.caller, &query).await;
         page.map_err(|error| ApiError::from(error).about(tenant))
     }
 }
