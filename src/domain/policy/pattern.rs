@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::domain::fields::text_field;
-use crate::domain::ids::TenantId;
-use crate::domain::printable::printable;
-use crate::domain::scope::{BudgetScope, ScopeError, ScopePath};
+#[cfg(test)]
+use crate::domain::scope::ScopePath;
+use crate::domain::scope::{ScopeError, parse_segments, tenant_as_sent};
 
 /// A scope, or all scopes below one, or all scopes of one level right below one: `tenant:acme`, `tenant:acme/*`,
 /// `tenant:acme/agent:*`. In lower case.
@@ -40,20 +40,9 @@ impl ScopePattern {
     /// # Errors
     /// [`ScopeError`] names the segment that breaks the grammar, a wildcard anywhere but at the end among them.
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
-        let enclosing = match text.rsplit_once('/') {
-            Some((enclosing, "*")) => BudgetScope::parse(enclosing)?,
-            Some((enclosing, last)) if last.ends_with(":*") => {
-                // Any value will do to check the level and its place.
-                BudgetScope::parse(enclosing)?;
-                let level = &last[..last.len() - 2];
-                BudgetScope::parse(&format!("{enclosing}/{level}:any"))
-                    .map_err(|error| naming(error, last))?
-            }
-            _ => BudgetScope::parse(text)?,
-        };
         Ok(Self {
-            text: text.to_ascii_lowercase(),
-            tenant_as_sent: enclosing.tenant_as_sent().to_owned(),
+            text: parse_segments(text, true)?,
+            tenant_as_sent: tenant_as_sent(text)?.to_owned(),
         })
     }
 
@@ -69,22 +58,18 @@ impl ScopePattern {
         &self.text
     }
 
-    /// The tenant as it was written: `tenant:ACME` is not a pattern of `acme`.
-    pub fn is_of(&self, tenant: &TenantId) -> bool {
-        self.tenant_as_sent == tenant.as_str()
-    }
-
     /// The segments, the wildcard included.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.text.split('/')
     }
 
-    /// The tenant as it was written.
+    /// The tenant as it was written: `tenant:ACME` is not a pattern of `acme`.
     pub fn tenant_as_sent(&self) -> &str {
         &self.tenant_as_sent
     }
 
-    /// Whether a scope is among those that are meant.
+    /// Whether a scope is among those that are meant: what the index of a policy set must find.
+    #[cfg(test)]
     pub fn matches(&self, scope: &ScopePath) -> bool {
         let scope = scope.as_str();
         match self.parts() {
@@ -106,16 +91,6 @@ impl ScopePattern {
             Some(prefix) => Matches::OneOf(prefix),
             None => Matches::Exactly(&self.text),
         }
-    }
-}
-
-/// The same error about the segment as it was written.
-fn naming(error: ScopeError, segment: &str) -> ScopeError {
-    let segment = printable(segment);
-    match error {
-        ScopeError::UnknownLevel { .. } => ScopeError::UnknownLevel { segment },
-        ScopeError::Order { .. } => ScopeError::Order { segment },
-        other => other,
     }
 }
 
@@ -195,11 +170,9 @@ mod tests {
 
     #[test]
     fn the_tenant_is_compared_as_it_was_written() {
-        let tenant = TenantId::parse("acme").expect("an id");
         let of = |pattern: &str| {
-            ScopePattern::parse(pattern)
-                .expect("a pattern")
-                .is_of(&tenant)
+            let pattern = ScopePattern::parse(pattern).expect("a pattern");
+            pattern.tenant_as_sent() == "acme"
         };
         assert!(of("tenant:acme/*") && of("tenant:acme/agent:*") && of("tenant:acme"));
         assert!(!of("tenant:ACME/*") && !of("tenant:acme2/*"));

@@ -54,7 +54,7 @@ impl ScopePath {
 
     /// Reads a stored scope. It may lack the tenant, as a derived scope may; otherwise the grammar of [`BudgetScope`] holds.
     pub fn parse(text: &str) -> Option<Self> {
-        let scope = parse_segments(text).ok()?;
+        let scope = parse_segments(text, false).ok()?;
         (scope == text).then_some(Self(scope))
     }
 
@@ -100,16 +100,9 @@ impl BudgetScope {
     /// # Errors
     /// [`ScopeError`] names the segment that breaks the grammar.
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
-        let path = ScopePath(parse_segments(text)?);
-        let first = text.split('/').next().unwrap_or_default();
-        let Some(tenant) = first.strip_prefix("tenant:") else {
-            return Err(ScopeError::NoTenant {
-                segment: printable(first),
-            });
-        };
         Ok(Self {
-            path,
-            tenant_as_sent: tenant.to_owned(),
+            path: ScopePath(parse_segments(text, false)?),
+            tenant_as_sent: tenant_as_sent(text)?.to_owned(),
         })
     }
 
@@ -124,76 +117,59 @@ impl BudgetScope {
     }
 }
 
-/// Where a scope breaks the grammar. Each names the segment.
+/// Where a scope breaks the grammar; it names the segment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ScopeError {
-    /// Nothing at all, or a slash at either end or twice in a row.
-    #[error("must not have an empty segment (segment {position})")]
-    Empty {
-        /// Counted from 1.
-        position: usize,
-    },
-    /// A segment without a colon.
-    #[error("segment `{segment}` must have the form `level:id`")]
-    NoColon {
-        /// The segment, printable.
-        segment: String,
-    },
-    /// A level that does not exist.
-    #[error(
-        "segment `{segment}` must start with tenant, workspace, app, workflow, agent or toolset, in lower case"
-    )]
-    UnknownLevel {
-        /// The segment, printable.
-        segment: String,
-    },
-    /// A level that is not below the one before it.
-    #[error(
-        "segment `{segment}` is out of order: the levels are tenant, workspace, app, workflow, agent, toolset, each at most once"
-    )]
-    Order {
-        /// The segment, printable.
-        segment: String,
-    },
-    /// An id with a character or a length that no id has.
-    #[error("the id of segment `{segment}` must be 1 to 128 characters of A-Z a-z 0-9 . _ -")]
-    Id {
-        /// The segment, printable.
-        segment: String,
-    },
-    /// A budget's scope that does not start with a tenant.
-    #[error("must start with a `tenant:` segment, not `{segment}`")]
-    NoTenant {
-        /// The first segment, printable.
-        segment: String,
-    },
-}
+#[error("{0}")]
+pub struct ScopeError(String);
 
-/// Checks the grammar and answers the scope with its ids in lower case.
-fn parse_segments(text: &str) -> Result<String, ScopeError> {
+/// Checks the grammar and returns the scope with its ids in lower case. A pattern may end with a segment `*` or `level:*`
+/// below another one.
+pub(super) fn parse_segments(text: &str, is_pattern: bool) -> Result<String, ScopeError> {
+    let last = text.split('/').count() - 1;
     let mut level_before = None;
     for (index, segment) in text.split('/').enumerate() {
+        let may_be_any = is_pattern && index > 0 && index == last;
+        let refused = |what: &str, rule: &str| {
+            let segment = printable(segment);
+            Err(ScopeError(format!("{what}segment `{segment}` {rule}")))
+        };
         if segment.is_empty() {
-            return Err(ScopeError::Empty {
-                position: index + 1,
-            });
+            let message = format!("must not have an empty segment (segment {})", index + 1);
+            return Err(ScopeError(message));
         }
-        let shown = || printable(segment);
+        if may_be_any && segment == "*" {
+            break;
+        }
         let Some((level, id)) = segment.split_once(':') else {
-            return Err(ScopeError::NoColon { segment: shown() });
+            return refused("", "must have the form `level:id`");
         };
         let Some(level) = Level::parse(level) else {
-            return Err(ScopeError::UnknownLevel { segment: shown() });
+            let levels = "tenant, workspace, app, workflow, agent or toolset, in lower case";
+            return refused("", &format!("must start with {levels}"));
         };
         if level_before >= Some(level) {
-            return Err(ScopeError::Order { segment: shown() });
+            let levels = Level::WORDS.join(", ");
+            let rule = format!("is out of order: the levels are {levels}, each at most once");
+            return refused("", &rule);
         }
-        if !is_segment_value(id) {
-            return Err(ScopeError::Id { segment: shown() });
+        if !(is_segment_value(id) || may_be_any && id == "*") {
+            let rule = "must be 1 to 128 characters of A-Z a-z 0-9 . _ -";
+            return refused("the id of ", rule);
         }
         level_before = Some(level);
     }
     Ok(text.to_ascii_lowercase())
+}
+
+/// The tenant of a scope as it was written; the scope must start with one.
+pub(super) fn tenant_as_sent(scope: &str) -> Result<&str, ScopeError> {
+    let first = scope.split('/').next().unwrap_or_default();
+    first.strip_prefix("tenant:").ok_or_else(|| {
+        let first = printable(first);
+        ScopeError(format!(
+            "must start with a `tenant:` segment, not `{first}`"
+        ))
+    })
 }
 
 /// Most characters of a scope, or of a pattern of scopes, in a request.
