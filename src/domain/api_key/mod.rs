@@ -3,7 +3,7 @@
 pub mod permission;
 pub mod secret;
 
-use super::fields::{Blank, Patch, Unsent, object};
+use super::fields::{Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Patch, Unsent, object};
 use super::ids::TenantId;
 use super::json::FreeObject;
 use super::moment::Moment;
@@ -12,11 +12,6 @@ use super::scope::ScopeFilter;
 use super::words::words;
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::KeyId;
-
-/// Most characters of a name.
-const NAME_CHARS_MAX: usize = 256;
-/// Most characters of a description.
-const DESCRIPTION_CHARS_MAX: usize = 1024;
 
 words! {
     /// What is wrong with a key that an operator asks about; the first that holds.

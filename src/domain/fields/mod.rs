@@ -21,7 +21,9 @@ pub use member::Member;
 pub(crate) use object::object;
 pub use patch::{Patch, Rendered, Unsent};
 pub use problems::Problems;
-pub use rules::{Blank, Bounds, Entries, Form, Items, Range, Text};
+pub use rules::{
+    Blank, Bounds, DESCRIPTION_CHARS_MAX, Entries, Form, Items, NAME_CHARS_MAX, Range, Text,
+};
 pub use serde_json::Value as Schema;
 pub use value::Value;
 

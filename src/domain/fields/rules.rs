@@ -8,6 +8,11 @@ use std::ops::{RangeFrom, RangeInclusive, RangeToInclusive};
 use serde::Serialize;
 use serde_json::{Value as Schema, json};
 
+/// Most characters of a name.
+pub const NAME_CHARS_MAX: usize = 256;
+/// Most characters of a description.
+pub const DESCRIPTION_CHARS_MAX: usize = 1024;
+
 /// Least and greatest value, both included, each optional.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds<N> {

@@ -1,19 +1,12 @@
 //! A policy: its requests, its record and its response.
 
-use std::ops::RangeInclusive;
-
 use super::{Caps, OveragePolicy, PolicyId, ScopePattern};
-use crate::domain::fields::{Blank, Patch, object};
+use crate::domain::fields::{Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::reservation::RESERVATION_TTL_MS;
 use crate::domain::scope::SCOPE_CHARS_MAX;
 use crate::domain::words::words;
-
-/// Fewest and most characters of a name.
-const NAME_CHARS: RangeInclusive<usize> = 1..=256;
-/// Most characters of a description.
-const DESCRIPTION_CHARS_MAX: usize = 1024;
 
 words! {
     /// Whether a policy takes part in decisions.
@@ -56,7 +49,7 @@ object! {
         /// Tenant that owns the policy. Required with the admin key; refused with an API key.
         pub tenant_id: Option<String> { chars: ..=128, recorded: false },
         /// Name, unique in the tenant.
-        pub name: String { chars: NAME_CHARS, blank: Blank::Refused, recorded: false },
+        pub name: String { chars: 1..=NAME_CHARS_MAX, blank: Blank::Refused, recorded: false },
         /// Description.
         pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
         /// Scopes that the policy matches: one (`tenant:acme/app:chat`), all below one (`tenant:acme/*`), or all of one level
@@ -85,7 +78,7 @@ object! {
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct PolicyUpdateRequest: Read + Written {
         /// Name, unique in the tenant.
-        pub name: Option<String> { chars: NAME_CHARS, blank: Blank::Refused },
+        pub name: Option<String> { chars: 1..=NAME_CHARS_MAX, blank: Blank::Refused },
         /// Description.
         pub description: Patch<String> { chars: ..=DESCRIPTION_CHARS_MAX },
         /// Of several policies that match, only the one with the highest priority applies.
@@ -116,7 +109,7 @@ object! {
         /// Tenant that owns the policy.
         pub tenant_id: TenantId { field: "tenant", internal: true },
         /// Name, unique in the tenant.
-        pub name: String { chars: ..=*NAME_CHARS.end(), required: false },
+        pub name: String { chars: ..=NAME_CHARS_MAX, required: false },
         /// Description.
         pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
         /// Scopes that the policy matches, in lower case.

@@ -1,9 +1,8 @@
 //! A tenant: its requests, its record and its response.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 
-use crate::domain::fields::{Blank, Patch, object};
+use crate::domain::fields::{Blank, NAME_CHARS_MAX, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
@@ -14,8 +13,6 @@ use crate::domain::tenant::{RESERVATION_TTL_MS_DEFAULT, ReservationExpiryPolicy,
 const RESERVATION_TTL_MS_MAX_DEFAULT: i64 = 3_600_000;
 /// How often a reservation may be extended where the tenant does not say.
 const RESERVATION_EXTENSIONS_DEFAULT: i64 = 10;
-/// Fewest and most characters of a name.
-const NAME_CHARS: RangeInclusive<usize> = 1..=256;
 /// Most entries in `metadata`.
 const METADATA_MAX: usize = 32;
 
@@ -26,7 +23,7 @@ object! {
         /// Id that the operator chooses; cannot change. `system` is reserved.
         pub tenant_id: TenantId { form: &TenantId::FORM, recorded: false },
         /// Name; need not be unique.
-        pub name: String { chars: NAME_CHARS, blank: Blank::Refused, recorded: false },
+        pub name: String { chars: 1..=NAME_CHARS_MAX, blank: Blank::Refused, recorded: false },
         /// Parent of the tenant; without effect.
         pub parent_tenant_id: Option<String> { chars: ..=128 },
         /// Labels that the operator chooses.
@@ -55,7 +52,7 @@ object! {
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct TenantUpdateRequest: Read + Written {
         /// Name; need not be unique.
-        pub name: Option<String> { chars: NAME_CHARS, blank: Blank::Refused },
+        pub name: Option<String> { chars: 1..=NAME_CHARS_MAX, blank: Blank::Refused },
         /// Status. `CLOSED` is final, and closes everything that the tenant owns.
         pub status: Option<TenantStatus> { recorded: false },
         /// Labels that the operator chooses, replaced as a whole; `null` removes them.
@@ -78,7 +75,7 @@ object! {
         /// Id of the tenant.
         pub tenant_id: TenantId { form: &TenantId::FORM },
         /// Name.
-        pub name: String { chars: ..=*NAME_CHARS.end() },
+        pub name: String { chars: ..=NAME_CHARS_MAX },
         /// Status.
         pub status: TenantStatus,
         /// Parent of the tenant.

@@ -17,7 +17,7 @@ pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;
 
-use super::fields::{Unsent, object, text_field};
+use super::fields::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Unsent, object, text_field};
 use super::ids::{Partition, RandomPart, TenantId, random_id};
 use super::json::FreeObject;
 use super::moment::Moment;
@@ -25,10 +25,6 @@ use super::tenant::SYSTEM;
 use super::words::words;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 
-/// Most characters of a name.
-const NAME_CHARS_MAX: usize = 256;
-/// Most characters of a description.
-const DESCRIPTION_CHARS_MAX: usize = 1024;
 /// Most characters of a receiver's address.
 pub const URL_CHARS_MAX: usize = 2048;
 

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-use super::{
-    DESCRIPTION_CHARS_MAX, HEADER_MASK, NAME_CHARS_MAX, RetryPolicy, Thresholds, URL_CHARS_MAX,
-    WebhookStatus, check_headers,
-};
+use super::{HEADER_MASK, RetryPolicy, Thresholds, URL_CHARS_MAX, WebhookStatus, check_headers};
 use crate::domain::event::types::{EventCategory, EventTypeName};
-use crate::domain::fields::{Blank, Object, Patch, object, plain_field};
+use crate::domain::fields::{
+    Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Object, Patch, object, plain_field,
+};
 use crate::domain::json::FreeObject;
 use crate::domain::scope::SCOPE_CHARS_MAX;
 
