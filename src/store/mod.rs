@@ -38,7 +38,6 @@ pub use crate::driver::url::RedisUrlError;
 pub use crate::store::dispatcher::lease::Lease;
 pub use crate::store::tools::inspect::Finding;
 pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
-pub use call::BareConnection;
 pub use deployment::Deployment;
 pub use error::OperationError;
 pub use keys::Keys;

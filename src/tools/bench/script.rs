@@ -21,7 +21,7 @@ use super::service::Tenant;
 use super::session::{ACTUAL, ESTIMATE, HeldReservation, Session};
 use super::stack::Stack;
 use crate::domain::ids::IdempotencyKey;
-use crate::store::{BareConnection, Call};
+use crate::store::{Call, Store};
 use crate::tools::table::Table;
 
 /// Calls encoded at a time, some 2 KB each. The clock stops meanwhile.
@@ -112,7 +112,8 @@ impl Stack {
         clients: u16,
         script: Script,
     ) -> Result<ScriptRun, BenchError> {
-        let (deployment, tenant) = (self.deployment.clone(), tenant.clone());
+        let (mut deployment, tenant) = (self.deployment.clone(), tenant.clone());
+        deployment.redis.connections = 1;
         on_one_thread(async move || {
             let session = Session::open(&deployment, &tenant).await?;
             run(&session, clients, script).await
@@ -173,7 +174,6 @@ async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRu
     // The first call loads the script, and is not measured.
     if let Some((call, held)) = encode(0, 1).await?.pop() {
         check(&call, session.store.send(&call).await?, plan.expected)?;
-        let connection = session.store.bare_connection(&call).await?;
         done.push(held);
         session.store.reset_statistics().await?;
         let mut encoded = 1;
@@ -186,7 +186,7 @@ async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRu
             let begun = Instant::now();
             let round = Arc::new(Round {
                 expected: plan.expected,
-                connection: connection.clone(),
+                store: session.store.clone(),
                 until: begun.checked_add(plan.limit - elapsed),
                 progress: Mutex::new(Progress {
                     calls: calls.into_iter(),
@@ -250,7 +250,7 @@ fn check(call: &Call, reply: Value, expected: &'static str) -> Result<(), BenchE
 /// Encoded calls, and the clients that send them.
 struct Round {
     expected: &'static str,
-    connection: BareConnection,
+    store: Store,
     until: Option<Instant>,
     /// All clients run on one thread, so the lock is always free.
     progress: Mutex<Progress>,
@@ -273,7 +273,7 @@ impl Round {
             let Some((call, held)) = progress().calls.next() else {
                 return Ok(());
             };
-            let reply = self.connection.send(&call).await?;
+            let reply = self.store.send(&call).await?;
             let took = begun.elapsed();
             check(&call, reply, self.expected)?;
             let mut progress = progress();
