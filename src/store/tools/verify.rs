@@ -105,23 +105,28 @@ const RECORD_FIELDS: [&str; 18] = [
     "debt.6",
 ];
 
+/// The figures of a ledger that records change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Amounts {
+    /// What is held.
+    pub reserved: i64,
+    /// What was spent.
+    pub spent: i64,
+    /// What is owed.
+    pub debt: i64,
+}
+
 /// A ledger as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
     /// What was allocated.
     pub allocated: i64,
-    /// What was spent.
-    pub spent: i64,
-    /// What is held.
-    pub reserved: i64,
-    /// What is owed.
-    pub debt: i64,
     /// What remains.
     pub remaining: i64,
-    /// What of `spent` no record tells any more; modulo 2^64.
-    pub base_spent: i64,
-    /// What of `debt` no record tells any more; modulo 2^64.
-    pub base_debt: i64,
+    /// What its records add up to, with the base.
+    pub stored: Amounts,
+    /// What no record tells any more; modulo 2^64. Nothing is held so.
+    pub base: Amounts,
     /// Whether it is over its limit.
     pub is_over_limit: bool,
     /// Its scores in the index of ledgers over their limit or in debt.
@@ -140,9 +145,9 @@ pub struct IndexScores {
 impl Figures {
     /// The scores that the index must have.
     pub fn expected_scores(&self) -> IndexScores {
-        let debt = self.debt as f64;
+        let debt = self.stored.debt as f64;
         IndexScores {
-            debt: (self.debt > 0).then_some(debt),
+            debt: (self.stored.debt > 0).then_some(debt),
             over: self.is_over_limit.then_some(-debt - 1.0),
         }
     }
@@ -294,12 +299,17 @@ fn figures(fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
     let read = || {
         Ok::<_, RecordError>(Figures {
             allocated: ledger.integer("allocated")?,
-            spent: ledger.integer("spent")?,
-            reserved: ledger.integer("reserved")?,
-            debt: ledger.integer("debt")?,
             remaining: ledger.integer("remaining")?,
-            base_spent: base("base_spent")?,
-            base_debt: base("base_debt")?,
+            stored: Amounts {
+                reserved: ledger.integer("reserved")?,
+                spent: ledger.integer("spent")?,
+                debt: ledger.integer("debt")?,
+            },
+            base: Amounts {
+                reserved: 0,
+                spent: base("base_spent")?,
+                debt: base("base_debt")?,
+            },
             is_over_limit: ledger.get("is_over_limit") == Some("1"),
             scores: IndexScores {
                 debt: score("score for its debt"),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::inventory::RecordDays;
 use super::report::{Difference, LedgerRow, Report};
-use super::totals::{Amounts, Comparison, Totals};
+use super::totals::{Comparison, Totals};
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::store::dispatcher::purge::Records;
@@ -141,15 +141,16 @@ impl<'a> Collector<'a> {
             let comparison = ledger.totals.compare(figures);
             let computed = match comparison {
                 Comparison::Wrong(computed) => computed,
-                Comparison::Right | Comparison::Unknown => Amounts::stored(figures),
+                Comparison::Right | Comparison::Unknown => figures.stored,
             };
             if comparison == Comparison::Unknown {
                 self.unverified(name);
             }
             let row = LedgerRow::new(self.tenant, name, figures, computed);
             let mut details = row.details();
-            let used = [figures.spent, figures.reserved, figures.debt];
-            let used: i128 = used.into_iter().map(i128::from).sum();
+            let stored = figures.stored;
+            let used = [stored.spent, stored.reserved, stored.debt].map(i128::from);
+            let used: i128 = used.into_iter().sum();
             if i128::from(figures.remaining) != i128::from(figures.allocated) - used {
                 let detail = "remaining is not allocated minus spent, reserved and debt";
                 details.push(detail.to_owned());
@@ -166,8 +167,7 @@ impl<'a> Collector<'a> {
         self.read_ledgers(ledgers.keys().cloned().collect()).await?;
         for (name, before) in &ledgers {
             let now = self.ledgers.get(name);
-            let now = now.map(|ledger| Amounts::base(&ledger.figures));
-            if now != Some(Amounts::base(&before.figures)) {
+            if now.map(|ledger| ledger.figures.base) != Some(before.figures.base) {
                 self.unverified(name);
             }
         }

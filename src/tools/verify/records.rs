@@ -2,12 +2,12 @@
 
 use super::collect::{Collector, show};
 use super::scan::Scan;
-use super::totals::{Amounts, Effect};
+use super::totals::Effect;
 use crate::domain::amount::Unit;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
 use crate::store::dispatcher::purge::Records;
-use crate::store::tools::verify::{DEPTHS, StoredRecord};
+use crate::store::tools::verify::{Amounts, DEPTHS, StoredRecord};
 use crate::store::{Day, StoreError};
 
 impl Collector<'_> {

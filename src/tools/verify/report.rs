@@ -3,10 +3,9 @@
 use serde::Serialize;
 
 use super::inventory::Inventory;
-use super::totals::Amounts;
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
-use crate::store::tools::verify::{Figures, READ_ROWS};
+use crate::store::tools::verify::{Amounts, Figures, READ_ROWS};
 use crate::store::{Store, StoreError};
 use crate::tools::table::Table;
 
@@ -110,9 +109,9 @@ impl LedgerRow {
             unit: *unit,
             allocated: figures.allocated,
             remaining: figures.remaining,
-            reserved: figures.reserved,
-            spent: figures.spent,
-            debt: figures.debt,
+            reserved: figures.stored.reserved,
+            spent: figures.stored.spent,
+            debt: figures.stored.debt,
             expected_reserved: computed.reserved,
             expected_spent: computed.spent,
             expected_debt: computed.debt,

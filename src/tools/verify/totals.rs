@@ -1,14 +1,6 @@
 //! The figures of a ledger as its records give them at one moment, modulo 2^64.
 
-use crate::store::tools::verify::Figures;
-
-/// The figures that records change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Amounts {
-    pub reserved: i64,
-    pub spent: i64,
-    pub debt: i64,
-}
+use crate::store::tools::verify::{Amounts, Figures};
 
 impl Amounts {
     fn plus(self, other: Self) -> Self {
@@ -33,22 +25,6 @@ impl Amounts {
             reserved: 0,
             spent: charged.wrapping_sub(debt),
             debt,
-        }
-    }
-
-    pub(super) fn stored(figures: &Figures) -> Self {
-        Self {
-            reserved: figures.reserved,
-            spent: figures.spent,
-            debt: figures.debt,
-        }
-    }
-
-    pub(super) fn base(figures: &Figures) -> Self {
-        Self {
-            reserved: 0,
-            spent: figures.base_spent,
-            debt: figures.base_debt,
         }
     }
 }
@@ -107,8 +83,8 @@ impl Totals {
     }
 
     pub(super) fn compare(&self, figures: &Figures) -> Comparison {
-        let computed = Amounts::base(figures).plus(self.certain);
-        let difference = Amounts::stored(figures).minus(computed);
+        let computed = figures.base.plus(self.certain);
+        let difference = figures.stored.minus(computed);
         if explained(difference, &self.uncertain) {
             return Comparison::Right;
         }
@@ -142,12 +118,16 @@ mod tests {
             is_over_limit: false,
             scores: IndexScores::default(),
             allocated: 1_000,
-            spent,
-            reserved,
-            debt,
             remaining: 0,
-            base_spent: 5,
-            base_debt: 0,
+            stored: Amounts {
+                reserved,
+                spent,
+                debt,
+            },
+            base: Amounts {
+                spent: 5,
+                ..Amounts::default()
+            },
         }
     }
 
@@ -208,7 +188,7 @@ mod tests {
     #[test]
     fn totals_wrap_around_as_the_bases_do() {
         let mut figures = ledger(0, i64::MIN + 6, 1);
-        figures.base_spent = i64::MAX;
+        figures.base.spent = i64::MAX;
         let found = compare(&[effect(50, Some(60))], &figures);
         assert_eq!(found, Comparison::Right);
     }
