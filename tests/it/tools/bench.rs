@@ -189,7 +189,7 @@ async fn what_is_stored_is_measured_in_stages() {
     assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
     for cost in stages
         .iter()
-        .flat_map(|stage| stage["costs"].as_array().expect("costs"))
+        .flat_map(|measured| measured["costs"].as_array().expect("costs"))
     {
         assert!(between(&cost["round_trips"], 1.0, 1.02), "{cost}");
     }

@@ -15,7 +15,7 @@ use crate::harness::redis::RedisServer;
 /// A running stack, and what it has said.
 pub(super) struct Stack {
     child: Child,
-    said: String,
+    output: String,
     pub(super) url: String,
 }
 
@@ -35,13 +35,14 @@ impl Stack {
         let child = child::spawn(command).expect("the binary is built");
         let mut stack = Self {
             child,
-            said: String::new(),
+            output: String::new(),
             url: String::new(),
         };
-        stack.said = eventually("the stack is ready", || async {
-            let said = fs::read_to_string(&output).expect("UTF-8");
-            said.contains("\nCtrl-C stops everything.\n")
-                .then_some(said)
+        stack.output = eventually("the stack is ready", || async {
+            let output = fs::read_to_string(&output).expect("UTF-8");
+            output
+                .contains("\nCtrl-C stops everything.\n")
+                .then_some(output)
         })
         .await;
         stack.url = stack.printed("API").to_owned();
@@ -50,9 +51,9 @@ impl Stack {
 
     /// What stands behind a word at the start of a line.
     fn printed(&self, word: &str) -> &str {
-        let mut lines = self.said.lines().map(str::trim_start);
+        let mut lines = self.output.lines().map(str::trim_start);
         let rest = lines.find_map(|line| line.strip_prefix(word));
-        rest.unwrap_or_else(|| panic!("no {word} in {}", self.said))
+        rest.unwrap_or_else(|| panic!("no {word} in {}", self.output))
             .trim_start()
     }
 
@@ -83,7 +84,7 @@ impl Stack {
         let settings = format!("dump-header = {}\n", heads.display());
         fs::write(folder.path(".curlrc"), settings).expect("it is written");
         let note = format!("head -n 1 {} >> {}", heads.display(), statuses.display());
-        let printed = self.said.lines();
+        let printed = self.output.lines();
         let lines = printed.filter(|line| line.starts_with("  curl ") || line.starts_with("  id="));
         let script: String = lines.map(|line| format!("{line}\n{note}\n")).collect();
         let mut shell = Command::new("sh");
@@ -102,9 +103,9 @@ impl Stack {
 
     /// The same, checked: 1,000 tokens reserved, 400 of them charged, `spent` in all, a denial.
     fn check_pasted(&self, folder: &WorkFolder, spent: i64) {
-        let answers = self.paste(folder);
-        let [reserved, committed, balances, denied] = answers.as_slice() else {
-            panic!("{answers:?}");
+        let responses = self.paste(folder);
+        let [reserved, committed, balances, denied] = responses.as_slice() else {
+            panic!("{responses:?}");
         };
         assert_eq!(
             (reserved.0, &reserved.1["decision"]),
@@ -192,9 +193,9 @@ async fn the_printed_lines_work_when_pasted_and_an_ephemeral_stack_keeps_nothing
         let settings = ["--ephemeral", "--admin-key", "k", "--dialect", dialect];
         let stack = Stack::start(&folder, &settings).await;
         assert!(
-            stack.said.contains(&format!("-H '{header}: ")),
+            stack.output.contains(&format!("-H '{header}: ")),
             "{}",
-            stack.said
+            stack.output
         );
         stack.check_pasted(&folder, 400);
         assert_eq!(stack.printed("admin key"), "k");

@@ -181,8 +181,8 @@ async fn errors_say_what_to_do_and_exit_codes_what_happened() {
 async fn an_id_that_cannot_stand_in_a_path_is_refused() {
     let operator = AdminCli::new(&[]).await;
     for id in ["", ".", ".."] {
-        let shown = operator.command("tenant show").arg(id).output().await;
-        ran(shown.expect("it runs")).refused(2, &format!("`{id}`"));
+        let refused = operator.command("tenant show").arg(id).output().await;
+        ran(refused.expect("it runs")).refused(2, &format!("`{id}`"));
     }
 }
 
@@ -199,7 +199,7 @@ async fn what_others_have_written_does_not_move_the_cursor() {
 }
 
 /// Answers every request with this, once read.
-async fn answering(answer: &'static str) -> String {
+async fn answering(response: &'static str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.expect("a port");
@@ -207,7 +207,7 @@ async fn answering(answer: &'static str) -> String {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.read(&mut [0; 4096]).await;
-            let _ = stream.write_all(answer.as_bytes()).await;
+            let _ = stream.write_all(response.as_bytes()).await;
         }
     });
     address.to_string()

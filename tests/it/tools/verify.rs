@@ -72,13 +72,13 @@ fn tokens(value: i64) -> Amount {
     Amount::new(Unit::Tokens, value).expect("not negative")
 }
 
-/// One reservation or booked event from its beginning to some end, chosen by `turn`.
-async fn act(fixture: &LedgerFixture, tenant: usize, turn: usize) {
+/// One reservation or booked event from its beginning to some end, chosen by `step`.
+async fn act(fixture: &LedgerFixture, tenant: usize, step: usize) {
     let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
     let name = caller.tenant.as_str().to_owned();
     let values = [(Level::Tenant, name), (Level::Agent, "bot".to_owned())];
     let subject = Subject::from_values(values).expect("a subject");
-    if turn.is_multiple_of(5) {
+    if step.is_multiple_of(5) {
         let charge = hashed(EventCreateRequest {
             idempotency_key: key(),
             subject,
@@ -108,7 +108,7 @@ async fn act(fixture: &LedgerFixture, tenant: usize, turn: usize) {
         return;
     };
     let id = reserved.reservation_id.expect("no dry run");
-    match turn % 4 {
+    match step % 4 {
         0 => {}
         1 => {
             let release = hashed(ReleaseRequest {
@@ -125,7 +125,7 @@ async fn act(fixture: &LedgerFixture, tenant: usize, turn: usize) {
         _ => {
             let commit = hashed(CommitRequest {
                 idempotency_key: key(),
-                actual: tokens((turn % 7) as i64 * 3),
+                actual: tokens((step % 7) as i64 * 3),
                 metrics: None,
                 metadata: None,
             });
@@ -155,8 +155,8 @@ async fn fixture(allocated: i64) -> LedgerFixture {
 async fn a_history_with_debt_is_right_and_a_changed_figure_is_found() {
     // So little that commits run into debt.
     let fixture = fixture(330).await;
-    for turn in 0..200 {
-        act(&fixture, turn % 2, turn / 2).await;
+    for step in 0..200 {
+        act(&fixture, step % 2, step / 2).await;
     }
     let found = report(&fixture.store).await;
     assert!(found.is_right(), "{}", found.table(true));
@@ -213,8 +213,8 @@ async fn a_running_system_is_verified_without_a_false_alarm() {
         let (fixture, stop, acts) = (Arc::clone(&fixture), Arc::clone(&stop), Arc::clone(&acts));
         clients.spawn(async move {
             while !stop.load(Ordering::Relaxed) {
-                let turn = acts.fetch_add(1, Ordering::Relaxed);
-                act(&fixture, client % 2, turn).await;
+                let step = acts.fetch_add(1, Ordering::Relaxed);
+                act(&fixture, client % 2, step).await;
             }
         });
     }

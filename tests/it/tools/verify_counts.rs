@@ -81,7 +81,7 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         tenant_id("acme").partition(),
         fixture.budget_key("acme", "tenant:acme"),
     );
-    let strained = fixture.store.keys().over_limit_or_in_debt(partition);
+    let over_limit_or_in_debt = fixture.store.keys().over_limit_or_in_debt(partition);
     // As a debt that no script has noted.
     fixture.redis().run::<i64>(&[
         "HSET",
@@ -105,9 +105,13 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         .expect("it is paid");
     assert_eq!(differences(&fixture).await, [""; 0]);
     let entries = || {
-        fixture
-            .redis()
-            .run::<Vec<String>>(&["ZRANGE", &strained, "0", "-1", "WITHSCORES"])
+        fixture.redis().run::<Vec<String>>(&[
+            "ZRANGE",
+            &over_limit_or_in_debt,
+            "0",
+            "-1",
+            "WITHSCORES",
+        ])
     };
     assert_eq!(
         entries(),
@@ -133,13 +137,18 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         .await
         .expect("it is changed");
     assert_eq!(entries(), ["debt acme TOKENS tenant:acme", "4"]);
-    fixture
-        .redis()
-        .run::<i64>(&["ZADD", &strained, "-1", "over acme TOKENS tenant:acme"]);
+    fixture.redis().run::<i64>(&[
+        "ZADD",
+        &over_limit_or_in_debt,
+        "-1",
+        "over acme TOKENS tenant:acme",
+    ]);
     assert_eq!(differences(&fixture).await, [wrong]);
-    fixture
-        .redis()
-        .run::<i64>(&["ZREM", &strained, "over acme TOKENS tenant:acme"]);
+    fixture.redis().run::<i64>(&[
+        "ZREM",
+        &over_limit_or_in_debt,
+        "over acme TOKENS tenant:acme",
+    ]);
     let repay = funding(Some("acme"), "tenant:acme", FundingOperation::RepayDebt, 4);
     fixture
         .admin
