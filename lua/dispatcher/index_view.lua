@@ -11,7 +11,7 @@ KEYS[2..]  write  indexes  zset  {all}:<view>:<day> | {all}:<view>:<kind>:<day> 
 
 ARGV[1]                 ends_ms   n, then n more  When each index ends.
 ARGV[ends_ms_to + 1..]  followed  to the end
-    In turn: partition, '' for rows that need no cursor; its cursor as it was read or ''; its cursor to be; a number of
+    In order: partition, '' for rows that need no cursor; its cursor as it was read or ''; its cursor to be; a number of
     places; and in these for each row the number of its index, from 1; its score, or + and by how much the score rises
     if the row before it was not there yet; its member.
 

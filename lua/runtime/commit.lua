@@ -71,8 +71,8 @@ if not (expires_at_ms and grace_ms and estimate_text and depths and overage_poli
   return {'corrupt', reservation}
 end
 -- A commit that came in time is in time, even if dead holds had to be expired first.
-local asked_at_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
-if asked_at_ms > expires_at_ms + grace_ms then return {'expired'} end
+local came_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
+if came_ms > expires_at_ms + grace_ms then return {'expired'} end
 if unit ~= held_unit then return {'unit_mismatch', scope_path, held_unit} end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end

@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn no_dialect_borrows_a_word_of_the_other() {
-        let shown = |dialect: Dialect| format!("{:?}", dialect.words()).to_lowercase();
-        assert!(!shown(Dialect::Service).contains("cyc"));
-        assert!(!shown(Dialect::Cycles).contains("service"));
+        let words_of = |dialect: Dialect| format!("{:?}", dialect.words()).to_lowercase();
+        assert!(!words_of(Dialect::Service).contains("cyc"));
+        assert!(!words_of(Dialect::Cycles).contains("service"));
     }
 
     #[test]

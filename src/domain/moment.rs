@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn reads_offsets_and_cuts_below_the_millisecond() {
-        for (text, shown) in [
+        for (text, written) in [
             ("2026-07-04T12:00:00Z", "2026-07-04T12:00:00.000Z"),
             ("2026-07-04t12:00:00z", "2026-07-04T12:00:00.000Z"),
             (
@@ -121,7 +121,7 @@ mod tests {
             ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00.000Z"),
             ("9999-12-30T21:59:59.999Z", "9999-12-30T21:59:59.999Z"),
         ] {
-            assert_eq!(Moment::parse(text).expect(text).to_string(), shown);
+            assert_eq!(Moment::parse(text).expect(text).to_string(), written);
         }
         assert_eq!(Moment::parse("1970-01-01T00:00:01Z").unwrap().as_ms(), 1000);
     }

@@ -12,19 +12,19 @@ pub fn printable(text: &str) -> String {
 
 /// As [`printable`], with another length.
 pub fn printable_up_to(text: &str, chars_max: usize) -> String {
-    let mut shown = String::with_capacity(text.len().min(chars_max));
+    let mut printed = String::with_capacity(text.len().min(chars_max));
     for (position, character) in text.chars().enumerate() {
         if position == chars_max {
-            shown.push('…');
+            printed.push('…');
             break;
         }
         if is_hostile(character) {
-            shown.extend(character.escape_unicode());
+            printed.extend(character.escape_unicode());
         } else {
-            shown.push(character);
+            printed.push(character);
         }
     }
-    shown
+    printed
 }
 
 /// Control characters, line separators and the marks that change the direction of text.
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn control_and_direction_characters_are_escaped() {
-        for (text, shown) in [
+        for (text, printed) in [
             ("plain", "plain"),
             ("a\0b", "a\\u{0}b"),
             ("a\r\nSet-Cookie", "a\\u{d}\\u{a}Set-Cookie"),
@@ -47,14 +47,14 @@ mod tests {
             ("\u{202e}gpj", "\\u{202e}gpj"),
             ("größe 漢", "größe 漢"),
         ] {
-            assert_eq!(printable(text), shown);
+            assert_eq!(printable(text), printed);
         }
     }
 
     #[test]
     fn long_text_is_cut() {
-        let shown = printable(&"x".repeat(1000));
-        assert_eq!(shown.chars().count(), PRINTABLE_CHARS_MAX + 1);
+        let printed = printable(&"x".repeat(1000));
+        assert_eq!(printed.chars().count(), PRINTABLE_CHARS_MAX + 1);
         assert_eq!(printable(&"x".repeat(64)), "x".repeat(64));
     }
 }

@@ -37,7 +37,7 @@ while true do
     local stored = fields[1]
     if fields.err or stored and (status == '' or stored == status) then
       if #reply - 2 == tonumber(rows) then return reply end
-      reply[#reply + 1] = fields.err and {'subscription_id', id} or webhook_shown(webhook)
+      reply[#reply + 1] = fields.err and {'subscription_id', id} or webhook_without_secrets(webhook)
     end
     reply[2] = id
   end

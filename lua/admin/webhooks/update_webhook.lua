@@ -90,7 +90,7 @@ if tenant_record or owner == '__system__' then
   source_version, union = watch_write(watch, thresholds, tenant_record, subscription_id, millionths)
 end
 if tenant_record then source_version = nil end
-local reply = {'updated', source_version or '', source_version and union or '', unpack(webhook_shown(webhook))}
+local reply = {'updated', source_version or '', source_version and union or '', unpack(webhook_without_secrets(webhook))}
 if event_type ~= '' then
   local request_id = context:match('\nrequest_id ([^\n]*)') or ''
   local events = events_new(event_log, outbox, owner, day, now, context)

@@ -17,8 +17,8 @@ local function access_refusal(api_key, key_hash, tenant, permission, now)
     .. 'reservations:list balances:read budgets:read budgets:write policies:read policies:write '
   if permission == '' or permissions:find(' ' .. permission .. ' ', 1, true) then return nil, filter end
   -- admin:read grants every `…:read`, admin:write every `…:write`; no reservations:* ends so.
-  local verb = permission:match(':(%l+)$')
-  if (verb == 'read' or verb == 'write') and permissions:find(' admin:' .. verb .. ' ', 1, true) then
+  local kind = permission:match(':(%l+)$')
+  if (kind == 'read' or kind == 'write') and permissions:find(' admin:' .. kind .. ' ', 1, true) then
     return nil, filter
   end
   return 'forbidden', permission

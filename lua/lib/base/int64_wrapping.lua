@@ -1,5 +1,5 @@
 --[[
-int64_wrapping: adds modulo 2^64, for sums that are only ever compared: funding and retention move the base of a
+int64_wrapping: adds modulo 2^64, for figures that are only ever compared: funding and retention move the base of a
 ledger, and it may have passed 64 bits on the way without harm.
 ]]
 -- @include base/int64

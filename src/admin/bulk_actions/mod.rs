@@ -25,7 +25,7 @@ use crate::domain::tenant::record::Tenant;
 use crate::domain::webhook::{Owner, Subscription};
 use crate::listing::each;
 use crate::store::OperationError;
-use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkMode, BulkPlace, BulkState};
+use crate::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkResponse, BulkState};
 use crate::store::admin::target::about;
 
 /// How long a request waits for another under the same idempotency key.
@@ -84,7 +84,7 @@ impl Admin {
         filter: &TenantFilter,
         action: TenantAction,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkAnswer, OperationError> {
+    ) -> Result<BulkResponse, OperationError> {
         let plan = Plan {
             action: BulkAction::Tenants(action),
             partition: Partition::FIRST,
@@ -105,7 +105,7 @@ impl Admin {
         filter: &WebhookFilter,
         action: WebhookAction,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkAnswer, OperationError> {
+    ) -> Result<BulkResponse, OperationError> {
         let owner = filter.owner.owner();
         let partition = owner.map_or(Partition::FIRST, Owner::partition);
         let is_known = match owner.and_then(Owner::tenant) {
@@ -133,7 +133,7 @@ impl Admin {
         filter: &BudgetFilter,
         funding: &BulkFunding,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkAnswer, OperationError> {
+    ) -> Result<BulkResponse, OperationError> {
         let tenant = &funding.tenant;
         let plan = Plan {
             action: BulkAction::Budgets(funding.clone()),
@@ -152,7 +152,7 @@ impl Admin {
         plan: Plan,
         bulk_request: &BulkRequest<'_>,
         matches: impl Future<Output = Result<Matches, OperationError>>,
-    ) -> Result<BulkAnswer, OperationError> {
+    ) -> Result<BulkResponse, OperationError> {
         let tenant = plan.tenant.clone();
         let done = self.claim_and_run(plan, bulk_request, matches).await;
         about(tenant.as_ref(), done)
@@ -163,7 +163,7 @@ impl Admin {
         plan: Plan,
         bulk_request: &BulkRequest<'_>,
         matches: impl Future<Output = Result<Matches, OperationError>>,
-    ) -> Result<BulkAnswer, OperationError> {
+    ) -> Result<BulkResponse, OperationError> {
         let request = &bulk_request.request;
         let digest = request.idempotency(plan.action.operation());
         let place = BulkPlace {
@@ -215,7 +215,7 @@ impl Admin {
         place: &BulkPlace,
         payload_hash: &str,
         until: Instant,
-    ) -> Result<Option<BulkAnswer>, OperationError> {
+    ) -> Result<Option<BulkResponse>, OperationError> {
         loop {
             let found = self
                 .store
@@ -230,7 +230,7 @@ impl Admin {
         }
     }
 
-    async fn after(&self, state: BulkState) -> Result<Option<BulkAnswer>, OperationError> {
+    async fn after(&self, state: BulkState) -> Result<Option<BulkResponse>, OperationError> {
         match state {
             BulkState::Mismatch => refuse(AccessRefusal::IdempotencyMismatch),
             BulkState::Done(response) => Ok(Some(response)),
@@ -240,7 +240,7 @@ impl Admin {
         }
     }
 
-    async fn resume(&self, claim: BulkClaim) -> Result<BulkAnswer, OperationError> {
+    async fn resume(&self, claim: BulkClaim) -> Result<BulkResponse, OperationError> {
         match Runner::new(self.store.clone(), claim)
             .run(REQUEST_PART)
             .await?

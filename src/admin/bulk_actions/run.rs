@@ -16,7 +16,7 @@ use crate::admin::bulk_actions::rows::{Batch, batches, close_tenant};
 use crate::domain::bulk::{BulkAction, BulkResult, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
-use crate::store::admin::bulk::{BulkAnswer, BulkClaim, BulkMode};
+use crate::store::admin::bulk::{BulkClaim, BulkMode, BulkResponse};
 use crate::store::{Store, StoreError};
 
 /// How long a request works on the action that it began.
@@ -35,7 +35,7 @@ const GIVEN_UP_MS: i64 = 24 * 3_600_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BulkProgress {
     /// All rows have an outcome; the response, of this run or an earlier one.
-    Finished(BulkAnswer),
+    Finished(BulkResponse),
     /// The time was over; another process resumes it.
     Paused,
     /// It finished so long ago that its response has expired.
@@ -188,7 +188,7 @@ impl Runner {
         let bulk = &self.claim.bulk;
         let result = BulkResult::of(bulk, |id| self.outcomes.get(id));
         let body = serde_json::to_string(&result).unwrap_or_default();
-        let response = BulkAnswer {
+        let response = BulkResponse {
             body,
             in_progress: !result.in_progress.is_empty(),
         };

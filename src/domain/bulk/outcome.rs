@@ -112,31 +112,31 @@ impl BulkResult {
             in_progress: Vec::new(),
         };
         for row in &bulk.rows {
-            let mut shown = BulkActionRowOutcome {
+            let mut listed = BulkActionRowOutcome {
                 id: row.id.clone(),
                 error_code: None,
                 message: None,
                 reason: None,
             };
             match outcome_of(&row.id) {
-                Some(Outcome::Succeeded) => result.succeeded.push(shown),
+                Some(Outcome::Succeeded) => result.succeeded.push(listed),
                 Some(Outcome::SucceededInProgress) => {
                     result.in_progress.push(row.id.clone());
-                    result.succeeded.push(shown);
+                    result.succeeded.push(listed);
                 }
                 Some(Outcome::Failed { code, message }) => {
-                    shown.error_code = Some(code.clone());
-                    shown.message = Some(message.clone());
-                    result.failed.push(shown);
+                    listed.error_code = Some(code.clone());
+                    listed.message = Some(message.clone());
+                    result.failed.push(listed);
                 }
                 Some(Outcome::Skipped(reason)) => {
-                    shown.reason = Some(reason.clone());
-                    result.skipped.push(shown);
+                    listed.reason = Some(reason.clone());
+                    result.skipped.push(listed);
                 }
                 Some(Outcome::Closing { .. }) | None => {
-                    shown.error_code = Some("INTERNAL_ERROR".to_owned());
-                    shown.message = Some("The row was not done".to_owned());
-                    result.failed.push(shown);
+                    listed.error_code = Some("INTERNAL_ERROR".to_owned());
+                    listed.message = Some("The row was not done".to_owned());
+                    result.failed.push(listed);
                 }
             }
         }

@@ -46,7 +46,7 @@ impl Problems {
     pub(super) fn malformed(&mut self, path: String, reason: impl Into<String>) {
         self.note(
             Class::Form,
-            format!("{}: {}", shown_path(&path), reason.into()),
+            format!("{}: {}", printable_path(&path), reason.into()),
         );
     }
 
@@ -54,7 +54,7 @@ impl Problems {
     pub(super) fn unknown_member(&mut self, path: String) {
         self.note(
             Class::Form,
-            format!("unknown member `{}`", shown_path(&path)),
+            format!("unknown member `{}`", printable_path(&path)),
         );
     }
 
@@ -62,7 +62,7 @@ impl Problems {
     pub(super) fn invalid(&mut self, path: String, reason: impl Into<String>) {
         self.note(
             Class::Content,
-            format!("{}: {}", shown_path(&path), reason.into()),
+            format!("{}: {}", printable_path(&path), reason.into()),
         );
     }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-fn shown_path(path: &str) -> String {
+fn printable_path(path: &str) -> String {
     if path.is_empty() {
         "the body".to_owned()
     } else {

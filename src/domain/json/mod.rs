@@ -205,7 +205,7 @@ impl<'t> Reader<'t> {
         match literal.parse::<f64>() {
             Ok(number) if number.is_finite() => Ok(Json::Number(literal.to_owned())),
             _ => Err(JsonError::NumberRange {
-                path: self.shown_path(),
+                path: self.printable_path(),
             }),
         }
     }
@@ -229,7 +229,7 @@ impl<'t> Reader<'t> {
             let dot = if self.path.is_empty() { "" } else { "." };
             return self.inside(format_args!("{dot}{name}"), |reader| {
                 Err(JsonError::Duplicate {
-                    path: reader.shown_path(),
+                    path: reader.printable_path(),
                 })
             });
         }
@@ -265,13 +265,13 @@ impl<'t> Reader<'t> {
     fn check_depth(&self, depth: usize) -> Result<(), JsonError> {
         if depth > DEPTH_MAX {
             return Err(JsonError::TooDeep {
-                path: self.shown_path(),
+                path: self.printable_path(),
             });
         }
         Ok(())
     }
 
-    fn shown_path(&self) -> String {
+    fn printable_path(&self) -> String {
         printable_up_to(&self.path, PATH_CHARS_MAX)
     }
 }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_judged_by_name_and_never_shown() {
+    fn headers_are_judged_by_name_and_never_printed() {
         assert_eq!(
             check(&[("Authorization", "Bearer a\tb"), ("X-Team", "")]),
             Ok(())

@@ -48,8 +48,8 @@ signature! {
     writes "Nothing."
 }
 
-/// The fields of a ledger that may be shown.
-static SHOWN: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
+/// The fields of a ledger that a response has.
+static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
 
 /// A part of the lists of ledgers.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +94,7 @@ impl Store {
             direction: if range.descending { "desc" } else { "asc" },
             rows,
             bound,
-            names: &SHOWN,
+            names: &FIELDS,
         };
         Ok(match self.run_for(Lane::Background, tenant, &call).await? {
             ListBudgetsReply::TooMany => None,
@@ -104,7 +104,7 @@ impl Store {
                 entry_fields,
             } => {
                 let ledger =
-                    |(entry, fields): (String, Fields)| (entry, fields_of(&SHOWN, fields.0));
+                    |(entry, fields): (String, Fields)| (entry, fields_of(&FIELDS, fields.0));
                 Some(LedgerRows {
                     scope_filter,
                     complete,
@@ -183,7 +183,7 @@ impl Store {
             let (partition, unit) = (tenant.partition(), unit.unwrap_or_default());
             self.keys().budget(partition, tenant.as_str(), unit, scope)
         };
-        let records = self.records(ledgers.iter().map(key), &SHOWN).await?;
+        let records = self.records(ledgers.iter().map(key), &FIELDS).await?;
         Ok(records.into_iter().map(Result::ok).collect())
     }
 

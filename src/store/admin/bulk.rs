@@ -108,7 +108,7 @@ pub struct BulkClaim {
 
 /// A stored response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BulkAnswer {
+pub struct BulkResponse {
     /// JSON.
     pub body: String,
     /// Whether the close of a tenant went on when it was given.
@@ -125,7 +125,7 @@ pub enum BulkState {
     /// Somebody is at it.
     Busy,
     /// It is done.
-    Done(BulkAnswer),
+    Done(BulkResponse),
     /// The caller has the lease now.
     Mine(Box<BulkClaim>),
     /// Its claim cannot be read.
@@ -181,7 +181,7 @@ impl Store {
             Ok(BulkClaimReply::Replayed {
                 response: body,
                 in_progress,
-            }) => BulkState::Done(BulkAnswer { body, in_progress }),
+            }) => BulkState::Done(BulkResponse { body, in_progress }),
             Ok(BulkClaimReply::Busy) => BulkState::Busy,
             Ok(BulkClaimReply::Nothing | BulkClaimReply::Renewed) => BulkState::None,
             Ok(BulkClaimReply::Claimed { now_ms, record }) => {
@@ -203,9 +203,9 @@ impl Store {
     pub async fn finish_bulk(
         &self,
         claim: &BulkClaim,
-        given: &BulkAnswer,
+        given: &BulkResponse,
         audit: &[(&'static str, String)],
-    ) -> Result<Option<BulkAnswer>, StoreError> {
+    ) -> Result<Option<BulkResponse>, StoreError> {
         let place = &claim.place;
         let call = BulkFinish {
             partition: place.partition,
@@ -222,7 +222,7 @@ impl Store {
             BulkFinishReply::Finished {
                 response: body,
                 in_progress,
-            } => Some(BulkAnswer { body, in_progress }),
+            } => Some(BulkResponse { body, in_progress }),
             BulkFinishReply::Nothing => None,
         })
     }

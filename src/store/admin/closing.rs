@@ -90,7 +90,7 @@ signature! {
     /// Ends a process's work on a tenant's close. After the last phase it emits tenant.closed, once, and removes the
     /// intent; where something could not be closed, all is tried again later.
     ///
-    /// action: end after the last phase, pause when the turn's time is over, fail when a step raised an error. none: there is no
+    /// action: end after the last phase, pause when the pass's time is over, fail when a step raised an error. none: there is no
     /// close to resume. at: the phases have not ended.
     CLOSE_TENANT: CloseTenant -> CloseReply = "admin/tenants/close_tenant", flags "allow-oom";
     keys of partition of tenant {

@@ -22,9 +22,9 @@ signature! {
     args {
         /// When each index ends.
         ends_ms: Counted<&'a [i64]>,
-        /// In turn: partition, '' for rows that need no cursor; its cursor as it was read or ''; its cursor to be; a number of
-        /// places; and in these for each row the number of its index, from 1; its score, or + and by how much the score rises if the
-        /// row before it was not there yet; its member.
+        /// In order: partition, '' for rows that need no cursor; its cursor as it was read or ''; its cursor to be; a
+        /// number of places; and in these for each row the number of its index, from 1; its score, or + and by how much
+        /// the score rises if the row before it was not there yet; its member.
         followed: &'a [FollowedRows],
     }
     replies { indexed: Indexed { cursors: Vec<String> } }

@@ -65,7 +65,7 @@ mod tests {
     use crate::domain::ids::Partition;
 
     #[test]
-    fn the_secret_is_in_the_answer_and_not_in_debug() {
+    fn the_secret_is_in_the_response_and_not_in_debug() {
         let key = ApiKeyText::generate("sk_live_", Partition::new(1).unwrap());
         let at = Moment::from_ms(0).unwrap();
         let response =

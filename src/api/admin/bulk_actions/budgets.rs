@@ -14,7 +14,7 @@ use crate::domain::bulk::BulkFunding;
 use crate::domain::fields::{Blank, object};
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::search::{SEARCH_CHARS_MAX, Search};
-use crate::store::admin::bulk::BulkAnswer;
+use crate::store::admin::bulk::BulkResponse;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     bulk_action::<BudgetBulkActionRequest>,
@@ -121,7 +121,7 @@ impl BulkBody for BudgetBulkActionRequest {
         Err(error.with_details(details))
     }
 
-    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkAnswer, ApiError> {
+    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkResponse, ApiError> {
         let funding = BulkFunding {
             tenant: named_tenant(&self.filter.tenant_id)?,
             operation: self.action,

@@ -19,7 +19,7 @@ use crate::api::errors::ApiError;
 use crate::api::response::CheckedJson;
 use crate::domain::fields::Read;
 use crate::domain::ids::IdempotencyKey;
-use crate::store::admin::bulk::BulkAnswer;
+use crate::store::admin::bulk::BulkResponse;
 
 /// What is wrong with a filter that selects everything.
 const EMPTY: &str = "must have at least one member that is not blank";
@@ -42,7 +42,7 @@ trait BulkBody: Read + Sync {
         &self,
         admin: &Admin,
         bulk: &BulkRequest<'_>,
-    ) -> impl Future<Output = Result<BulkAnswer, ApiError>> + Send;
+    ) -> impl Future<Output = Result<BulkResponse, ApiError>> + Send;
 }
 
 impl<B: BulkBody> ChangeBody for B {

@@ -9,7 +9,7 @@ use crate::domain::fields::{Blank, object};
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::search::{SEARCH_CHARS_MAX, Search};
 use crate::domain::tenant::TenantStatus;
-use crate::store::admin::bulk::BulkAnswer;
+use crate::store::admin::bulk::BulkResponse;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     bulk_action::<TenantBulkActionRequest>,
@@ -69,7 +69,7 @@ impl BulkBody for TenantBulkActionRequest {
         (&self.filter, self.expected_count, &self.idempotency_key)
     }
 
-    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkAnswer, ApiError> {
+    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkResponse, ApiError> {
         let filter = TenantFilter {
             status: self.filter.status,
             parent_tenant_id: self.filter.parent_tenant_id.clone(),

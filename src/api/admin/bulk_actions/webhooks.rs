@@ -11,7 +11,7 @@ use crate::domain::fields::{Blank, object};
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::search::{SEARCH_CHARS_MAX, Search};
 use crate::domain::webhook::WebhookStatus;
-use crate::store::admin::bulk::BulkAnswer;
+use crate::store::admin::bulk::BulkResponse;
 
 pub(in crate::api) const DECLARATION: Declaration = declare!(
     bulk_action::<WebhookBulkActionRequest>,
@@ -68,7 +68,7 @@ impl BulkBody for WebhookBulkActionRequest {
         (&self.filter, self.expected_count, &self.idempotency_key)
     }
 
-    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkAnswer, ApiError> {
+    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkResponse, ApiError> {
         let event_type = self.filter.event_type.as_ref();
         let filter = WebhookFilter {
             owner: OwnerFilter::named(self.filter.tenant_id.as_deref()),
