@@ -66,6 +66,16 @@ const REMEMBERED_POLICY_OWNERS: usize = 10_000;
 /// The same for API keys.
 const REMEMBERED_KEY_OWNERS: usize = 10_000;
 
+/// Where in a tenant a record is to be created.
+struct Place<'a> {
+    /// The member of the request that says it.
+    member: &'static str,
+    /// In canonical form.
+    path: &'a str,
+    /// The tenant, as it was sent.
+    tenant: &'a str,
+}
+
 /// What every mutation carries besides its own values.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -106,30 +116,34 @@ impl Admin {
 }
 
 impl Admin {
-    /// The tenant that is to own a new record. `named`: by the request. `place`: where in the tenant, and that tenant as it
-    /// was sent; another one is refused as `outside`. A caller who may not ask at all learns that first.
+    /// The tenant that is to own a new record, which the request names. A caller who may not ask at all learns that first.
     async fn tenant_of_new(
         &self,
         caller: &Caller,
         permission: &str,
         named: Option<&str>,
-        place: (&str, &str),
-        outside: impl FnOnce(String) -> Refusal,
+        place: Place<'_>,
     ) -> Result<TenantId, OperationError> {
-        let refusal = match (caller, named.filter(|named| !named.trim().is_empty())) {
-            (Caller::Tenant(_), _) if named.is_some() => TenantRefusal::IdPresent.into(),
-            (Caller::Tenant(caller), _) if place.1 == caller.tenant.as_str() => {
-                return Ok(caller.tenant.clone());
-            }
-            (Caller::Tenant(caller), _) => outside(caller.tenant.to_string()),
-            (Caller::Admin(_), None) => TenantRefusal::IdMissing.into(),
-            (Caller::Admin(_), Some(named)) if place.1 != named => outside(named.to_owned()),
-            (Caller::Admin(_), Some(named)) => match TenantId::parse(named) {
+        let own = match caller {
+            Caller::Tenant(caller) => Some(caller.tenant.as_str()),
+            Caller::Admin(_) => named.filter(|named| !named.trim().is_empty()),
+        };
+        let refusal = match own {
+            _ if named.is_some() && !caller.is_admin() => TenantRefusal::IdPresent,
+            None => TenantRefusal::IdMissing,
+            Some(tenant) if tenant != place.tenant => TenantRefusal::Outside {
+                member: place.member,
+                value: place.path.to_owned(),
+                tenant: tenant.to_owned(),
+            },
+            Some(tenant) => match TenantId::parse(tenant) {
                 Some(tenant) => return Ok(tenant),
-                None => TenantRefusal::OwnerNotFound(named.to_owned()).into(),
+                None => TenantRefusal::OwnerNotFound(tenant.to_owned()),
             },
         };
-        self.store.admin_access(caller, permission, place.0).await?;
+        self.store
+            .admin_access(caller, permission, place.path)
+            .await?;
         refuse(refusal)
     }
 }

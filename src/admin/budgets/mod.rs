@@ -6,7 +6,7 @@ pub(crate) mod states;
 
 use uuid::Uuid;
 
-use super::{Admin, Parts, Request, refuse};
+use super::{Admin, Parts, Place, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::FundingOperation;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
@@ -136,16 +136,13 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<BudgetLedger, OperationError> {
         let unit = new.allocated.unit();
-        let place = (scope.path().as_str(), scope.tenant_as_sent());
-        let outside = |tenant| {
-            BudgetRefusal::OutsideTenant {
-                scope: scope.path().clone(),
-                tenant,
-            }
-            .into()
+        let place = Place {
+            member: "scope",
+            path: scope.path().as_str(),
+            tenant: scope.tenant_as_sent(),
         };
         let tenant = new.tenant_id.as_deref();
-        let tenant = self.tenant_of_new(caller, "budgets:write", tenant, place, outside);
+        let tenant = self.tenant_of_new(caller, "budgets:write", tenant, place);
         let target = BudgetTarget::new(tenant.await?, name(scope, unit));
         let ledger_id = Uuid::new_v4().to_string();
         let mut parts = target.parts(request, "createBudget", 201, &ledger_id);

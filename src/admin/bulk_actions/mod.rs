@@ -21,9 +21,8 @@ use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::refusal::{AccessRefusal, BulkRefusal, TenantRefusal};
 use crate::domain::tenant::NO_TENANT;
-use crate::domain::tenant::record::Tenant;
-use crate::domain::webhook::{Owner, Subscription};
-use crate::listing::each;
+use crate::domain::webhook::Owner;
+use crate::listing::{Walk, each};
 use crate::store::OperationError;
 use crate::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkResponse, BulkState};
 use crate::store::admin::target::about;
@@ -55,11 +54,20 @@ struct Matches {
 }
 
 impl Matches {
-    fn push(&mut self, row: impl FnOnce() -> Row) {
-        self.total += 1;
-        if self.total <= ROWS_MAX {
-            self.rows.push(row());
-        }
+    /// All rows of a walk.
+    async fn of<W: Walk<Error = OperationError>>(
+        mut walk: W,
+        row: impl Fn(W::Row) -> Row,
+    ) -> Result<Self, OperationError> {
+        let mut matches = Self::default();
+        let push = |found| {
+            matches.total += 1;
+            if matches.total <= ROWS_MAX {
+                matches.rows.push(row(found));
+            }
+        };
+        each(&mut walk, push).await?;
+        Ok(matches)
     }
 }
 
@@ -92,8 +100,9 @@ impl Admin {
             audit_tenant: NO_TENANT.to_owned(),
             tenant: None,
         };
-        self.bulk(plan, bulk_request, self.matched_tenants(filter))
-            .await
+        let walk = TenantWalk::new(&self.store, filter);
+        let matches = Matches::of(walk, |tenant| Row::tenant(&tenant.tenant_id));
+        self.bulk(plan, bulk_request, matches).await
     }
 
     /// Pauses, resumes or deletes webhook subscriptions.
@@ -120,8 +129,11 @@ impl Admin {
             audit_tenant: if is_known { named } else { NO_TENANT }.to_owned(),
             tenant: owner.and_then(Owner::tenant).cloned(),
         };
-        self.bulk(plan, bulk_request, self.matched_webhooks(filter))
-            .await
+        let matches = Matches::of(WebhookWalk::new(&self.store, filter), |found| Row {
+            id: found.subscription_id.to_string(),
+            place: found.owner.to_string(),
+        });
+        self.bulk(plan, bulk_request, matches).await
     }
 
     /// Funds ledgers of one tenant.
@@ -250,23 +262,6 @@ impl Admin {
         }
     }
 
-    async fn matched_tenants(&self, filter: &TenantFilter) -> Result<Matches, OperationError> {
-        let (mut walk, mut matches) = (TenantWalk::new(&self.store, filter), Matches::default());
-        let push = |tenant: Tenant| matches.push(|| Row::tenant(&tenant.tenant_id));
-        each(&mut walk, push).await?;
-        Ok(matches)
-    }
-
-    async fn matched_webhooks(&self, filter: &WebhookFilter) -> Result<Matches, OperationError> {
-        let (mut walk, mut matches) = (WebhookWalk::new(&self.store, filter), Matches::default());
-        let row = |found: Subscription| Row {
-            id: found.subscription_id.to_string(),
-            place: found.owner.to_string(),
-        };
-        each(&mut walk, |found| matches.push(|| row(found))).await?;
-        Ok(matches)
-    }
-
     async fn matched_budgets(
         &self,
         tenant: &TenantId,
@@ -275,18 +270,16 @@ impl Admin {
         if self.store.get_tenant(tenant).await?.is_none() {
             return refuse(TenantRefusal::NotFound(tenant.to_string()));
         }
-        let mut walk = BudgetWalk::new(
+        let walk = BudgetWalk::new(
             &self.store,
             ScriptCaller::TRUSTED,
             filter,
             Some(tenant.clone()),
         );
-        let mut matches = Matches::default();
         let row = |ledger: BudgetLedger| Row {
             place: format!("{} {}", ledger.unit, ledger.scope),
             id: ledger.ledger_id,
         };
-        each(&mut walk, |ledger| matches.push(|| row(ledger))).await?;
-        Ok(matches)
+        Matches::of(walk, row).await
     }
 }

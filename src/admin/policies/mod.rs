@@ -7,7 +7,7 @@ pub use list::{PolicyFilter, PolicyQuery};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::{Admin, Parts, Request, refuse};
+use super::{Admin, Parts, Place, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{
@@ -67,16 +67,13 @@ impl Admin {
         scope_pattern: &ScopePattern,
         request: &Request<'_>,
     ) -> Result<Policy, OperationError> {
-        let place = (scope_pattern.as_str(), scope_pattern.tenant_as_sent());
-        let outside = |tenant| {
-            PolicyRefusal::OutsideTenant {
-                pattern: scope_pattern.to_string(),
-                tenant,
-            }
-            .into()
+        let place = Place {
+            member: "scope_pattern",
+            path: scope_pattern.as_str(),
+            tenant: scope_pattern.tenant_as_sent(),
         };
         let tenant = new.tenant_id.as_deref();
-        let tenant = self.tenant_of_new(caller, "policies:write", tenant, place, outside);
+        let tenant = self.tenant_of_new(caller, "policies:write", tenant, place);
         let tenant = tenant.await?;
         let fields = set_fields(new.fields());
         for _ in 0..DRAWS_MAX {

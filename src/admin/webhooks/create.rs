@@ -4,16 +4,15 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
-use super::{WebhookTarget, Webhooks, associated, millionths};
+use super::{WebhookTarget, Webhooks, associated, joined_numbers};
 use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
-use crate::domain::fields::Unsent;
-use crate::domain::moment::Moment;
+use crate::domain::fields::object;
 use crate::domain::record::{Record, set_fields};
 use crate::domain::refusal::{AccessRefusal, WebhookRefusal};
 use crate::domain::webhook::{
-    HeaderNames, Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest,
-    WebhookStatus, check_selectors,
+    Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest, check_selectors,
+    watched_millionths,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::target::about;
@@ -24,21 +23,20 @@ use crate::store::{Lane, OperationError};
 /// Two random ids of 96 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
 
-/// A subscription that was just made, the only time that its secret is told.
-pub struct CreatedWebhook {
-    /// Without secrets.
-    pub subscription: Subscription,
-    /// The key of the signatures.
-    pub signing_secret: SecretString,
+object! {
+    /// A new subscription. Only this response shows its signing secret.
+    pub struct WebhookCreateResponse: Serialize + Open {
+        /// The subscription.
+        pub subscription: Subscription,
+        /// Key of the signatures of its deliveries.
+        signing_secret: String { required: false },
+    }
 }
 
-impl std::fmt::Debug for CreatedWebhook {
+impl std::fmt::Debug for WebhookCreateResponse {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "CreatedWebhook({}, redacted)",
-            self.subscription.subscription_id
-        )
+        let id = &self.subscription.subscription_id;
+        write!(f, "WebhookCreateResponse({id}, redacted)")
     }
 }
 
@@ -55,7 +53,7 @@ impl Webhooks {
         settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<CreatedWebhook, OperationError> {
+    ) -> Result<WebhookCreateResponse, OperationError> {
         // Nobody without a good key learns what is wrong, or makes us resolve a name.
         self.store
             .admin_access(caller, "webhooks:write", "")
@@ -71,7 +69,7 @@ impl Webhooks {
         settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<CreatedWebhook, OperationError> {
+    ) -> Result<WebhookCreateResponse, OperationError> {
         check_selectors(owner, &settings.event_types, &settings.event_categories)
             .map_err(refusal_of)?;
         if request.idempotency_key.is_some() && !self.seals() {
@@ -85,9 +83,9 @@ impl Webhooks {
         let sealed = record.get("signing_secret").ok_or_else(corrupt)?;
         let secret = self.keys.open(sealed, &associated(id, "signing_secret"));
         let secret = secret.map_err(|_| corrupt())?;
-        Ok(CreatedWebhook {
+        Ok(WebhookCreateResponse {
             subscription,
-            signing_secret: secret.into(),
+            signing_secret: secret,
         })
     }
 
@@ -112,7 +110,12 @@ impl Webhooks {
             let id = SubscriptionId::mint(owner.partition());
             let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 201);
             parts.audit.push(("metadata.url", settings.url.clone()));
-            let watched = millionths(&as_made(owner, &id, settings));
+            let watched = watched_millionths(
+                &settings.event_types,
+                &settings.event_categories,
+                settings.thresholds.as_ref(),
+            );
+            let watched = joined_numbers(&watched);
             let mut fields = fields(settings, &watched);
             fields.push(("signing_secret", self.seal_secret(&id, secret)));
             if let Some(headers) = settings
@@ -173,32 +176,4 @@ fn fields(settings: &WebhookCreateRequest, watched: &str) -> Pairs {
     let mut fields = set_fields(settings.fields());
     fields.push(("millionths", watched.to_owned()));
     fields
-}
-
-/// The subscription that the settings make, so far as it matters to what it watches.
-fn as_made(owner: &Owner, id: &SubscriptionId, settings: &WebhookCreateRequest) -> Subscription {
-    Subscription {
-        subscription_id: id.clone(),
-        owner: owner.clone(),
-        name: None,
-        description: None,
-        url: settings.url.clone(),
-        event_types: settings.event_types.clone(),
-        event_categories: settings.event_categories.clone(),
-        scope_filter: settings.scope_filter.clone(),
-        thresholds: settings.thresholds.clone(),
-        headers: HeaderNames::default(),
-        signing_secret: Unsent::default(),
-        status: WebhookStatus::Active,
-        retry_policy: settings.retry_policy,
-        disable_after_failures: settings.disable_after_failures,
-        consecutive_failures: 0,
-        created_at: Moment::from_ms(0).expect("the epoch is a time"),
-        updated_at: None,
-        last_triggered_at: None,
-        last_success_at: None,
-        last_failure_at: None,
-        metadata: None,
-        version: 1,
-    }
 }

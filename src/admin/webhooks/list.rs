@@ -11,7 +11,8 @@ use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, STEP_ROWS, Step, Walk, gather, orders,
     readable,
 };
-use crate::store::{OperationError, Store};
+use crate::store::admin::webhook_lists::{ListWebhooks, ListWebhooksReply};
+use crate::store::{Lane, OperationError, Store};
 
 orders! {
     /// What a list of subscriptions can be sorted by.
@@ -124,14 +125,17 @@ impl Webhooks {
         tenant: &TenantId,
         query: &TenantWebhookQuery,
     ) -> Result<Page<Subscription, OneOrder>, OperationError> {
-        let after = query.after.as_ref().map(|after| after.id.as_str());
-        let status = query.filter.status.map(WebhookStatus::as_str);
-        let listed = self
-            .store
-            .list_webhooks(caller, tenant, after, query.limit, status);
-        let listed = listed.await?;
-        let next = listed.last.map(Position::of_id);
-        let page = Page::new(listed.records, query.sort, next);
+        let call = ListWebhooks {
+            caller: caller.into(),
+            tenant,
+            after: query.after.as_ref().map(|after| after.id.as_str()),
+            rows: query.limit,
+            status: query.filter.status.map(WebhookStatus::as_str),
+        };
+        let ListWebhooksReply::Listed { last, records } =
+            self.store.run_for(Lane::Request, tenant, &call).await?;
+        let next = (!last.is_empty()).then(|| Position::of_id(last));
+        let page = Page::new(records, query.sort, next);
         Ok(page.filter_map(|record| {
             let id = record.get("subscription_id").unwrap_or_default();
             readable("webhook", id, Subscription::from_record(&record))

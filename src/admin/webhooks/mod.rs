@@ -13,11 +13,12 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use tracing::{error, warn};
 
+pub use create::WebhookCreateResponse;
 pub use deliveries::{DeliveryFilter, DeliveryQuery};
 pub use list::{
     OwnerFilter, TenantWebhookFilter, TenantWebhookQuery, WebhookFilter, WebhookQuery, WebhookSort,
 };
-pub use replay::{Replay, Replayed};
+pub use replay::ReplayResponse;
 pub use security::WebhookSecurityConfig;
 pub use test::WebhookTestResponse;
 
@@ -358,7 +359,11 @@ fn joined<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 fn millionths(subscription: &Subscription) -> String {
-    let watched = subscription.watched_millionths();
-    let words: Vec<String> = watched.iter().map(i64::to_string).collect();
+    joined_numbers(&subscription.watched_millionths())
+}
+
+/// Numbers with a blank between them.
+fn joined_numbers(numbers: &[i64]) -> String {
+    let words: Vec<String> = numbers.iter().map(i64::to_string).collect();
     words.join(" ")
 }

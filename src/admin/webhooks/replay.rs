@@ -6,11 +6,13 @@ use crate::admin::{push_actor, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::event::StoredEvent;
-use crate::domain::event::types::EventTypeName;
+use crate::domain::fields::object;
 use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::refusal::WebhookRefusal;
-use crate::domain::webhook::{Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookStatus};
+use crate::domain::webhook::{
+    Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookReplay, WebhookStatus,
+};
 use crate::store::admin::Pairs;
 use crate::store::admin::target::Target as _;
 use crate::store::admin::webhook_replays::{
@@ -28,24 +30,17 @@ const CLAIM_MS: i64 = 60_000;
 /// After how long a replay that nobody takes is given up: a delivery as old would fail unsent.
 const KEEP_MS: i64 = 24 * 3_600_000;
 
-/// What is to be delivered once more.
-#[derive(Debug)]
-pub struct Replay {
-    /// When the events happened.
-    pub window: Window,
-    /// Event types, of those that the subscription selects; `None`: all of them.
-    pub event_types: Option<Vec<EventTypeName>>,
-    /// How many at most; more are refused.
-    pub max_events: usize,
-}
-
-/// A replay that was queued.
-#[derive(Debug)]
-pub struct Replayed {
-    /// Names it.
-    pub replay_id: ReplayId,
-    /// How many events.
-    pub events_queued: usize,
+object! {
+    /// A replay that was queued.
+    #[derive(Debug)]
+    pub struct ReplayResponse: Serialize + Open {
+        /// Id of the replay.
+        pub replay_id: String { required: false },
+        /// How many events will be delivered again.
+        pub events_queued: i64 { required: false },
+        /// How long that may take, in seconds.
+        pub estimated_completion_seconds: i64 { required: false },
+    }
 }
 
 impl Webhooks {
@@ -57,9 +52,9 @@ impl Webhooks {
         &self,
         caller: &Caller,
         id: &str,
-        replay: &Replay,
+        replay: &WebhookReplay,
         cause: &Cause,
-    ) -> Result<Replayed, OperationError> {
+    ) -> Result<ReplayResponse, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let opened = self.open(caller, &id, "webhooks:write").await?;
         let replayed = self.replay_opened(&opened, replay, cause).await;
@@ -69,9 +64,9 @@ impl Webhooks {
     async fn replay_opened(
         &self,
         opened: &Opened,
-        replay: &Replay,
+        replay: &WebhookReplay,
         cause: &Cause,
-    ) -> Result<Replayed, OperationError> {
+    ) -> Result<ReplayResponse, OperationError> {
         opened.check_owner()?;
         // What is paused gets nothing, replays included.
         if opened.subscription.status != WebhookStatus::Active {
@@ -103,7 +98,7 @@ impl Webhooks {
         token: Option<&str>,
         event_ids: &[String],
         cause: &Cause,
-    ) -> Result<Replayed, OperationError> {
+    ) -> Result<ReplayResponse, OperationError> {
         let subscription = &opened.subscription;
         let replay_id = ReplayId::mint(subscription.owner.partition());
         let id = &subscription.subscription_id;
@@ -126,10 +121,18 @@ impl Webhooks {
         };
         let target = opened.target();
         match self.store.run_for(Lane::Request, &target, &call).await? {
-            QueueReplayReply::Queued => Ok(Replayed {
-                events_queued: event_ids.len(),
-                replay_id,
-            }),
+            QueueReplayReply::Queued => {
+                let events = i64::try_from(event_ids.len()).unwrap_or(i64::MAX);
+                Ok(ReplayResponse {
+                    replay_id: replay_id.to_string(),
+                    events_queued: events,
+                    estimated_completion_seconds: if events == 0 {
+                        0
+                    } else {
+                        (events / 10).max(1)
+                    },
+                })
+            }
             // Somebody else has claimed it after ours lapsed.
             QueueReplayReply::Lost => refuse(WebhookRefusal::ReplayInProgress(id.to_string())),
         }
@@ -139,9 +142,9 @@ impl Webhooks {
     async fn chosen(
         &self,
         subscription: &Subscription,
-        replay: &Replay,
+        replay: &WebhookReplay,
     ) -> Result<Vec<String>, OperationError> {
-        let (from_ms, to_ms) = (replay.window.from_ms, replay.window.to_ms);
+        let Window { from_ms, to_ms } = replay.window();
         if from_ms.zip(to_ms).is_some_and(|(from, to)| from > to) {
             return Ok(Vec::new());
         }
@@ -169,8 +172,9 @@ impl Webhooks {
         for found in &entries {
             chosen.extend(event_of(found, &logs, subscription, replay)?);
         }
-        if chosen.len() > replay.max_events {
-            return too_many(replay.max_events, true);
+        let events_max = usize::try_from(replay.max_events).unwrap_or(1);
+        if chosen.len() > events_max {
+            return too_many(events_max, true);
         }
         chosen.sort();
         Ok(chosen.into_iter().map(|(_, id)| id).collect())
@@ -191,7 +195,7 @@ fn event_of(
     found: &LogEntry,
     logs: &[EventLog],
     subscription: &Subscription,
-    replay: &Replay,
+    replay: &WebhookReplay,
 ) -> Result<Option<(i64, String)>, OperationError> {
     let (log, facts) = (&logs[found.log], &found.facts);
     let (event_type, at_ms) = (facts.text("type")?, facts.integer("at_ms")?);
@@ -205,7 +209,7 @@ fn event_of(
         .event_types
         .as_ref()
         .is_none_or(|types| types.iter().any(|name| name.as_str() == event_type));
-    if !is_requested || !replay.window.contains(at_ms) || !subscription.selects(&seen) {
+    if !is_requested || !replay.window().contains(at_ms) || !subscription.selects(&seen) {
         return Ok(None);
     }
     let event = StoredEvent {

@@ -38,9 +38,6 @@ impl From<BudgetRefusal> for ApiError {
             R::OfOtherTenant(scope) => {
                 Self::forbidden(format!("The scope {scope} lies in another tenant"))
             }
-            R::OutsideTenant { scope, tenant } => {
-                Self::outside_tenant("scope", scope.as_str(), &tenant)
-            }
             R::Exceeded {
                 budget,
                 requested,

@@ -20,9 +20,6 @@ impl From<PolicyRefusal> for ApiError {
                     printable(&name)
                 ),
             ),
-            R::OutsideTenant { pattern, tenant } => {
-                Self::outside_tenant("scope_pattern", &pattern, &tenant)
-            }
         }
     }
 }

@@ -33,6 +33,15 @@ impl From<TenantRefusal> for ApiError {
             R::StaysClosed(tenant) => Self::invalid(format!(
                 "Invalid status: the tenant {tenant} is closed, and a closed tenant stays closed"
             )),
+            R::Outside {
+                member,
+                value,
+                tenant,
+            } => Self::invalid(format!(
+                "Validation failed: {member}: {value} does not lie in the tenant {}",
+                printable(&tenant)
+            ))
+            .about(TenantId::parse(&tenant)),
             R::IdMissing => {
                 Self::invalid("Validation failed: tenant_id: is required with the admin key")
             }
@@ -47,14 +56,5 @@ impl ApiError {
     fn no_tenant(status: StatusCode, tenant: &str) -> Self {
         let message = format!("There is no tenant {}", printable(tenant));
         Self::new(status, Code::TenantNotFound, message)
-    }
-
-    /// 400: the value of a member lies in another tenant than the request names.
-    pub(super) fn outside_tenant(member: &str, value: &str, tenant: &str) -> Self {
-        let message = format!(
-            "Validation failed: {member}: {value} does not lie in the tenant {}",
-            printable(tenant)
-        );
-        Self::invalid(message).about(TenantId::parse(tenant))
     }
 }

@@ -37,13 +37,6 @@ pub enum BudgetRefusal {
     Closed(BudgetName),
     /// The scope lies in another tenant than the request's.
     OfOtherTenant(ScopePath),
-    /// The scope of the new budget lies in another tenant than the one that the request names.
-    OutsideTenant {
-        /// The scope.
-        scope: ScopePath,
-        /// The tenant, as it was sent.
-        tenant: String,
-    },
     /// Less remains than is to be taken away.
     Exceeded {
         /// The budget.

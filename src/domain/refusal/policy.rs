@@ -16,11 +16,4 @@ pub enum PolicyRefusal {
         /// The name.
         name: String,
     },
-    /// The pattern of the new policy lies in another tenant than the one that the request names.
-    OutsideTenant {
-        /// The pattern.
-        pattern: String,
-        /// The tenant, as it was sent.
-        tenant: String,
-    },
 }

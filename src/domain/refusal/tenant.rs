@@ -21,6 +21,15 @@ pub enum TenantRefusal {
     Duplicate(TenantId),
     /// A closed tenant stays closed.
     StaysClosed(TenantId),
+    /// What is to be created lies in another tenant than the one that the request names.
+    Outside {
+        /// The member that says where it lies.
+        member: &'static str,
+        /// Its value.
+        value: String,
+        /// The tenant, as it was sent.
+        tenant: String,
+    },
     /// The admin key names no tenant.
     IdMissing,
     /// An API key names a tenant.

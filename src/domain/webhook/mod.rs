@@ -10,9 +10,10 @@ pub mod signature;
 pub use delivery::{Delivery, DeliveryStatus};
 pub use headers::{HEADER_MASK, HeaderNames, check_headers};
 pub use requests::{
-    DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookUpdateRequest,
+    DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookReplay,
+    WebhookUpdateRequest,
 };
-pub use selection::{Seen, SelectorProblem, check_selectors};
+pub use selection::{Seen, SelectorProblem, check_selectors, watched_millionths};
 pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;

@@ -11,6 +11,7 @@ use crate::domain::fields::{
     Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Object, Patch, object, plain_field,
 };
 use crate::domain::json::FreeObject;
+use crate::domain::moment::{Moment, Window};
 use crate::domain::scope::SCOPE_CHARS_MAX;
 
 /// Consecutive failures after which a subscription is disabled, unless it says otherwise.
@@ -100,6 +101,31 @@ object! {
     check |request, object| {
         if let Patch::Set(headers) = &request.headers {
             refuse_bad_headers(headers, object);
+        }
+    }
+}
+
+object! {
+    /// Queues events to be delivered again.
+    #[derive(Debug)]
+    pub struct WebhookReplay: Read + Open {
+        /// Start of the time from which events are taken.
+        pub from: Option<Moment>,
+        /// End of the time from which events are taken.
+        pub to: Option<Moment>,
+        /// Event types, of those that the subscription selects. Absent: all of them.
+        pub event_types: Option<Vec<EventTypeName>> { unpublished_items: ..=100 },
+        /// Maximum number of events; if more match, none is queued.
+        pub max_events: i64 { range: 1..=1_000, default: 100 },
+    }
+}
+
+impl WebhookReplay {
+    /// The time from which events are taken.
+    pub fn window(&self) -> Window {
+        Window {
+            from_ms: self.from.map(Moment::as_ms),
+            to_ms: self.to.map(Moment::as_ms),
         }
     }
 }

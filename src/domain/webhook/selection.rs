@@ -92,13 +92,8 @@ impl Subscription {
 
     /// The utilization thresholds at which this subscription gets events besides the usual ones, in millionths.
     pub fn watched_millionths(&self) -> Vec<i64> {
-        let crossed = EventType::BudgetThresholdCrossed.as_str();
-        let selected = self.event_categories.contains(&EventCategory::Budget)
-            || self.event_types.iter().any(|name| name.as_str() == crossed);
-        match &self.thresholds {
-            Some(thresholds) if selected => thresholds.millionths(),
-            _ => Vec::new(),
-        }
+        let thresholds = self.thresholds.as_ref();
+        watched_millionths(&self.event_types, &self.event_categories, thresholds)
     }
 
     fn watches(&self, event: &Seen<'_>) -> bool {
@@ -113,6 +108,21 @@ impl Subscription {
             Some(own) => own.millionths().contains(&crossed),
             None => Thresholds::DEFAULT_MILLIONTHS.contains(&crossed),
         }
+    }
+}
+
+/// The utilization thresholds that a subscription watches which selects these types and categories, in millionths.
+pub fn watched_millionths(
+    types: &[EventTypeName],
+    categories: &[EventCategory],
+    thresholds: Option<&Thresholds>,
+) -> Vec<i64> {
+    let crossed = EventType::BudgetThresholdCrossed.as_str();
+    let selected = categories.contains(&EventCategory::Budget)
+        || types.iter().any(|name| name.as_str() == crossed);
+    match thresholds {
+        Some(thresholds) if selected => thresholds.millionths(),
+        _ => Vec::new(),
     }
 }
 

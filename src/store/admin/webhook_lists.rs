@@ -1,12 +1,12 @@
 //! `list_webhooks.lua`, the directory of all subscriptions, and their records without secrets.
 
-use crate::domain::caller::{Caller, ScriptCaller};
+use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::store::records::command;
 use crate::store::signature::signature;
-use crate::store::{Lane, OperationError, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 signature! {
     /// Reads the subscriptions of one tenant in the order of their ids, without their secrets.
@@ -31,41 +31,7 @@ signature! {
     writes "Nothing."
 }
 
-/// A page of a tenant's subscriptions.
-#[derive(Debug)]
-pub struct WebhookRows {
-    /// In the order of their ids.
-    pub records: Vec<Record>,
-    /// Up to which id was looked; `None` at the end of the list.
-    pub last: Option<String>,
-}
-
 impl Store {
-    /// Up to `rows` subscriptions of a tenant beyond an id.
-    ///
-    /// # Errors
-    /// Refusals of the key.
-    pub async fn list_webhooks(
-        &self,
-        caller: &Caller,
-        tenant: &TenantId,
-        after: Option<&str>,
-        rows: usize,
-        status: Option<&str>,
-    ) -> Result<WebhookRows, OperationError> {
-        let call = ListWebhooks {
-            caller: caller.into(),
-            tenant,
-            after,
-            rows,
-            status,
-        };
-        let ListWebhooksReply::Listed { last, records } =
-            self.run_for(Lane::Request, tenant, &call).await?;
-        let last = Some(last).filter(|last| !last.is_empty());
-        Ok(WebhookRows { records, last })
-    }
-
     /// Up to `rows` entries of the index of all subscriptions, or of one owner's, beyond `after`. An entry may be no id.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Creates a webhook subscription: for the operator or any tenant, or for the API key's tenant.
 
-use super::WebhookCreateResponse;
+use crate::admin::webhooks::WebhookCreateResponse;
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::response::{CheckedJson, Returns};
@@ -35,7 +35,5 @@ async fn create_webhook(
     let (owner, webhooks) = (&change.target, &change.state.webhooks);
     let (operation, request) = (change.operation.name, change.request());
     let created = webhooks.create(&change.caller, owner, &change.body, operation, &request);
-    let created = created.await?;
-    let response = WebhookCreateResponse::new(created.subscription, &created.signing_secret);
-    Ok(CheckedJson::created(response))
+    Ok(CheckedJson::created(created.await?))
 }

@@ -1,4 +1,4 @@
-//! What requests say of webhook subscriptions: the owner of a new one, and which events to deliver again.
+//! The owner of a new webhook subscription.
 
 use axum::http::StatusCode;
 
@@ -6,28 +6,10 @@ use crate::api::admin::extract::Target;
 use crate::api::errors::{ApiError, Code};
 use crate::api::query::Query;
 use crate::domain::caller::Caller;
-use crate::domain::event::types::EventTypeName;
-use crate::domain::fields::object;
 use crate::domain::ids::TenantId;
-use crate::domain::moment::Moment;
 use crate::domain::printable::printable;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::Owner;
-
-object! {
-    /// Queues events to be delivered again.
-    #[derive(Debug)]
-    pub struct WebhookReplay: Read + Open {
-        /// Start of the time from which events are taken.
-        pub from: Option<Moment>,
-        /// End of the time from which events are taken.
-        pub to: Option<Moment>,
-        /// Event types, of those that the subscription selects. Absent: all of them.
-        pub event_types: Option<Vec<EventTypeName>> { unpublished_items: ..=100 },
-        /// Maximum number of events; if more match, none is queued.
-        pub max_events: i64 { range: 1..=1_000, default: 100 },
-    }
-}
 
 /// The owner of the subscription to create: the API key's tenant, or whom the query names.
 impl Target for Owner {

@@ -111,8 +111,9 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
     let agent = "tenant:acme/agent:x";
     let admin = admin_key();
     let outside = |of: &str, tenant: &str| {
-        Refusal::from(BudgetRefusal::OutsideTenant {
-            scope: scope(of).path().clone(),
+        Refusal::from(TenantRefusal::Outside {
+            member: "scope",
+            value: of.to_owned(),
             tenant: tenant.to_owned(),
         })
     };
