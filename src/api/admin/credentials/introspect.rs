@@ -80,28 +80,20 @@ object! {
 
 impl Capabilities {
     /// The operator's.
-    const ALL: Self = Self {
-        view_overview: true,
-        view_budgets: true,
-        view_events: true,
-        view_webhooks: true,
-        view_audit: true,
-        view_tenants: true,
-        view_api_keys: true,
-        view_policies: true,
-        view_reservations: true,
-        manage_budgets: true,
-        manage_policies: true,
-        manage_webhooks: true,
-        manage_tenants: true,
-        manage_api_keys: true,
-        manage_reservations: true,
-    };
+    fn operator() -> Self {
+        Self::new(true, |_| true)
+    }
 
     /// Of a tenant's key. What is the operator's alone it never may, whatever its permissions are called.
     fn of(permissions: &[Permission]) -> Self {
+        Self::new(false, |wanted| {
+            wanted.iter().any(|one| permissions.contains(one))
+        })
+    }
+
+    /// `any`: whether the holder has one of some permissions.
+    fn new(is_operator: bool, any: impl Fn(&[Permission]) -> bool) -> Self {
         use Permission as P;
-        let any = |wanted: &[P]| wanted.iter().any(|one| permissions.contains(one));
         let reserving = any(&[
             P::ReservationsCreate,
             P::ReservationsCommit,
@@ -109,20 +101,20 @@ impl Capabilities {
             P::ReservationsExtend,
         ]);
         Self {
-            view_overview: false,
+            view_overview: is_operator,
             view_budgets: any(&[P::BudgetsRead, P::AdminRead, P::AdminBudgetsRead]),
             view_events: any(&[P::EventsRead, P::AdminRead, P::AdminEventsRead]),
             view_webhooks: any(&[P::WebhooksRead, P::AdminRead, P::AdminWebhooksRead]),
-            view_audit: false,
-            view_tenants: false,
-            view_api_keys: false,
+            view_audit: is_operator,
+            view_tenants: is_operator,
+            view_api_keys: is_operator,
             view_policies: any(&[P::PoliciesRead, P::AdminRead, P::AdminPoliciesRead]),
             view_reservations: reserving || any(&[P::ReservationsList, P::AdminRead]),
             manage_budgets: any(&[P::BudgetsWrite, P::AdminWrite, P::AdminBudgetsWrite]),
             manage_policies: any(&[P::PoliciesWrite, P::AdminWrite, P::AdminPoliciesWrite]),
             manage_webhooks: any(&[P::WebhooksWrite, P::AdminWrite, P::AdminWebhooksWrite]),
-            manage_tenants: false,
-            manage_api_keys: false,
+            manage_tenants: is_operator,
+            manage_api_keys: is_operator,
             manage_reservations: reserving || any(&[P::AdminWrite]),
         }
     }
@@ -134,7 +126,7 @@ impl AuthIntrospectResponse {
             authenticated: true,
             auth_type: AuthType::Admin,
             permissions: vec!["*".to_owned()],
-            capabilities: Capabilities::ALL,
+            capabilities: Capabilities::operator(),
             tenant_id: None,
             scope_filter: Vec::new(),
         }
