@@ -29,6 +29,22 @@ pub struct Member<T: Field> {
     keywords: Vec<(&'static str, Schema)>,
 }
 
+/// Declares options of members: each is a method that sets one thing, and returns the member.
+macro_rules! options {
+    ($(
+        $(#[$doc:meta])*
+        $option:ident($argument:ident : $type:ty) sets $($place:ident).+ = $value:expr;
+    )*) => {
+        $(
+            $(#[$doc])*
+            pub fn $option(mut self, $argument: $type) -> Self {
+                self.$($place).+ = $value;
+                self
+            }
+        )*
+    };
+}
+
 impl<T: Field> Member<T> {
     /// A member without options, described by its doc comment.
     pub fn new(name: &'static str, doc: &'static str) -> Self {
@@ -52,34 +68,29 @@ impl<T: Field> Member<T> {
         }
     }
 
-    /// The name on the wire, where it is not the struct's.
-    pub fn name(mut self, name: &'static str) -> Self {
-        self.name = name;
-        self
-    }
-
-    /// The field of records that holds the member, where it has another name.
-    pub fn field(mut self, field: &'static str) -> Self {
-        self.field = field;
-        self
-    }
-
-    /// `false`: not written to records with the other members.
-    pub fn recorded(mut self, recorded: bool) -> Self {
-        self.recorded = recorded;
-        self
-    }
-
-    /// What the field becomes when the member is cleared, where it is not removed.
-    pub fn cleared(mut self, cleared: &'static str) -> Self {
-        self.cleared = Some(cleared);
-        self
-    }
-
-    /// The same as [`Self::default`], where the published description has no default.
-    pub fn unpublished_default(mut self, default: T::Inner) -> Self {
-        self.default = Some(default);
-        self
+    options! {
+        /// The name on the wire, where it is not the struct's.
+        name(name: &'static str) sets name = name;
+        /// The field of records that holds the member, where it has another name.
+        field(field: &'static str) sets field = field;
+        /// `false`: not written to records with the other members.
+        recorded(recorded: bool) sets recorded = recorded;
+        /// What the field becomes when the member is cleared, where it is not removed.
+        cleared(cleared: &'static str) sets cleared = Some(cleared);
+        /// The same as [`Self::default`], where the published description has no default.
+        unpublished_default(default: T::Inner) sets default = Some(default);
+        /// `false`: the published description calls the member optional, though it is always there, or must be.
+        required(required: bool) sets required = required;
+        /// `false`: the description leaves the member out.
+        described(described: bool) sets described = described;
+        /// `true`: the description has the schema here, without a name.
+        inline(inline: bool) sets inline = inline;
+        /// Values that responses leave out.
+        skip_if(skip_if: fn(&T) -> bool) sets skip_if = Some(skip_if);
+        /// The name in responses, where the value decides it.
+        named_by(named_by: fn(&T) -> &'static str) sets named_by = Some(named_by);
+        /// Another schema than the type's, where the published description says less.
+        described_as(schema: Schema) sets described_as = Some(schema);
     }
 
     /// What the member is when it is absent. On an `Option` it is described only: whoever uses the value applies it.
@@ -92,51 +103,15 @@ impl<T: Field> Member<T> {
         self
     }
 
-    /// `false`: the published description calls the member optional, though it is always there, or must be.
-    pub fn required(mut self, required: bool) -> Self {
-        self.required = required;
-        self
-    }
-
-    /// `false`: the description leaves the member out.
-    pub fn described(mut self, described: bool) -> Self {
-        self.described = described;
-        self
-    }
-
     /// `true`: neither responses nor the description have the member.
     pub fn internal(mut self, internal: bool) -> Self {
         (self.internal, self.described) = (internal, !internal);
         self
     }
 
-    /// `true`: the description has the schema here, without a name.
-    pub fn inline(mut self, inline: bool) -> Self {
-        self.inline = inline;
-        self
-    }
-
-    /// Values that responses leave out.
-    pub fn skip_if(mut self, skip_if: fn(&T) -> bool) -> Self {
-        self.skip_if = Some(skip_if);
-        self
-    }
-
-    /// The name in responses, where the value decides it.
-    pub fn named_by(mut self, named_by: fn(&T) -> &'static str) -> Self {
-        self.named_by = Some(named_by);
-        self
-    }
-
     /// A keyword of the schema besides those that follow from type and rules.
     pub fn keyword(mut self, (keyword, value): (&'static str, impl Into<Schema>)) -> Self {
         self.keywords.push((keyword, value.into()));
-        self
-    }
-
-    /// Another schema than the type's, where the published description says less.
-    pub fn described_as(mut self, schema: Schema) -> Self {
-        self.described_as = Some(schema);
         self
     }
 
@@ -251,87 +226,47 @@ impl<T: Field> Member<T> {
 }
 
 impl<T: Field<Rules = Text>> Member<T> {
-    /// How many characters.
-    pub fn chars(mut self, chars: impl Into<Bounds<usize>>) -> Self {
-        self.rules.chars = chars.into();
-        self
-    }
-
-    /// How many characters, where the description says less than is enforced.
-    pub fn unpublished_chars(mut self, chars: impl Into<Bounds<usize>>) -> Self {
-        self.rules.unpublished_chars = Some(chars.into());
-        self
-    }
-
-    /// What a text without content is.
-    pub fn blank(mut self, blank: Blank) -> Self {
-        self.rules.blank = blank;
-        self
-    }
-
-    /// `true`: white space at both ends is dropped, after the characters were counted.
-    pub fn trimmed(mut self, trimmed: bool) -> Self {
-        self.rules.trimmed = trimmed;
-        self
-    }
-
-    /// What the text must look like.
-    pub fn form(mut self, form: &'static Form) -> Self {
-        self.rules.form = Some(form);
-        self
+    options! {
+        /// How many characters.
+        chars(chars: impl Into<Bounds<usize>>) sets rules.chars = chars.into();
+        /// How many characters, where the description says less than is enforced.
+        unpublished_chars(chars: impl Into<Bounds<usize>>) sets rules.unpublished_chars = Some(chars.into());
+        /// What a text without content is.
+        blank(blank: Blank) sets rules.blank = blank;
+        /// `true`: white space at both ends is dropped, after the characters were counted.
+        trimmed(trimmed: bool) sets rules.trimmed = trimmed;
+        /// What the text must look like.
+        form(form: &'static Form) sets rules.form = Some(form);
     }
 }
 
 impl<T: Field<Rules = Range<N>>, N> Member<T> {
-    /// Least and greatest value.
-    pub fn range(mut self, range: impl Into<Bounds<N>>) -> Self {
-        self.rules.published = range.into();
-        self
-    }
-
-    /// Least and greatest value, where the description says less than is enforced.
-    pub fn unpublished_range(mut self, range: impl Into<Bounds<N>>) -> Self {
-        self.rules.unpublished = Some(range.into());
-        self
+    options! {
+        /// Least and greatest value.
+        range(range: impl Into<Bounds<N>>) sets rules.published = range.into();
+        /// Least and greatest value, where the description says less than is enforced.
+        unpublished_range(range: impl Into<Bounds<N>>) sets rules.unpublished = Some(range.into());
     }
 }
 
 impl<T: Field<Rules = Items<R>>, R> Member<T> {
-    /// How many items.
-    pub fn items(mut self, items: impl Into<Bounds<usize>>) -> Self {
-        self.rules.items = items.into();
-        self
-    }
-
-    /// How many items, where the description says less than is enforced.
-    pub fn unpublished_items(mut self, items: impl Into<Bounds<usize>>) -> Self {
-        self.rules.unpublished_items = Some(items.into());
-        self
-    }
-
-    /// `true`: what occurs again is dropped.
-    pub fn distinct(mut self, distinct: bool) -> Self {
-        self.rules.distinct = distinct;
-        self
-    }
-
-    /// The rules for each item.
-    pub fn each(mut self, each: R) -> Self {
-        self.rules.each = each;
-        self
+    options! {
+        /// How many items.
+        items(items: impl Into<Bounds<usize>>) sets rules.items = items.into();
+        /// How many items, where the description says less than is enforced.
+        unpublished_items(items: impl Into<Bounds<usize>>) sets rules.unpublished_items = Some(items.into());
+        /// `true`: what occurs again is dropped.
+        distinct(distinct: bool) sets rules.distinct = distinct;
+        /// The rules for each item.
+        each(each: R) sets rules.each = each;
     }
 }
 
 impl<T: Field<Rules = Entries<R>>, R> Member<T> {
-    /// How many entries.
-    pub fn entries(mut self, entries: impl Into<Bounds<usize>>) -> Self {
-        self.rules.entries = entries.into();
-        self
-    }
-
-    /// The rules for the value of each entry.
-    pub fn values(mut self, each: R) -> Self {
-        self.rules.each = each;
-        self
+    options! {
+        /// How many entries.
+        entries(entries: impl Into<Bounds<usize>>) sets rules.entries = entries.into();
+        /// The rules for the value of each entry.
+        values(each: R) sets rules.each = each;
     }
 }
