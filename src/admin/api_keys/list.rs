@@ -11,7 +11,7 @@ use crate::listing::{
     Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortValue, Step, Walk, gather, orders,
     page_along,
 };
-use crate::store::admin::api_key_lists::KeyEntry;
+use crate::store::admin::api_key_lists::ApiKeyEntry;
 use crate::store::{OperationError, Store};
 
 orders! {
@@ -92,8 +92,8 @@ impl Admin {
 }
 
 /// The entry that stands at a position of the index.
-fn entry_at(position: &Position) -> Option<KeyEntry> {
-    Some(KeyEntry {
+fn entry_at(position: &Position) -> Option<ApiKeyEntry> {
+    Some(ApiKeyEntry {
         created_at_ms: position.number()?,
         key_id: position.id.clone(),
     })
@@ -107,7 +107,7 @@ struct KeyWalk<'a> {
     tenant: Option<TenantId>,
     descending: bool,
     /// The last entry that was looked at.
-    last: Option<KeyEntry>,
+    last: Option<ApiKeyEntry>,
     /// Entries of the next step.
     rows: usize,
     /// The clock by which all keys of the walk are judged, in milliseconds.
@@ -116,7 +116,7 @@ struct KeyWalk<'a> {
 
 impl KeyWalk<'_> {
     /// The next entries, at least one unless the index ends, and whether it ends.
-    async fn entries(&mut self) -> Result<(Vec<KeyEntry>, bool), OperationError> {
+    async fn entries(&mut self) -> Result<(Vec<ApiKeyEntry>, bool), OperationError> {
         let mut rows = std::mem::replace(&mut self.rows, STEP_ROWS);
         loop {
             let from_ms = self.last.as_ref().map(|last| last.created_at_ms);
@@ -137,7 +137,7 @@ impl KeyWalk<'_> {
         }
     }
 
-    fn is_behind_last(&self, entry: &KeyEntry) -> bool {
+    fn is_behind_last(&self, entry: &ApiKeyEntry) -> bool {
         self.last.as_ref().is_none_or(|last| match self.descending {
             true => entry < last,
             false => entry > last,

@@ -3,15 +3,15 @@
 use std::collections::VecDeque;
 
 use super::{LogEntry, LogStep, ROWS, Route, days};
-use crate::domain::caller::RuntimeCaller;
+use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::ids::TenantId;
 use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::store::admin::logs::LogRange;
+use crate::store::admin::logs::{WalkLogs, WalkLogsReply};
 use crate::store::dispatcher::views::{Row, View};
-use crate::store::{Day, OperationError, Store};
+use crate::store::{Day, Lane, OperationError, Store};
 
 /// Logs of days that one call looks into.
 const LOG_DAYS: usize = 96;
@@ -75,19 +75,29 @@ impl TenantLogs {
     ) -> Result<LogStep, OperationError> {
         let has_begun = std::mem::replace(&mut self.has_begun, true);
         let some: Vec<Day> = self.days.iter().take(LOG_DAYS).copied().collect();
-        let range = LogRange {
+        let (partition, tenant) = (self.tenant.partition(), self.tenant.as_str());
+        let log = |day: &Day| store.log_key(self.view, partition, tenant, *day);
+        let call = WalkLogs {
+            caller: caller.map_or(ScriptCaller::TRUSTED, ScriptCaller::from),
+            logs: some.iter().map(log).collect(),
             tenant: &self.tenant,
             scope: &self.scope,
-            days: &some,
-            descending: self.descending,
-            bounds: (&self.low, &self.high),
+            direction: if self.descending { "desc" } else { "asc" },
+            low: &self.low,
+            high: &self.high,
             rows: if has_begun { ROWS } else { self.rows_first },
         };
-        let found = store.walk_logs(self.view, caller, &range).await?;
-        *scope_filter = found.scope_filter;
-        match found.rows.last() {
-            Some((log, entry, _)) if !found.complete => {
-                self.days.drain(..*log);
+        let listed = store.run_for(Lane::Background, &self.tenant, &call).await?;
+        let WalkLogsReply::Listed {
+            scope_filter: of_key,
+            complete,
+            log_entry_facts: rows,
+        } = listed;
+        *scope_filter = of_key;
+        match rows.last() {
+            Some((log, entry, _)) if !complete => {
+                let passed = usize::try_from(log - 1).unwrap_or(0);
+                self.days.drain(..passed);
                 match self.descending {
                     true => self.high = format!("({entry}"),
                     false => self.low = format!("({entry}"),
@@ -95,7 +105,7 @@ impl TenantLogs {
             }
             _ => drop(self.days.drain(..some.len())),
         }
-        let entries = found.rows.into_iter();
+        let entries = rows.into_iter();
         let entries = entries.filter_map(|(_, entry, facts)| self.entry(entry, facts));
         Ok(LogStep {
             entries: entries.collect(),

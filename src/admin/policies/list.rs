@@ -10,8 +10,8 @@ use crate::domain::scope::ScopeFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
-use crate::store::admin::policies::ListPoliciesReply;
-use crate::store::{OperationError, Store};
+use crate::store::admin::policies::{ListPolicies, ListPoliciesReply, ROWS};
+use crate::store::{Lane, OperationError, Store};
 
 /// Policies that one step brings at least, if there are as many: a key's own scopes may leave few of them.
 const STEP_ROWS_MIN: usize = 20;
@@ -97,7 +97,13 @@ impl Walk for PolicyWalk<'_> {
     type Error = OperationError;
 
     async fn step(&mut self) -> Result<Step<Policy>, OperationError> {
-        let (pattern, after) = (self.pattern.as_deref(), self.after.as_deref());
+        let call = ListPolicies {
+            caller: self.caller.into(),
+            tenant: &self.tenant,
+            scope_pattern: self.pattern.as_deref(),
+            after: self.after.as_deref(),
+            rows: self.rows.min(ROWS),
+        };
         let ListPoliciesReply::Listed {
             scope_filter,
             last,
@@ -105,7 +111,7 @@ impl Walk for PolicyWalk<'_> {
             records,
         } = self
             .store
-            .list_policies(self.caller, &self.tenant, pattern, after, self.rows)
+            .run_for(Lane::Background, &self.tenant, &call)
             .await?;
         let entry = |record: &Record| {
             // A record that has lost its id has no position.

@@ -11,7 +11,7 @@ use crate::store::{Store, StoreError};
 
 /// A key's place in an index by creation.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct KeyEntry {
+pub struct ApiKeyEntry {
     /// When it was created, in milliseconds.
     pub created_at_ms: i64,
     /// Its id; in the directory perhaps one that has no record.
@@ -20,11 +20,11 @@ pub struct KeyEntry {
 
 /// A stretch of such an index.
 #[derive(Debug)]
-pub struct KeyEntries {
+pub struct ApiKeyEntries {
     /// The clock of the index's node.
     pub now_ms: i64,
     /// In order; equal times by id, in the same direction.
-    pub entries: Vec<KeyEntry>,
+    pub entries: Vec<ApiKeyEntry>,
 }
 
 impl Store {
@@ -38,7 +38,7 @@ impl Store {
         from_ms: Option<i64>,
         descending: bool,
         rows: usize,
-    ) -> Result<KeyEntries, StoreError> {
+    ) -> Result<ApiKeyEntries, StoreError> {
         let key = match tenant {
             Some(tenant) => self.keys().api_keys(tenant.partition(), tenant.as_str()),
             None => self.keys().api_key_directory(),
@@ -55,11 +55,11 @@ impl Store {
         let [time, found] = replies.try_into().unwrap_or([Value::Nil, Value::Nil]);
         let time: Vec<i64> = read_reply(time)?;
         let found: Vec<(String, f64)> = read_reply(found)?;
-        let entry = |(key_id, score): (String, f64)| KeyEntry {
+        let entry = |(key_id, score): (String, f64)| ApiKeyEntry {
             created_at_ms: score as i64,
             key_id,
         };
-        Ok(KeyEntries {
+        Ok(ApiKeyEntries {
             now_ms: time.first().unwrap_or(&0) * 1000 + time.get(1).unwrap_or(&0) / 1000,
             entries: found.into_iter().map(entry).collect(),
         })

@@ -10,11 +10,9 @@ use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
-use crate::driver::node::Lane;
 use crate::store::records::command;
-use crate::store::runtime::fields_of;
 use crate::store::signature::{Fields, signature};
-use crate::store::{OperationError, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 signature! {
     /// Reads a number of a tenant's ledgers in the order of scopes and units, or against it, from a position on.
@@ -49,7 +47,7 @@ signature! {
 }
 
 /// The fields of a ledger that a response has.
-static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
+pub(crate) static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
 
 /// A part of the lists of ledgers.
 #[derive(Debug, Clone, Copy)]
@@ -62,58 +60,7 @@ pub struct LedgerRange<'a> {
     pub descending: bool,
 }
 
-/// A step along one tenant's ledgers.
-#[derive(Debug)]
-pub struct LedgerRows {
-    /// The restriction of the caller's key.
-    pub scope_filter: ScopeFilter,
-    /// Whether none is left.
-    pub complete: bool,
-    /// Entries and records in order; an empty record where the entry is ahead of it, `None` where it is no record.
-    pub ledgers: Vec<(String, Option<Record>)>,
-}
-
 impl Store {
-    /// A step along a tenant's ledgers, at most `rows`; `None` where the whole range has more than `bound`.
-    ///
-    /// # Errors
-    /// Refusals: of the key; a prefix outside of its scopes.
-    pub async fn list_budgets(
-        &self,
-        caller: ScriptCaller<'_>,
-        tenant: &TenantId,
-        range: LedgerRange<'_>,
-        rows: usize,
-        bound: Option<usize>,
-    ) -> Result<Option<LedgerRows>, OperationError> {
-        let call = ListBudgets {
-            caller,
-            tenant,
-            scope_prefix: range.scope_prefix,
-            after: range.after,
-            direction: if range.descending { "desc" } else { "asc" },
-            rows,
-            bound,
-            names: &FIELDS,
-        };
-        Ok(match self.run_for(Lane::Background, tenant, &call).await? {
-            ListBudgetsReply::TooMany => None,
-            ListBudgetsReply::Listed {
-                scope_filter,
-                complete,
-                entry_fields,
-            } => {
-                let ledger =
-                    |(entry, fields): (String, Fields)| (entry, fields_of(&FIELDS, fields.0));
-                Some(LedgerRows {
-                    scope_filter,
-                    complete,
-                    ledgers: entry_fields.into_iter().map(ledger).collect(),
-                })
-            }
-        })
-    }
-
     /// How many ledgers these tenants have in all whose scope starts so. For the admin key.
     ///
     /// # Errors
@@ -169,7 +116,8 @@ impl Store {
         Ok(tenants.iter().zip(replies).map(entries).collect())
     }
 
-    /// The records of ledgers by tenant and entry, in their order, as in [`LedgerRows`]. For the admin key.
+    /// The records of ledgers by tenant and entry, in their order: an empty one where the entry is ahead of its record, `None`
+    /// where it is no record. For the admin key.
     ///
     /// # Errors
     /// [`StoreError`].

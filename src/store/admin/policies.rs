@@ -1,15 +1,14 @@
 //! `create_policy.lua`, `update_policy.lua`, `list_policies.lua` and `load_policies.lua`.
 
-use crate::domain::caller::{Caller, ScriptCaller};
+use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyId, PolicySet};
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::ScopeFilter;
-use crate::driver::node::Lane;
 use crate::driver::script::Counted;
 use crate::store::admin::{Change, Changes};
 use crate::store::signature::{FlatRecord, signature};
-use crate::store::{OperationError, Pair, Store, StoreError};
+use crate::store::{Pair, Store, StoreError};
 
 signature! {
     /// Records a policy of a tenant. The requests that come after it are under it.
@@ -126,7 +125,7 @@ signature! {
 }
 
 /// Policies that one call reads; a page of a script's time.
-const ROWS: usize = 200;
+pub(crate) const ROWS: usize = 200;
 
 /// Why the policies of a tenant could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -140,29 +139,6 @@ pub enum PolicyLoadError {
 }
 
 impl Store {
-    /// A step along a tenant's policies, beyond `after`. `scope_pattern`: the one that is asked for, on which the key must
-    /// be allowed to act. At most `rows_max` rows, and no more than a script should read.
-    ///
-    /// # Errors
-    /// Refusals of the key.
-    pub async fn list_policies(
-        &self,
-        caller: &Caller,
-        tenant: &TenantId,
-        scope_pattern: Option<&str>,
-        after: Option<&str>,
-        rows_max: usize,
-    ) -> Result<ListPoliciesReply, OperationError> {
-        let call = ListPolicies {
-            caller: caller.into(),
-            tenant,
-            scope_pattern,
-            after,
-            rows: rows_max.min(ROWS),
-        };
-        self.run_for(Lane::Background, tenant, &call).await
-    }
-
     /// All policies of a tenant at one version.
     ///
     /// # Errors

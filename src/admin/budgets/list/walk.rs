@@ -8,8 +8,10 @@ use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::listing::{Entry, Position, RowOrder, Step, Walk, readable};
-use crate::store::admin::budget_lists::LedgerRange;
-use crate::store::{ExtraTrip, OperationError, Store};
+use crate::store::admin::budget_lists::{FIELDS, LedgerRange, ListBudgets, ListBudgetsReply};
+use crate::store::runtime::fields_of;
+use crate::store::signature::Fields;
+use crate::store::{ExtraTrip, Lane, OperationError, Store};
 
 /// Ledgers of one tenant that one script call reads.
 const SCRIPT_ROWS: usize = 200;
@@ -109,28 +111,36 @@ impl<'a> BudgetWalk<'a> {
         rows: usize,
     ) -> Result<Step<BudgetLedger>, OperationError> {
         let after = self.reached.take().map(|position| position.id);
-        let range = LedgerRange {
+        let call = ListBudgets {
+            caller: self.reader,
+            tenant: owner,
             scope_prefix: self.scope_prefix(),
             after: after.as_deref(),
-            descending: self.descending,
+            direction: if self.descending { "desc" } else { "asc" },
+            rows,
+            bound: self.bound,
+            names: &FIELDS,
         };
-        let listed = self
-            .store
-            .list_budgets(self.reader, owner, range, rows, self.bound);
-        let listed = listed.await?;
-        let listed = listed.ok_or_else(|| BudgetSort::too_many(self.bound.unwrap_or_default()))?;
-        let entry = |(entry, record): (String, Option<Record>)| {
+        let listed = self.store.run_for(Lane::Background, owner, &call).await?;
+        let ListBudgetsReply::Listed {
+            scope_filter,
+            complete,
+            entry_fields,
+        } = listed
+        else {
+            return Err(BudgetSort::too_many(self.bound.unwrap_or_default()).into());
+        };
+        let entry = |(entry, fields): (String, Fields)| {
+            let record = fields_of(&FIELDS, fields.0);
             let row = readable("ledger", &entry, read(record)).flatten();
             Entry {
                 position: Position::new(owner.as_str(), entry),
-                row: row.filter(|row| {
-                    listed.scope_filter.admits(&row.scope) && self.filter.matches(row)
-                }),
+                row: row.filter(|row| scope_filter.admits(&row.scope) && self.filter.matches(row)),
             }
         };
-        let entries: Vec<_> = listed.ledgers.into_iter().map(entry).collect();
+        let entries: Vec<_> = entry_fields.into_iter().map(entry).collect();
         self.reached = entries.last().map(|entry| entry.position.clone());
-        Ok(Step::new(entries, listed.complete))
+        Ok(Step::new(entries, complete))
     }
 
     /// Some tenants on from where the walk is, as many of their ledgers as one pipeline reads.
