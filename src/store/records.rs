@@ -36,9 +36,6 @@ impl Store {
     }
 
     /// Up to `rows` members beyond `after` of a sorted set whose members all have one score.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub(super) async fn members(
         &self,
         key: String,
@@ -57,9 +54,6 @@ impl Store {
 
     /// The named fields of hashes, in the order of their keys: an empty record where there is none, and an error where the key
     /// holds something else.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub(super) async fn records(
         &self,
         keys: impl Iterator<Item = String>,

@@ -67,9 +67,6 @@ impl FromReply for Option<KeyProblem> {
 
 impl Store {
     /// Judges a key.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn validate_api_key(
         &self,
         key: &ApiKeyText,

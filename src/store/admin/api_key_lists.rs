@@ -29,9 +29,6 @@ pub struct ApiKeyEntries {
 
 impl Store {
     /// Up to `rows` entries of all API keys, or of one tenant's, from a time on; that time is included.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn api_key_entries(
         &self,
         tenant: Option<&TenantId>,
@@ -67,9 +64,6 @@ impl Store {
 
     /// The records of these keys without their digests, in their order; an empty one where there is none, and an error
     /// where there is something else.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn api_key_records(
         &self,
         keys: &[KeyId],

@@ -121,9 +121,6 @@ signature! {
 impl Store {
     /// Enters a key into the directory and returns its creation time. The directory learns of a key first, so that none is
     /// ever missing there; its readers pass over an entry without a record.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub(crate) async fn register_api_key(&self, key_id: &KeyId) -> Result<i64, StoreError> {
         let RegisterApiKeyReply::Registered { now_ms } =
             self.outcome(&RegisterApiKey { key_id }).await?;

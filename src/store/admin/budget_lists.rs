@@ -62,9 +62,6 @@ pub struct LedgerRange<'a> {
 
 impl Store {
     /// How many ledgers these tenants have in all whose scope starts so. For the admin key.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn count_ledgers(
         &self,
         tenants: &[TenantId],
@@ -84,9 +81,6 @@ impl Store {
 
     /// Up to `rows` entries of each of these tenants' lists; the range starts beyond its entry in the first one alone. A list
     /// that cannot be read is empty. For the admin key.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn ledger_entries(
         &self,
         tenants: &[TenantId],
@@ -118,9 +112,6 @@ impl Store {
 
     /// The records of ledgers by tenant and entry, in their order: an empty one where the entry is ahead of its record, `None`
     /// where it is no record. For the admin key.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn ledger_records(
         &self,
         ledgers: &[(TenantId, String)],

@@ -147,9 +147,6 @@ pub enum BulkMode<'a> {
 
 impl Store {
     /// Asks for the claim of a bulk action.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn claim_bulk(
         &self,
         place: &BulkPlace,
@@ -197,9 +194,6 @@ impl Store {
 
     /// Ends a bulk action: stores its response and its audit entry, names and values, in one step. The response is the first one
     /// that was stored; `None` where that has been forgotten already.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn finish_bulk(
         &self,
         claim: &BulkClaim,

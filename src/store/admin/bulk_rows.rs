@@ -239,9 +239,6 @@ impl Store {
     }
 
     /// Keeps outcomes of rows of a partition that have none, and returns the outcome of each.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn keep_outcomes(
         &self,
         claim: &BulkClaim,

@@ -156,9 +156,6 @@ pub enum CloseEnd<'a> {
 
 impl Store {
     /// Takes a step of a tenant's close. `fencing_token`: the lease of a dispatcher; none for the request that closes.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub(crate) async fn close_step(
         &self,
         tenant: &TenantId,
@@ -204,9 +201,6 @@ impl Store {
     }
 
     /// Ends a run on a tenant's close, or the close.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub(crate) async fn end_close(
         &self,
         tenant: &TenantId,

@@ -28,9 +28,6 @@ signature! {
 
 impl Store {
     /// The event of an id, with the tenant whose it is; `None` where there is none.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn get_event(&self, id: &EventId) -> Result<Option<(String, Record)>, StoreError> {
         let ms = i64::try_from(id.entry.ms).unwrap_or(i64::MAX / 1_000);
         // An entry may be a little later than the time of its event, and so than the day of its log.

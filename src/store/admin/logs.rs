@@ -46,9 +46,6 @@ signature! {
 
 impl Store {
     /// The facts that rows of a view lead to; `None` where they are gone. `days`: of their logs.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn facts_of(
         &self,
         view: View,

@@ -115,9 +115,6 @@ impl Store {
     }
 
     /// The counts of one partition that are not zero.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
         let key = self.keys().counts(partition);
         let mut counts: Counts = self.read(command("HGETALL", key, NO_ARGS)).await?;
@@ -126,9 +123,6 @@ impl Store {
     }
 
     /// The same from the records themselves.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn recount(&self, partition: Partition) -> Result<Counts, StoreError> {
         let keys = self.keys();
         let mut records = Vec::new();
@@ -162,9 +156,6 @@ impl Store {
     }
 
     /// How many ledgers of these partitions are in the index for this reason, and the `rows` with the highest debt.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn indexed_ledgers(
         &self,
         partitions: &[Partition],
@@ -213,9 +204,6 @@ impl Store {
     }
 
     /// The records of the `rows` subscriptions of these partitions with the most failures in a row, most first.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn failing_webhooks(
         &self,
         partitions: &[Partition],

@@ -140,9 +140,6 @@ pub enum PolicyLoadError {
 
 impl Store {
     /// All policies of a tenant at one version.
-    ///
-    /// # Errors
-    /// [`PolicyLoadError`].
     pub async fn load_policies(&self, tenant: &TenantId) -> Result<PolicySet, PolicyLoadError> {
         let (mut before, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
         loop {

@@ -22,9 +22,6 @@ pub struct EventCounts {
 
 impl Store {
     /// How many events happened between two times, both included, in milliseconds.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn count_events(&self, from_ms: i64, to_ms: i64) -> Result<EventCounts, StoreError> {
         let kinds: Vec<Option<EventType>> = std::iter::once(None)
             .chain(EventType::ALL.iter().copied().map(Some))
@@ -56,9 +53,6 @@ impl Store {
     }
 
     /// The latest events of a type since a time in milliseconds, newest first; those whose facts are gone are left out.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn latest_events(
         &self,
         kind: EventType,
@@ -96,9 +90,6 @@ impl Store {
 
     /// Reservations that were denied, by reason, in the whole minutes between two times in milliseconds and the last one as
     /// far as it has come.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn denials_by_reason(
         &self,
         from_ms: i64,

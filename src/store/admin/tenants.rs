@@ -85,9 +85,6 @@ two, unless there is one: then the audit entry."
 impl Store {
     /// Enters a tenant into the directory, before it is recorded: so none is ever missing there. Readers of the directory
     /// pass over an entry without a record.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub(crate) async fn register_tenant(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let directory = self.keys().directory();
         self.write(command("ZADD", directory, (0, tenant.as_str())))
@@ -95,9 +92,6 @@ impl Store {
     }
 
     /// A tenant's record; `None` where there is none.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Option<Record>, StoreError> {
         let key = self.keys().tenant(tenant.partition(), tenant.as_str());
         let (key, read) = command("HGETALL", key, NO_ARGS);
@@ -107,9 +101,6 @@ impl Store {
     }
 
     /// Up to `rows` ids of the directory, in either order, beyond `after`.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn directory_page(
         &self,
         after: Option<&str>,
@@ -122,9 +113,6 @@ impl Store {
 
     /// The records of these tenants, in their order; an empty one where there is none, and an error where there is
     /// something else.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn tenant_records(
         &self,
         tenants: &[TenantId],

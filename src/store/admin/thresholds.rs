@@ -48,9 +48,6 @@ impl FromReply for Option<Watched> {
 
 impl Store {
     /// What the operator's subscriptions watch now.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn watched(&self) -> Result<Option<Watched>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
         let read = command("HMGET", key, ("source_version", "source_union"));
@@ -64,9 +61,6 @@ impl Store {
     }
 
     /// Which of these partitions have not all of a version.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn behind(
         &self,
         partitions: &[Partition],

@@ -33,9 +33,6 @@ signature! {
 
 impl Store {
     /// Up to `rows` entries of the index of all subscriptions, or of one owner's, beyond `after`. An entry may be no id.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn webhook_entries(
         &self,
         owner: Option<&Owner>,
@@ -50,9 +47,6 @@ impl Store {
     }
 
     /// Takes subscriptions that are gone out of the directory.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn leave_webhook_directory(&self, ids: &[&str]) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());
@@ -63,9 +57,6 @@ impl Store {
 
     /// The records of these subscriptions without their secrets, in their order: an empty one where there is none, and an
     /// error where the key holds something else.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn webhook_records(
         &self,
         subscriptions: &[SubscriptionId],

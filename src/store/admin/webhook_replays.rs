@@ -85,9 +85,6 @@ pub struct LogEntry {
 
 impl Store {
     /// The logs of days that retention knows of, in these partitions: of one tenant or of all.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn event_logs(
         &self,
         partitions: &[Partition],
@@ -122,9 +119,6 @@ impl Store {
     }
 
     /// The entries of these logs, up to `most` and one more.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn event_entries(
         &self,
         logs: &[EventLog],

@@ -44,9 +44,6 @@ pub struct StoredSecurity {
 
 impl Store {
     /// The rules; `None` where none were ever stored.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn webhook_security(&self) -> Result<Option<StoredSecurity>, StoreError> {
         let key = self.keys().webhook_security(Partition::FIRST);
         let names = ("blocked_cidr_ranges", "allowed_url_patterns", "allow_http");
@@ -63,9 +60,6 @@ impl Store {
     }
 
     /// Replaces the rules; `sentinel` names the log that the audit entry belongs to.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn put_webhook_security(
         &self,
         security: &StoredSecurity,

@@ -187,9 +187,6 @@ impl FromReply for OwnerState {
 
 impl Store {
     /// Enters a subscription into the directory, before it is recorded.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub(crate) async fn register_webhook(&self, id: &SubscriptionId) -> Result<(), StoreError> {
         let directory = self.keys().webhook_directory();
         self.write(command("ZADD", directory, (0, id.as_str())))

@@ -113,9 +113,6 @@ impl Store {
 
     /// Seals entries behind `chain.sealed_sequence`; without `new` only looks whether all is sealed. `None` where another
     /// dispatcher holds the lease by now.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn seal(
         &self,
         lease: Lease,

@@ -48,9 +48,6 @@ impl Store {
 
     /// The seals of a day by number; `None` for one that is not there. Behind them the number and hash of the last that was
     /// sealed of the day, as stored.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn audit_seals(
         &self,
         partition: Partition,

@@ -94,9 +94,6 @@ impl Subject {
 
 impl Store {
     /// Emits failures, or counts them where the minute has had its event. Off the request path.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn auth_failed(
         &self,
         subject: &Subject,

@@ -86,9 +86,6 @@ pub struct Followed {
 
 impl Store {
     /// Up to which entry each of these outboxes has been followed; `None` where nobody has yet.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn view_cursors(
         &self,
         partitions: &[Partition],
@@ -107,9 +104,6 @@ impl Store {
 
     /// Adds the rows of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Answers
     /// where the cursors are now. `keep`: for how long the logs are kept.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn index_followed(
         &self,
         view: View,
@@ -128,9 +122,6 @@ impl Store {
     }
 
     /// Adds rows for a view whose source needs no cursor, about [`BATCH_ROWS`] at best. `keep`: for how long the logs are kept.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn index_rows(
         &self,
         view: View,

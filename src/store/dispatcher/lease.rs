@@ -72,9 +72,6 @@ pub enum Taken {
 
 impl Store {
     /// Records that `dispatcher` is alive for another `duration`, and returns all that are, in order.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn heartbeat(
         &self,
         dispatcher: &str,
@@ -84,9 +81,6 @@ impl Store {
     }
 
     /// Takes `dispatcher` off the list at once.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn end_heartbeat(&self, dispatcher: &str) -> Result<(), StoreError> {
         self.beat(dispatcher, Duration::ZERO, "leave")
             .await

@@ -55,9 +55,6 @@ words! {
 impl Store {
     /// Runs `purge.lua` once over a day's records that ended before a time; `kept_before` rows of it were kept by earlier
     /// calls of the same walk. `None` where another dispatcher holds the lease by now.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn purge(
         &self,
         lease: Lease,

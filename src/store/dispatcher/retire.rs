@@ -69,9 +69,6 @@ pub struct DayPlan {
 impl Store {
     /// Runs `retire.lua`: deletes the logs of one day of a tenant by plan. `None` where another dispatcher holds the lease by
     /// now.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn retire(
         &self,
         lease: Lease,
@@ -102,9 +99,6 @@ impl Store {
     }
 
     /// Notes in a partition's registry that `member` is looked at again at a time, if it is registered at all.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn postpone_day(
         &self,
         partition: Partition,
@@ -119,9 +113,6 @@ impl Store {
     /// Removes what is older than a time from the partitions' outboxes, at most about [`TRIM_ENTRIES`] of each; answers
     /// how many entries went from those that were trimmed. Whole blocks of the streams only, which is what makes it cheap. What the view of
     /// events has not followed yet stays, however old; where nobody can tell what that is, everything stays.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn trim_outboxes(
         &self,
         partitions: &[Partition],

@@ -75,9 +75,6 @@ impl Span {
 
 impl Store {
     /// How many rows each of these days has in a span of time, including some that were seen.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn count_view(
         &self,
         view: View,
@@ -98,9 +95,6 @@ impl Store {
     }
 
     /// Up to `rows` rows of each of these days, in order, beyond the row that was last seen.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn read_view(
         &self,
         view: View,

@@ -104,9 +104,6 @@ pub(in crate::store) fn id_member(digest: &str, at_ms: i64, member: &str) -> Str
 impl Store {
     /// Notes up to when partitions are in a view: the time of the partition's node, in milliseconds, read before its
     /// source was found to hold nothing more. Answers up to when all partitions are, as [`Store::watermark`] does.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn set_watermarks(
         &self,
         view: View,
@@ -122,9 +119,6 @@ impl Store {
 
     /// All that happened before this time, in milliseconds, is in the view; 0 while some partition has not been looked
     /// at yet.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn watermark(&self, view: View) -> Result<i64, StoreError> {
         let key = self.keys().watermarks(view.as_str());
         let found: Option<String> = self.read(command("HGET", key, "all")).await?;

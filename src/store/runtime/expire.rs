@@ -43,9 +43,6 @@ pub const PAGE_ROWS: i64 = 100;
 
 impl Store {
     /// Runs `expire.lua` once for a tenant; `None` where another dispatcher holds the lease by now.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn expire(
         &self,
         lane: Lane,
@@ -69,9 +66,6 @@ impl Store {
 ///
 /// Called for a request that lacks funds while its tenant has dead holds. It needs no lease, since the script checks each
 /// hold itself. As a part of the request, it waits for no list and no worker.
-///
-/// # Errors
-/// [`StoreError`].
 pub async fn expire_tenant(
     store: &Store,
     tenant: &TenantId,

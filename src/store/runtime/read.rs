@@ -96,18 +96,12 @@ signature! {
 
 impl Store {
     /// The tenant of an API key, `None` when there is no such key. It never changes.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn tenant_of_key(&self, key_id: &KeyId) -> Result<Option<TenantId>, StoreError> {
         let key = self.keys().api_key(key_id.partition(), key_id.as_str());
         self.tenant_in(key).await
     }
 
     /// Whose a policy is, `None` where there is no such policy. It never changes.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn tenant_of_policy(&self, id: &PolicyId) -> Result<Option<TenantId>, StoreError> {
         let key = self.keys().policy(id.partition(), id.as_str());
         self.tenant_in(key).await

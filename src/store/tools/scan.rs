@@ -9,9 +9,6 @@ use crate::store::{Lane, Store, StoreError};
 
 impl Store {
     /// Members of a sorted set between two scores, both included, in order and with their scores.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn scores_between(
         &self,
         key: &str,
@@ -29,9 +26,6 @@ impl Store {
     }
 
     /// The highest score of a sorted set, if it has any member.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
         let read = command("ZRANGE", key.to_owned(), (-1, -1, "WITHSCORES"));
         let pairs: Vec<(String, f64)> = self.read(read).await?;
@@ -39,18 +33,12 @@ impl Store {
     }
 
     /// Members of a lexical sorted set, in order.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn members_of(&self, key: &str) -> Result<Vec<String>, StoreError> {
         self.read(command("ZRANGE", key.to_owned(), (0, -1))).await
     }
 
     /// Visits every key that matches a glob pattern, on all nodes, or for a partition on its own. A key that is there all
     /// the time is visited at least once, unless its slot moves meanwhile.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn scan(
         &self,
         pattern: &str,

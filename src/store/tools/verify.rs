@@ -195,9 +195,6 @@ impl StoredRecord {
 
 impl Store {
     /// Reads at most [`READ_ROWS`] ledgers of one tenant, by scope and unit, at one moment.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn read_ledgers(
         &self,
         tenant: &TenantId,
@@ -222,9 +219,6 @@ impl Store {
     }
 
     /// Reads at most [`READ_ROWS`] records of a tenant whose keys start with `prefix`, at one moment.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn read_records(
         &self,
         tenant: &TenantId,
@@ -259,9 +253,6 @@ impl Store {
     }
 
     /// Those of a tenant's days that have records, but that the partition's registry does not have.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn unregistered_days(
         &self,
         tenant: &TenantId,
