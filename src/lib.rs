@@ -5,6 +5,7 @@
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub mod domain;
+mod metrics;
 
 pub mod driver;
 pub mod store;

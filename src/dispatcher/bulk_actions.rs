@@ -10,9 +10,9 @@ use tracing::{error, info};
 use super::due::DueRows;
 use super::workers::{LeaseWorker, Next};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
+use crate::metrics::metrics;
 use crate::store::admin::bulk::{BulkMode, BulkPlace, BulkState};
 use crate::store::{Keys, Lease, Store, StoreError};
-use crate::telemetry::metrics;
 
 /// Actions examined in each partition in one pass.
 const ROWS: usize = 8;

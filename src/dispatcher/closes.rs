@@ -13,8 +13,8 @@ use super::due::DueRows;
 use super::workers::lease_worker;
 use crate::admin::tenants::closing::{CloseProgress, Closer};
 use crate::domain::ids::TenantId;
+use crate::metrics::metrics;
 use crate::store::{Keys, Lease, Store, StoreError};
-use crate::telemetry::metrics;
 
 /// Tenants examined in each partition in one pass.
 const ROWS: usize = 8;

@@ -9,8 +9,8 @@ use super::due::{DueRows, Emitted, emit_due};
 use super::sweep::ClockWatch;
 use super::workers::lease_worker;
 use crate::domain::cause::Cause;
+use crate::metrics::metrics;
 use crate::store::{Keys, Lease, Store, StoreError};
-use crate::telemetry::metrics;
 
 /// Keys examined in each partition in one pass.
 const ROWS: usize = 32;

@@ -1,7 +1,7 @@
 //! Metrics of the leases and of the views over all tenants; the other workers declare their own.
 
+use crate::metrics::metrics;
 use crate::store::dispatcher::views::View;
-use crate::telemetry::metrics;
 
 metrics! {
     /// Metrics of the leases.

@@ -15,11 +15,11 @@ use super::workers::lease_worker;
 use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
+use crate::metrics::metrics;
 use crate::store::dispatcher::poll::{Due, unreadable};
 use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records};
 use crate::store::dispatcher::retire::{DayPlan, DropAudit, RetireReply, TRIM_ENTRIES};
 use crate::store::{Day, Keys, Lease, Store, StoreError};
-use crate::telemetry::metrics;
 
 /// Days processed in each partition in one pass.
 const ROWS: usize = 8;

@@ -9,9 +9,9 @@ use super::due::{DueRows, Emitted, emit_due};
 use super::workers::lease_worker;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::TraceId;
+use crate::metrics::metrics;
 use crate::store::dispatcher::rollups::Rollup;
 use crate::store::{Lease, Store, StoreError};
-use crate::telemetry::metrics;
 
 /// Rollups of each kind examined in each partition in one pass.
 const ROWS: usize = 32;

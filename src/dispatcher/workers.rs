@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::{IntCounterVec, register_int_counter_vec_with_registry};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tracing::{debug, warn};
 
 use super::leases::Leases;
+use crate::metrics::metrics;
 use crate::shutdown::Shutdown;
 use crate::store::{Lease, StoreError};
 use crate::telemetry::Telemetry;
@@ -67,26 +67,28 @@ macro_rules! lease_worker {
 }
 pub(super) use lease_worker;
 
+metrics! {
+    /// Metrics of all workers.
+    struct WorkerMetrics {
+        /// Passes of each background worker by result.
+        passes: IntCounterVec["worker", "result"] = "budget_worker_passes_total",
+    }
+}
+
 /// The running workers of a process.
 #[derive(Debug)]
 pub struct Workers {
     tasks: JoinSet<()>,
-    passes: Option<IntCounterVec>,
+    metrics: Option<WorkerMetrics>,
     shutdown: Shutdown,
 }
 
 impl Workers {
     /// No workers yet; counts passes in `budget_worker_passes_total{worker,result}`.
     pub fn new(telemetry: &Telemetry, shutdown: Shutdown) -> Self {
-        let passes = register_int_counter_vec_with_registry!(
-            "budget_worker_passes_total",
-            "Passes of each background worker by result.",
-            &["worker", "result"],
-            telemetry.registry()
-        );
         Self {
             tasks: JoinSet::new(),
-            passes: passes.ok(),
+            metrics: WorkerMetrics::register(telemetry.registry()).ok(),
             shutdown,
         }
     }
@@ -114,9 +116,9 @@ impl Workers {
         F: Future<Output = Result<Next, E>> + Send,
         E: fmt::Display + Send,
     {
-        let (passes, shutdown) = (self.passes.clone(), self.shutdown.clone());
+        let (metrics, shutdown) = (self.metrics.clone(), self.shutdown.clone());
         let count = move |result: &str| {
-            if let Some(passes) = &passes {
+            if let Some(WorkerMetrics { passes }) = &metrics {
                 passes.with_label_values(&[name, result]).inc();
             }
         };

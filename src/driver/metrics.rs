@@ -1,28 +1,26 @@
 //! Metrics of connections and scripts.
 
-use prometheus::{
-    HistogramVec, IntCounter, IntCounterVec, IntGauge, Registry,
-    register_histogram_vec_with_registry, register_int_counter_vec_with_registry,
-    register_int_counter_with_registry, register_int_gauge_with_registry,
-};
-
 use crate::domain::words::words;
+use crate::metrics::metrics;
 
-/// Metrics of the connections and scripts. No label carries a tenant, key or address.
-#[derive(Debug, Clone)]
-pub struct StoreMetrics {
-    /// `budget_script_duration_seconds{script}`.
-    pub script_duration: HistogramVec,
-    /// `budget_extra_round_trips_total{reason}`.
-    pub extra_round_trips: IntCounterVec,
-    /// `budget_redis_connections_opened_total`.
-    pub connections_opened: IntCounter,
-    /// `budget_redis_connection_failures_total`.
-    pub connection_failures: IntCounter,
-    /// `budget_redis_primary_changes_total`.
-    pub primary_changes: IntCounter,
-    /// `budget_redis_primaries_unreachable`.
-    pub unreachable_primaries: IntGauge,
+metrics! {
+    /// Metrics of the connections and scripts. No label carries a tenant, key or address.
+    pub struct StoreMetrics {
+        /// Round trip of a script to Redis, without waiting for a connection.
+        pub script_duration: HistogramVec["script"] buckets [
+            0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
+        ] = "budget_script_duration_seconds",
+        /// Round trips to Redis beyond the one that a request needs.
+        pub extra_round_trips: IntCounterVec["reason"] = "budget_extra_round_trips_total",
+        /// Connections opened for requests, reconnects included.
+        pub connections_opened: IntCounter = "budget_redis_connections_opened_total",
+        /// Failed attempts to open a connection for requests.
+        pub connection_failures: IntCounter = "budget_redis_connection_failures_total",
+        /// Changes of a primary, by Sentinel or in a cluster slot.
+        pub primary_changes: IntCounter = "budget_redis_primary_changes_total",
+        /// Primaries that did not answer the last readiness probe.
+        pub unreachable_primaries: IntGauge = "budget_redis_primaries_unreachable",
+    }
 }
 
 words! {
@@ -58,51 +56,6 @@ words! {
 }
 
 impl StoreMetrics {
-    /// Creates the metrics and adds them to `registry`.
-    ///
-    /// # Errors
-    /// When one of the names is taken, so at most once per registry.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
-            script_duration: register_histogram_vec_with_registry!(
-                "budget_script_duration_seconds",
-                "Round trip of a script to Redis, without waiting for a connection.",
-                &["script"],
-                vec![
-                    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,
-                    0.5, 1.0, 2.5,
-                ],
-                registry
-            )?,
-            extra_round_trips: register_int_counter_vec_with_registry!(
-                "budget_extra_round_trips_total",
-                "Round trips to Redis beyond the one that a request needs.",
-                &["reason"],
-                registry
-            )?,
-            connections_opened: register_int_counter_with_registry!(
-                "budget_redis_connections_opened_total",
-                "Connections opened for requests, reconnects included.",
-                registry
-            )?,
-            connection_failures: register_int_counter_with_registry!(
-                "budget_redis_connection_failures_total",
-                "Failed attempts to open a connection for requests.",
-                registry
-            )?,
-            primary_changes: register_int_counter_with_registry!(
-                "budget_redis_primary_changes_total",
-                "Changes of a primary, by Sentinel or in a cluster slot.",
-                registry
-            )?,
-            unreachable_primaries: register_int_gauge_with_registry!(
-                "budget_redis_primaries_unreachable",
-                "Primaries that did not answer the last readiness probe.",
-                registry
-            )?,
-        })
-    }
-
     /// Counts one more round trip.
     pub fn extra_trip(&self, reason: ExtraTrip) {
         self.extra_round_trips

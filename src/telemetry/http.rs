@@ -6,21 +6,23 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::http::Method;
 use axum::middleware::Next;
 use axum::response::Response;
-use prometheus::{
-    HistogramVec, IntCounterVec, IntGauge, Registry, register_histogram_vec_with_registry,
-    register_int_counter_vec_with_registry, register_int_gauge_with_registry,
-};
+use prometheus::IntGauge;
 
-/// Metrics of HTTP requests.
-#[derive(Debug, Clone)]
-pub struct HttpMetrics {
-    /// `budget_http_request_duration_seconds{operation,status}`: `operation` is a method and a route, `status` a class such
-    /// as `2xx`.
-    pub duration: HistogramVec,
-    /// `budget_http_requests_in_flight`.
-    pub in_flight: IntGauge,
-    /// `budget_auth_failures_total{plane,reason}`.
-    pub auth_failures: IntCounterVec,
+use crate::metrics::metrics;
+
+metrics! {
+    /// Metrics of HTTP requests.
+    pub struct HttpMetrics {
+        // The operation is a method and a route, the status a class such as `2xx`.
+        /// From the head of the request to the head of the response.
+        pub duration: HistogramVec["operation", "status"] buckets [
+            0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+        ] = "budget_http_request_duration_seconds",
+        /// Requests without a response.
+        pub in_flight: IntGauge = "budget_http_requests_in_flight",
+        /// Responses 401 by plane and reason.
+        pub auth_failures: IntCounterVec["plane", "reason"] = "budget_auth_failures_total",
+    }
 }
 
 /// Marks a 401 response, for the metrics. Both labels come from closed sets.
@@ -30,38 +32,6 @@ pub struct RefusedCredential {
     pub plane: &'static str,
     /// Why the credential was refused.
     pub reason: &'static str,
-}
-
-impl HttpMetrics {
-    /// Creates the metrics and adds them to `registry`.
-    ///
-    /// # Errors
-    /// When one of the names is taken.
-    pub fn register(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Self {
-            duration: register_histogram_vec_with_registry!(
-                "budget_http_request_duration_seconds",
-                "From the head of the request to the head of the response.",
-                &["operation", "status"],
-                vec![
-                    0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,
-                    2.5, 5.0,
-                ],
-                registry
-            )?,
-            in_flight: register_int_gauge_with_registry!(
-                "budget_http_requests_in_flight",
-                "Requests without a response.",
-                registry
-            )?,
-            auth_failures: register_int_counter_vec_with_registry!(
-                "budget_auth_failures_total",
-                "Responses 401 by plane and reason.",
-                &["plane", "reason"],
-                registry
-            )?,
-        })
-    }
 }
 
 /// Counts the request down, also when the client disconnects and the request is dropped.

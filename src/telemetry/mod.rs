@@ -1,6 +1,5 @@
 //! Logs and metrics.
 
-mod declare;
 mod http;
 mod process;
 
@@ -12,7 +11,6 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub(crate) use declare::metrics;
 pub use http::{HttpMetrics, RefusedCredential, known_method, measure};
 use process::ProcessMetrics;
 
@@ -65,7 +63,7 @@ impl Telemetry {
         let registry = Registry::new();
         Ok(Self {
             http: HttpMetrics::register(&registry)?,
-            process: ProcessMetrics::register(&registry)?,
+            process: ProcessMetrics::start(&registry)?,
             registry,
         })
     }

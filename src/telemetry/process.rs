@@ -3,46 +3,41 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use prometheus::{
-    Gauge, IntGauge, Registry, register_gauge_with_registry, register_int_gauge_vec_with_registry,
-    register_int_gauge_with_registry,
-};
+use prometheus::Registry;
 use tokio::runtime::Handle;
 
-#[derive(Debug, Clone)]
-pub(super) struct ProcessMetrics {
-    resident_memory: IntGauge,
-    open_files: IntGauge,
-    threads: IntGauge,
-    tasks_alive: IntGauge,
-    queue_depth: IntGauge,
+use crate::metrics::metrics;
+
+metrics! {
+    /// Metrics of the process.
+    pub(super) struct ProcessMetrics {
+        /// Start time of the process, since the epoch.
+        start_time: Gauge = "process_start_time_seconds",
+        /// Version of this binary; always 1.
+        build: IntGaugeVec["version"] = "budget_build_info",
+        /// Resident memory.
+        resident_memory: IntGauge = "process_resident_memory_bytes",
+        /// Open files and sockets.
+        open_files: IntGauge = "process_open_fds",
+        /// Threads of the process.
+        threads: IntGauge = "process_threads",
+        /// Tasks that have not ended.
+        tasks_alive: IntGauge = "budget_tokio_tasks_alive",
+        /// Tasks that wait for a thread.
+        queue_depth: IntGauge = "budget_tokio_queue_depth",
+    }
 }
 
 impl ProcessMetrics {
-    pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let gauge =
-            |name: &str, help: &str| register_int_gauge_with_registry!(name, help, registry);
-        let start_time: Gauge = register_gauge_with_registry!(
-            "process_start_time_seconds",
-            "Start time of the process, since the epoch.",
-            registry
-        )?;
+    /// The metrics of a process that starts now.
+    pub(super) fn start(registry: &Registry) -> prometheus::Result<Self> {
+        let metrics = Self::register(registry)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        start_time.set(now.map_or(0.0, |now| now.as_secs_f64()));
-        let build = register_int_gauge_vec_with_registry!(
-            "budget_build_info",
-            "Version of this binary; always 1.",
-            &["version"],
-            registry
-        )?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        Ok(Self {
-            resident_memory: gauge("process_resident_memory_bytes", "Resident memory.")?,
-            open_files: gauge("process_open_fds", "Open files and sockets.")?,
-            threads: gauge("process_threads", "Threads of the process.")?,
-            tasks_alive: gauge("budget_tokio_tasks_alive", "Tasks that have not ended.")?,
-            queue_depth: gauge("budget_tokio_queue_depth", "Tasks that wait for a thread.")?,
-        })
+        let start_time = now.map_or(0.0, |now| now.as_secs_f64());
+        metrics.start_time.set(start_time);
+        let version = [env!("CARGO_PKG_VERSION")];
+        metrics.build.with_label_values(&version).set(1);
+        Ok(metrics)
     }
 
     /// Reads the current values; they stay 0 on a system without `/proc`.

@@ -20,10 +20,10 @@ use super::due::partitions;
 use super::metrics::ViewMetrics;
 use super::workers::lease_worker;
 use crate::domain::ids::Partition;
+use crate::metrics::metrics;
 use crate::store::dispatcher::audit_chain::{Chain, SealReply};
 use crate::store::dispatcher::views::View;
 use crate::store::{Lease, Store, StoreError};
-use crate::telemetry::metrics;
 
 /// Pages of one chain in one pass, so that a long chain does not delay the others.
 const PAGES_PER_CHAIN: usize = 10;

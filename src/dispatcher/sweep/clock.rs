@@ -11,8 +11,8 @@ use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use crate::driver::clock_monitor::{ClockMonitor, ClockState};
+use crate::metrics::metrics;
 use crate::store::{Store, StoreError};
-use crate::telemetry::metrics;
 
 metrics! {
     /// Metrics of the clock.

@@ -19,9 +19,9 @@ use super::due::partitions;
 use super::workers::{LeaseWorker, Next};
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
+use crate::metrics::metrics;
 use crate::store::runtime::expire::ExpireReply;
 use crate::store::{Keys, Lane, Lease, Store, StoreError};
-use crate::telemetry::metrics;
 
 /// The longest pause between two passes; with jitter, an expiry is emitted within a second.
 pub const IDLE_MAX: Duration = Duration::from_millis(750);

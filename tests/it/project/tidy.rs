@@ -10,7 +10,8 @@ use super::{files, read, root};
 /// What each module of the library may use besides itself; `domain` and `telemetry` use nothing above them.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
-    ("driver", &["domain"]),
+    ("metrics", &[]),
+    ("driver", &["domain", "metrics"]),
     ("store", &["domain", "driver"]),
     ("listing", &["domain"]),
     ("ledger", &["domain", "listing", "store"]),
@@ -18,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("admin", &["domain", "egress", "listing", "store"]),
     ("shutdown", &[]),
     ("config", &["domain", "egress", "store"]),
-    ("telemetry", &["config", "store"]),
+    ("telemetry", &["config", "metrics", "store"]),
     (
         "api",
         &[
@@ -44,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "config",
             "domain",
             "driver",
+            "metrics",
             "shutdown",
             "store",
             "telemetry",

@@ -1,7 +1,7 @@
 //! Declares metrics: a struct whose fields are registered under their names.
 
 /// Makes of each struct a function `register`. The first lines of a field's documentation are the help text of the metric;
-/// `["view"]` names the labels of a vector.
+/// `["view"]` names the labels of a vector, `buckets` the bounds of a histogram.
 ///
 /// ```ignore
 /// metrics! {
@@ -11,6 +11,8 @@
 ///         pub expired: IntCounter = "budget_sweep_expired_total",
 ///         /// How far a view was behind.
 ///         pub lag_seconds: GaugeVec["view"] = "budget_view_lag_seconds",
+///         /// Round trip of a script.
+///         pub duration: HistogramVec["script"] buckets [0.001, 0.01] = "budget_script_duration_seconds",
 ///     }
 /// }
 /// ```
@@ -20,7 +22,8 @@ macro_rules! metrics {
         $visible:vis struct $name:ident {
             $(
                 $(#[doc = $help:literal])+
-                $field_visible:vis $field:ident: $kind:ident $([$($label:literal),+])? = $metric:literal,
+                $field_visible:vis $field:ident: $kind:ident $([$($label:literal),+])?
+                    $(buckets [$($bucket:literal),+ $(,)?])? = $metric:literal,
             )+
         }
     ) => {
@@ -42,7 +45,9 @@ macro_rules! metrics {
             $visible fn register(registry: &prometheus::Registry) -> prometheus::Result<Self> {
                 $(
                     let options = prometheus::Opts::new($metric, concat!($($help),+).trim());
-                    let $field = $crate::telemetry::metrics!(@new $kind options $([$($label),+])?);
+                    let $field = $crate::metrics::metrics!(
+                        @new $kind options $([$($label),+])? $(buckets [$($bucket),+])?
+                    );
                     registry.register(Box::new($field.clone()))?;
                 )+
                 Ok(Self { $($field),+ })
@@ -51,5 +56,9 @@ macro_rules! metrics {
     };
     (@new $kind:ident $options:ident) => { prometheus::$kind::with_opts($options)? };
     (@new $kind:ident $options:ident [$($label:literal),+]) => { prometheus::$kind::new($options, &[$($label),+])? };
+    (@new $kind:ident $options:ident [$($label:literal),+] buckets [$($bucket:literal),+]) => {{
+        let options = prometheus::HistogramOpts::from($options).buckets(vec![$($bucket),+]);
+        prometheus::$kind::new(options, &[$($label),+])?
+    }};
 }
 pub(crate) use metrics;
