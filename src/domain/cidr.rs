@@ -1,6 +1,5 @@
 //! A network, written as an address and a number of leading bits.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -12,16 +11,9 @@ pub struct Cidr {
 }
 
 /// The text is no network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a network is an address and a number of bits, such as 10.0.0.0/8 or fd00::/8")]
 pub struct CidrError;
-
-impl std::error::Error for CidrError {}
-
-impl fmt::Display for CidrError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a network is an address and a number of bits, such as 10.0.0.0/8 or fd00::/8")
-    }
-}
 
 impl Cidr {
     /// Whether `address` belongs to the network. An IPv4 address may come in its IPv6 form.

@@ -1,7 +1,5 @@
 //! Refusals of the caller, whatever the operation.
 
-use std::fmt;
-
 /// Why the caller may not do what they ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AccessRefusal {
@@ -22,19 +20,25 @@ pub enum AccessRefusal {
 }
 
 /// Why an API key is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
     /// The text is none that a key of this deployment could have.
+    #[error("KEY_NOT_FOUND: no such API key")]
     Malformed,
     /// There is no record under the visible prefix.
+    #[error("KEY_NOT_FOUND: no such API key")]
     NotFound,
     /// The secret is wrong.
+    #[error("INVALID_KEY: the API key is wrong")]
     Invalid,
     /// An operator revoked it, or its tenant was closed.
+    #[error("KEY_REVOKED: the API key has been revoked")]
     Revoked,
     /// It has expired.
+    #[error("KEY_EXPIRED: the API key has expired")]
     Expired,
     /// The record belongs to another tenant than before.
+    #[error("KEY_NOT_OWNED_BY_TENANT: the API key belongs to no tenant")]
     NotOwned,
 }
 
@@ -52,28 +56,20 @@ impl BadKey {
     }
 }
 
-impl fmt::Display for BadKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Malformed | Self::NotFound => "KEY_NOT_FOUND: no such API key",
-            Self::Invalid => "INVALID_KEY: the API key is wrong",
-            Self::Revoked => "KEY_REVOKED: the API key has been revoked",
-            Self::Expired => "KEY_EXPIRED: the API key has expired",
-            Self::NotOwned => "KEY_NOT_OWNED_BY_TENANT: the API key belongs to no tenant",
-        })
-    }
-}
-
 /// What is wrong with the credential of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadCredential {
     /// There is no API key.
+    #[error("Missing API key")]
     NoKey,
     /// There is no admin key.
+    #[error("Missing admin key")]
     NoAdminKey,
     /// The API key is refused.
+    #[error("{0}")]
     Key(BadKey),
     /// The admin key is none of those configured.
+    #[error("Invalid admin key")]
     AdminKey,
 }
 
@@ -104,16 +100,5 @@ impl BadCredential {
                 "key_not_found"
             }
         })
-    }
-}
-
-impl fmt::Display for BadCredential {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoKey => f.write_str("Missing API key"),
-            Self::NoAdminKey => f.write_str("Missing admin key"),
-            Self::Key(why) => why.fmt(f),
-            Self::AdminKey => f.write_str("Invalid admin key"),
-        }
     }
 }
