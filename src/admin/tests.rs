@@ -42,7 +42,7 @@ fn error(signature: &Signature, refused: Refused) -> Option<OperationError> {
         tenant: Some(tenant.clone()),
     };
     let target: &dyn Target = match signature.script.path().strip_prefix("admin/")? {
-        "audit_failure" | "get_event" | "get_record" => return None,
+        "audit_failure" | "get_event" => return None,
         name if name.starts_with("bulk_actions/") || name.starts_with("tenants/close_") => {
             return None;
         }

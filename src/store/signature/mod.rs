@@ -85,12 +85,12 @@
 //!
 //! - `names`: what only keys are named by. `key_id of caller`, here or under `args`, is a field of the value `caller`, which
 //!   many calls share; the call has no such field. `keys of`: the place of the catalogue; a partition is a field, or that `of`
-//!   another value. Keys that the script writes follow `write`. A local name stands before the catalogue's where they differ. `when` names a
-//!   field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of keys, a field
-//!   `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
+//!   another value. Keys that the script writes follow `write`. A local name stands before the catalogue's where they differ.
+//!   `when` names a field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of
+//!   keys, a field `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
-//! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated once with the day of the
-//!   script's clock when it answers `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
+//! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated with the day of the script's clock
+//!   when it replies `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
 //!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
 //! - `-> Reply of OTHER`: the replies are some of those of another script, and their type is its.
 //! - `replies`, in order of precedence: a word of [`Refused`] alone, or a word with its variant and fields. `replayed` alone
