@@ -47,9 +47,6 @@ pub struct EmptyAdminKey;
 
 impl AdminKeys {
     /// Reads a comma-separated list; blank means none.
-    ///
-    /// # Errors
-    /// [`EmptyAdminKey`].
     pub fn parse(list: &str) -> Result<Self, EmptyAdminKey> {
         if list.trim().is_empty() {
             return Ok(Self::default());

@@ -25,9 +25,6 @@ words! {
 
 impl Record {
     /// The status at `now_ms` on the store's clock: an active reservation past its grace has expired, swept or not.
-    ///
-    /// # Errors
-    /// [`RecordError`].
     pub fn effective_status(&self, now_ms: i64) -> Result<Status, RecordError> {
         let status = self.read("status")?;
         let due_ms = self
@@ -40,9 +37,6 @@ impl Record {
     }
 
     /// The ledgers as they were after `operation` (`create`, `commit`, `release`, `extend.…`), root first.
-    ///
-    /// # Errors
-    /// [`RecordError`].
     pub fn balances(&self, operation: &str) -> Result<Vec<Balance>, RecordError> {
         let depths = self.text("budgeted")?;
         let snapshot = |depth: &str| self.text(&format!("{operation}.{depth}"));

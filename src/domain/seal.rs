@@ -46,9 +46,6 @@ pub enum OpenError {
 
 impl SealingKeys {
     /// Reads `<id>:<base64 of 32 bytes>`, comma-separated; the first seals.
-    ///
-    /// # Errors
-    /// [`SealingKeysError`].
     pub fn parse(list: &str) -> Result<Self, SealingKeysError> {
         let mut keys: Vec<(String, LessSafeKey)> = Vec::new();
         for (index, entry) in list.split(',').enumerate() {
@@ -89,9 +86,6 @@ impl SealingKeys {
     }
 
     /// The secret of `owner` in its stored form.
-    ///
-    /// # Errors
-    /// [`OpenError`].
     pub fn open(&self, stored: &str, owner: &str) -> Result<String, OpenError> {
         let Some(sealed) = stored.strip_prefix(MARK) else {
             return Ok(stored.to_owned());

@@ -45,9 +45,6 @@ impl Egress {
     }
 
     /// Checks a URL: its form, the allowed patterns, and every address of its host.
-    ///
-    /// # Errors
-    /// [`Inadmissible`].
     pub async fn admit(&self, url: &str, policy: &SecurityPolicy) -> Result<Target, Inadmissible> {
         let violation = |why: &str| Inadmissible::Violation(why.to_owned());
         let url = ReceiverUrl::parse(url).map_err(|form| violation(&form.to_string()))?;

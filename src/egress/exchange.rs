@@ -73,9 +73,6 @@ pub enum PostError {
 
 impl Egress {
     /// Sends one `POST` over a new connection to one of the checked addresses. Redirects are not followed.
-    ///
-    /// # Errors
-    /// [`PostError`].
     pub async fn post(
         &self,
         target: &Target,

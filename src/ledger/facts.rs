@@ -38,9 +38,6 @@ pub(super) fn given<const N: usize>(facts: [(&'static str, Option<String>); N]) 
 }
 
 /// The subject of a record.
-///
-/// # Errors
-/// [`RecordError`].
 pub(super) fn subject_of(record: &Record) -> Result<Subject, RecordError> {
     let path = record.read("scope_path")?;
     let Some(stored) = record.get("subject") else {
@@ -58,9 +55,6 @@ fn of_path(path: &ScopePath) -> Option<Subject> {
 }
 
 /// The action of a record.
-///
-/// # Errors
-/// [`RecordError`].
 pub(super) fn action_of(record: &Record) -> Result<Action, RecordError> {
     let tags = record.get("action_tags").map(serde_json::from_str);
     Ok(Action {

@@ -86,9 +86,6 @@ impl Listeners {
 }
 
 /// Binds an address if there is one; see [`bind`].
-///
-/// # Errors
-/// [`ServeError::Bind`].
 pub async fn bind_some(
     variable: &'static str,
     address: Option<SocketAddr>,
@@ -100,9 +97,6 @@ pub async fn bind_some(
 }
 
 /// Binds one address; `variable` is the setting to name in the error.
-///
-/// # Errors
-/// [`ServeError::Bind`].
 pub async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|source| ServeError::Bind {

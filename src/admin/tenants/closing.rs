@@ -99,9 +99,6 @@ impl<'a> Closer<'a> {
     }
 
     /// Takes one step, which is one script; `None` when more is to do.
-    ///
-    /// # Errors
-    /// [`StoreError`].
     pub async fn step(&mut self) -> Result<Option<CloseProgress>, StoreError> {
         let step = self
             .store

@@ -70,9 +70,6 @@ impl Binding {
     }
 
     /// The order of the list that a cursor was made for, and the position after which its page starts.
-    ///
-    /// # Errors
-    /// [`CursorError`].
     pub fn open<K: SortKey>(
         &self,
         cursor: &str,

@@ -45,9 +45,6 @@ pub struct Size {
 }
 
 /// Reads the keys of a tenant.
-///
-/// # Errors
-/// [`StoreError`].
 pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError> {
     let (partition, name) = (tenant.partition(), tenant.as_str());
     let prefix = format!("{}:{{{partition}}}:", store.keys().prefix());
