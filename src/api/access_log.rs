@@ -7,7 +7,7 @@ use axum::extract::{MatchedPath, Request};
 use axum::http::{Method, StatusCode};
 use tracing::{Level, debug, enabled};
 
-use super::trace::Correlation;
+use super::trace::correlation::Correlation;
 use crate::telemetry::known_method;
 
 /// What the log calls these lines.

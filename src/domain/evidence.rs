@@ -42,7 +42,7 @@ impl Field for EvidenceRef {
             "EvidenceRef",
             "Names one piece of signed evidence and where to read it.",
         );
-        components.refer(described, |described, components| {
+        described.refer(components, |described, components| {
             let id = Member::<String>::new("evidence_id", "Names the evidence by its content.");
             described.member(id.keyword(("pattern", "^[0-9a-f]{64}$")), components);
             let name = Dialect::default().words().evidence_url_member;

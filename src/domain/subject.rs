@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fields::{Form, Text, object};
-use super::scope::{Level, is_segment_value};
+use super::scope::level::{Level, is_segment_value};
 
 /// The value of a level, as it is sent.
 static VALUE: Form = Form {

@@ -1,12 +1,16 @@
 //! The outermost layer: puts request id and trace id on every response and into every error.
 
+pub mod correlation;
+
+pub use correlation::Correlation;
+
 use std::any::Any;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -18,42 +22,8 @@ use super::dialect::{Dialect, headers};
 use super::errors::ApiError;
 use super::operation::Plane;
 use crate::config::CorsOrigins;
-use crate::domain::ids::{RequestId, TenantId, TraceId};
+use crate::domain::ids::TenantId;
 use crate::telemetry::error_chain;
-
-/// The ids of a request. Part of every request that went through [`outermost`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Correlation {
-    /// This HTTP request.
-    pub request_id: RequestId,
-    /// The operation that it belongs to.
-    pub trace_id: TraceId,
-    /// The flags of the `traceparent` that came with the request, two hexadecimal digits; `None` if no valid one came.
-    pub trace_flags: Option<String>,
-}
-
-impl Correlation {
-    /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
-    pub fn of_request(dialect: Dialect, plane: Plane, headers: &HeaderMap) -> Self {
-        let (trace_id, trace_flags) = traceparent(headers).unzip();
-        let sent = || dialect.trace_id(headers).and_then(text);
-        let trace_id = trace_id.or_else(|| sent().and_then(TraceId::parse));
-        Self {
-            request_id: request_id(plane, headers),
-            trace_id: trace_id.unwrap_or_else(TraceId::mint),
-            trace_flags,
-        }
-    }
-
-    /// Fresh ids, for a router that is used without its outermost layer.
-    pub fn mint() -> Self {
-        Self {
-            request_id: RequestId::mint(),
-            trace_id: TraceId::mint(),
-            trace_flags: None,
-        }
-    }
-}
 
 /// Part of a response: makes it name the tenant of the API key.
 #[derive(Debug, Clone)]
@@ -147,38 +117,6 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     let message = message.or_else(|| panic.downcast_ref::<String>().cloned());
     let message = message.unwrap_or_else(|| "no message".to_owned());
     ApiError::internal(format!("a handler panicked: {message}")).into_response()
-}
-
-/// The runtime plane names each request itself. The admin plane takes a well-formed name from its caller: dashboards find
-/// their own requests by it in the audit log.
-fn request_id(plane: Plane, headers: &HeaderMap) -> RequestId {
-    let sent = match plane {
-        Plane::Runtime => None,
-        Plane::Admin => headers.get(headers::REQUEST_ID),
-    };
-    let taken = sent.and_then(text).and_then(RequestId::parse);
-    taken.unwrap_or_else(RequestId::mint)
-}
-
-fn text(value: &HeaderValue) -> Option<&str> {
-    value.to_str().ok().map(str::trim)
-}
-
-/// Trace id and flags of a valid `traceparent`: version 00, lower case, no id all zero.
-fn traceparent(headers: &HeaderMap) -> Option<(TraceId, String)> {
-    let mut lines = headers.get_all(headers::TRACEPARENT).iter();
-    let (Some(line), None) = (lines.next(), lines.next()) else {
-        return None;
-    };
-    let parts: Vec<&str> = text(line)?.split('-').collect();
-    let &["00", trace_id, parent_id, flags] = parts.as_slice() else {
-        return None;
-    };
-    let is_hex_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let is_hex = |text: &str, length| text.len() == length && text.bytes().all(is_hex_digit);
-    let is_valid = is_hex(parent_id, 16) && parent_id != "0".repeat(16) && is_hex(flags, 2);
-    let trace_id = TraceId::parse(trace_id).filter(|_| is_valid)?;
-    Some((trace_id, flags.to_owned()))
 }
 
 /// Which pages may call the API from a browser. None unless origins are configured.

@@ -1,14 +1,16 @@
 use std::collections::BTreeSet;
 
 use axum::Extension;
-use axum::http::HeaderName;
+use axum::http::{HeaderMap, HeaderName};
 use axum::routing::{get, post};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
 
+use super::correlation::request_id;
 use super::*;
 use crate::api::operations::OperationId;
+use crate::domain::ids::TraceId;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const OTHER: &str = "11111111111111111111111111111111";

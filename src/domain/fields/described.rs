@@ -1,70 +1,10 @@
-//! The description of objects: OpenAPI schemas, made from the declarations that read and show them.
-
-use std::collections::BTreeMap;
+//! The description of an object: an OpenAPI schema, made from the declaration that reads and writes it.
 
 use serde_json::{Value as Schema, json};
 
+use super::components::{Components, description};
 use super::field::Field;
 use super::member::Member;
-
-/// The named schemas of a document.
-#[derive(Debug, Default)]
-pub struct Components(BTreeMap<String, Schema>);
-
-impl Components {
-    /// Refers to the schema of an object, which is added with all that it refers to.
-    pub fn refer(
-        &mut self,
-        mut described: Described,
-        members: impl FnOnce(&mut Described, &mut Self),
-    ) -> Schema {
-        let name = described.name;
-        if !self.0.contains_key(name) {
-            self.0.insert(name.to_owned(), Schema::Null);
-            members(&mut described, self);
-            self.0.insert(name.to_owned(), described.schema);
-        }
-        json!({"$ref": format!("#/components/schemas/{name}")})
-    }
-
-    /// Refers to an enumeration.
-    pub fn refer_words(&mut self, name: &str, doc: &str, words: &[&str]) -> Schema {
-        let schema = json!({"type": "string", "enum": words, "description": description(doc)});
-        self.0.insert(name.to_owned(), schema);
-        json!({"$ref": format!("#/components/schemas/{name}")})
-    }
-
-    /// A schema that holds those that it refers to.
-    pub fn inline(schema: impl FnOnce(&mut Self) -> Schema) -> Schema {
-        let mut components = Self::default();
-        let mut schema = schema(&mut components);
-        components.replace_references(&mut schema);
-        schema
-    }
-
-    fn replace_references(&self, schema: &mut Schema) {
-        if let Some(name) = schema["$ref"]
-            .as_str()
-            .and_then(|path| path.rsplit('/').next())
-        {
-            *schema = self.0[name].clone();
-        }
-        match schema {
-            Schema::Object(members) => members
-                .values_mut()
-                .for_each(|member| self.replace_references(member)),
-            Schema::Array(items) => items
-                .iter_mut()
-                .for_each(|item| self.replace_references(item)),
-            _ => {}
-        }
-    }
-
-    /// All of them, by name.
-    pub fn into_schemas(self) -> BTreeMap<String, Schema> {
-        self.0
-    }
-}
 
 /// The schema of an object in the making.
 #[derive(Debug)]
@@ -99,6 +39,18 @@ impl Described {
         self
     }
 
+    /// Refers to the object, whose members are added where it is first referred to.
+    pub fn refer(
+        mut self,
+        components: &mut Components,
+        members: impl FnOnce(&mut Self, &mut Components),
+    ) -> Schema {
+        components.refer(self.name, |components| {
+            members(&mut self, components);
+            self.schema
+        })
+    }
+
     /// Adds a member.
     pub fn member<T: Field>(&mut self, member: Member<T>, components: &mut Components) {
         let Some(mut schema) = member.describe(components) else {
@@ -114,10 +66,4 @@ impl Described {
             }
         }
     }
-}
-
-/// A doc comment without its indentation.
-fn description(doc: &str) -> String {
-    let lines: Vec<&str> = doc.trim().lines().map(str::trim).collect();
-    lines.join("\n")
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Value as Schema, json};
 
-use super::described::Components;
+use super::components::Components;
 use super::rules::{Blank, Entries, Items, Range, Text};
 use super::{Problems, Value};
 use crate::domain::json::{FreeObject, Json};

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::ser::SerializeMap;
 use serde_json::{Value as Schema, json};
 
-use super::described::Components;
+use super::components::Components;
 use super::field::Field;
 use super::rules::{Blank, Bounds, Entries, Form, Items, Range, Text};
 use crate::domain::record::{FieldChange, Record, RecordError, Recorded, Written};

@@ -5,6 +5,7 @@
 //! and goes on, so that a client learns of all its mistakes at once. What follows from several members is checked last, once
 //! each of them is right.
 
+mod components;
 mod described;
 mod field;
 mod member;
@@ -14,7 +15,8 @@ mod problems;
 mod rules;
 mod value;
 
-pub use described::{Components, Described};
+pub use components::Components;
+pub use described::Described;
 pub use field::{Field, Read};
 pub(crate) use field::{plain_field, text_field};
 pub use member::Member;

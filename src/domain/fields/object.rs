@@ -37,7 +37,7 @@
 ///     type Rules = ();
 ///     type Inner = Self;
 ///     fn schema(_: &(), components: &mut Components) -> Schema {
-///         components.refer(Described::new("Extension", "Extends a reservation."), |described, components| {
+///         Described::new("Extension", "Extends a reservation.").refer(components, |described, components| {
 ///             let (extend_by_ms, reason) = Self::members();
 ///             described.member(extend_by_ms, components);
 ///             described.member(reason, components);
@@ -124,7 +124,7 @@ macro_rules! object {
                 let described = $crate::domain::fields::Described::new(stringify!($name), concat!($($doc, "\n"),*))
                     $(.publish_as($published))?
                     $(.role(stringify!($role)))*;
-                components.refer(described, |described, components| {
+                described.refer(components, |described, components| {
                     let ($($member,)*) = Self::members();
                     $(described.member($member, components);)*
                 })

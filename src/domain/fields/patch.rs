@@ -7,7 +7,7 @@ use serde_json::Value as Schema;
 use serde_json::value::RawValue;
 
 use super::Value;
-use super::described::Components;
+use super::components::Components;
 use super::field::{Field, Read};
 use crate::domain::json::Json;
 use crate::domain::record::{FieldChange, Record, RecordError, Recorded, Written};
