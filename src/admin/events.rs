@@ -50,6 +50,9 @@ pub type EventPage = Page<String, EventSort>;
 
 impl Events {
     /// The JSON of one event.
+    ///
+    /// # Errors
+    /// [`EventRefusal::NotFound`].
     pub async fn get(&self, id: &str) -> Result<String, OperationError> {
         let not_found = EventRefusal::NotFound(id.to_owned());
         let Some(id) = EventId::parse(id) else {

@@ -27,6 +27,9 @@ impl Call {
     }
 
     /// The word that a reply to this call begins with.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`].
     pub fn word(&self, reply: Value) -> Result<String, StoreError> {
         Reply::new(self.script, reply)?.next_str()
     }

@@ -86,6 +86,9 @@ impl Listeners {
 }
 
 /// Binds an address if there is one; see [`bind`].
+///
+/// # Errors
+/// [`ServeError::Bind`].
 pub async fn bind_some(
     variable: &'static str,
     address: Option<SocketAddr>,
@@ -97,6 +100,9 @@ pub async fn bind_some(
 }
 
 /// Binds one address; `variable` is the setting to name in the error.
+///
+/// # Errors
+/// [`ServeError::Bind`].
 pub async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
     let bound = TcpListener::bind(address).await;
     bound.map_err(|source| ServeError::Bind {

@@ -104,6 +104,9 @@ pub type TenantWebhookQuery = ListQuery<TenantWebhookFilter, OneOrder>;
 
 impl Webhooks {
     /// A page of all subscriptions.
+    ///
+    /// # Errors
+    /// [`crate::domain::refusal::TooManyToSort`].
     pub async fn list(
         &self,
         query: &WebhookQuery,

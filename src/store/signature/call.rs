@@ -18,6 +18,9 @@ use crate::store::keys::Keys;
 /// What a script answers besides the words that many share.
 pub trait Outcome: Sized {
     /// Reads what follows `word`; `None` for a word that is none of its own.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`].
     fn read(word: &str, reply: &mut Reply) -> Result<Option<Self>, StoreError>;
 }
 

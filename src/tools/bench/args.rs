@@ -81,6 +81,9 @@ pub struct BenchArgs {
 
 impl BenchArgs {
     /// Refuses a run that would outlive its own holds: the ledgers would lack them, as if the service had lost them.
+    ///
+    /// # Errors
+    /// [`BenchError::TooLong`].
     pub(super) fn refuse_too_long(&self) -> Result<(), BenchError> {
         let (what, minutes) = if self.bare || self.compare {
             // A later run commits the holds, and takes about as long as the ones before it.
