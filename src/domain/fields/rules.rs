@@ -14,21 +14,12 @@ pub const NAME_CHARS_MAX: usize = 256;
 pub const DESCRIPTION_CHARS_MAX: usize = 1024;
 
 /// Least and greatest value, both included, each optional.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds<N> {
     /// Least.
     pub min: Option<N>,
     /// Greatest.
     pub max: Option<N>,
-}
-
-impl<N> Default for Bounds<N> {
-    fn default() -> Self {
-        Self {
-            min: None,
-            max: None,
-        }
-    }
 }
 
 impl<N: Copy> From<RangeInclusive<N>> for Bounds<N> {
@@ -157,19 +148,10 @@ impl Text {
 }
 
 /// Rules for numbers.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Range<N> {
     pub(super) published: Bounds<N>,
     pub(super) unpublished: Option<Bounds<N>>,
-}
-
-impl<N> Default for Range<N> {
-    fn default() -> Self {
-        Self {
-            published: Bounds::default(),
-            unpublished: None,
-        }
-    }
 }
 
 impl<N: Copy> Range<N> {
@@ -195,14 +177,12 @@ pub struct Items<R> {
     pub(super) each: R,
 }
 
-impl<R> Items<R> {
+impl<R: Default> Items<R> {
     /// Any number of items, with rules for each.
     pub fn each(each: R) -> Self {
         Self {
-            items: Bounds::default(),
-            unpublished_items: None,
-            distinct: false,
             each,
+            ..Self::default()
         }
     }
 }
