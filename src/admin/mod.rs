@@ -16,6 +16,7 @@ pub mod tenants;
 mod tests;
 pub mod webhooks;
 
+use std::hash::Hash;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -39,15 +40,14 @@ use audit::entry;
 
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::Caller;
-use crate::domain::cause::{Actor, Cause};
+use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
 use crate::domain::refusal::{Refusal, TenantRefusal};
 use crate::domain::seal::SealingKeys;
-use crate::store::OperationError;
-use crate::store::Store;
 use crate::store::admin::{Change, Pairs};
+use crate::store::{ExtraTrip, OperationError, Store, StoreError};
 
 /// The admin plane's operations. Cheap to clone.
 #[derive(Clone)]
@@ -116,6 +116,24 @@ impl Admin {
 }
 
 impl Admin {
+    /// Whose record an id names, which never changes. The first use of an id on this replica costs a look-up.
+    async fn owner_of<Id: Eq + Hash + Clone>(
+        &self,
+        remembered: &Cache<Id, TenantId>,
+        id: &Id,
+        look_up: impl Future<Output = Result<Option<TenantId>, StoreError>>,
+    ) -> Result<Option<TenantId>, OperationError> {
+        if let Some(owner) = remembered.get(id) {
+            return Ok(Some(owner));
+        }
+        self.store.metrics().extra_trip(ExtraTrip::Owner);
+        let owner = look_up.await?;
+        if let Some(owner) = &owner {
+            remembered.insert(id.clone(), owner.clone());
+        }
+        Ok(owner)
+    }
+
     /// The tenant that is to own a new record, which the request names. A caller who may not ask at all learns that first.
     async fn tenant_of_new(
         &self,
@@ -180,12 +198,10 @@ impl Parts {
         resource: (&'static str, &str),
         status: u16,
     ) -> Self {
-        let mut audit = entry(request.cause, operation, resource.0, resource.1);
+        let mut audit = entry(request.cause, operation, resource, status);
         if resource.1.is_empty() {
             audit.retain(|(name, _)| !name.starts_with("resource_"));
         }
-        audit.push(("status", status.to_string()));
-        push_actor(&mut audit, request.cause);
         Self::of(request, operation, audit)
     }
 
@@ -205,14 +221,6 @@ impl Parts {
             payload_hash: self.payload_hash.as_str(),
             digest: self.idempotency.as_deref(),
         }
-    }
-}
-
-/// Operations that tenants have too tell who acted.
-fn push_actor(audit: &mut Pairs, cause: &Cause) {
-    if !matches!(cause.actor, Actor::Admin) {
-        let actor = cause.actor.as_str().to_owned();
-        audit.push(("metadata.actor_type", actor));
     }
 }
 

@@ -24,7 +24,7 @@ use crate::store::admin::api_keys::{
 };
 use crate::store::admin::target::{Creation, Target};
 use crate::store::signature::{Counted, Refused};
-use crate::store::{ExtraTrip, Lane, OperationError};
+use crate::store::{Lane, OperationError};
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
@@ -199,15 +199,8 @@ impl Admin {
         let Some(key_id) = KeyId::parse(key_id) else {
             return Ok(None);
         };
-        if let Some(owner) = self.key_owners.get(&key_id) {
-            return Ok(Some(owner));
-        }
-        self.store.metrics().extra_trip(ExtraTrip::Owner);
-        let owner = self.store.tenant_of_key(&key_id).await?;
-        if let Some(owner) = &owner {
-            self.key_owners.insert(key_id, owner.clone());
-        }
-        Ok(owner)
+        let look_up = self.store.tenant_of_key(&key_id);
+        self.owner_of(&self.key_owners, &key_id, look_up).await
     }
 
     /// The key that a request names, with its owner.

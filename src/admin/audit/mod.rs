@@ -93,17 +93,32 @@ impl Failure<'_> {
     }
 }
 
-/// The entry of a change, to which the operation adds its metadata.
+/// The entry of an operation on a resource, kind and id, to which the operation adds its metadata. One that tenants have too
+/// tells who acted.
 pub(super) fn entry(
     cause: &Cause,
     operation: &'static str,
-    resource_type: &'static str,
-    resource_id: &str,
+    (kind, id): (&'static str, &str),
+    status: u16,
+) -> Pairs {
+    let mut entry = opened(cause, operation, (kind, id));
+    entry.push(("status", status.to_string()));
+    if !matches!(cause.actor, Actor::Admin) {
+        entry.push(("metadata.actor_type", cause.actor.as_str().to_owned()));
+    }
+    entry
+}
+
+/// The same without a status, which the script adds.
+pub(super) fn opened(
+    cause: &Cause,
+    operation: &'static str,
+    (kind, id): (&'static str, &str),
 ) -> Pairs {
     let mut entry = vec![
         ("operation", operation.to_owned()),
-        ("resource_type", resource_type.to_owned()),
-        ("resource_id", resource_id.to_owned()),
+        ("resource_type", kind.to_owned()),
+        ("resource_id", id.to_owned()),
     ];
     push_cause(&mut entry, cause, true);
     entry

@@ -108,23 +108,6 @@ impl Admin {
         Err(why.about(&tenant))
     }
 
-    /// Whose policy an id names, for the admin key; a tenant's key acts on its own tenant's. The first use of an id on
-    /// this replica costs a look-up.
-    async fn owner_of_policy(
-        &self,
-        policy_id: &PolicyId,
-    ) -> Result<Option<TenantId>, OperationError> {
-        if let Some(owner) = self.policy_owners.get(policy_id) {
-            return Ok(Some(owner));
-        }
-        self.store.metrics().extra_trip(ExtraTrip::Owner);
-        let owner = self.store.tenant_of_policy(policy_id).await?;
-        if let Some(owner) = &owner {
-            self.policy_owners.insert(policy_id.clone(), owner.clone());
-        }
-        Ok(owner)
-    }
-
     /// Changes a policy. The very next request on any replica is under what it has become.
     ///
     /// # Errors
@@ -139,7 +122,10 @@ impl Admin {
     ) -> Result<Policy, OperationError> {
         let parsed = PolicyId::parse(policy_id);
         let owner = match (caller, &parsed) {
-            (Caller::Admin(_), Some(parsed)) => self.owner_of_policy(parsed).await?,
+            (Caller::Admin(_), Some(parsed)) => {
+                let look_up = self.store.tenant_of_policy(parsed);
+                self.owner_of(&self.policy_owners, parsed, look_up).await?
+            }
             (Caller::Tenant(caller), Some(parsed)) if parsed.partition() == caller.partition => {
                 Some(caller.tenant.clone())
             }

@@ -2,7 +2,7 @@
 
 use super::{Opened, Webhooks};
 use crate::admin::audit::entry;
-use crate::admin::{push_actor, refuse};
+use crate::admin::refuse;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::event::StoredEvent;
@@ -102,13 +102,11 @@ impl Webhooks {
         let subscription = &opened.subscription;
         let replay_id = ReplayId::mint(subscription.owner.partition());
         let id = &subscription.subscription_id;
-        let mut audit: Pairs = entry(cause, "replayEvents", "webhook", id.as_str());
+        let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), 202);
         audit.extend([
-            ("status", "202".to_owned()),
             ("metadata.replay_id", replay_id.to_string()),
             ("metadata.events_queued", event_ids.len().to_string()),
         ]);
-        push_actor(&mut audit, cause);
         let call = QueueReplay {
             owner: &subscription.owner,
             subscription_id: id,

@@ -5,12 +5,11 @@ use crate::admin::audit::entry;
 use crate::domain::cause::Cause;
 use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};
+use crate::domain::ids::Partition;
+use crate::domain::tenant::NO_TENANT;
 use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern};
 use crate::store::OperationError;
-use crate::store::admin::webhook_security::StoredSecurity;
-
-/// Whose log the change is booked in: no tenant's.
-const NO_TENANT: &str = "__admin__";
+use crate::store::admin::webhook_security::{PutWebhookSecurity, PutWebhookSecurityReply};
 
 /// Most networks, and most patterns, of the security configuration.
 const RULES_MAX: usize = 1_000;
@@ -54,23 +53,24 @@ impl Default for WebhookSecurityConfig {
     }
 }
 
+fn corrupt() -> OperationError {
+    OperationError::Corrupt("webhooksecurity".to_owned())
+}
+
 impl Webhooks {
     /// The rules in force.
     ///
     /// # Errors
     /// A record that cannot be read.
     pub async fn security(&self) -> Result<WebhookSecurityConfig, OperationError> {
-        let Some(stored) = self.store.webhook_security().await? else {
+        let Some((ranges, patterns, allow_http)) = self.store.webhook_security().await? else {
             return Ok(WebhookSecurityConfig::default());
         };
-        let list = |json: &str| -> Result<Vec<String>, OperationError> {
-            let corrupt = || OperationError::Corrupt("webhooksecurity".to_owned());
-            serde_json::from_str(json).map_err(|_| corrupt())
-        };
+        let list = |json: &str| serde_json::from_str(json).map_err(|_| corrupt());
         Ok(WebhookSecurityConfig {
-            blocked_cidr_ranges: list(&stored.blocked_cidr_ranges)?,
-            allowed_url_patterns: list(&stored.allowed_url_patterns)?,
-            allow_http: stored.allow_http,
+            blocked_cidr_ranges: list(&ranges)?,
+            allowed_url_patterns: list(&patterns)?,
+            allow_http,
         })
     }
 
@@ -84,44 +84,36 @@ impl Webhooks {
         cause: &Cause,
     ) -> Result<(), OperationError> {
         let operation = "updateWebhookSecurityConfig";
-        let mut audit = entry(cause, operation, "config", "webhook-security");
+        let mut audit = entry(cause, operation, ("config", "webhook-security"), 200);
         let ranges = settings.blocked_cidr_ranges.len().to_string();
         let patterns = settings.allowed_url_patterns.len().to_string();
         audit.extend([
-            ("status", "200".to_owned()),
             ("metadata.allow_http", settings.allow_http.to_string()),
             ("metadata.blocked_cidr_count", ranges),
             ("metadata.allowed_url_pattern_count", patterns),
         ]);
         let json = |list: &[String]| serde_json::to_string(list).expect("texts serialize");
-        let stored = StoredSecurity {
-            blocked_cidr_ranges: json(&settings.blocked_cidr_ranges),
-            allowed_url_patterns: json(&settings.allowed_url_patterns),
+        let call = PutWebhookSecurity {
+            partition: Partition::FIRST,
+            sentinel: NO_TENANT,
+            blocked_cidr_ranges: &json(&settings.blocked_cidr_ranges),
+            allowed_url_patterns: &json(&settings.allowed_url_patterns),
             allow_http: settings.allow_http,
+            audit: &audit,
         };
-        self.store
-            .put_webhook_security(&stored, NO_TENANT, &audit)
-            .await
+        let PutWebhookSecurityReply::Stored = self.store.outcome(&call).await?;
+        Ok(())
     }
 
     /// The rules, ready to judge by. What is stored was judged when it was put; a rule that cannot be read any more is no
     /// reason to let everything pass.
     pub(super) async fn policy(&self) -> Result<SecurityPolicy, OperationError> {
         let settings = self.security().await?;
-        let corrupt = || OperationError::Corrupt("webhooksecurity".to_owned());
-        let blocked: Option<Vec<_>> = settings
-            .blocked_cidr_ranges
-            .iter()
-            .map(|text| text.parse().ok())
-            .collect();
-        let patterns: Option<Vec<_>> = settings
-            .allowed_url_patterns
-            .iter()
-            .map(|text| text.parse().ok())
-            .collect();
-        let (Some(blocked), Some(patterns)) = (blocked, patterns) else {
-            return Err(corrupt());
-        };
+        let blocked = settings.blocked_cidr_ranges.iter();
+        let blocked: Option<Vec<_>> = blocked.map(|text| text.parse().ok()).collect();
+        let patterns = settings.allowed_url_patterns.iter();
+        let patterns: Option<Vec<_>> = patterns.map(|text| text.parse().ok()).collect();
+        let (blocked, patterns) = blocked.zip(patterns).ok_or_else(corrupt)?;
         Ok(SecurityPolicy {
             blocked,
             patterns,

@@ -8,7 +8,6 @@ use secrecy::ExposeSecret;
 
 use super::{Opened, Secrets, Webhooks};
 use crate::admin::audit::entry;
-use crate::admin::push_actor;
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;
@@ -87,8 +86,7 @@ impl Webhooks {
         self.store.run_for(Lane::Request, &target, &call).await?;
         let secrets = self.secrets(opened)?;
         let outcome = self.try_out(opened, &secrets, cause).await?;
-        let mut audit = entry(cause, operation, "webhook", id.as_str());
-        audit.push(("status", "200".to_owned()));
+        let mut audit = entry(cause, operation, ("webhook", id.as_str()), 200);
         audit.push(("metadata.success", outcome.success.to_string()));
         let metadata = [
             (
@@ -106,7 +104,6 @@ impl Webhooks {
                 .into_iter()
                 .filter_map(|(name, value)| Some((name, value?))),
         );
-        push_actor(&mut audit, cause);
         let (partition, sentinel) = (owner.partition(), SYSTEM);
         let booked = self
             .store

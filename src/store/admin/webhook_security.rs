@@ -1,10 +1,9 @@
 //! `put_webhook_security.lua`: the rules for addresses of receivers, of the whole deployment.
 
 use crate::domain::ids::Partition;
-use crate::store::admin::Pairs;
 use crate::store::records::command;
 use crate::store::signature::signature;
-use crate::store::{OperationError, Pair, Store, StoreError};
+use crate::store::{Pair, Store, StoreError};
 
 signature! {
     /// Replaces the rules for addresses of webhook receivers.
@@ -29,52 +28,15 @@ signature! {
     writes "On stored: the rules, the audit entry."
 }
 
-type ThreeTexts = (Option<String>, Option<String>, Option<String>);
-
-/// The rules as they are stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredSecurity {
-    /// JSON array of networks.
-    pub blocked_cidr_ranges: String,
-    /// JSON array of patterns.
-    pub allowed_url_patterns: String,
-    /// Whether `http` is allowed.
-    pub allow_http: bool,
-}
-
 impl Store {
-    /// The rules; `None` where none were ever stored.
-    pub async fn webhook_security(&self) -> Result<Option<StoredSecurity>, StoreError> {
+    /// The rules as they are stored: JSON arrays of networks and of patterns, and whether `http` is allowed. `None` where none
+    /// were ever stored.
+    pub async fn webhook_security(&self) -> Result<Option<(String, String, bool)>, StoreError> {
         let key = self.keys().webhook_security(Partition::FIRST);
         let names = ("blocked_cidr_ranges", "allowed_url_patterns", "allow_http");
-        let (blocked_cidr_ranges, allowed_url_patterns, allow_http): ThreeTexts =
+        let (ranges, patterns, allow_http): (Option<String>, Option<String>, Option<String>) =
             self.read(command("HMGET", key, names)).await?;
-        let stored = || {
-            Some(StoredSecurity {
-                blocked_cidr_ranges: blocked_cidr_ranges?,
-                allowed_url_patterns: allowed_url_patterns?,
-                allow_http: allow_http? == "1",
-            })
-        };
+        let stored = || Some((ranges?, patterns?, allow_http? == "1"));
         Ok(stored())
-    }
-
-    /// Replaces the rules; `sentinel` names the log that the audit entry belongs to.
-    pub async fn put_webhook_security(
-        &self,
-        security: &StoredSecurity,
-        sentinel: &str,
-        audit: &Pairs,
-    ) -> Result<(), OperationError> {
-        let call = PutWebhookSecurity {
-            partition: Partition::FIRST,
-            sentinel,
-            blocked_cidr_ranges: &security.blocked_cidr_ranges,
-            allowed_url_patterns: &security.allowed_url_patterns,
-            allow_http: security.allow_http,
-            audit,
-        };
-        let PutWebhookSecurityReply::Stored = self.outcome(&call).await?;
-        Ok(())
     }
 }

@@ -19,12 +19,5 @@ impl ChangeBody for ApiKeyCreateRequest {}
 async fn create_api_key(change: Change<ApiKeyCreateRequest>) -> Returns<ApiKeyCreateResponse> {
     let (admin, request) = (&change.state.admin, change.request());
     let created = admin.create_api_key(&change.body, &request).await?;
-    let response = ApiKeyCreateResponse::new(
-        &created.key,
-        created.tenant_id,
-        created.permissions,
-        created.created_at,
-        created.expires_at,
-    );
-    Ok(CheckedJson::created(response))
+    Ok(CheckedJson::created(created.into()))
 }

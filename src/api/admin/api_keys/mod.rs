@@ -5,8 +5,9 @@ pub mod list;
 pub mod revoke;
 pub mod update;
 
+use crate::admin::CreatedApiKey;
 use crate::domain::api_key::permission::Permission;
-use crate::domain::api_key::secret::{ApiKeyText, KeyId};
+use crate::domain::api_key::secret::KeyId;
 use crate::domain::fields::object;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
@@ -32,23 +33,17 @@ object! {
     }
 }
 
-impl ApiKeyCreateResponse {
-    /// Reveals `key`.
-    pub fn new(
-        key: &ApiKeyText,
-        tenant_id: TenantId,
-        permissions: Vec<Permission>,
-        created_at: Moment,
-        expires_at: Moment,
-    ) -> Self {
+/// Reveals the key.
+impl From<CreatedApiKey> for ApiKeyCreateResponse {
+    fn from(created: CreatedApiKey) -> Self {
         Self {
-            key_id: key.key_id().clone(),
-            key_secret: key.expose().to_owned(),
-            key_prefix: key.visible_prefix().to_owned(),
-            tenant_id,
-            permissions,
-            created_at,
-            expires_at,
+            key_id: created.key.key_id().clone(),
+            key_secret: created.key.expose().to_owned(),
+            key_prefix: created.key.visible_prefix().to_owned(),
+            tenant_id: created.tenant_id,
+            permissions: created.permissions,
+            created_at: created.created_at,
+            expires_at: created.expires_at,
         }
     }
 }
@@ -62,14 +57,20 @@ impl std::fmt::Debug for ApiKeyCreateResponse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::api_key::secret::ApiKeyText;
     use crate::domain::ids::Partition;
 
     #[test]
     fn the_secret_is_in_the_response_and_not_in_debug() {
         let key = ApiKeyText::generate("sk_live_", Partition::new(1).unwrap());
         let at = Moment::from_ms(0).unwrap();
-        let response =
-            ApiKeyCreateResponse::new(&key, TenantId::parse("acme").unwrap(), vec![], at, at);
+        let response = ApiKeyCreateResponse::from(CreatedApiKey {
+            key: key.clone(),
+            tenant_id: TenantId::parse("acme").unwrap(),
+            permissions: vec![],
+            created_at: at,
+            expires_at: at,
+        });
         assert!(
             serde_json::to_string(&response)
                 .unwrap()

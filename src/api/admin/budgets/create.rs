@@ -1,6 +1,6 @@
 //! Creates a budget.
 
-use super::check_unit;
+use super::check_amounts;
 use super::requests::read_scope;
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::errors::ApiError;
@@ -30,11 +30,12 @@ async fn create_budget(change: Change<BudgetCreateRequest>) -> Returns<BudgetLed
 /// # Errors
 /// 400 `UNIT_MISMATCH`.
 fn check_units(new: &BudgetCreateRequest) -> Result<(), ApiError> {
-    check_unit("allocated", new.allocated, new.unit, &new.scope)?;
-    match new.overdraft_limit {
-        Some(limit) => check_unit("overdraft_limit", limit, new.unit, &new.scope),
-        None => Ok(()),
-    }
+    let limit = ("overdraft_limit", new.overdraft_limit);
+    check_amounts(
+        [("allocated", Some(new.allocated)), limit],
+        new.unit,
+        &new.scope,
+    )
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub mod list;
 mod requests;
 pub mod update;
 
-pub(super) use requests::check_unit;
+pub(super) use requests::check_amounts;
 pub use requests::{BudgetFundingRequest, BudgetTarget, FundingTarget};
 
 use serde_json::json;

@@ -45,12 +45,8 @@ impl BudgetFundingRequest {
     /// # Errors
     /// 400 `UNIT_MISMATCH`.
     pub fn check_units(&self, target: &BudgetTarget) -> Result<(), ApiError> {
-        let scope = target.scope.path().as_str();
-        check_unit("amount", self.amount, target.unit, scope)?;
-        match self.spent {
-            Some(spent) => check_unit("spent", spent, target.unit, scope),
-            None => Ok(()),
-        }
+        let amounts = [("amount", Some(self.amount)), ("spent", self.spent)];
+        check_amounts(amounts, target.unit, target.scope.path().as_str())
     }
 }
 
@@ -135,16 +131,19 @@ pub(super) fn read_scope(text: &str) -> Result<BudgetScope, ApiError> {
     BudgetScope::parse(text).map_err(|error| Problems::one("scope", error.to_string()).into())
 }
 
-pub(in crate::api::admin) fn check_unit(
-    member: &str,
-    amount: Amount,
+/// Whether these members, as far as they are sent, count what the budget counts.
+///
+/// # Errors
+/// 400 `UNIT_MISMATCH`, for the first that does not.
+pub(in crate::api::admin) fn check_amounts<const N: usize>(
+    amounts: [(&str, Option<Amount>); N],
     unit: Unit,
     scope: &str,
 ) -> Result<(), ApiError> {
-    if amount.unit() == unit {
+    let sent = amounts.map(|(member, amount)| (member, amount.map_or(unit, Amount::unit)));
+    let Some((member, sent)) = sent.into_iter().find(|(_, sent)| *sent != unit) else {
         return Ok(());
-    }
-    let sent = amount.unit();
+    };
     let message =
         format!("Unit mismatch: {member} is in {sent}, but the budget at {scope} counts {unit}");
     let details = json!({"scope": scope, "requested_unit": sent, "expected_units": [unit]});

@@ -1,6 +1,6 @@
 //! Changes the settings of a budget.
 
-use super::{BudgetTarget, check_unit, target_parameters};
+use super::{BudgetTarget, check_amounts, target_parameters};
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
@@ -19,10 +19,9 @@ impl ChangeBody for BudgetUpdateRequest {}
 
 async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Returns<BudgetLedger> {
     let (BudgetTarget { scope, unit, .. }, update) = (&change.target, &change.body);
-    if let Some(limit) = update.overdraft_limit {
-        let checked = check_unit("overdraft_limit", limit, *unit, scope.path().as_str());
-        checked.map_err(|error| error.about(owner(scope)))?;
-    }
+    let limit = [("overdraft_limit", update.overdraft_limit)];
+    let checked = check_amounts(limit, *unit, scope.path().as_str());
+    checked.map_err(|error| error.about(owner(scope)))?;
     let (admin, request) = (&change.state.admin, change.request());
     let ledger = admin.update_budget(scope, *unit, update, &request).await?;
     Ok(CheckedJson::ok(ledger))
