@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 
 use super::admin_fixture::AdminFixture;
 use super::http;
-use super::ledger_fixture::{LedgerFixture, Start};
+use super::ledger_fixture::LedgerFixture;
 use super::names::Names;
 use super::redis;
 use super::response::Response;
@@ -248,14 +248,7 @@ impl TestApp {
 
     /// A ledger of the first tenant.
     pub async fn budget_in(&self, scope: &str, unit: Unit, allocated: i64, limit: i64) {
-        let scope = scope.to_owned();
-        let start = Start {
-            scope,
-            unit,
-            allocated,
-            limit,
-        };
-        self.seed(0, &start).await;
+        self.seed(0, scope, unit, allocated, limit).await;
     }
 
     /// Creates a reservation of TOKENS for the first tenant; the answer whatever it is.

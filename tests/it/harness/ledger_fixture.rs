@@ -22,15 +22,6 @@ pub struct LedgerFixture {
     key_prefix: &'static str,
 }
 
-/// A ledger to begin with.
-#[derive(Debug, Clone)]
-pub struct Start {
-    pub scope: String,
-    pub unit: Unit,
-    pub allocated: i64,
-    pub limit: i64,
-}
-
 impl LedgerFixture {
     /// Two tenants with a key each, and no ledger.
     pub async fn new() -> Self {
@@ -122,9 +113,7 @@ impl LedgerFixture {
     pub async fn change_key(&self, key: &str, fields: &[(&str, &str)]) {
         let key = ApiKeyText::parse(key, &[self.key_prefix]).expect("a key");
         let record = self.key_record(&key);
-        let mut words = vec!["HSET", &record];
-        words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
-        self.run::<()>(&words).await;
+        self.set(&record, fields).await;
     }
 
     fn key_record(&self, key: &ApiKeyText) -> String {
@@ -144,14 +133,18 @@ impl LedgerFixture {
         }
     }
 
-    /// Puts a ledger in place.
-    pub async fn seed(&self, tenant: usize, start: &Start) {
+    /// A ledger of a tenant in TOKENS.
+    pub async fn budget_of(&self, tenant: usize, scope: &str, allocated: i64) {
+        self.seed(tenant, scope, Unit::Tokens, allocated, 0).await;
+    }
+
+    /// A ledger of a tenant with an overdraft limit.
+    pub async fn seed(&self, tenant: usize, scope: &str, unit: Unit, allocated: i64, limit: i64) {
         let caller = &self.callers[tenant];
         let (partition, name) = (caller.partition, caller.tenant.as_str());
         let keys = self.store.keys();
-        let unit = start.unit.as_str();
-        let (allocated, limit) = (start.allocated.to_string(), start.limit.to_string());
-        let key = keys.budget(partition, name, unit, &start.scope);
+        let (allocated, limit) = (allocated.to_string(), limit.to_string());
+        let key = keys.budget(partition, name, unit.as_str(), scope);
         let fields = [
             ("status", "ACTIVE"),
             ("remaining", &allocated),
@@ -165,14 +158,12 @@ impl LedgerFixture {
             ("base_debt", "0"),
             ("ledger_id", "ledger"),
         ];
-        let mut words = vec!["HSET", &key];
-        words.extend(fields.iter().flat_map(|(field, value)| [*field, *value]));
-        self.run::<()>(&words).await;
+        self.set(&key, &fields).await;
         let counts = keys.counts(partition);
         self.run::<()>(&["HINCRBY", &counts, &format!("budget {unit} ACTIVE"), "1"])
             .await;
         let index = keys.budgets(partition, name);
-        let entry = format!("{} {} {unit}", start.scope, start.unit.index());
+        let entry = format!("{scope} {} {unit}", unit.index());
         self.run::<()>(&["ZADD", &index, "0", &entry]).await;
     }
 }

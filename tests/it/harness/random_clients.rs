@@ -100,13 +100,7 @@ pub async fn seed_ledgers(fixture: &LedgerFixture, tenant: usize, allocated: i64
     let name = fixture.callers[tenant].tenant.as_str();
     let workspaces = (0..3).map(|n| format!("tenant:{name}/workspace:w{n}"));
     for scope in workspaces.chain([format!("tenant:{name}")]) {
-        let start = super::ledger_fixture::Start {
-            scope,
-            unit: budget_authority::domain::amount::Unit::Tokens,
-            allocated,
-            limit: 0,
-        };
-        fixture.seed(tenant, &start).await;
+        fixture.budget_of(tenant, &scope, allocated).await;
     }
 }
 

@@ -90,6 +90,13 @@ impl RedisFixture {
         }
     }
 
+    /// Sets fields of a record.
+    pub async fn set(&self, key: &str, fields: &[(&str, &str)]) {
+        let mut words = vec!["HSET", key];
+        words.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
+        self.run::<()>(&words).await;
+    }
+
     /// Sets fields of the record of a tenant's API key.
     pub async fn set_key_of(&self, tenant: &str, id: &str, fields: &[&str]) {
         let partition = TenantId::parse(tenant).expect("a tenant id").partition();

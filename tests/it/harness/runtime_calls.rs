@@ -1,11 +1,9 @@
 //! Requests to the runtime plane of a test service, the states of its records, and the events that follow.
 
-use budget_authority::domain::amount::Unit;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::app::{ADMIN_KEY, TestApp};
-use super::ledger_fixture::Start;
 use super::redis_fixture::Fields;
 use super::response::Response;
 
@@ -187,25 +185,6 @@ impl TestApp {
             .map(|(name, value)| (*name, value.as_str()))
             .collect::<Vec<_>>();
         self.set(&self.ledger_key(0, scope), &fields).await;
-    }
-
-    /// A ledger of a tenant in TOKENS.
-    pub async fn budget_of(&self, tenant: usize, scope: &str, allocated: i64) {
-        let (scope, unit, limit) = (scope.to_owned(), Unit::Tokens, 0);
-        let start = Start {
-            scope,
-            unit,
-            allocated,
-            limit,
-        };
-        self.seed(tenant, &start).await;
-    }
-
-    /// Sets fields of a record.
-    pub async fn set(&self, key: &str, fields: &[(&str, &str)]) {
-        let mut words = vec!["HSET", key];
-        words.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
-        self.run::<()>(&words).await;
     }
 
     /// Sets fields of the first tenant's record.

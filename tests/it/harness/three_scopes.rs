@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::app::TestApp;
 use super::ledger_audit::LedgerAudit;
-use super::ledger_fixture::{LedgerFixture, Start};
+use super::ledger_fixture::LedgerFixture;
 use super::random_clients::action;
 use super::response::Response;
 use super::runtime_calls::tokens;
@@ -63,13 +63,9 @@ impl ThreeScopes {
     /// Ledgers in TOKENS on the three scopes: `[allocated, overdraft limit]` of each.
     pub async fn ledgers(&self, figures: [[i64; 2]; 3]) {
         for (scope, [allocated, limit]) in self.scopes().into_iter().zip(figures) {
-            let start = Start {
-                scope,
-                unit: Unit::Tokens,
-                allocated,
-                limit,
-            };
-            self.app.seed(0, &start).await;
+            self.app
+                .seed(0, &scope, Unit::Tokens, allocated, limit)
+                .await;
         }
     }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::harness::app::{SECRET_KEYS, reserve_body};
 use crate::harness::eventually;
 use crate::harness::http;
-use crate::harness::ledger_fixture::{LedgerFixture, Start};
+use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::raw::exchange;
 use crate::harness::redis::{RedisServer, free_port, shared};
 
@@ -73,13 +73,7 @@ async fn fixture(redis_url: &str, prefix: &str) -> LedgerFixture {
     let keys = Keys::new(prefix).expect("a prefix");
     let store = Store::new(&RedisOptions::new(redis_url), keys, "service", metrics);
     let fixture = LedgerFixture::on(store.expect("a store")).await;
-    let start = Start {
-        scope: "tenant:acme".to_owned(),
-        unit: budget_authority::domain::amount::Unit::Tokens,
-        allocated: 1_000,
-        limit: 0,
-    };
-    fixture.seed(0, &start).await;
+    fixture.budget_of(0, "tenant:acme", 1_000).await;
     fixture
 }
 

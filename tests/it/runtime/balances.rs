@@ -4,7 +4,6 @@ use budget_authority::domain::amount::Unit;
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
-use crate::harness::ledger_fixture::Start;
 use crate::harness::response::Response;
 
 const PROD: &str = "tenant:acme/workspace:prod";
@@ -26,13 +25,7 @@ async fn with_ledgers() -> TestApp {
     }
     let corp = app.add_tenant("acme-corp").await;
     for (tenant, scope) in [(1, "tenant:bolt"), (corp, "tenant:acme-corp")] {
-        let start = Start {
-            scope: scope.to_owned(),
-            unit: Unit::Tokens,
-            allocated: 1,
-            limit: 0,
-        };
-        app.seed(tenant, &start).await;
+        app.budget_of(tenant, scope, 1).await;
     }
     app
 }

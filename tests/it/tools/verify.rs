@@ -19,7 +19,7 @@ use budget_authority::store::{Lane, Store};
 use budget_authority::tools::locate::sizes::sizes;
 use budget_authority::tools::verify::{Report, VerifyArgs, run, verify};
 
-use crate::harness::ledger_fixture::{LedgerFixture, Start};
+use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::past_day::{End, PastDay};
 use crate::harness::redis::shared;
 use crate::harness::redis_fixture::now_ms;
@@ -139,13 +139,9 @@ async fn fixture(allocated: i64) -> LedgerFixture {
     for tenant in 0..2 {
         let name = fixture.callers[tenant].tenant.as_str().to_owned();
         for scope in [format!("tenant:{name}"), format!("tenant:{name}/agent:bot")] {
-            let start = Start {
-                scope,
-                unit: Unit::Tokens,
-                allocated,
-                limit: 1_000,
-            };
-            fixture.seed(tenant, &start).await;
+            fixture
+                .seed(tenant, &scope, Unit::Tokens, allocated, 1_000)
+                .await;
         }
     }
     fixture

@@ -81,15 +81,7 @@ async fn the_permission_comes_before_the_existence() {
 }
 
 async fn with_a_reservation_of_bolt(app: &TestApp) -> String {
-    let scope = "tenant:bolt".to_owned();
-    let unit = budget_authority::domain::amount::Unit::Tokens;
-    let start = crate::harness::ledger_fixture::Start {
-        scope,
-        unit,
-        allocated: 1_000,
-        limit: 0,
-    };
-    app.seed(1, &start).await;
+    app.budget_of(1, "tenant:bolt", 1_000).await;
     let mut body = reserve_body("of-bolt", 10);
     body["subject"]["tenant"] = json!("bolt");
     let response = app.post_as(1, "/v1/reservations", &body).await;
@@ -112,13 +104,7 @@ async fn a_foreign_reservation_is_403_and_an_unknown_one_404_in_whatever_partiti
     let mut ids = Vec::new();
     for name in [neighbour(true), neighbour(false)] {
         let tenant = app.add_tenant(&name).await;
-        let start = crate::harness::ledger_fixture::Start {
-            scope: format!("tenant:{name}"),
-            unit: budget_authority::domain::amount::Unit::Tokens,
-            allocated: 100,
-            limit: 0,
-        };
-        app.seed(tenant, &start).await;
+        app.budget_of(tenant, &format!("tenant:{name}"), 100).await;
         let mut body = reserve_body("theirs", 10);
         body["subject"]["tenant"] = json!(name);
         let response = app.post_as(tenant, "/v1/reservations", &body).await;

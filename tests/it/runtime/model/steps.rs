@@ -18,7 +18,7 @@ use super::pure::{Book, Model, Outcome};
 use super::sides::{
     action, amount_of, charged, compare, hashed, key, lapse, pick, refused, subject,
 };
-use crate::harness::ledger_fixture::{LedgerFixture, Start};
+use crate::harness::ledger_fixture::LedgerFixture;
 
 /// Takes a step on both sides and compares reply and ledgers.
 pub async fn run(
@@ -41,17 +41,7 @@ pub async fn run(
             if model.books.contains_key(&name) || model.closed.contains(&tenant) {
                 return Ok(());
             }
-            fixture
-                .seed(
-                    tenant,
-                    &Start {
-                        scope: path,
-                        unit,
-                        allocated,
-                        limit,
-                    },
-                )
-                .await;
+            fixture.seed(tenant, &path, unit, allocated, limit).await;
             let book = Book {
                 allocated: allocated.into(),
                 limit: limit.into(),
