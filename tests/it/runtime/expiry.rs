@@ -307,6 +307,7 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         keys.outbox(partition),
         keys.days(partition),
         keys.over_limit_or_in_debt(partition),
+        keys.rates(partition, tenant),
     ];
     let text = |text: &str| Arg::Text(text.to_owned());
     let args = [
@@ -322,7 +323,6 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         Arg::Integer(swept_until_ms),
         text(id),
         text(""),
-        text(&keys.rates(partition, tenant)),
     ];
     let call = Call::new(&COMMIT.script, &names, &args);
     let reply = store.send(&call).await.expect("an answer");
