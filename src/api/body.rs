@@ -1,4 +1,4 @@
-//! Request bodies: media type, JSON, the request type, and the hash that tells a repetition from another request.
+//! Request bodies: media type, JSON, the request type, and the hash by which a repetition differs from another request.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 

@@ -17,7 +17,7 @@ pub struct HeaderNames {
     pub tenant: HeaderName,
     /// Response header of a tenant's close that goes on in the background.
     pub cascade: HeaderName,
-    /// Response header that tells up to when a list over all tenants is complete.
+    /// Response header: the time up to which a list over all tenants is complete.
     pub as_of: HeaderName,
 }
 

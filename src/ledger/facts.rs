@@ -9,7 +9,7 @@ use crate::domain::subject::Subject;
 /// Names and values.
 pub(super) type Facts = Vec<(&'static str, String)>;
 
-/// Action and subject. A subject that its scope path tells whole is not kept a second time.
+/// Action and subject. A subject that its scope path holds completely is not stored a second time.
 pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
     let mut facts = vec![
         ("action_kind", action.kind.clone()),

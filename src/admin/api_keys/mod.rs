@@ -225,7 +225,7 @@ impl Admin {
     ) -> Result<ApiKey, OperationError> {
         let target = self.key_target(key_id).await?;
         let mut parts = target.parts(request, "updateApiKey", 200);
-        parts.audit.extend(told(update));
+        parts.audit.extend(audit_fields(update));
         let call = UpdateApiKey {
             change: &parts.change(),
             tenant: &target.tenant,
@@ -250,8 +250,8 @@ impl Admin {
     ) -> Result<ApiKey, OperationError> {
         let target = self.key_target(key_id).await?;
         let mut parts = target.parts(request, "revokeApiKey", 200);
-        let told = reason.map(|reason| ("metadata.reason", reason.to_owned()));
-        parts.audit.extend(told);
+        let audit_fields = reason.map(|reason| ("metadata.reason", reason.to_owned()));
+        parts.audit.extend(audit_fields);
         let call = RevokeApiKey {
             change: &parts.change(),
             tenant: &target.tenant,
@@ -264,14 +264,15 @@ impl Admin {
     }
 }
 
-/// What the audit entry tells of a change, lists with blanks between.
-fn told(update: &ApiKeyUpdateRequest) -> Pairs {
-    let told = update.fields().into_iter();
-    let told =
-        told.filter(|change| ["permissions", "scope_filter", "name"].contains(&change.member));
-    told.map(|change| {
-        let value = change.value.unwrap_or_default();
-        (change.audited, value.replace('\n', " "))
-    })
-    .collect()
+/// What the audit entry records of a change, lists with blanks between.
+fn audit_fields(update: &ApiKeyUpdateRequest) -> Pairs {
+    let changes = update.fields().into_iter();
+    let changes =
+        changes.filter(|change| ["permissions", "scope_filter", "name"].contains(&change.member));
+    changes
+        .map(|change| {
+            let value = change.value.unwrap_or_default();
+            (change.audited, value.replace('\n', " "))
+        })
+        .collect()
 }

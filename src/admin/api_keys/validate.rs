@@ -36,8 +36,8 @@ pub struct ValidatedApiKey {
 }
 
 impl Admin {
-    /// Judges a key. What is wrong is told in the order found, secret, status, expiry, tenant: who does not know the secret
-    /// learns nothing of the rest.
+    /// Judges a key. The checks run in the order secret, status, expiry, tenant, and the first that fails is reported: who
+    /// does not know the secret learns nothing of the rest.
     ///
     /// # Errors
     /// Only that the store cannot answer.

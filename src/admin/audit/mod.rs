@@ -93,8 +93,8 @@ impl Failure<'_> {
     }
 }
 
-/// The entry of an operation on a resource, kind and id, to which the operation adds its metadata. One that tenants have too
-/// tells who acted.
+/// The entry of an operation on a resource, kind and id, to which the operation adds its metadata. An operation that tenants
+/// have too records who acted.
 pub(super) fn entry(
     cause: &Cause,
     operation: &'static str,

@@ -147,8 +147,8 @@ impl Admin {
         let ledger_id = Uuid::new_v4().to_string();
         let mut parts = target.parts(request, "createBudget", 201, &ledger_id);
         let allocated = new.allocated.value();
-        let told = ("metadata.allocated", allocated.to_string());
-        parts.audit.push(told);
+        let audit_fields = ("metadata.allocated", allocated.to_string());
+        parts.audit.push(audit_fields);
         let scope = scope.path();
         let call = CreateBudget {
             caller: caller.into(),
@@ -199,7 +199,7 @@ impl Admin {
         };
         let resource = format!("{}:{unit}", scope.path());
         let mut parts = target.parts(request, "fundBudget", 200, &resource);
-        parts.audit.extend(funding.told(request));
+        parts.audit.extend(funding.audit_fields(request));
         let call = Fund {
             caller: caller.into(),
             change: &parts.change(),
@@ -256,9 +256,9 @@ impl Admin {
 }
 
 impl Funding {
-    /// What the audit entry tells of it.
-    fn told(&self, request: &Request<'_>) -> Pairs {
-        let mut told = vec![
+    /// What the audit entry records of it.
+    fn audit_fields(&self, request: &Request<'_>) -> Pairs {
+        let mut audit_fields = vec![
             (
                 "metadata.funding_operation",
                 self.operation.as_str().to_owned(),
@@ -266,13 +266,13 @@ impl Funding {
             ("metadata.amount", self.amount.value().to_string()),
         ];
         let reason = self.reason.clone();
-        told.extend(reason.map(|reason| ("metadata.reason", reason)));
+        audit_fields.extend(reason.map(|reason| ("metadata.reason", reason)));
         let key = request.idempotency_key.map(ToString::to_string);
-        told.extend(key.map(|key| ("metadata.idempotency_key", key)));
+        audit_fields.extend(key.map(|key| ("metadata.idempotency_key", key)));
         if self.operation == FundingOperation::ResetSpent {
             let provided = self.spent.is_some().to_string();
-            told.push(("metadata.spent_override_provided", provided));
+            audit_fields.push(("metadata.spent_override_provided", provided));
         }
-        told
+        audit_fields
     }
 }

@@ -30,8 +30,8 @@ impl Admin {
         let target = BudgetTarget::of_scope(scope, unit)?;
         let mut parts = target.parts(request, "updateBudget", 200, "");
         let limit = update.overdraft_limit.map(Amount::value);
-        let told = limit.map(|limit| ("metadata.overdraft_limit", limit.to_string()));
-        parts.audit.extend(told);
+        let audit_fields = limit.map(|limit| ("metadata.overdraft_limit", limit.to_string()));
+        parts.audit.extend(audit_fields);
         parts.audit.extend(audited(update.fields()));
         let call = UpdateBudget {
             change: &parts.change(),
@@ -65,8 +65,8 @@ impl Admin {
             false => ("unfreezeBudget", BudgetStatus::Active),
         };
         let mut parts = target.parts(request, operation, 200, "");
-        let told = reason.map(|reason| ("metadata.reason", reason.to_owned()));
-        parts.audit.extend(told);
+        let audit_fields = reason.map(|reason| ("metadata.reason", reason.to_owned()));
+        parts.audit.extend(audit_fields);
         let call = FreezeBudget {
             change: &parts.change(),
             tenant: &target.tenant,

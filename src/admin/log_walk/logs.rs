@@ -15,7 +15,7 @@ use crate::store::{Day, Lane, OperationError, Store};
 
 /// Logs of days that one call looks into.
 const LOG_DAYS: usize = 96;
-/// How much later than the time that an entry tells its place in the stream may be, in milliseconds: no script runs as long.
+/// How much later than the time in an entry its place in the stream may be, in milliseconds: no script runs as long.
 const ENTRY_LATE_MS: i64 = 5_000;
 
 /// The logs of one tenant.

@@ -143,7 +143,7 @@ impl Admin {
         };
         let policy_id = target.policy_id.as_str();
         let mut parts = Parts::new(request, "updatePolicy", ("policy", policy_id), 200);
-        parts.audit.extend(told(update));
+        parts.audit.extend(audit_fields(update));
         let call = UpdatePolicy {
             caller: caller.into(),
             change: &parts.change(),
@@ -181,16 +181,16 @@ impl Admin {
     }
 }
 
-/// What the audit entry tells of a change.
-fn told(update: &PolicyUpdateRequest) -> Pairs {
-    let told = update.fields().into_iter();
-    let told = told.filter_map(|change| match change.member {
+/// What the audit entry records of a change.
+fn audit_fields(update: &PolicyUpdateRequest) -> Pairs {
+    let changes = update.fields().into_iter();
+    let changes = changes.filter_map(|change| match change.member {
         "name" | "priority" | "commit_overage_policy" => Some((change.audited, change.value?)),
         "status" => Some(("metadata.new_status", change.value?)),
         "caps" => Some(("metadata.caps_updated", "true".to_owned())),
         _ => None,
     });
-    told.collect()
+    changes.collect()
 }
 
 /// 96 random bits. A counter could repeat after a failover, with other policies.

@@ -63,7 +63,7 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<(bool, Record), OperationError> {
         let mut audit = opened(request.cause, "updateTenant", ("tenant", tenant.as_str()));
-        audit.extend(told(update));
+        audit.extend(audit_fields(update));
         let parts = Parts::of(request, "updateTenant", audit);
         let request_id = request.cause.request_id.as_ref();
         let request_id = request_id.map_or("", |id| id.as_str());
@@ -100,8 +100,8 @@ impl Admin {
     }
 }
 
-/// What the audit entry tells of a change: all but the labels.
-fn told(update: &TenantUpdateRequest) -> Pairs {
+/// What the audit entry records of a change: all but the labels.
+fn audit_fields(update: &TenantUpdateRequest) -> Pairs {
     let status = update
         .status
         .map(|status| ("metadata.new_status", status.to_string()));

@@ -51,7 +51,7 @@ object! {
 }
 
 impl Webhooks {
-    /// Sends a test event to a subscription's receiver, whatever its status, and tells what came of it. Changes nothing but
+    /// Sends a test event to a subscription's receiver, whatever its status, and returns the result. Changes nothing but
     /// the audit log.
     ///
     /// # Errors

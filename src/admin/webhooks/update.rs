@@ -56,7 +56,7 @@ impl Webhooks {
                 .await?
             {
                 Read::Opened(opened) => opened,
-                // The word and what the partitions were told come before the record.
+                // The word and what each partition was sent come before the record.
                 Read::Replayed(outcome) => {
                     let record = Record::from_pairs(outcome.into_iter().skip(3).collect());
                     return Ok(Subscription::from_record(&record)?);
@@ -84,7 +84,7 @@ impl Webhooks {
         let subscription = &opened.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
         let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 200);
-        parts.audit.extend(told(&plan, patch));
+        parts.audit.extend(audit_fields(&plan, patch));
         let watched = match plan.next.status {
             WebhookStatus::Active => millionths(&plan.next),
             _ => String::new(),
@@ -289,10 +289,10 @@ fn event_type(before: WebhookStatus, plan: &Plan) -> Option<&'static str> {
     }
 }
 
-/// What the audit entry tells of a change.
-fn told(plan: &Plan, patch: &WebhookUpdateRequest) -> Pairs {
+/// What the audit entry records of a change.
+fn audit_fields(plan: &Plan, patch: &WebhookUpdateRequest) -> Pairs {
     let types = patch.event_types.as_ref();
-    let told = [
+    let audit_fields = [
         ("metadata.url", Some(plan.next.url.clone())),
         ("metadata.name", patch.name.value().cloned()),
         ("metadata.new_url", patch.url.clone()),
@@ -305,7 +305,8 @@ fn told(plan: &Plan, patch: &WebhookUpdateRequest) -> Pairs {
             patch.status.map(|status| status.0.to_string()),
         ),
     ];
-    told.into_iter()
+    audit_fields
+        .into_iter()
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
 }

@@ -251,6 +251,6 @@ fn a_refused_key_is_told_as_far_as_it_is_known() {
         ..stored(&unknown)
     };
     let envelope = event.envelope().expect("complete facts");
-    let told = r#""tenant_id":"__system__","source":"service-server","actor":{"type":"api_key"},"data":{"failure_reason":"invalid_format"}"#;
-    assert!(envelope.contains(told), "{envelope}");
+    let actor = r#""tenant_id":"__system__","source":"service-server","actor":{"type":"api_key"},"data":{"failure_reason":"invalid_format"}"#;
+    assert!(envelope.contains(actor), "{envelope}");
 }

@@ -125,7 +125,7 @@ pub struct Figures {
     pub remaining: i64,
     /// What its records add up to, with the base.
     pub stored: Amounts,
-    /// What no record tells any more; modulo 2^64. Nothing is held so.
+    /// What purged records changed, modulo 2^64. They hold nothing.
     pub base: Amounts,
     /// Whether it is over its limit.
     pub is_over_limit: bool,
