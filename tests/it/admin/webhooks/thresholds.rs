@@ -118,24 +118,56 @@ async fn the_operators_reach_every_partition_before_the_response() {
     );
 }
 
-#[tokio::test]
-async fn a_dispatcher_brings_what_a_killed_replica_did_not() {
-    let app = hooked().await;
-    app.post_as_admin(HOOKS, watching(&[0.7])).await;
+/// Makes it look as if the replica had died before it wrote to the partition of `umbra`; answers a lease on that.
+fn missed(app: &TestApp) -> Lease {
     let partition = TenantId::parse("umbra").expect("an id").partition();
     let (fixture, keys) = (app.admin_fixture(), app.store.keys());
-    // As if the replica had died before it wrote to this partition.
     fixture
         .redis()
         .run::<i64>(&["DEL", &keys.thresholds(partition)]);
     fixture
         .redis()
         .run::<i64>(&["HDEL", &fixture.tenant_key("umbra"), "thresholds"]);
-    let copies = ThresholdCopies::new(app.store.clone());
-    let lease = Lease {
+    Lease {
         partition,
         token: 1,
-    };
+    }
+}
+
+#[tokio::test]
+async fn a_dispatcher_brings_what_a_killed_replica_did_not() {
+    let app = hooked().await;
+    app.post_as_admin(HOOKS, watching(&[0.7])).await;
+    let lease = missed(&app);
+    let copies = ThresholdCopies::new(app.store.clone());
+    assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 1);
+    assert_eq!(
+        in_force(&app, "umbra").as_deref(),
+        Some("700000 800000 950000 1000000")
+    );
+    assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 0);
+}
+
+#[tokio::test]
+async fn damaged_records_keep_no_other_tenant_of_the_partition_from_its_thresholds() {
+    let app = hooked().await;
+    app.post_as_admin(HOOKS, watching(&[0.7])).await;
+    let lease = missed(&app);
+    let (fixture, keys) = (app.admin_fixture(), app.store.keys());
+    let tenants = keys.tenants(lease.partition);
+    for (tenant, damaged) in [
+        ("another", keys.tenant(lease.partition, "another")),
+        ("first", keys.watch(lease.partition, "first")),
+    ] {
+        let redis = fixture.redis();
+        redis.run::<i64>(&["ZADD", &tenants, "0", tenant]);
+        redis.run::<()>(&["SET", &damaged, "no hash"]);
+    }
+    let first = keys.tenant(lease.partition, "first");
+    fixture
+        .redis()
+        .run::<i64>(&["HSET", &first, "status", "ACTIVE"]);
+    let copies = ThresholdCopies::new(app.store.clone());
     assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 1);
     assert_eq!(
         in_force(&app, "umbra").as_deref(),
