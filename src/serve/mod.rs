@@ -8,6 +8,7 @@
 
 mod server;
 mod timeouts;
+mod unread;
 
 use std::future::pending;
 use std::io;

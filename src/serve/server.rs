@@ -23,6 +23,7 @@ use tracing::{debug, warn};
 
 use crate::config::ConnectionLimits;
 use crate::serve::timeouts::{Progress, TimedStream};
+use crate::serve::unread::SharedBody;
 
 /// How often to log that connections wait.
 const WARN_EVERY: Duration = Duration::from_secs(60);
@@ -172,10 +173,18 @@ async fn connection(
     let service = service_fn(move |mut request: Request<Incoming>| {
         progress.begin();
         request.extensions_mut().insert(ConnectInfo(peer));
-        let response = router.clone().oneshot(request.map(Body::new));
+        // A client that waits for `100 Continue` has sent no body, and reading would ask for it.
+        let waits = request.headers().contains_key(header::EXPECT);
+        let (head, body) = request.into_parts();
+        let body = SharedBody::new(body);
+        let request = Request::from_parts(head, Body::new(body.clone()));
+        let response = router.clone().oneshot(request);
         let (stopping, progress) = (stopping.clone(), Arc::clone(&progress));
         async move {
             let mut response: Response<Body> = response.await?;
+            if !waits {
+                body.read_if_unread().await;
+            }
             progress.respond();
             // The router adds `Allow` outside of every layer; only 405 may carry it.
             if response.status() != StatusCode::METHOD_NOT_ALLOWED {

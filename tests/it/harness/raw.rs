@@ -42,10 +42,22 @@ impl Raw {
 
 /// Sends bytes on a connection of its own and reads until the server closes it.
 pub async fn exchange(address: SocketAddr, request: &[u8]) -> Vec<Raw> {
+    exchange_slowly(address, &[request]).await
+}
+
+/// The same, with a pause between the parts.
+pub async fn exchange_slowly(address: SocketAddr, parts: &[&[u8]]) -> Vec<Raw> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.expect("a connection");
-        // A server that has read enough answers and closes while we are still writing.
-        let _ = stream.write_all(request).await;
+        stream.set_nodelay(true).expect("a setting");
+        for (sent, part) in parts.iter().enumerate() {
+            if sent > 0 {
+                // The subject: the server has handled the part before the next one comes.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            // A server that has read enough answers and closes while we are still writing.
+            let _ = stream.write_all(part).await;
+        }
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
         bytes

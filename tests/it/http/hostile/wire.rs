@@ -6,7 +6,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use super::Target;
-use crate::harness::raw::{exchange, response_to};
+use crate::harness::raw::{exchange, exchange_slowly, response_to};
 
 impl Target {
     /// A request with a good key that ends the connection; `head`: its first line and further headers.
@@ -57,6 +57,35 @@ async fn a_request_that_never_comes_whole_changes_nothing() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     target.unchanged("half requests").await;
     target.accepts_what_is_good().await;
+}
+
+/// Client libraries send head and body apart, and the next request on the same connection.
+#[tokio::test]
+async fn a_request_that_is_refused_before_its_body_came_leaves_the_connection_open() {
+    let target = Target::new().await;
+    let body = target.create();
+    let (name, address) = (target.app.names.key, target.app.address);
+    let balances = format!("GET /v1/balances?tenant={}", target.app.callers[0].tenant);
+    let next = target.message(&format!("{balances} HTTP/1.1\r\nHost: x"), "");
+    for (path, key, status) in [
+        ("/v1/reservations", "nonsense", 401),
+        ("/v1/balances", target.app.keys[0].as_str(), 405),
+        ("/v1/nothing", target.app.keys[0].as_str(), 404),
+    ] {
+        let length = body.len();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: x\r\n{name}: {key}\r\nContent-Length: {length}\r\n\r\n"
+        );
+        let parts = [head.as_bytes(), body.as_bytes(), &next];
+        let responses = exchange_slowly(address, &parts).await;
+        let statuses: Vec<_> = responses.iter().map(|response| response.status).collect();
+        assert_eq!(statuses, [status, 200], "{path}: {responses:?}");
+    }
+    // A client that never sends its body gets its response all the same.
+    let head = format!(
+        "POST /v1/reservations HTTP/1.1\r\nHost: x\r\n{name}: nonsense\r\nContent-Length: 9\r\n\r\n"
+    );
+    response_to(address, head.as_bytes()).await.expect(401);
 }
 
 #[tokio::test]
