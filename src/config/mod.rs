@@ -42,7 +42,7 @@ pub struct ServeArgs {
     retention: RetentionConfig,
     #[command(flatten)]
     process: ProcessConfig,
-    /// The log, which starts before anything is judged.
+    /// The log, which starts before settings are checked against each other.
     #[command(flatten)]
     pub log: LogArgs,
 }
@@ -56,7 +56,7 @@ pub struct DispatcherArgs {
     retention: RetentionConfig,
     #[command(flatten)]
     process: ProcessConfig,
-    /// The log, which starts before anything is judged.
+    /// The log, which starts before settings are checked against each other.
     #[command(flatten)]
     pub log: LogArgs,
 }
@@ -73,7 +73,7 @@ pub struct ProcessConfig {
         default_value = "0.0.0.0:7879",
         value_parser = address_or_off
     )]
-    // The path keeps clap from taking the flag for an optional one.
+    // Written as a path, so that clap reads it as a value of its own and not as a flag that may be absent.
     pub metrics_listen: std::option::Option<SocketAddr>,
     /// Open connections on each address; further ones wait until one closes. Each takes a file descriptor
     #[arg(long = "max-connections", env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
@@ -102,7 +102,7 @@ pub struct ServeConfig {
     pub http: HttpConfig,
     /// The keys under which secrets are stored.
     pub secrets: SealingKeys,
-    /// Deliveries of webhooks.
+    /// Requests to webhook receivers.
     pub webhooks: WebhookConfig,
     /// How long data is kept.
     pub retention: RetentionConfig,

@@ -131,12 +131,12 @@ impl<T, K> Page<T, K> {
     }
 }
 
-/// What was read of a record, `None` of a damaged one: it must not take a whole list away, so it is logged and left out.
+/// The value that was read, or `None` for a damaged one: it is logged and left out, so that the rest of the list is shown.
 pub fn readable<T>(kind: &str, id: &str, read: Result<T, impl Display>) -> Option<T> {
     let left_out = |damage: &_| {
         error!(
             record.kind = kind, record.id = id, error = %damage,
-            "the {kind} `{id}` is left out of lists: {damage}"
+            "the {kind} `{id}` is left out: {damage}"
         );
     };
     read.inspect_err(left_out).ok()

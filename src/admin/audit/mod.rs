@@ -1,7 +1,7 @@
 //! Audit entries. The script of a change appends its entry; a refused request is recorded by a script of its own.
 //!
 //! An entry is names and values: `operation`, `status`, `resource_type`, `resource_id`, `key_id`, `source_ip`,
-//! `request_id`, `trace_id`, `error_code`, and what the operation adds under `metadata.` (see [`crate::domain::audit`]). The
+//! `request_id`, `trace_id`, `error_code`, and what the operation adds under `metadata.` (see [`crate::domain::log_fields`]). The
 //! operation of a refused request is its method and path.
 
 pub mod logs;

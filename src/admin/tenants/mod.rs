@@ -39,8 +39,8 @@ impl Admin {
             tenant_digest: tenant_digest(id),
             fields: Counted(set_fields(tenant.fields())),
         };
-        self.store.register_tenant(&tenant.tenant_id).await?;
         let target = &tenant.tenant_id;
+        target.about(self.store.register_tenant(target).await)?;
         let (created, record) = match self.store.run_for(Lane::Request, target, &call).await? {
             CreateTenantReply::Created { record } => (true, record.0),
             CreateTenantReply::Exists { record } => (false, record.0),
@@ -53,7 +53,7 @@ impl Admin {
     /// # Errors
     /// [`TenantRefusal::NotFound`].
     pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Tenant, OperationError> {
-        match self.store.get_tenant(tenant).await? {
+        match tenant.about(self.store.get_tenant(tenant).await)? {
             Some(record) => tenant.about(Tenant::from_record(&record)),
             None => tenant.about(refuse(TenantRefusal::NotFound(tenant.to_string()))),
         }

@@ -101,7 +101,9 @@ impl Webhooks {
         // A refusal of the address is said after those that stand before it in order.
         let url_refused = match self.check_url(&settings.url).await {
             Ok(()) => None,
-            Err(refused @ OperationError::Refused(_)) => Some(refused),
+            Err(refused @ (OperationError::Refused(_) | OperationError::Corrupt(_))) => {
+                Some(refused)
+            }
             Err(failure) => return Err(failure),
         };
         let generated = generated_secret();

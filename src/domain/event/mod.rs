@@ -190,7 +190,7 @@ impl StoredEvent<'_> {
             trace_id: facts.read("trace_id")?,
             metadata: count.map(|count| Json::Object(vec![("count".to_owned(), count.into())])),
         };
-        // Texts and integers; there is nothing that could fail to be written.
+        // JSON that was read or made here can be written.
         serde_json::to_string(&event).map_err(|_| RecordError::of("data"))
     }
 }

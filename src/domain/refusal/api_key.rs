@@ -2,7 +2,7 @@
 
 use crate::domain::api_key::permission::ApiKeyStatus;
 
-/// Why an API key is not created, changed or revoked. What was sent as an id may be none.
+/// Why an API key is not created, changed or revoked. The id is as sent; it may be malformed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApiKeyRefusal {
     /// There is no such key.

@@ -2,7 +2,7 @@
 
 use crate::domain::ids::TenantId;
 
-/// Why a policy is not created or changed. What was sent as an id may be none.
+/// Why a policy is not created or changed. The id is as sent; it may be malformed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyRefusal {
     /// There is no such policy.

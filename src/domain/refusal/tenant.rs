@@ -2,7 +2,7 @@
 
 use crate::domain::ids::TenantId;
 
-/// Why a request cannot be for this tenant. What was sent may be no id.
+/// Why the tenant rules a request out. The id is as sent; it may be malformed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TenantRefusal {
     /// The tenant is closed: nothing that it owns can be changed.

@@ -1,6 +1,6 @@
 //! Refusals of operations on webhook subscriptions.
 
-/// Why a subscription is not created, shown, changed or used. What was sent as an id may be none.
+/// Why a subscription is not created, shown, changed or used. The id is as sent; it may be malformed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WebhookRefusal {
     /// There is no such subscription.

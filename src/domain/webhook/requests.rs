@@ -1,4 +1,4 @@
-//! The requests that create and change a subscription.
+//! The requests that create and change a subscription, and that replay events to it.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use crate::store::{Lane, OperationError, Store};
 
 /// What a request is about.
 pub(crate) trait Target {
-    /// Whose it is; `None`: the operator's.
+    /// The tenant that it belongs to; `None` for what is the operator's, and while the owner is not known.
     fn tenant(&self) -> Option<&TenantId>;
 
     /// The refusal that a script's word means for it; `None` for a word that every target has, or none of this kind.

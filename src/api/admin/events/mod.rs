@@ -20,5 +20,5 @@ list_response! {
 
 /// The page with the JSON of its events.
 fn rendered<K>(page: Page<String, K>) -> Page<Rendered<Event>, K> {
-    page.filter_map(|json| readable("event", &json, Rendered::new(json.clone())))
+    page.filter_map(|json| readable("event", "of a page", Rendered::new(json)))
 }
