@@ -24,10 +24,11 @@ local version, union, rows, tenant_prefix, watch_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, ledger/thresholds, admin/watch
 version, rows = tonumber(version), tonumber(rows)
-local stored = redis.call('HMGET', thresholds, 'version', 'pending', 'after')
+local stored = redis.call('HMGET', thresholds, 'version', 'pending', 'after', 'skipped')
 local copied, pending, after = tonumber(stored[1] or '0'), tonumber(stored[2] or '0'), stored[3] or ''
 if version <= copied or version < pending then return {'copied'} end
 local from = version == pending and after ~= '' and '(' .. after or '-'
+local skipped = version == pending and stored[4] == '1'
 local page = redis.call('ZRANGEBYLEX', tenants, from, '+', 'LIMIT', 0, rows)
 
 -- Tenants whose record is damaged are left out, so that they do not stop the others.
@@ -37,6 +38,8 @@ for _, tenant in ipairs(page) do
   local watched = redis.call('TYPE', watch).ok
   if redis.call('TYPE', tenant_key).ok == 'hash' and (watched == 'hash' or watched == 'none') then
     records[#records + 1] = {tenant_key, watch}
+  else
+    skipped = true
   end
 end
 
@@ -44,9 +47,10 @@ end
 redis.call('HSET', thresholds, 'union', union)
 for _, record in ipairs(records) do watch_apply(record[1], record[2], union) end
 if #page < rows then
-  redis.call('HSET', thresholds, 'version', version)
-  redis.call('HDEL', thresholds, 'pending', 'after')
+  -- Without the version, the next pass begins again: a tenant that was repaired gets the union then.
+  if not skipped then redis.call('HSET', thresholds, 'version', version) end
+  redis.call('HDEL', thresholds, 'pending', 'after', 'skipped')
   return {'copied'}
 end
-redis.call('HSET', thresholds, 'pending', version, 'after', page[#page])
+redis.call('HSET', thresholds, 'pending', version, 'after', page[#page], 'skipped', skipped and 1 or 0)
 return {'more'}

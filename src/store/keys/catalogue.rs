@@ -177,8 +177,8 @@ keys! { partition {
     watch: hash = ("watch:" owner), "a field with its subscription";
     /// What the keys of watched thresholds start with.
     watch_prefix: prefix = ("watch:"), "";
-    /// The thresholds that the operator's subscriptions watch, copied to the partition: `union`, `version`, and `pending` and
-    /// `after` while they are copied. In partition `000` also the source: `source_union`, `source_version`.
+    /// The thresholds that the operator's subscriptions watch, copied to the partition: `union`, `version`, and `pending`,
+    /// `after` and `skipped` (a damaged tenant was met) while they are copied. In partition `000` also the source: `source_union`, `source_version`.
     thresholds: hash = ("thresholds"), "never";
     /// Test deliveries of a subscription in the current minute.
     ///

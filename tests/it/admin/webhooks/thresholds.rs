@@ -173,5 +173,17 @@ async fn damaged_records_keep_no_other_tenant_of_the_partition_from_its_threshol
         in_force(&app, "umbra").as_deref(),
         Some("700000 800000 950000 1000000")
     );
+    // Passes begin again until the records are repaired; then the tenants have the thresholds too.
+    assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 1);
+    for damaged in [
+        keys.tenant(lease.partition, "another"),
+        keys.watch(lease.partition, "first"),
+    ] {
+        fixture.redis().run::<i64>(&["DEL", &damaged]);
+    }
+    fixture.redis().run::<i64>(&["ZREM", &tenants, "another"]);
+    assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 1);
+    let of_first: Option<String> = fixture.redis().run(&["HGET", &first, "thresholds"]);
+    assert_eq!(of_first.as_deref(), Some("700000 800000 950000 1000000"));
     assert_eq!(copies.run_once(&[lease]).await.expect("it answers"), 0);
 }
