@@ -338,9 +338,11 @@ mod tests {
     use crate::domain::api_key::secret::KeyId;
     use crate::domain::caller::ScriptCaller;
     use crate::domain::ids::TenantId;
+    use crate::driver::call::Call;
+    use crate::driver::script::Arg;
     use crate::store::admin::Change;
     use crate::store::admin::api_keys::{CreateApiKey, CreateApiKeyReply};
-    use crate::store::deployment::{Meta, MetaReply};
+    use crate::store::deployment::{META, Meta, MetaReply};
     use crate::store::signature::Counted;
 
     const SECRET: &str = "nobody-reads-this";
@@ -384,7 +386,8 @@ mod tests {
             tenant: "acme",
         };
         let replayed = CreateApiKeyReply::Taken;
-        let printed = format!("{create:?} {meta:?} {stored:?} {caller:?} {replayed:?}");
+        let encoded = Call::new(&META.script, &["key"], &[Arg::Text(SECRET.to_owned())]);
+        let printed = format!("{create:?} {meta:?} {stored:?} {caller:?} {replayed:?} {encoded:?}");
         assert!(!printed.contains(SECRET), "{printed}");
         assert!(printed.starts_with("CreateApiKey Meta Meta "), "{printed}");
     }

@@ -75,7 +75,7 @@ fn figures(ledger: &Value) -> String {
     let (full, all) = (cells(spent), cells(used));
     let bar = [
         "█".repeat(full),
-        "▒".repeat(all - full),
+        "▒".repeat(all.saturating_sub(full)),
         "░".repeat(BAR - all),
     ]
     .concat();
