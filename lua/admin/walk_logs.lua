@@ -15,7 +15,7 @@ ARGV[3]  scope      text   What the request filters by, or ''.
 ARGV[4]  direction  text   asc or desc.
 ARGV[5]  low        text   Lowest entry, as XRANGE has it.
 ARGV[6]  high       text   Highest entry.
-ARGV[7]  rows       int64  At most.
+ARGV[7]  rows       int64  How many at most.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden | listed scope_filter complete log_entry_facts

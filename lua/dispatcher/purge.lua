@@ -3,9 +3,8 @@
 Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged
 moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
 
-Only rows created before ended_before_ms are examined, for nothing ends before it begins; fewer than asked for: there
-are no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that
-was not examined.
+Only rows created before ended_before_ms are examined. If fewer than asked for were examined, none is left.
+first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was not examined.
 
 KEYS[1]  read   lease  hash  lease
 KEYS[2]  write  index  zset  rsvs:<tenant>:<of_day>  (if reservations)
@@ -17,7 +16,7 @@ built    write         hash  budget:<tenant>:<unit>:<scope>
 ARGV[1]  record_prefix    text                     Of reservations or of usage events.
 ARGV[2]  budget_prefix    prefix budget:<tenant>:
 ARGV[3]  ended_before_ms  int64
-ARGV[4]  rows             int64                    At most.
+ARGV[4]  rows             int64                    How many at most.
 ARGV[5]  fencing_token    int64
 ARGV[6]  kept_before      int64                    Rows of the index that earlier calls kept.
 

@@ -13,7 +13,7 @@ KEYS[4]  write  unsealed  set   unsealed
 
 ARGV[1]    tenant           text
 ARGV[2]    fencing_token    int64
-ARGV[3]    sealed_sequence  int64       As it was read.
+ARGV[3]    sealed_sequence  int64       The value that was read before.
 ARGV[4]    sequence         int64       Of the last entry that is sealed now.
 ARGV[5]    hash             text        Of the last entry that is sealed now.
 ARGV[6]    entry            text        The id of that entry in its stream.

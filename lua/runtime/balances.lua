@@ -13,7 +13,7 @@ ARGV[1]  key_hash       text
 ARGV[2]  tenant         text
 ARGV[3]  budget_prefix  prefix budget:<tenant>:
 ARGV[4]  after          text or ''               The last entry that was seen.
-ARGV[5]  rows           int64                    At most.
+ARGV[5]  rows           int64                    How many at most.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | listed now_ms scope_filter complete entry_fields

@@ -14,7 +14,7 @@ ARGV[1]    key_hash            text         Empty for the admin key.
 ARGV[2]    tenant              text
 ARGV[3]    reservation_prefix  prefix rsv:
 ARGV[4]    direction           text         asc or desc.
-ARGV[5]    rows                int64        At most.
+ARGV[5]    rows                int64        How many at most.
 ARGV[6]    low                 int64        Lowest score.
 ARGV[7]    high                int64        Highest score.
 ARGV[8]    after_id            text or ''

@@ -9,7 +9,7 @@ built    read              hash  policy:<policy_id>
 
 ARGV[1]  policy_prefix  prefix policy:
 ARGV[2]  after          text            An id, or ''.
-ARGV[3]  rows           int64           At most.
+ARGV[3]  rows           int64           How many at most.
 
 Replies, the first that applies:
   loaded version last complete records

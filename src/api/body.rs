@@ -22,7 +22,7 @@ pub fn read<T>(
     Ok((from_json(json)?, hash))
 }
 
-/// Whether a body may be JSON in UTF-8, by what its sender says; who says nothing means that.
+/// Checks that the media type, if the sender names one, is JSON in UTF-8.
 ///
 /// # Errors
 /// 415.

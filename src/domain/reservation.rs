@@ -12,13 +12,13 @@ pub const RESERVATION_TTL_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000
 words! {
     /// Status of a reservation.
     Status {
-        /// Its hold stands.
+        /// It holds its estimate in each budget.
         Active = "ACTIVE",
-        /// It was settled.
+        /// A commit charged it.
         Committed = "COMMITTED",
-        /// It was given back.
+        /// It was released without a charge.
         Released = "RELEASED",
-        /// Its time is over.
+        /// Its grace period is over.
         Expired = "EXPIRED",
     }
 }

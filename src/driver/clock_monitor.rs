@@ -64,7 +64,7 @@ impl Reading {
 struct Alarm {
     /// The clock as it runs since the jump.
     candidate: Reading,
-    /// When it was first seen to run so.
+    /// When the new time was first observed.
     since: Instant,
 }
 

@@ -135,8 +135,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// An id that names another partition than the caller's belongs to another tenant, or to nobody. It is read where it
-    /// lies, which no script of the caller's can do.
+    /// An id that names another partition than the caller's belongs to another tenant, or to nobody. It is read in its
+    /// own partition, which the caller's script cannot reach.
     pub(super) async fn refuse_foreign(
         &self,
         caller: &RuntimeCaller,

@@ -12,7 +12,7 @@ pub struct Sorted<'q, T, F, K> {
 }
 
 impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
-    /// None so far.
+    /// Starts without rows.
     pub fn new(query: &'q ListQuery<F, K>) -> Self {
         Self {
             query,

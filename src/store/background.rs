@@ -15,7 +15,7 @@ impl Store {
     /// Runs one plain command off the request path, on the node that owns `key`.
     ///
     /// # Errors
-    /// As for [`Store::call`]; an error reply is [`StoreError::Refused`].
+    /// As for [`Store::send`]; an error reply is [`StoreError::Refused`].
     pub async fn query(&self, key: &str, command: &Cmd) -> Result<Value, StoreError> {
         let timed = self.begin_call()?;
         self.deployment_by(timed.deadline).await?;

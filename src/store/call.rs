@@ -6,15 +6,16 @@ use super::{Call, Store, StoreError};
 use crate::driver::node::Lane;
 
 impl Store {
-    /// Sends a call on the request path, see [`Store::call`].
+    /// Sends a call on the request path, within the request's deadline.
     ///
     /// # Errors
-    /// As for [`Store::call`].
+    /// [`StoreError::Unavailable`] when the deadline passes, [`StoreError::Deployment`] when the data belongs to another
+    /// deployment, and every error reply.
     pub async fn send(&self, call: &Call) -> Result<Value, StoreError> {
         self.send_on(Lane::Request, call).await
     }
 
-    /// The same on a lane.
+    /// Like [`Store::send`], on a lane.
     pub(super) async fn send_on(&self, lane: Lane, call: &Call) -> Result<Value, StoreError> {
         let timed = self.begin_call()?;
         self.deployment_by(timed.deadline).await?;

@@ -12,7 +12,7 @@ pub enum OperationError {
     /// The service says no; nothing was changed.
     #[error("refused: {0:?}")]
     Refused(Refusal),
-    /// The store could not answer, or its reply cannot be read.
+    /// Redis did not reply, or its reply cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A field of a record cannot be read.

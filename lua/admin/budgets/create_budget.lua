@@ -21,7 +21,7 @@ ARGV[3]                key_hash         text            Empty for the admin key.
 ARGV[4]                tenant           text
 ARGV[5]                scope            text
 ARGV[6]                unit             text
-ARGV[7]                member           text            Of budgets.
+ARGV[7]                member           text            The entry in the index `budgets`.
 ARGV[8]                ledger_id        text
 ARGV[9]                allocated        int64
 ARGV[10]               overdraft_limit  int64

@@ -15,7 +15,7 @@ ARGV[3]    budget_prefix  prefix budget:<tenant>:
 ARGV[4]    scope_prefix   text                     What scopes start with.
 ARGV[5]    after          text or ''               An entry of budgets.
 ARGV[6]    direction      text                     asc or desc.
-ARGV[7]    rows           int64                    At most.
+ARGV[7]    rows           int64                    How many at most.
 ARGV[8]    bound          int64 or ''              What is gathered has no more ledgers.
 ARGV[9..]  names          to the end
 

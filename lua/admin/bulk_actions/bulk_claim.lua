@@ -10,7 +10,7 @@ KEYS[1]  write  bulk   hash  bulk:<tenant>:<digest>
 KEYS[2]  write  bulks  zset  bulks
 
 ARGV[1]    mode          text        look, begin, resume or renew.
-ARGV[2]    member        text        Of bulks.
+ARGV[2]    member        text        The entry in the index `bulks`.
 ARGV[3]    payload_hash  text        '' for a worker.
 ARGV[4]    lease_ms      int64
 ARGV[5..]  fields        to the end  Names and values of a new claim.

@@ -13,7 +13,7 @@ ARGV[2]  tenant         text
 ARGV[3]  scope_pattern  text or ''      What the request filters by.
 ARGV[4]  policy_prefix  prefix policy:
 ARGV[5]  after          text or ''      An id.
-ARGV[6]  rows           int64           At most.
+ARGV[6]  rows           int64           How many at most.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden | listed scope_filter last complete records

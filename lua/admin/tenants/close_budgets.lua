@@ -23,7 +23,7 @@ ARGV[1]  day            yyyymmdd
 ARGV[2]  day_start_ms   int64
 ARGV[3]  tenant         text
 ARGV[4]  fencing_token  int64 or ''              Of the caller's lease, '' for a request.
-ARGV[5]  rows           int64                    At most.
+ARGV[5]  rows           int64                    How many at most.
 ARGV[6]  budget_prefix  prefix budget:<tenant>:
 
 Replies, the first that applies:

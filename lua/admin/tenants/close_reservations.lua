@@ -17,7 +17,7 @@ built    write               hash  budget:<tenant>:<unit>:<scope>
 
 ARGV[1]  tenant              text
 ARGV[2]  fencing_token       int64 or ''              Of the caller's lease, '' for a request.
-ARGV[3]  rows                int64                    At most.
+ARGV[3]  rows                int64                    How many at most.
 ARGV[4]  reservation_prefix  prefix rsv:
 ARGV[5]  budget_prefix       prefix budget:<tenant>:
 

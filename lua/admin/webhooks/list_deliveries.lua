@@ -14,10 +14,10 @@ built    read              hash  delivery:<delivery_id>
 ARGV[1]  key_hash         text              Empty for the admin key.
 ARGV[2]  tenant           text              Of the API key.
 ARGV[3]  delivery_prefix  prefix delivery:
-ARGV[4]  from_ms          text              Or -inf.
+ARGV[4]  from_ms          text              The lowest score, or -inf.
 ARGV[5]  to_ms            text              Or +inf.
 ARGV[6]  after_id         text or ''        Of the score to_ms, what comes before it was seen.
-ARGV[7]  rows             int64             At most.
+ARGV[7]  rows             int64             How many at most.
 ARGV[8]  status           text or ''
 
 Replies, the first that applies:

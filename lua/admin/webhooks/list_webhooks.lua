@@ -13,7 +13,7 @@ ARGV[1]  key_hash        text             Empty for the admin key.
 ARGV[2]  tenant          text
 ARGV[3]  webhook_prefix  prefix webhook:
 ARGV[4]  after           text or ''       An id.
-ARGV[5]  rows            int64            At most.
+ARGV[5]  rows            int64            How many at most.
 ARGV[6]  status          text or ''
 
 Replies, the first that applies:

@@ -24,8 +24,8 @@ ARGV[2]                day_start_ms     int64
 ARGV[3]                key_hash         text            Empty for the admin key.
 ARGV[4]                owner            text
 ARGV[5]                subscription_id  text
-ARGV[6]                version          int64           As it was read.
-ARGV[7]                status           text            As it was read.
+ARGV[6]                version          int64           The value that was read before.
+ARGV[7]                status           text            The value that was read before.
 ARGV[8]                millionths       text            What it watches, blanks between.
 ARGV[9]                payload_hash     text
 ARGV[10]               context          text            The request cause, lines of name and value.

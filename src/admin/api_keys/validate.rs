@@ -29,15 +29,15 @@ pub struct ValidatedApiKey {
     pub key_id: Option<KeyId>,
     /// Whose record that is.
     pub owner: Option<TenantId>,
-    /// From when on the key is not good any more; only for who knows the whole key.
+    /// When the key expires; only if the whole key was presented.
     pub expires_at: Option<Moment>,
     /// What it may do, or what is wrong with it.
     pub outcome: Result<Granted, KeyProblem>,
 }
 
 impl Admin {
-    /// Judges a key. The checks run in the order secret, status, expiry, tenant, and the first that fails is reported: who
-    /// does not know the secret learns nothing of the rest.
+    /// Judges a key. The checks run in the order secret, status, expiry, tenant, and the first that fails is reported: without
+    /// the secret nothing is learned of the rest.
     ///
     /// # Errors
     /// Only that the store cannot answer.

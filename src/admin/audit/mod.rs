@@ -47,7 +47,7 @@ pub struct Failure<'a> {
 }
 
 impl Admin {
-    /// Books a failure. What goes wrong in this is logged: the answer to the client stands already.
+    /// Writes the audit entry of a failure. An error here is only logged, because the response is decided.
     pub async fn audit_failure(&self, failure: &Failure<'_>) {
         let unknown_caller = failure.status == 401;
         let (tenant, sentinel, per_minute) = match unknown_caller {

@@ -118,7 +118,8 @@ impl TenantLogs {
         self.has_begun && self.days.is_empty()
     }
 
-    /// An entry whose time, and an event's type, can be read; what else is wrong with it is logged where it would be shown.
+    /// Reads the time and, of an event, the type; `None` if either is unreadable. Other damage is logged when the entry is
+    /// rendered.
     fn entry(&self, entry: EntryId, facts: Record) -> Option<LogEntry> {
         let is_event = self.view == View::Events;
         let kind = facts.get("type").filter(|_| is_event).map(str::to_owned);

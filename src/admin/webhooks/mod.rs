@@ -196,7 +196,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// An id of our form. Who presents another learns that there is no such subscription, if his key is good.
+    /// Parses an id. A malformed one is refused as not found, after the key is checked.
     async fn parse_id(
         &self,
         caller: &Caller,

@@ -23,11 +23,11 @@ use crate::domain::payload_hash::PayloadHash;
 pub struct Change<T, S = ()> {
     /// The services.
     pub state: AppState,
-    /// Caller.
+    /// Who calls.
     pub caller: Caller,
-    /// Operation.
+    /// The row of the index that was called.
     pub operation: &'static Operation,
-    /// Body.
+    /// The body, read as its type.
     pub body: T,
     /// What is changed.
     pub target: S,
@@ -112,7 +112,7 @@ pub trait ChangeBody: Read {
     /// Refuses what its type cannot.
     ///
     /// # Errors
-    /// 400.
+    /// 400 that names the member.
     fn check(&self) -> Result<(), ApiError> {
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::{Object, Read};
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::moment::Moment;
 
-/// One value and its place. Every reader answers `None` after noting what is wrong.
+/// One value and its place. Every reader returns `None` after noting what is wrong.
 pub struct Value<'p> {
     json: Json,
     path: String,

@@ -33,7 +33,7 @@ signature! {
         after: Option<&'a str>,
         /// asc or desc.
         direction: &'a str,
-        /// At most.
+        /// How many at most.
         rows: usize,
         /// What is gathered has no more ledgers.
         bound: Option<usize>,

@@ -27,7 +27,7 @@ signature! {
         tenant: &'a TenantId,
         scope: &'a str,
         unit: &'a str,
-        /// Of budgets.
+        /// The entry in the index `budgets`.
         member: String,
         ledger_id: &'a str,
         allocated: i64,

@@ -20,7 +20,7 @@ signature! {
     args {
         /// look, begin, resume or renew.
         mode: &'a str,
-        /// Of bulks.
+        /// The entry in the index `bulks`.
         member: String,
         /// '' for a worker.
         payload_hash: &'a str,
@@ -46,7 +46,7 @@ signature! {
     }
     args {
         day,
-        /// Of bulks.
+        /// The entry in the index `bulks`.
         member: String,
         /// Whose audit entry it is; perhaps a sentinel.
         tenant: &'a str,

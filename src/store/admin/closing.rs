@@ -22,7 +22,7 @@ signature! {
         tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
         fencing_token: Option<Lease>,
-        /// At most.
+        /// How many at most.
         rows: i64,
         reservation_prefix = reservation_prefix(),
         budget_prefix = budget_prefix(tenant),
@@ -52,7 +52,7 @@ macro_rules! close_list {
                 $tenant: &'a TenantId,
                 /// Of the caller's lease, '' for a request.
                 fencing_token: Option<Lease>,
-                /// At most.
+                /// How many at most.
                 rows: i64,
                 $prefix = $prefix($($part)?),
             }

@@ -34,7 +34,7 @@ signature! {
         low: &'a str,
         /// Highest entry.
         high: &'a str,
-        /// At most.
+        /// How many at most.
         rows: usize,
     }
     replies {

@@ -96,7 +96,7 @@ signature! {
         policy_prefix = policy_prefix(),
         /// An id.
         after: Option<&'a str>,
-        /// At most.
+        /// How many at most.
         rows: usize,
     }
     replies {
@@ -117,7 +117,7 @@ signature! {
         policy_prefix = policy_prefix(),
         /// An id, or ''.
         after: &'a str,
-        /// At most.
+        /// How many at most.
         rows: usize,
     }
     replies { loaded: Loaded { version: String, last: String, complete: bool, records: Vec<Record> } }

@@ -1,4 +1,4 @@
-//! What a request of the admin plane is about. A script answers a word; the target makes it a refusal that names it.
+//! What a request of the admin plane is about. A script replies a word; the target turns it into a refusal that names the subject.
 
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{AccessRefusal, Refusal, TenantRefusal};

@@ -23,13 +23,13 @@ signature! {
         /// Of the API key.
         tenant of caller,
         delivery_prefix = delivery_prefix(),
-        /// Or -inf.
+        /// The lowest score, or -inf.
         from_ms: String,
         /// Or +inf.
         to_ms: String,
         /// Of the score to_ms, what comes before it was seen.
         after_id: Option<&'a str>,
-        /// At most.
+        /// How many at most.
         rows: usize,
         status: Option<&'a str>,
     }

@@ -23,7 +23,7 @@ signature! {
         webhook_prefix = webhook_prefix(),
         /// An id.
         after: Option<&'a str>,
-        /// At most.
+        /// How many at most.
         rows: usize,
         status: Option<&'a str>,
     }

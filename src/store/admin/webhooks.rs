@@ -97,9 +97,9 @@ signature! {
         key_hash of caller,
         owner: &'a Owner,
         subscription_id: &'a SubscriptionId,
-        /// As it was read.
+        /// The value that was read before.
         version: i64,
-        /// As it was read.
+        /// The value that was read before.
         status: &'a str,
         /// What it watches, blanks between.
         millionths: &'a str,
@@ -194,8 +194,8 @@ impl Store {
     }
 }
 
-/// Under whose name the outcome of a request about one subscription is kept. The admin key's cannot be under the owner's:
-/// of a subscription that is gone nobody knows the owner.
+/// The name under which the outcome of a request about one subscription is stored. For the admin key it is not the owner's,
+/// because the owner of a removed subscription is unknown.
 pub(crate) fn idempotency_scope<'a>(
     caller: &'a Caller,
     subscription_id: &'a SubscriptionId,

@@ -19,7 +19,7 @@ signature! {
     args {
         tenant: &'a str,
         fencing_token: Lease,
-        /// As it was read.
+        /// The value that was read before.
         sealed_sequence: u64,
         /// Of the last entry that is sealed now.
         sequence: u64,

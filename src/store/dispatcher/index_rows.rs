@@ -102,7 +102,7 @@ impl Store {
         Ok(cursors)
     }
 
-    /// Adds the rows of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Answers
+    /// Adds the rows of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Returns
     /// where the cursors are now. `keep`: for how long the logs are kept.
     pub async fn index_followed(
         &self,

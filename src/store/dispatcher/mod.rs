@@ -1,4 +1,4 @@
-//! Calls that only dispatchers make: leases, outboxes, views, retention, rollups and audit chains.
+//! Calls about background work, most of them made by dispatchers: leases, outboxes, views, retention, rollups and audit chains.
 
 pub mod audit_chain;
 pub(crate) mod audit_failures;

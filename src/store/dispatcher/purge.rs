@@ -9,8 +9,8 @@ signature! {
     /// Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged moves
     /// into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
     ///
-    /// Only rows created before ended_before_ms are examined, for nothing ends before it begins; fewer than asked for: there are
-    /// no more of them. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
+    /// Only rows created before ended_before_ms are examined. If fewer than asked for were examined, none is left.
+    /// first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
     /// not examined.
     PURGE: Purge -> PurgeReply = "dispatcher/purge", flags "allow-oom";
     names { tenant: &'a str, of_day: Day, reservations: bool, usage_events: bool }
@@ -24,7 +24,7 @@ signature! {
         record_prefix: String,
         budget_prefix = budget_prefix(tenant),
         ended_before_ms: i64,
-        /// At most.
+        /// How many at most.
         rows: i64,
         fencing_token: Lease,
         /// Rows of the index that earlier calls kept.

@@ -19,7 +19,7 @@ signature! {
         budget_prefix = budget_prefix(tenant),
         /// The last entry that was seen.
         after: Option<&'a str>,
-        /// At most.
+        /// How many at most.
         rows: usize,
     }
     replies {

@@ -59,7 +59,7 @@ signature! {
         reservation_prefix = reservation_prefix(),
         /// asc or desc.
         direction: &'a str,
-        /// At most.
+        /// How many at most.
         rows: usize,
         /// Lowest score.
         low: i64,

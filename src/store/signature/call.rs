@@ -15,7 +15,7 @@ use crate::driver::script::{Arg, Argument, Form};
 use crate::store::dispatcher::lease::Lease;
 use crate::store::keys::Keys;
 
-/// What a script answers besides the words that many share.
+/// What a script replies besides the words that many share.
 pub trait Outcome: Sized {
     /// Reads what follows `word`; `None` for a word that is none of its own.
     ///
@@ -26,7 +26,7 @@ pub trait Outcome: Sized {
 
 /// A call of a script, all its names and arguments filled in.
 pub(crate) trait ScriptCall: Sync {
-    /// What it is answered.
+    /// The replies that are its own.
     type Outcome: Outcome;
     /// What is declared of the script.
     const SIGNATURE: &'static Signature;

@@ -83,7 +83,7 @@ pub(crate) const fn form_of<C, T: Argument>(_: fn(&C) -> &T) -> Form {
     T::FORM
 }
 
-/// A word that a script answers, and what follows it.
+/// A word that a script replies, and what follows it.
 #[derive(Debug, Clone, Copy)]
 pub struct Word {
     /// The first element of the reply.

@@ -156,7 +156,7 @@ impl FromReply for Units {
 }
 
 impl Refused {
-    /// Whether the script answers a repeated request with the stored words of the first outcome.
+    /// Whether the script replies to a repeated request with the stored words of the first outcome.
     pub(super) fn replays(signature: &Signature) -> bool {
         let replayed = words::replayed;
         let declared = signature.replies.iter();

@@ -14,7 +14,7 @@ use super::connection::base_path;
 use crate::api::operations::OperationId;
 use crate::tools::setup::UNIT;
 
-/// Long enough that no hold expires while it counts, and a tenant's limit by default.
+/// One hour, the default maximum of a tenant: no hold expires during a run.
 pub(super) const TTL_MS: u32 = 3_600_000;
 
 /// The levels below the tenant, root first, with the names that the load gives them.

@@ -66,7 +66,7 @@ impl<'a> BudgetWalk<'a> {
         self.rows = query.first_step(!self.filter.is_open(), self.step_rows());
     }
 
-    /// Refuses to walk along more than so many ledgers. What one tenant has, the steps say.
+    /// Refuses a range of more than `bound` ledgers. Those of one tenant are counted by the first step.
     pub async fn check_count(&mut self, bound: usize) -> Result<(), OperationError> {
         self.bound = Some(bound);
         if self.owner.is_some() {
@@ -143,7 +143,7 @@ impl<'a> BudgetWalk<'a> {
         Ok(Step::new(entries, complete))
     }
 
-    /// Some tenants on from where the walk is, as many of their ledgers as one pipeline reads.
+    /// Reads the next tenants, and at most one pipeline of their ledgers.
     async fn step_of_all(&mut self, rows: usize) -> Result<Step<BudgetLedger>, OperationError> {
         let (mut tenants, mut within, mut beyond) = (Vec::new(), None, None);
         if let Some(position) = self.reached.take() {
