@@ -44,10 +44,13 @@ impl Field for EvidenceRef {
         );
         described.refer(components, |described, components| {
             let id = Member::<String>::new("evidence_id", "Names the evidence by its content.");
-            described.member(id.keyword(("pattern", "^[0-9a-f]{64}$")), components);
+            described.member(
+                id.keyword(("pattern", || "^[0-9a-f]{64}$".into())),
+                components,
+            );
             let name = Dialect::default().words().evidence_url_member;
             let url = Member::<String>::new(name, "Where it can be read.");
-            described.member(url.keyword(("format", "uri")), components);
+            described.member(url.keyword(("format", || "uri".into())), components);
         })
     }
 

@@ -171,7 +171,7 @@ fn response_headers() -> Value {
         },
         "TraceId": {
             "description": "Id of the trace that the request belongs to.",
-            "schema": {"type": "string", TRACE_ID_PATTERN.0: TRACE_ID_PATTERN.1},
+            "schema": {"type": "string", TRACE_ID_PATTERN.0: (TRACE_ID_PATTERN.1)()},
         },
         "Tenant": {
             "description": "The tenant of the API key.",

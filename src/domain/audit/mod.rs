@@ -86,7 +86,7 @@ object! {
         /// Trace of the request.
         pub trace_id: Option<String> { keyword: TRACE_ID_PATTERN },
         /// HTTP status of the response.
-        pub status: i64 { described_as: json!({"type": "integer"}) },
+        pub status: i64 { described_as: || json!({"type": "integer"}) },
         /// Error code of a refusal.
         pub error_code: Option<String>,
         /// Subject of a request of the runtime plane; not recorded.

@@ -6,6 +6,7 @@ use secrecy::SecretString;
 use serde_json::{Value as Schema, json};
 
 use super::components::Components;
+use super::problems::Path;
 use super::rules::{Blank, Entries, Items, Range, Text};
 use super::{Problems, Value};
 use crate::domain::json::{FreeObject, Json};
@@ -65,7 +66,7 @@ pub trait Read: Field {
     /// [`Problems`], all of them.
     fn from_json(body: Json) -> Result<Self, Problems> {
         let mut problems = Problems::default();
-        let value = Value::new(body, String::new(), &mut problems);
+        let value = Value::new(body, Path::Body, &mut problems);
         match Self::read(value, &Self::Rules::default()) {
             Some(request) if problems.is_empty() => Ok(request),
             _ => Err(problems),

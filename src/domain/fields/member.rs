@@ -25,9 +25,12 @@ pub struct Member<T: Field> {
     inline: bool,
     skip_if: Option<fn(&T) -> bool>,
     named_by: Option<fn(&T) -> &'static str>,
-    described_as: Option<Schema>,
-    keywords: Vec<(&'static str, Schema)>,
+    described_as: Option<fn() -> Schema>,
+    keyword: Option<Keyword>,
 }
+
+/// A keyword of a schema and its value. A function, so that a member costs nothing where it is not described.
+pub type Keyword = (&'static str, fn() -> Schema);
 
 /// Declares options of members: each is a method that sets one thing, and returns the member.
 macro_rules! options {
@@ -64,7 +67,7 @@ impl<T: Field> Member<T> {
             skip_if: None,
             named_by: None,
             described_as: None,
-            keywords: Vec::new(),
+            keyword: None,
         }
     }
 
@@ -90,7 +93,9 @@ impl<T: Field> Member<T> {
         /// The name in responses, where the value decides it.
         named_by(named_by: fn(&T) -> &'static str) sets named_by = Some(named_by);
         /// Another schema than the type's, where the published description says less.
-        described_as(schema: Schema) sets described_as = Some(schema);
+        described_as(schema: fn() -> Schema) sets described_as = Some(schema);
+        /// A keyword of the schema besides those that follow from type and rules.
+        keyword(keyword: Keyword) sets keyword = Some(keyword);
     }
 
     /// What the member is when it is absent. On an `Option` it is described only: whoever uses the value applies it.
@@ -107,17 +112,6 @@ impl<T: Field> Member<T> {
     pub fn internal(mut self, internal: bool) -> Self {
         (self.internal, self.described) = (internal, !internal);
         self
-    }
-
-    /// A keyword of the schema besides those that follow from type and rules.
-    pub fn keyword(mut self, (keyword, value): (&'static str, impl Into<Schema>)) -> Self {
-        self.keywords.push((keyword, value.into()));
-        self
-    }
-
-    /// An example for people.
-    pub fn example(self, example: &str) -> Self {
-        self.keyword(("example", example))
     }
 
     /// Writes the member of a response.
@@ -201,7 +195,7 @@ impl<T: Field> Member<T> {
         if !self.described {
             return None;
         }
-        let schema = self.described_as.clone();
+        let schema = self.described_as.map(|schema| schema());
         let mut schema = schema.unwrap_or_else(|| match self.inline {
             true => Components::inline(|components| T::schema(&self.rules, components)),
             false => T::schema(&self.rules, components),
@@ -213,8 +207,8 @@ impl<T: Field> Member<T> {
                 schema["default"] = default;
             }
         }
-        for (keyword, value) in &self.keywords {
-            schema[*keyword] = value.clone();
+        if let Some((keyword, value)) = self.keyword {
+            schema[keyword] = value();
         }
         Some(schema)
     }

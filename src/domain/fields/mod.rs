@@ -19,7 +19,7 @@ pub use components::Components;
 pub use described::Described;
 pub use field::{Field, Read};
 pub(crate) use field::{plain_field, text_field};
-pub use member::Member;
+pub use member::{Keyword, Member};
 pub(crate) use object::object;
 pub use patch::{Patch, Rendered, Unsent};
 pub use problems::Problems;
@@ -30,16 +30,17 @@ pub use serde_json::Value as Schema;
 pub use value::Value;
 
 use super::json::Json;
+use problems::Path;
 
 /// The members of one object, each to be taken once.
 pub struct Object<'p> {
-    path: String,
+    path: Path<'p>,
     members: Vec<(String, Json)>,
     problems: &'p mut Problems,
 }
 
 impl<'p> Object<'p> {
-    fn new(path: String, members: Vec<(String, Json)>, problems: &'p mut Problems) -> Self {
+    fn new(path: Path<'p>, members: Vec<(String, Json)>, problems: &'p mut Problems) -> Self {
         Self {
             path,
             members,
@@ -49,8 +50,12 @@ impl<'p> Object<'p> {
 
     /// Reads a member by its declaration. `None` after noting what is wrong.
     pub fn read<T: Read>(&mut self, member: Member<T>) -> Option<T> {
-        let path = self.path_of(member.name);
-        let sent = self.take(member.name);
+        let path = Path::Member(&self.path, member.name);
+        let position = self
+            .members
+            .iter()
+            .position(|(name, _)| name == member.name);
+        let sent = position.map(|position| self.members.remove(position).1);
         let null = sent.is_some();
         if let Some(json) = sent.filter(|json| !T::is_null(json, &member.rules)) {
             return T::read(Value::new(json, path, self.problems), &member.rules);
@@ -71,32 +76,20 @@ impl<'p> Object<'p> {
 
     /// Notes that a member contradicts another, or asks for what cannot be had.
     pub fn refuse_member(&mut self, name: &str, reason: impl Into<String>) {
-        let path = self.path_of(name);
+        let path = Path::Member(&self.path, name);
         self.problems.invalid(path, reason);
     }
 
     /// Notes that the object as a whole breaks a rule.
     pub fn refuse(&mut self, reason: impl Into<String>) {
-        self.problems.invalid(self.path.clone(), reason);
+        self.problems.invalid(self.path, reason);
     }
 
     /// Notes each member that nobody asked for.
     fn finish(self) {
         for (name, _) in &self.members {
-            self.problems.unknown_member(self.path_of(name));
-        }
-    }
-
-    fn take(&mut self, name: &str) -> Option<Json> {
-        let position = self.members.iter().position(|(member, _)| member == name)?;
-        Some(self.members.remove(position).1)
-    }
-
-    fn path_of(&self, name: &str) -> String {
-        if self.path.is_empty() {
-            name.to_owned()
-        } else {
-            format!("{}.{name}", self.path)
+            let path = Path::Member(&self.path, name);
+            self.problems.unknown_member(path);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::problems::{Problems, quoted};
+use super::problems::{Path, Problems, quoted};
 use super::rules::{Blank, Bounds, Entries, Items, Text};
 use super::{Object, Read};
 use crate::domain::json::{FreeObject, Json};
@@ -11,12 +11,12 @@ use crate::domain::moment::Moment;
 /// One value and its place. Every reader returns `None` after noting what is wrong.
 pub struct Value<'p> {
     json: Json,
-    path: String,
+    path: Path<'p>,
     problems: &'p mut Problems,
 }
 
 impl<'p> Value<'p> {
-    pub(super) fn new(json: Json, path: String, problems: &'p mut Problems) -> Self {
+    pub(super) fn new(json: Json, path: Path<'p>, problems: &'p mut Problems) -> Self {
         Self {
             json,
             path,
@@ -61,7 +61,7 @@ impl<'p> Value<'p> {
         }
         let mut values = Vec::with_capacity(count);
         for (index, json) in items.into_iter().enumerate() {
-            let path = format!("{}[{index}]", self.path);
+            let path = Path::Item(&self.path, index);
             values.push(T::read(Value::new(json, path, self.problems), &rules.each));
         }
         let values: Vec<T> = values.into_iter().collect::<Option<_>>()?;
@@ -84,7 +84,7 @@ impl<'p> Value<'p> {
         }
         let mut entries = Vec::with_capacity(count);
         for (name, json) in members {
-            let path = format!("{}.{name}", self.path);
+            let path = Path::Member(&self.path, &name);
             let value = T::read(Value::new(json, path, self.problems), &rules.each);
             entries.push(value.map(|value| (name, value)));
         }

@@ -6,14 +6,14 @@
 
 mod random;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::fields::{Form, Read, Text, Value, plain_field, text_field};
+use super::fields::{Form, Keyword, Read, Text, Value, plain_field, text_field};
 pub use random::RandomPart;
 pub(crate) use random::random_id;
 
@@ -259,7 +259,7 @@ text_id! {
 }
 
 /// The form of trace ids, as descriptions have it.
-pub const TRACE_ID_PATTERN: (&str, &str) = ("pattern", "^[0-9a-f]{32}$");
+pub const TRACE_ID_PATTERN: Keyword = ("pattern", || "^[0-9a-f]{32}$".into());
 
 impl TraceId {
     /// A new random id.
@@ -349,12 +349,9 @@ fn is_lower_hex(byte: u8) -> bool {
 
 /// Lower-case hexadecimal digits, two for each byte.
 pub fn hex(bytes: &[u8]) -> String {
-    let mut digits = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string can't fail.
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
+    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(digit).collect()
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ object! {
         /// Trace of the event.
         pub trace_id: Option<String> { keyword: TRACE_ID_PATTERN },
         /// Trace flags of the request that caused the event.
-        pub trace_flags: Option<String> { keyword: ("pattern", "^[0-9a-f]{2}$") },
+        pub trace_flags: Option<String> { keyword: ("pattern", || "^[0-9a-f]{2}$".into()) },
         /// Whether that request had a valid `traceparent`.
         pub traceparent_inbound_valid: Option<bool>,
     }

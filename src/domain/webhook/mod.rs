@@ -131,7 +131,7 @@ object! {
         /// When anomalies emit events.
         pub thresholds: Option<Thresholds>,
         /// Never returned here.
-        pub signing_secret: Unsent<String> { keyword: ("writeOnly", true) },
+        pub signing_secret: Unsent<String> { keyword: ("writeOnly", || true.into()) },
         /// Headers of each delivery, with `********` for every value.
         pub headers: HeaderNames {
             field: "header_names", unpublished_default: HeaderNames::default(), skip_if: HeaderNames::is_empty, recorded: false,
@@ -142,10 +142,10 @@ object! {
         pub retry_policy: RetryPolicy { required: false },
         /// Consecutive failures after which the subscription is disabled.
         pub disable_after_failures: i64 {
-            range: 1.., keyword: ("default", DISABLE_AFTER_FAILURES), required: false,
+            range: 1.., keyword: ("default", || DISABLE_AFTER_FAILURES.into()), required: false,
         },
         /// Consecutive failures so far.
-        pub consecutive_failures: i64 { required: false, keyword: ("readOnly", true), recorded: false },
+        pub consecutive_failures: i64 { required: false, keyword: ("readOnly", || true.into()), recorded: false },
         /// When it was created.
         pub created_at: Moment { field: "created_at_ms", recorded: false },
         /// When its settings were last changed.

@@ -45,7 +45,7 @@ object! {
         pub thresholds: Option<Thresholds>,
         /// Key of the signatures, 16 to 256 characters. Absent: the service generates one.
         pub signing_secret: Option<SecretString> {
-            unpublished_chars: SECRET_CHARS, blank: Blank::Null, example: "whsec_0123456789", recorded: false,
+            unpublished_chars: SECRET_CHARS, blank: Blank::Null, keyword: ("example", || "whsec_0123456789".into()), recorded: false,
         },
         /// Headers sent with each delivery besides the usual ones; responses mask their values.
         pub headers: Option<BTreeMap<String, SecretString>> { recorded: false },
@@ -86,7 +86,7 @@ object! {
         /// When anomalies emit events; replaced as a whole.
         pub thresholds: Patch<Thresholds>,
         /// New key of the signatures, 16 to 256 characters.
-        pub signing_secret: Option<SecretString> { unpublished_chars: SECRET_CHARS, example: "whsec_0123456789" },
+        pub signing_secret: Option<SecretString> { unpublished_chars: SECRET_CHARS, keyword: ("example", || "whsec_0123456789".into()) },
         /// Replaced as a whole; `********` keeps the value that is there.
         pub headers: Patch<BTreeMap<String, SecretString>>,
         /// Replaced as a whole.

@@ -27,7 +27,7 @@ object! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct BudgetFundingResponse: Serialize + Open {
         /// How the figures changed.
-        pub operation: FundingOperation { described_as: json!({"type": "string"}) },
+        pub operation: FundingOperation { described_as: || json!({"type": "string"}) },
         /// What the budget granted.
         pub previous_allocated: Amount,
         /// What the budget grants now.

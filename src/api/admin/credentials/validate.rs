@@ -44,7 +44,7 @@ object! {
         pub expires_at: Option<Moment>,
         /// What is wrong with it: `KEY_NOT_FOUND`, `INVALID_KEY`, `KEY_REVOKED`, `KEY_EXPIRED`, `KEY_NOT_OWNED_BY_TENANT`,
         /// `TENANT_NOT_FOUND`, `TENANT_SUSPENDED`, `TENANT_CLOSED` or `INTERNAL_ERROR`.
-        pub reason: Option<KeyProblem> { described_as: json!({"type": "string"}) },
+        pub reason: Option<KeyProblem> { described_as: || json!({"type": "string"}) },
     }
 }
 
