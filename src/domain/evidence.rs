@@ -3,7 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::dialect::Dialect;
-use super::fields::{Components, Described, Field, Member, Schema, object};
+use super::fields::{Described, Member, object, plain_field};
 
 /// Names one piece of signed evidence and where to read it. Its members are named by the dialect.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,31 +33,22 @@ impl Serialize for EvidenceRef {
     }
 }
 
-impl Field for EvidenceRef {
-    type Rules = ();
-    type Inner = Self;
-
-    fn schema(_: &(), components: &mut Components) -> Schema {
-        let described = Described::new(
-            "EvidenceRef",
-            "Names one piece of signed evidence and where to read it.",
+plain_field!(EvidenceRef, (), |(), components| {
+    let described = Described::new(
+        "EvidenceRef",
+        "Names one piece of signed evidence and where to read it.",
+    );
+    described.refer(components, |described, components| {
+        let id = Member::<String>::new("evidence_id", "Names the evidence by its content.");
+        described.member(
+            id.keyword(("pattern", || "^[0-9a-f]{64}$".into())),
+            components,
         );
-        described.refer(components, |described, components| {
-            let id = Member::<String>::new("evidence_id", "Names the evidence by its content.");
-            described.member(
-                id.keyword(("pattern", || "^[0-9a-f]{64}$".into())),
-                components,
-            );
-            let name = Dialect::default().words().evidence_url_member;
-            let url = Member::<String>::new(name, "Where it can be read.");
-            described.member(url.keyword(("format", || "uri".into())), components);
-        })
-    }
-
-    fn absent(default: Option<Self>) -> Option<Self> {
-        default
-    }
-}
+        let name = Dialect::default().words().evidence_url_member;
+        let url = Member::<String>::new(name, "Where it can be read.");
+        described.member(url.keyword(("format", || "uri".into())), components);
+    })
+});
 
 /// Name of the member of a response that holds a reference; the dialect decides it.
 pub(crate) fn member_name(reference: &Option<EvidenceRef>) -> &'static str {

@@ -109,6 +109,27 @@ pub trait Stored: Sized {
     fn to_field(&self, field: &str) -> Option<String>;
 }
 
+/// Declares such a type: how its text is read, and how it is written where that is not as `Display` does.
+macro_rules! stored_text {
+    ($type:ty, $read:expr) => {
+        $crate::domain::record::stored_text!($type, $read, |value| Some(value.to_string()));
+    };
+    ($type:ty, $read:expr, $write:expr) => {
+        impl $crate::domain::record::Stored for $type {
+            fn from_field(_: &str, text: &str) -> Option<Self> {
+                let read: fn(&str) -> Option<Self> = $read;
+                read(text)
+            }
+
+            fn to_field(&self, _: &str) -> Option<String> {
+                let write: fn(&Self) -> Option<String> = $write;
+                write(self)
+            }
+        }
+    };
+}
+pub(crate) use stored_text;
+
 /// A type that members of records can have. Made by [`object!`](crate::domain::fields::object), or by [`Stored`].
 pub trait Recorded: Sized {
     /// Reads the value from its field, or from several; `None` where the field is missing.
@@ -209,32 +230,8 @@ impl<T: Written> Written for Option<T> {
     }
 }
 
-impl Stored for String {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        Some(text.to_owned())
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        Some(self.clone())
-    }
-}
-
-impl Stored for i64 {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        text.parse().ok()
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        Some(self.to_string())
-    }
-}
-
-impl Stored for bool {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        Some(text == "1")
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        Some(if *self { "1" } else { "0" }.to_owned())
-    }
-}
+stored_text!(String, |text| Some(text.to_owned()));
+stored_text!(i64, |text| text.parse().ok());
+stored_text!(bool, |text| Some(text == "1"), |flag| Some(
+    if *flag { "1" } else { "0" }.to_owned()
+));

@@ -64,38 +64,16 @@ macro_rules! words {
             }
         }
 
-        impl $crate::domain::fields::Field for $name {
-            type Rules = ();
-            type Inner = Self;
-
-            fn schema(
-                _: &(),
-                components: &mut $crate::domain::fields::Components,
-            ) -> $crate::domain::fields::Schema {
+        $crate::domain::fields::plain_field!(
+            $name,
+            (),
+            |(), components| {
                 let name = [stringify!($name) $(, $published)?];
                 components.refer_words(name[name.len() - 1], concat!($($doc, "\n"),*), Self::WORDS)
-            }
-
-            fn absent(default: Option<Self>) -> Option<Self> {
-                default
-            }
-        }
-
-        impl $crate::domain::fields::Read for $name {
-            fn read(value: $crate::domain::fields::Value<'_>, _: &()) -> Option<Self> {
-                value.one_of(Self::parse, Self::WORDS)
-            }
-        }
-
-        impl $crate::domain::record::Stored for $name {
-            fn from_field(_: &str, text: &str) -> Option<Self> {
-                Self::parse(text)
-            }
-
-            fn to_field(&self, _: &str) -> Option<String> {
-                Some(self.as_str().to_owned())
-            }
-        }
+            },
+            |value, ()| value.one_of(Self::parse, Self::WORDS)
+        );
+        $crate::domain::record::stored_text!($name, Self::parse);
     };
 }
 pub(crate) use words;

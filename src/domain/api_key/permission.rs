@@ -1,6 +1,6 @@
 //! What an API key may do.
 
-use crate::domain::record::Stored;
+use crate::domain::record::stored_text;
 use crate::domain::words::words;
 
 words! {
@@ -59,17 +59,17 @@ impl Permission {
     ];
 }
 
-/// A blank before and behind each word, so that scripts find one by its text.
-impl Stored for Vec<Permission> {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        Some(Permission::from_stored(text))
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        let words = self.iter().map(|permission| format!(" {permission}"));
+// A blank before and behind each word, so that scripts find one by its text.
+stored_text!(
+    Vec<Permission>,
+    |text| Some(Permission::from_stored(text)),
+    |permissions| {
+        let words = permissions
+            .iter()
+            .map(|permission| format!(" {permission}"));
         Some(words.chain([" ".to_owned()]).collect())
     }
-}
+);
 
 words! {
     /// Whether an API key is valid.
@@ -86,6 +86,7 @@ words! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::record::Stored as _;
 
     #[test]
     fn words_are_unique_and_read_back() {

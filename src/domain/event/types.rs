@@ -1,7 +1,8 @@
 //! Which events there are, who may see them, and what a subscription selects.
 
-use crate::domain::fields::{Form, Read, Text, Value, plain_field};
-use crate::domain::record::Stored;
+use crate::domain::fields::{Form, Text, plain_field};
+use crate::domain::ids::text_id;
+use crate::domain::record::stored_text;
 use crate::domain::words::words;
 
 words! {
@@ -107,10 +108,10 @@ pub fn is_tenant_visible(event_type: &str, category: &str) -> bool {
     event_type.contains('.') && visible(category_of(event_type)) && visible(category)
 }
 
-/// A type that a subscription may select: one of [`EventType`], or `custom.` and a name.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-#[serde(transparent)]
-pub struct EventTypeName(String);
+text_id! {
+    /// A type that a subscription may select: one of [`EventType`], or `custom.` and a name.
+    EventTypeName
+}
 
 impl EventTypeName {
     /// Accepts a known type, or `custom.` and 1 to 120 of `a-z0-9_.-`.
@@ -128,11 +129,6 @@ impl EventTypeName {
         Self(text.to_owned())
     }
 
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// Whether a tenant may select it.
     pub fn is_tenant_visible(&self) -> bool {
         is_tenant_visible(&self.0, category_of(&self.0))
@@ -140,51 +136,38 @@ impl EventTypeName {
 }
 
 // The published description has no others.
-plain_field!(EventTypeName as EventType);
-
-impl Read for EventTypeName {
-    fn read(value: Value<'_>, (): &()) -> Option<Self> {
-        static NAME: Form = Form {
-            wanted: "one of the event types, or custom. and a name",
-            accepts: |text| EventTypeName::parse(text).is_some(),
-            published: None,
-        };
-        value.text(&Text::form(&NAME)).map(Self)
-    }
-}
-
-impl Stored for EventTypeName {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        Some(Self::from_stored(text))
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        Some(self.0.clone())
-    }
-}
-
-impl Stored for Vec<EventTypeName> {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        let names = text.split_whitespace().map(EventTypeName::from_stored);
-        Some(names.collect())
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        let names: Vec<&str> = self.iter().map(EventTypeName::as_str).collect();
+plain_field!(EventTypeName as EventType, |value, ()| {
+    static NAME: Form = Form {
+        wanted: "one of the event types, or custom. and a name",
+        accepts: |text| EventTypeName::parse(text).is_some(),
+        published: None,
+    };
+    value.text(&Text::form(&NAME)).map(Self)
+});
+stored_text!(EventTypeName, |text| Some(Self::from_stored(text)));
+stored_text!(
+    Vec<EventTypeName>,
+    |text| Some(
+        text.split_whitespace()
+            .map(EventTypeName::from_stored)
+            .collect()
+    ),
+    |names| {
+        let names: Vec<&str> = names.iter().map(EventTypeName::as_str).collect();
         Some(names.join(" "))
     }
-}
-
-impl Stored for Vec<EventCategory> {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        text.split_whitespace().map(EventCategory::parse).collect()
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        let words: Vec<&str> = self.iter().map(|category| category.as_str()).collect();
+);
+stored_text!(
+    Vec<EventCategory>,
+    |text| text.split_whitespace().map(EventCategory::parse).collect(),
+    |categories| {
+        let words: Vec<&str> = categories
+            .iter()
+            .map(|category| category.as_str())
+            .collect();
         (!words.is_empty()).then(|| words.join(" "))
     }
-}
+);
 
 #[cfg(test)]
 mod tests {

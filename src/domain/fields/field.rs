@@ -11,7 +11,7 @@ use super::rules::{Blank, Entries, Items, Range, Text};
 use super::{Problems, Value};
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::moment::Moment;
-use crate::domain::record::{FieldChange, Stored, Written};
+use crate::domain::record::{FieldChange, Written, stored_text};
 
 /// A type that members of requests, responses and records can have.
 pub trait Field: Sized {
@@ -74,110 +74,82 @@ pub trait Read: Field {
     }
 }
 
-/// Declares a type whose values are texts, on the wire and in records: how it is read back.
-macro_rules! text_field {
-    ($type:ty, $parse:expr) => {
+/// Declares a type that is neither optional nor made of others: its rules, its schema under them, and how a request's value
+/// is read, if requests have it. `plain_field!(Type as Other)` describes it as another type.
+macro_rules! plain_field {
+    ($type:ty as $other:ty $(, $read:expr)?) => {
         $crate::domain::fields::plain_field!(
             $type,
-            $crate::domain::fields::Text,
-            $crate::domain::fields::Text::schema
+            (),
+            |(), components| <$other as $crate::domain::fields::Field>::schema(&Default::default(), components)
+            $(, $read)?
         );
-
-        impl $crate::domain::record::Stored for $type {
-            fn from_field(_: &str, text: &str) -> Option<Self> {
-                let parse: fn(&str) -> Option<Self> = $parse;
-                parse(text)
-            }
-
-            fn to_field(&self, _: &str) -> Option<String> {
-                Some(self.to_string())
-            }
-        }
     };
-}
-pub(crate) use text_field;
-
-/// Declares a type that is neither optional nor named: its rules, its schema under them, and how a request's value is read.
-/// `plain_field!(Type as Other)` describes it as another type.
-macro_rules! plain_field {
-    ($type:ty as $other:ty) => {
-        impl $crate::domain::fields::Field for $type {
-            type Rules = ();
-            type Inner = Self;
-
-            fn schema(
-                _: &(),
-                components: &mut $crate::domain::fields::Components,
-            ) -> $crate::domain::fields::Schema {
-                <$other as $crate::domain::fields::Field>::schema(&Default::default(), components)
-            }
-
-            fn absent(default: Option<Self>) -> Option<Self> {
-                default
-            }
-        }
-    };
-    ($type:ty, $rules:ty, $schema:expr, $read:expr) => {
-        $crate::domain::fields::plain_field!($type, $rules, $schema);
-
-        impl $crate::domain::fields::Read for $type {
-            fn read(value: $crate::domain::fields::Value<'_>, rules: &$rules) -> Option<Self> {
-                let read: fn($crate::domain::fields::Value<'_>, &$rules) -> Option<Self> = $read;
-                read(value, rules)
-            }
-        }
-    };
-    ($type:ty, $rules:ty, $schema:expr) => {
+    ($type:ty, $rules:ty, $schema:expr $(, $read:expr)?) => {
         impl $crate::domain::fields::Field for $type {
             type Rules = $rules;
             type Inner = Self;
 
             fn schema(
                 rules: &$rules,
-                _: &mut $crate::domain::fields::Components,
-            ) -> serde_json::Value {
-                let schema: fn(&$rules) -> serde_json::Value = $schema;
-                schema(rules)
+                components: &mut $crate::domain::fields::Components,
+            ) -> $crate::domain::fields::Schema {
+                let schema: fn(&$rules, &mut $crate::domain::fields::Components) -> $crate::domain::fields::Schema =
+                    $schema;
+                schema(rules, components)
             }
 
             fn absent(default: Option<Self>) -> Option<Self> {
                 default
             }
         }
+
+        $(impl $crate::domain::fields::Read for $type {
+            fn read(value: $crate::domain::fields::Value<'_>, rules: &$rules) -> Option<Self> {
+                let read: fn($crate::domain::fields::Value<'_>, &$rules) -> Option<Self> = $read;
+                read(value, rules)
+            }
+        })?
     };
 }
 pub(crate) use plain_field;
 
-plain_field!(String, Text, Text::schema);
-plain_field!(SecretString, Text, Text::schema);
-plain_field!(bool, (), |()| json!({"type": "boolean"}), |value, ()| value
-    .boolean());
+/// Declares a type whose values are texts, on the wire and in records: how it is read back.
+macro_rules! text_field {
+    ($type:ty, $parse:expr) => {
+        $crate::domain::fields::plain_field!($type, $crate::domain::fields::Text, |text, _| text
+            .schema());
+        $crate::domain::record::stored_text!($type, $parse);
+    };
+}
+pub(crate) use text_field;
+
+plain_field!(String, Text, |text, _| text.schema());
+plain_field!(SecretString, Text, |text, _| text.schema());
+plain_field!(bool, (), |(), _| json!({"type": "boolean"}), |value, ()| {
+    value.boolean()
+});
 plain_field!(
     i64,
     Range<i64>,
-    |range| number("integer", "int64", range),
+    |range, _| number("integer", "int64", range),
     |value, range| value.integer(range.enforced())
 );
 plain_field!(
     f64,
     Range<f64>,
-    |range| number("number", "double", range),
+    |range, _| number("number", "double", range),
     |value, range| value.number(range.enforced())
 );
 plain_field!(
     Moment,
     (),
-    |()| json!({"type": "string", "format": "date-time"}),
+    |(), _| json!({"type": "string", "format": "date-time"}),
     |value, ()| value.moment()
 );
-plain_field!(
-    FreeObject,
-    (),
-    |()| json!({"type": "object"}),
-    |value, ()| value.free_object()
-);
-plain_field!(Json, (), |()| json!({"type": "object"}));
-plain_field!(Schema, (), |()| json!({"type": "object"}));
+plain_field!(Json, (), |(), _| json!({"type": "object"}));
+plain_field!(FreeObject as Json, |value, ()| value.free_object());
+plain_field!(Schema as Json);
 
 fn number<N>(kind: &str, format: &str, range: &Range<N>) -> Schema
 where
@@ -288,15 +260,11 @@ impl<K: Ord, T: Field> Field for BTreeMap<K, T> {
     }
 }
 
-impl Stored for BTreeMap<String, String> {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok()
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        serde_json::to_string(self).ok()
-    }
-}
+stored_text!(
+    BTreeMap<String, String>,
+    |text| serde_json::from_str(text).ok(),
+    |map| serde_json::to_string(map).ok()
+);
 
 impl<T: Read> Read for BTreeMap<String, T> {
     fn read(value: Value<'_>, rules: &Self::Rules) -> Option<Self> {

@@ -113,27 +113,15 @@ macro_rules! object {
             }
         }
 
-        impl $crate::domain::fields::Field for $name {
-            type Rules = ();
-            type Inner = Self;
-
-            fn schema(
-                _: &(),
-                components: &mut $crate::domain::fields::Components,
-            ) -> $crate::domain::fields::Schema {
-                let described = $crate::domain::fields::Described::new(stringify!($name), concat!($($doc, "\n"),*))
-                    $(.publish_as($published))?
-                    $(.role(stringify!($role)))*;
-                described.refer(components, |described, components| {
-                    let ($($member,)*) = Self::members();
-                    $(described.member($member, components);)*
-                })
-            }
-
-            fn absent(default: Option<Self>) -> Option<Self> {
-                default
-            }
-        }
+        $crate::domain::fields::plain_field!($name, (), |(), components| {
+            let described = $crate::domain::fields::Described::new(stringify!($name), concat!($($doc, "\n"),*))
+                $(.publish_as($published))?
+                $(.role(stringify!($role)))*;
+            described.refer(components, |described, components| {
+                let ($($member,)*) = Self::members();
+                $(described.member($member, components);)*
+            })
+        });
 
         $crate::domain::fields::object!(
             @roles [$first $($role)*] $name [$($member)*] [$($check)?] [$($($ignored: $ignored_type),*)?]
@@ -235,15 +223,9 @@ macro_rules! object {
         }
     };
     (@Json $name:ident $members:tt $check:tt $ignored:tt) => {
-        impl $crate::domain::record::Stored for $name {
-            fn from_field(_: &str, text: &str) -> Option<Self> {
-                $crate::domain::fields::Read::parse_json(text)
-            }
-
-            fn to_field(&self, _: &str) -> Option<String> {
-                Some($crate::domain::fields::Read::to_json(self))
-            }
-        }
+        $crate::domain::record::stored_text!($name, $crate::domain::fields::Read::parse_json, |object| {
+            Some($crate::domain::fields::Read::to_json(object))
+        });
     };
     (@Open $name:ident $members:tt $check:tt $ignored:tt) => {};
 }

@@ -104,21 +104,19 @@ pub(crate) use text_id;
 text_field!(TenantId, TenantId::parse);
 text_field!(ReservationId, ReservationId::parse);
 text_field!(PostId, PostId::parse);
-plain_field!(IdempotencyKey, Text, |text| text
-    .or_chars(IdempotencyKey::CHARS)
-    .schema());
+plain_field!(
+    IdempotencyKey,
+    Text,
+    |text, _| text.or_chars(Self::CHARS).schema(),
+    |value, rules| {
+        let text = value.text(&rules.or_chars(Self::CHARS))?;
+        Self::parse(&text)
+    }
+);
 
 impl Read for TenantId {
     fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
         value.text(rules).and_then(|text| Self::parse(&text))
-    }
-}
-
-impl Read for IdempotencyKey {
-    fn read(value: Value<'_>, rules: &Text) -> Option<Self> {
-        value
-            .text(&rules.or_chars(Self::CHARS))
-            .and_then(|text| Self::parse(&text))
     }
 }
 

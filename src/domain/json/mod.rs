@@ -14,7 +14,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::printable::printable_up_to;
-use super::record::Stored;
+use super::record::stored_text;
 
 /// How deep arrays and objects may nest, the outermost included.
 pub const DEPTH_MAX: usize = 64;
@@ -335,15 +335,11 @@ impl FreeObject {
     }
 }
 
-impl Stored for FreeObject {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        Self::from_stored(text.to_owned())
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        Some(self.as_str().to_owned())
-    }
-}
+stored_text!(
+    FreeObject,
+    |text| Self::from_stored(text.to_owned()),
+    |object| Some(object.as_str().to_owned())
+);
 
 impl fmt::Debug for FreeObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,7 +14,7 @@ pub use record::{
 pub use set::{InForce, PolicySelection, PolicySet};
 
 use super::fields::{Read as _, Text, object};
-use super::record::Stored;
+use super::record::stored_text;
 use super::words::words;
 
 words! {
@@ -58,13 +58,6 @@ impl Caps {
     }
 }
 
-/// Caps that say nothing are as good as none.
-impl Stored for Caps {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        Self::parse_json(text)
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        (!self.is_empty()).then(|| self.to_json())
-    }
-}
+// Caps that say nothing are as good as none.
+stored_text!(Caps, Self::parse_json, |caps| (!caps.is_empty())
+    .then(|| caps.to_json()));

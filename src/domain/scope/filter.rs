@@ -1,8 +1,8 @@
 //! The restriction of an API key to parts of the hierarchy.
 
 use super::ScopePath;
-use crate::domain::fields::{Form, Items, Read, Text, Value, plain_field};
-use crate::domain::record::Stored;
+use crate::domain::fields::{Form, Items, Text, plain_field};
+use crate::domain::record::stored_text;
 
 /// The restriction of an API key to parts of the hierarchy: entries `level:value` or `level:*`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,24 +72,15 @@ static ENTRY: Form = Form {
     published: None,
 };
 
-plain_field!(ScopeFilter as Vec<String>);
-
-impl Read for ScopeFilter {
-    fn read(value: Value<'_>, (): &()) -> Option<Self> {
-        let entries = Items::each(Text::form(&ENTRY));
-        Vec::read(value, &entries).map(Self::new)
-    }
-}
-
-impl Stored for ScopeFilter {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        Some(Self::from_stored(text))
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        (!self.is_unrestricted()).then(|| self.lines())
-    }
-}
+plain_field!(ScopeFilter as Vec<String>, |value, ()| {
+    let entries = Items::each(Text::form(&ENTRY));
+    Vec::read(value, &entries).map(Self::new)
+});
+stored_text!(
+    ScopeFilter,
+    |text| Some(Self::from_stored(text)),
+    |filter| (!filter.is_unrestricted()).then(|| filter.lines())
+);
 
 impl serde::Serialize for ScopeFilter {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

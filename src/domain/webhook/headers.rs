@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::domain::dialect::Dialect;
 use crate::domain::fields::plain_field;
-use crate::domain::record::Stored;
+use crate::domain::record::stored_text;
 
 /// What is shown in place of every value.
 pub const HEADER_MASK: &str = "********";
@@ -24,15 +24,11 @@ impl HeaderNames {
 
 plain_field!(HeaderNames as BTreeMap<String, String>);
 
-impl Stored for HeaderNames {
-    fn from_field(_: &str, text: &str) -> Option<Self> {
-        serde_json::from_str(text).ok().map(Self)
-    }
-
-    fn to_field(&self, _: &str) -> Option<String> {
-        serde_json::to_string(&self.0).ok()
-    }
-}
+stored_text!(
+    HeaderNames,
+    |text| serde_json::from_str(text).ok().map(Self),
+    |names| serde_json::to_string(&names.0).ok()
+);
 
 impl serde::Serialize for HeaderNames {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -147,7 +147,7 @@ impl SettableStatus {
 plain_field!(
     SettableStatus,
     (),
-    |()| json!({"type": "string", "enum": SettableStatus::WORDS}),
+    |(), _| json!({"type": "string", "enum": Self::WORDS}),
     |value, ()| {
         let settable =
             |text: &str| WebhookStatus::parse(text).filter(|_| Self::WORDS.contains(&text));

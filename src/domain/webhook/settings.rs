@@ -35,7 +35,7 @@ pub struct Share(f64);
 plain_field!(
     Share,
     (),
-    |()| json!({"type": "number", "format": "double", "minimum": 0, "maximum": 1}),
+    |(), _| json!({"type": "number", "format": "double", "minimum": 0, "maximum": 1}),
     |value, ()| {
         let share = f64::read(value, &Range::of(0.0..=1.0))?;
         Some(Self((share * 1e6).round() / 1e6))
