@@ -22,17 +22,17 @@ pub trait RuntimeBody: Read + Send {
     fn idempotency_key(&self) -> &IdempotencyKey;
 }
 
-/// Makes a request a body of the runtime plane, by its member `idempotency_key`.
-macro_rules! runtime_body {
-    ($request:ty) => {
+/// Makes requests bodies of the runtime plane, by their member `idempotency_key`.
+macro_rules! runtime_bodies {
+    ($($request:ty),* $(,)?) => {$(
         impl crate::api::extract::RuntimeBody for $request {
             fn idempotency_key(&self) -> &crate::domain::ids::IdempotencyKey {
                 &self.idempotency_key
             }
         }
-    };
+    )*};
 }
-pub(crate) use runtime_body;
+pub(crate) use runtime_bodies;
 
 /// A valid body of the runtime plane.
 pub struct RuntimeJson<T>(pub Hashed<T>);

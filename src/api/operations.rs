@@ -1,7 +1,7 @@
 //! The index of operations: what this API serves, who may call it, and where each operation is declared.
 //!
 //! Everything else about HTTP follows from a row: its route, its authentication, its description, the 404 and 405 of its
-//! path, and its place in the test matrix. Handler, parameters, bodies and errors stand in the module that the row names.
+//! path, and its place in the test matrix. Handler, parameters, bodies and errors stand in the declaration that the row names.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ use crate::api::admin::{
     webhooks,
 };
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::runtime::{self, reservations};
+use crate::api::runtime::{self, balances, reservations};
 use crate::domain::api_key::permission::Permission;
 
-/// `Id METHOD "path" callers(Permission) module;`. `callers` is `admin` (the admin key alone), `tenant` (an API key alone;
-/// an admin key is ignored) or `both`. Without a permission, every valid API key will do. The module holds `DECLARATION`.
+/// `Id METHOD "path" callers(Permission) module::DECLARATION;`. `callers` is `admin` (the admin key alone), `tenant` (an API
+/// key alone; an admin key is ignored) or `both`. Without a permission, every valid API key will do.
 macro_rules! operations {
     ($($plane:ident { $($id:ident $method:ident $path:literal $callers:ident$(($permission:ident))?
-        $($module:ident)::+;)+ })+) => {
+        $($declaration:ident)::+;)+ })+) => {
         /// Names an operation. Its wire form, [`OperationId::as_str`], is the variant with a small first letter.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum OperationId {
@@ -45,7 +45,7 @@ macro_rules! operations {
             filter: MethodFilter::$method,
             path: $path,
             callers: operations!(@$callers $($permission)?),
-            declaration: &$($module)::+::DECLARATION,
+            declaration: &$($declaration)::+,
         },)+)+];
     };
     (@admin) => { Callers::Admin };
@@ -57,62 +57,62 @@ macro_rules! operations {
 // A row names a path, then GET before the other methods: so the header `Allow` lists them.
 operations! {
     Runtime {
-        Decide                      POST   "/v1/decide"                                       tenant(ReservationsCreate)  runtime::decide;
-        ListReservations            GET    "/v1/reservations"                                 both(ReservationsList)      reservations::list;
-        CreateReservation           POST   "/v1/reservations"                                 tenant(ReservationsCreate)  runtime::reserve;
-        GetReservation              GET    "/v1/reservations/{reservation_id}"                both(ReservationsList)      reservations::get;
-        CommitReservation           POST   "/v1/reservations/{reservation_id}/commit"         tenant(ReservationsCommit)  runtime::commit;
-        ReleaseReservation          POST   "/v1/reservations/{reservation_id}/release"        both(ReservationsRelease)   runtime::release;
-        ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::extend;
-        CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::usage_event;
-        GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        runtime::balances;
+        Decide                      POST   "/v1/decide"                                       tenant(ReservationsCreate)  runtime::DECIDE;
+        ListReservations            GET    "/v1/reservations"                                 both(ReservationsList)      reservations::LIST;
+        CreateReservation           POST   "/v1/reservations"                                 tenant(ReservationsCreate)  runtime::RESERVE;
+        GetReservation              GET    "/v1/reservations/{reservation_id}"                both(ReservationsList)      reservations::GET;
+        CommitReservation           POST   "/v1/reservations/{reservation_id}/commit"         tenant(ReservationsCommit)  runtime::COMMIT;
+        ReleaseReservation          POST   "/v1/reservations/{reservation_id}/release"        both(ReservationsRelease)   runtime::RELEASE;
+        ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::EXTEND;
+        CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::CREATE_EVENT;
+        GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        balances::LIST;
     }
     Admin {
-        ListTenants                 GET    "/v1/admin/tenants"                                admin                       tenants::list;
-        CreateTenant                POST   "/v1/admin/tenants"                                admin                       tenants::create;
-        GetTenant                   GET    "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::get;
-        UpdateTenant                PATCH  "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::update;
-        BulkActionTenants           POST   "/v1/admin/tenants/bulk-action"                    admin                       bulk_actions::tenants;
-        ListApiKeys                 GET    "/v1/admin/api-keys"                               admin                       api_keys::list;
-        CreateApiKey                POST   "/v1/admin/api-keys"                               admin                       api_keys::create;
-        UpdateApiKey                PATCH  "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::update;
-        RevokeApiKey                DELETE "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::revoke;
-        ValidateApiKey              POST   "/v1/auth/validate"                                admin                       credentials::validate;
-        IntrospectAuth              GET    "/v1/auth/introspect"                              both                        credentials::introspect;
-        ListBudgets                 GET    "/v1/admin/budgets"                                both(BudgetsRead)           budgets::list;
-        CreateBudget                POST   "/v1/admin/budgets"                                both(BudgetsWrite)          budgets::create;
-        UpdateBudget                PATCH  "/v1/admin/budgets"                                admin                       budgets::update;
-        LookupBudget                GET    "/v1/admin/budgets/lookup"                         both(BudgetsRead)           budgets::get;
-        FundBudget                  POST   "/v1/admin/budgets/fund"                           both(BudgetsWrite)          budgets::fund;
-        FreezeBudget                POST   "/v1/admin/budgets/freeze"                         admin                       budgets::freeze;
-        UnfreezeBudget              POST   "/v1/admin/budgets/unfreeze"                       admin                       budgets::freeze::unfreeze;
-        BulkActionBudgets           POST   "/v1/admin/budgets/bulk-action"                    admin                       bulk_actions::budgets;
-        ListPolicies                GET    "/v1/admin/policies"                               both(PoliciesRead)          policies::list;
-        CreatePolicy                POST   "/v1/admin/policies"                               both(PoliciesWrite)         policies::create;
-        UpdatePolicy                PATCH  "/v1/admin/policies/{policy_id}"                   both(PoliciesWrite)         policies::update;
-        GetAdminOverview            GET    "/v1/admin/overview"                               admin                       overview;
-        ListAuditLogs               GET    "/v1/admin/audit/logs"                             admin                       audit::list;
-        ListEvents                  GET    "/v1/admin/events"                                 admin                       events::list;
-        GetEvent                    GET    "/v1/admin/events/{event_id}"                      admin                       events::get;
-        ListTenantEvents            GET    "/v1/events"                                       tenant(EventsRead)          events::list_own;
-        ListWebhookSubscriptions    GET    "/v1/admin/webhooks"                               admin                       webhooks::list;
-        CreateWebhookSubscription   POST   "/v1/admin/webhooks"                               admin                       webhooks::create;
-        GetWebhookSubscription      GET    "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::get;
-        UpdateWebhookSubscription   PATCH  "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::update;
-        DeleteWebhookSubscription   DELETE "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::delete;
-        TestWebhookSubscription     POST   "/v1/admin/webhooks/{subscription_id}/test"        admin                       webhooks::test;
-        ListWebhookDeliveries       GET    "/v1/admin/webhooks/{subscription_id}/deliveries"  admin                       webhooks::deliveries;
-        ReplayEvents                POST   "/v1/admin/webhooks/{subscription_id}/replay"      admin                       webhooks::replay;
-        BulkActionWebhooks          POST   "/v1/admin/webhooks/bulk-action"                   admin                       bulk_actions::webhooks;
-        GetWebhookSecurityConfig    GET    "/v1/admin/config/webhook-security"                admin                       webhooks::security::get;
-        UpdateWebhookSecurityConfig PUT    "/v1/admin/config/webhook-security"                admin                       webhooks::security::update;
-        ListTenantWebhooks          GET    "/v1/webhooks"                                     both(WebhooksRead)          webhooks::list_own;
-        CreateTenantWebhook         POST   "/v1/webhooks"                                     tenant(WebhooksWrite)       webhooks::create::own;
-        GetTenantWebhook            GET    "/v1/webhooks/{subscription_id}"                   both(WebhooksRead)          webhooks::get;
-        UpdateTenantWebhook         PATCH  "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::update;
-        DeleteTenantWebhook         DELETE "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::delete;
-        TestTenantWebhook           POST   "/v1/webhooks/{subscription_id}/test"              both(WebhooksWrite)         webhooks::test;
-        ListTenantWebhookDeliveries GET    "/v1/webhooks/{subscription_id}/deliveries"        both(WebhooksRead)          webhooks::deliveries;
+        ListTenants                 GET    "/v1/admin/tenants"                                admin                       tenants::LIST;
+        CreateTenant                POST   "/v1/admin/tenants"                                admin                       tenants::CREATE;
+        GetTenant                   GET    "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::GET;
+        UpdateTenant                PATCH  "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::UPDATE;
+        BulkActionTenants           POST   "/v1/admin/tenants/bulk-action"                    admin                       bulk_actions::tenants::BULK_ACTION;
+        ListApiKeys                 GET    "/v1/admin/api-keys"                               admin                       api_keys::LIST;
+        CreateApiKey                POST   "/v1/admin/api-keys"                               admin                       api_keys::CREATE;
+        UpdateApiKey                PATCH  "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::UPDATE;
+        RevokeApiKey                DELETE "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::REVOKE;
+        ValidateApiKey              POST   "/v1/auth/validate"                                admin                       credentials::validate::VALIDATE;
+        IntrospectAuth              GET    "/v1/auth/introspect"                              both                        credentials::introspect::INTROSPECT;
+        ListBudgets                 GET    "/v1/admin/budgets"                                both(BudgetsRead)           budgets::list::ALL;
+        CreateBudget                POST   "/v1/admin/budgets"                                both(BudgetsWrite)          budgets::CREATE;
+        UpdateBudget                PATCH  "/v1/admin/budgets"                                admin                       budgets::UPDATE;
+        LookupBudget                GET    "/v1/admin/budgets/lookup"                         both(BudgetsRead)           budgets::GET;
+        FundBudget                  POST   "/v1/admin/budgets/fund"                           both(BudgetsWrite)          budgets::FUND;
+        FreezeBudget                POST   "/v1/admin/budgets/freeze"                         admin                       budgets::FREEZE;
+        UnfreezeBudget              POST   "/v1/admin/budgets/unfreeze"                       admin                       budgets::UNFREEZE;
+        BulkActionBudgets           POST   "/v1/admin/budgets/bulk-action"                    admin                       bulk_actions::budgets::BULK_ACTION;
+        ListPolicies                GET    "/v1/admin/policies"                               both(PoliciesRead)          policies::LIST;
+        CreatePolicy                POST   "/v1/admin/policies"                               both(PoliciesWrite)         policies::CREATE;
+        UpdatePolicy                PATCH  "/v1/admin/policies/{policy_id}"                   both(PoliciesWrite)         policies::UPDATE;
+        GetAdminOverview            GET    "/v1/admin/overview"                               admin                       overview::GET;
+        ListAuditLogs               GET    "/v1/admin/audit/logs"                             admin                       audit::LIST;
+        ListEvents                  GET    "/v1/admin/events"                                 admin                       events::LIST;
+        GetEvent                    GET    "/v1/admin/events/{event_id}"                      admin                       events::GET;
+        ListTenantEvents            GET    "/v1/events"                                       tenant(EventsRead)          events::LIST_OWN;
+        ListWebhookSubscriptions    GET    "/v1/admin/webhooks"                               admin                       webhooks::list::ALL;
+        CreateWebhookSubscription   POST   "/v1/admin/webhooks"                               admin                       webhooks::CREATE;
+        GetWebhookSubscription      GET    "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::GET;
+        UpdateWebhookSubscription   PATCH  "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::UPDATE;
+        DeleteWebhookSubscription   DELETE "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::DELETE;
+        TestWebhookSubscription     POST   "/v1/admin/webhooks/{subscription_id}/test"        admin                       webhooks::TEST;
+        ListWebhookDeliveries       GET    "/v1/admin/webhooks/{subscription_id}/deliveries"  admin                       webhooks::list::DELIVERIES;
+        ReplayEvents                POST   "/v1/admin/webhooks/{subscription_id}/replay"      admin                       webhooks::REPLAY;
+        BulkActionWebhooks          POST   "/v1/admin/webhooks/bulk-action"                   admin                       bulk_actions::webhooks::BULK_ACTION;
+        GetWebhookSecurityConfig    GET    "/v1/admin/config/webhook-security"                admin                       webhooks::GET_SECURITY;
+        UpdateWebhookSecurityConfig PUT    "/v1/admin/config/webhook-security"                admin                       webhooks::UPDATE_SECURITY;
+        ListTenantWebhooks          GET    "/v1/webhooks"                                     both(WebhooksRead)          webhooks::list::OWN;
+        CreateTenantWebhook         POST   "/v1/webhooks"                                     tenant(WebhooksWrite)       webhooks::CREATE_OWN;
+        GetTenantWebhook            GET    "/v1/webhooks/{subscription_id}"                   both(WebhooksRead)          webhooks::GET;
+        UpdateTenantWebhook         PATCH  "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::UPDATE;
+        DeleteTenantWebhook         DELETE "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::DELETE;
+        TestTenantWebhook           POST   "/v1/webhooks/{subscription_id}/test"              both(WebhooksWrite)         webhooks::TEST;
+        ListTenantWebhookDeliveries GET    "/v1/webhooks/{subscription_id}/deliveries"        both(WebhooksRead)          webhooks::list::DELIVERIES;
     }
 }
 

@@ -7,7 +7,7 @@ use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(
+pub(in crate::api) const GET: Declaration = declare!(
     get_overview,
     "Gets counts, what needs attention and recent events; a few seconds old"
 )

@@ -1,4 +1,4 @@
-//! What a module declares of its operation: everything but method, path and callers, which stand in the index.
+//! The declaration of an operation: everything but method, path and callers, which stand in the index.
 
 use axum::routing::{MethodFilter, MethodRouter};
 

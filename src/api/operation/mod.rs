@@ -1,4 +1,4 @@
-//! What an operation is: a row of the index ([`crate::api::operations`]), and what its module declares.
+//! What an operation is: a row of the index ([`crate::api::operations`]), and the declaration that the row names.
 
 mod declaration;
 pub mod parameters;

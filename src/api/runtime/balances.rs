@@ -60,7 +60,7 @@ impl List for Balances {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration =
+pub(in crate::api) const LIST: Declaration =
     list::<Balances>("Lists the balances of budgets", "A page of balances.");
 
 #[cfg(test)]

@@ -69,5 +69,4 @@ impl List for Budgets {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration =
-    list::<Budgets>("Lists budgets", "A page of budgets.");
+pub(in crate::api) const ALL: Declaration = list::<Budgets>("Lists budgets", "A page of budgets.");

@@ -1,26 +1,31 @@
 //! The HTTP operations on budgets.
 
-pub mod create;
-pub mod freeze;
-pub mod fund;
-pub mod get;
 pub mod list;
 mod requests;
-pub mod update;
 
 pub(super) use requests::check_amounts;
+use requests::read_scope;
 pub use requests::{BudgetFundingRequest, BudgetTarget, FundingTarget};
 
+use axum::extract::{RawQuery, State};
 use serde_json::json;
 
-use crate::admin::Funded;
+use crate::admin::{Funded, Funding};
+use crate::api::admin::extract::{Change, ChangeBody, Presence};
 use crate::api::errors::ApiError;
 use crate::api::operation::parameters::{self, Parameter, text};
-use crate::api::response::amount;
+use crate::api::operation::{Declaration, declare};
+use crate::api::response::{CheckedJson, Returns, amount};
+use crate::api::state::AppState;
 use crate::domain::amount::{Amount, SignedAmount, Unit};
 use crate::domain::budget::funding::FundingOperation;
+use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
+use crate::domain::caller::Caller;
 use crate::domain::fields::object;
+use crate::domain::ids::TenantId;
+use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
+use crate::domain::scope::{BudgetScope, Level};
 
 object! {
     /// A budget's figures before and after it was funded.
@@ -73,4 +78,238 @@ fn target_parameters() -> Vec<Parameter> {
         parameters::required_query("scope", "Scope of the budget, in any case.", text()),
         parameters::required_query("unit", "Unit of the budget.", units),
     ]
+}
+
+pub(in crate::api) const CREATE: Declaration =
+    declare!(create_budget, "Creates a budget at a scope")
+        .takes_change::<BudgetCreateRequest>()
+        .returns::<BudgetLedger>(201, "The new budget.")
+        .refuses(&[409]);
+
+impl ChangeBody for BudgetCreateRequest {}
+
+async fn create_budget(change: Change<BudgetCreateRequest>) -> Returns<BudgetLedger> {
+    let (caller, new) = (&change.caller, &change.body);
+    check_units(new)?;
+    let scope = read_scope(&new.scope)?;
+    let (admin, request) = (&change.state.admin, change.request());
+    let created = admin.create_budget(caller, new, &scope, &request).await?;
+    Ok(CheckedJson::created(created))
+}
+
+/// Whether all amounts count what the budget counts.
+///
+/// # Errors
+/// 400 `UNIT_MISMATCH`.
+fn check_units(new: &BudgetCreateRequest) -> Result<(), ApiError> {
+    let limit = ("overdraft_limit", new.overdraft_limit);
+    check_amounts(
+        [("allocated", Some(new.allocated)), limit],
+        new.unit,
+        &new.scope,
+    )
+}
+
+pub(in crate::api) const GET: Declaration =
+    declare!(lookup_budget, "Gets the budget of a scope and unit")
+        .query(target_parameters)
+        .returns::<BudgetLedger>(200, "The budget.")
+        .refuses(&[404]);
+
+async fn lookup_budget(
+    State(state): State<AppState>,
+    caller: Caller,
+    RawQuery(query): RawQuery,
+) -> Returns<BudgetLedger> {
+    let target = BudgetTarget::parse(&query.unwrap_or_default())?;
+    let found = state
+        .admin
+        .lookup_budget(&caller, &target.scope, target.unit);
+    Ok(CheckedJson::ok(found.await?))
+}
+
+pub(in crate::api) const UPDATE: Declaration =
+    declare!(update_budget, "Changes the settings of a budget")
+        .query(target_parameters)
+        .takes_change::<BudgetUpdateRequest>()
+        .returns::<BudgetLedger>(200, "The budget as it is now.")
+        .refuses(&[404, 409]);
+
+impl ChangeBody for BudgetUpdateRequest {}
+
+async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Returns<BudgetLedger> {
+    let (BudgetTarget { scope, unit, .. }, update) = (&change.target, &change.body);
+    let limit = [("overdraft_limit", update.overdraft_limit)];
+    let checked = check_amounts(limit, *unit, scope.path().as_str());
+    checked.map_err(|error| error.about(owner(scope)))?;
+    let (admin, request) = (&change.state.admin, change.request());
+    let ledger = admin.update_budget(scope, *unit, update, &request).await?;
+    Ok(CheckedJson::ok(ledger))
+}
+
+fn owner(scope: &BudgetScope) -> Option<TenantId> {
+    let tenant = scope.path().value(Level::Tenant);
+    tenant.and_then(TenantId::parse)
+}
+
+pub(in crate::api) const FUND: Declaration = declare!(
+    fund_budget,
+    "Funds a budget: credits, debits or resets it, or repays its debt"
+)
+.query(funding_parameters)
+.takes_change::<BudgetFundingRequest>()
+.returns::<BudgetFundingResponse>(200, "The figures before and after.")
+.refuses(&[404, 409]);
+
+fn funding_parameters() -> Vec<Parameter> {
+    let mut parameters = target_parameters();
+    parameters.push(parameters::query(
+        "tenant_id",
+        "Tenant that owns the budget. Required with the admin key; without effect with an API key.",
+        text(),
+    ));
+    parameters
+}
+
+async fn fund_budget(
+    change: Change<BudgetFundingRequest, FundingTarget>,
+) -> Returns<BudgetFundingResponse> {
+    let (caller, sent, target) = (&change.caller, &change.body, &change.target.budget);
+    let state = &change.state;
+    if let Err(mismatch) = sent.check_units(target) {
+        // A key that is restricted to other scopes learns that first.
+        let permission = change.operation.callers.permission();
+        let scope = target.scope.path().as_str();
+        state.store.admin_access(caller, permission, scope).await?;
+        let tenant = TenantId::parse(&change.target.tenant);
+        return Err(mismatch.after_check().about(tenant));
+    }
+    let funding = Funding {
+        tenant_id: target.tenant_id.clone(),
+        scope: target.scope.clone(),
+        operation: sent.operation,
+        amount: sent.amount,
+        spent: sent.spent.map(Amount::value),
+        reason: sent.reason.clone(),
+    };
+    let request = change.request();
+    let funded = state.admin.fund_budget(caller, &funding, &request).await?;
+    let response = BudgetFundingResponse::new(sent.operation, target.unit, &funded)?;
+    Ok(CheckedJson::ok(response))
+}
+
+object! {
+    /// Freezes or unfreezes a budget. The whole body may be absent.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct BudgetStatusTransitionRequest: Read {
+        /// Reason, for the record.
+        pub reason: Option<String> { chars: ..=512 },
+        /// Data that the operator chooses.
+        pub metadata: Option<FreeObject>,
+    }
+}
+
+impl ChangeBody for BudgetStatusTransitionRequest {
+    const PRESENCE: Presence = Presence::Optional;
+}
+
+pub(in crate::api) const FREEZE: Declaration = declare!(
+    freeze_budget,
+    "Freezes a budget: it refuses reservations, usage events and funding"
+)
+.query(target_parameters)
+.idempotent()
+.may_take::<BudgetStatusTransitionRequest>()
+.returns::<BudgetLedger>(200, "The frozen budget.")
+.refuses(&[404, 409]);
+
+pub(in crate::api) const UNFREEZE: Declaration = declare!(unfreeze_budget, "Unfreezes a budget")
+    .query(target_parameters)
+    .idempotent()
+    .may_take::<BudgetStatusTransitionRequest>()
+    .returns::<BudgetLedger>(200, "The budget as it is now.")
+    .refuses(&[404, 409]);
+
+type StatusChange = Change<BudgetStatusTransitionRequest, BudgetTarget>;
+
+async fn freeze_budget(change: StatusChange) -> Returns<BudgetLedger> {
+    change_status(true, change).await
+}
+
+async fn unfreeze_budget(change: StatusChange) -> Returns<BudgetLedger> {
+    change_status(false, change).await
+}
+
+async fn change_status(frozen: bool, change: StatusChange) -> Returns<BudgetLedger> {
+    let BudgetTarget { scope, unit, .. } = &change.target;
+    let (reason, request) = (change.body.reason.as_deref(), change.request());
+    let admin = &change.state.admin;
+    let ledger = admin.freeze_budget(scope, *unit, frozen, reason, &request);
+    Ok(CheckedJson::ok(ledger.await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::errors::Code;
+    use crate::domain::fields::{Patch, Read as _};
+    use crate::domain::json::Json;
+
+    fn json(body: &str) -> Json {
+        Json::parse(body.as_bytes()).unwrap()
+    }
+
+    const BODY: &str =
+        r#"{"scope":"tenant:acme","unit":"TOKENS","allocated":{"unit":"TOKENS","amount":1}}"#;
+
+    #[test]
+    fn amounts_must_count_what_the_budget_counts() {
+        let check = |body: &str| check_units(&BudgetCreateRequest::from_json(json(body)).unwrap());
+        assert!(check(BODY).is_ok());
+        let error = check(&BODY.replace(r#""unit":"TOKENS","all"#, r#""unit":"CREDITS","all"#))
+            .unwrap_err();
+        assert_eq!(error.code(), Code::UnitMismatch);
+        assert!(
+            error.message().contains("allocated is in TOKENS"),
+            "{}",
+            error.message()
+        );
+        let limit = BODY.replace(
+            r#""scope""#,
+            r#""overdraft_limit":{"unit":"CREDITS","amount":1},"scope""#,
+        );
+        assert!(
+            check(&limit)
+                .unwrap_err()
+                .message()
+                .contains("overdraft_limit is in CREDITS")
+        );
+    }
+
+    #[test]
+    fn a_scope_is_refused_naming_the_segment() {
+        let request = BudgetCreateRequest::from_json(json(
+            &BODY.replace("tenant:acme", "tenant:acme/team:x"),
+        ))
+        .unwrap();
+        let message = read_scope(&request.scope).unwrap_err().message();
+        assert!(
+            message.starts_with("Validation failed: scope: segment `team:x`"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn null_takes_out_what_is_optional_and_stays_silent_elsewhere() {
+        let read = |body: &str| {
+            BudgetUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
+        };
+        let sent = read(r#"{"overdraft_limit":null,"commit_overage_policy":null,"metadata":null}"#);
+        let sent = sent.expect("a change");
+        assert_eq!(sent.overdraft_limit, None);
+        assert_eq!(sent.commit_overage_policy, Patch::Clear);
+        assert_eq!(sent.metadata, Patch::Clear);
+        assert!(read(r#"{"status":"CLOSED"}"#).is_err());
+        assert!(read(r#"{"allocated":{"unit":"TOKENS","amount":1}}"#).is_err());
+    }
 }

@@ -11,7 +11,7 @@ use crate::domain::search::{SEARCH_CHARS_MAX, Search};
 use crate::domain::tenant::TenantStatus;
 use crate::store::admin::bulk::BulkResponse;
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(
+pub(in crate::api) const BULK_ACTION: Declaration = declare!(
     bulk_action::<TenantBulkActionRequest>,
     "Suspends, reactivates or closes up to 500 tenants"
 )

@@ -13,7 +13,7 @@ use crate::domain::search::{SEARCH_CHARS_MAX, Search};
 use crate::domain::webhook::WebhookStatus;
 use crate::store::admin::bulk::BulkResponse;
 
-pub(in crate::api) const DECLARATION: Declaration = declare!(
+pub(in crate::api) const BULK_ACTION: Declaration = declare!(
     bulk_action::<WebhookBulkActionRequest>,
     "Pauses, resumes or deletes up to 500 webhook subscriptions"
 )

@@ -145,7 +145,7 @@ impl AuthIntrospectResponse {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration =
+pub(in crate::api) const INTROSPECT: Declaration =
     declare!(introspect, "Gets the caller and its permissions")
         .returns::<AuthIntrospectResponse>(200, "The caller.");
 

@@ -69,7 +69,7 @@ impl From<ValidatedApiKey> for ApiKeyValidationResponse {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration =
+pub(in crate::api) const VALIDATE: Declaration =
     declare!(validate_api_key, "Checks whether an API key is valid")
         .takes::<ApiKeyValidationRequest>()
         .returns::<ApiKeyValidationResponse>(200, "Whether the key is valid, or why not.");

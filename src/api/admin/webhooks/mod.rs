@@ -1,34 +1,190 @@
 //! The HTTP operations on webhook subscriptions.
 
-pub mod create;
-pub mod delete;
-pub mod deliveries;
-pub mod get;
 pub mod list;
-pub mod list_own;
-pub mod replay;
-pub mod requests;
-pub mod security;
-pub mod test;
-pub mod update;
 
-use crate::api::list::list_response;
-use crate::domain::webhook::{Delivery, Subscription};
+use axum::extract::State;
+use axum::http::StatusCode;
 
-list_response! {
-    /// A page of subscriptions.
-    WebhookListResponse: Open {
-        /// The subscriptions.
-        subscriptions: Subscription,
-        has_more {}
-    }
+use crate::admin::webhooks::{
+    ReplayResponse, WebhookCreateResponse, WebhookSecurityConfig, WebhookTestResponse,
+};
+use crate::api::admin::extract::{AdminJson, Change, ChangeBody, NoBody, PathId, Target};
+use crate::api::errors::{ApiError, Code};
+use crate::api::operation::{Declaration, Operation, declare, parameters};
+use crate::api::query::Query;
+use crate::api::response::{CheckedJson, CheckedNoContent, Returns};
+use crate::api::state::AppState;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
+use crate::domain::ids::TenantId;
+use crate::domain::printable::printable;
+use crate::domain::tenant::SYSTEM;
+use crate::domain::webhook::{
+    Owner, Subscription, WebhookCreateRequest, WebhookReplay, WebhookUpdateRequest,
+};
+
+pub(in crate::api) const CREATE: Declaration = declare!(
+    create_webhook,
+    "Creates a webhook subscription; the response is the only one that shows its signing secret"
+)
+.query(|| {
+    let owner = "Owner. Absent: the operator, for events of all tenants.";
+    vec![parameters::query("tenant_id", owner, parameters::text())]
+})
+.takes_change::<WebhookCreateRequest>()
+.returns::<WebhookCreateResponse>(201, "The new subscription.")
+.refuses(&[404, 409]);
+
+pub(in crate::api) const CREATE_OWN: Declaration = declare!(
+    create_webhook,
+    "Creates a webhook subscription of the API key's tenant; the response is the only one that shows its secret"
+)
+.takes_change::<WebhookCreateRequest>()
+.returns::<WebhookCreateResponse>(201, "The new subscription.")
+.refuses(&[409]);
+
+impl ChangeBody for WebhookCreateRequest {}
+
+async fn create_webhook(
+    change: Change<WebhookCreateRequest, Owner>,
+) -> Returns<WebhookCreateResponse> {
+    let (owner, webhooks) = (&change.target, &change.state.webhooks);
+    let (operation, request) = (change.operation.name, change.request());
+    let created = webhooks.create(&change.caller, owner, &change.body, operation, &request);
+    Ok(CheckedJson::created(created.await?))
 }
 
-list_response! {
-    /// A page of deliveries.
-    WebhookDeliveryListResponse: Open {
-        /// The deliveries, newest first.
-        deliveries: Delivery,
-        has_more {}
+pub(in crate::api) const GET: Declaration = declare!(get_webhook, "Gets a webhook subscription")
+    .returns::<Subscription>(200, "The subscription.")
+    .refuses(&[404]);
+
+async fn get_webhook(
+    State(state): State<AppState>,
+    caller: Caller,
+    PathId(id): PathId,
+) -> Returns<Subscription> {
+    let found = state.webhooks.get(&caller, &id).await?;
+    Ok(CheckedJson::ok(found))
+}
+
+pub(in crate::api) const UPDATE: Declaration =
+    declare!(update_webhook, "Changes a webhook subscription")
+        .takes_change::<WebhookUpdateRequest>()
+        .returns::<Subscription>(200, "The subscription after the change.")
+        .refuses(&[404, 409]);
+
+impl ChangeBody for WebhookUpdateRequest {}
+
+async fn update_webhook(change: Change<WebhookUpdateRequest, PathId>) -> Returns<Subscription> {
+    let (PathId(id), request) = (&change.target, change.request());
+    let (webhooks, operation) = (&change.state.webhooks, change.operation.name);
+    let updated = webhooks.update(&change.caller, id, &change.body, operation, &request);
+    Ok(CheckedJson::ok(updated.await?))
+}
+
+pub(in crate::api) const DELETE: Declaration = declare!(
+    delete_webhook,
+    "Deletes a webhook subscription with its secrets"
+)
+.idempotent()
+.returns_nothing("The subscription is deleted.")
+.refuses(&[404, 409]);
+
+async fn delete_webhook(change: Change<NoBody, PathId>) -> Result<CheckedNoContent, ApiError> {
+    let (PathId(id), request) = (&change.target, change.request());
+    let (webhooks, operation) = (&change.state.webhooks, change.operation.name);
+    let deleted = webhooks.delete(&change.caller, id, operation, &request);
+    deleted.await?;
+    Ok(CheckedNoContent)
+}
+
+pub(in crate::api) const TEST: Declaration = declare!(
+    test_webhook,
+    "Sends a signed test event to the receiver now, and reports the outcome"
+)
+.returns::<WebhookTestResponse>(200, "The outcome.")
+.refuses(&[404, 409]);
+
+async fn test_webhook(
+    State(state): State<AppState>,
+    operation: &'static Operation,
+    caller: Caller,
+    cause: Cause,
+    PathId(id): PathId,
+) -> Returns<WebhookTestResponse> {
+    let tested = state.webhooks.test(&caller, &id, operation.name, &cause);
+    Ok(CheckedJson::ok(tested.await?))
+}
+
+pub(in crate::api) const REPLAY: Declaration = declare!(
+    replay_events,
+    "Queues past events to be delivered again; delivery is not built yet"
+)
+.takes::<WebhookReplay>()
+.returns::<ReplayResponse>(202, "What was queued.")
+.refuses(&[404, 409]);
+
+async fn replay_events(
+    State(state): State<AppState>,
+    caller: Caller,
+    cause: Cause,
+    PathId(id): PathId,
+    AdminJson(replay): AdminJson<WebhookReplay>,
+) -> Returns<ReplayResponse> {
+    let queued = state.webhooks.replay(&caller, &id, &replay, &cause);
+    Ok(CheckedJson(StatusCode::ACCEPTED, queued.await?))
+}
+
+pub(in crate::api) const GET_SECURITY: Declaration =
+    declare!(get_security, "Gets the rules for addresses of webhooks")
+        .returns::<WebhookSecurityConfig>(200, "The rules.");
+
+async fn get_security(State(state): State<AppState>) -> Returns<WebhookSecurityConfig> {
+    Ok(CheckedJson::ok(state.webhooks.security().await?))
+}
+
+pub(in crate::api) const UPDATE_SECURITY: Declaration = declare!(
+    update_security,
+    "Replaces the rules for addresses of webhooks; absent members get their defaults"
+)
+.takes::<WebhookSecurityConfig>()
+.returns::<WebhookSecurityConfig>(200, "The rules.");
+
+async fn update_security(
+    State(state): State<AppState>,
+    cause: Cause,
+    AdminJson(settings): AdminJson<WebhookSecurityConfig>,
+) -> Returns<WebhookSecurityConfig> {
+    state.webhooks.put_security(&settings, &cause).await?;
+    Ok(CheckedJson::ok(settings))
+}
+
+/// The owner of the subscription to create: the API key's tenant, or whom the query names.
+impl Target for Owner {
+    /// A tenant that cannot exist is not found, but a blank one is a mistake: not the same as none.
+    fn read(_: String, query: &str, caller: &Caller) -> Result<Self, ApiError> {
+        if let Caller::Tenant(caller) = caller {
+            return Ok(Self::Tenant(caller.tenant.clone()));
+        }
+        let named = url::form_urlencoded::parse(query.as_bytes());
+        let blank = named
+            .filter(|(name, _)| name == "tenant_id")
+            .any(|(_, value)| value.trim().is_empty());
+        if blank {
+            let message = "Invalid value for parameter 'tenant_id': it must not be blank; leave it out for a webhook of \
+                           the operator";
+            return Err(ApiError::invalid(message));
+        }
+        match Query::parse_admin(query).get("tenant_id")? {
+            None | Some("system" | SYSTEM) => Ok(Self::System),
+            Some(tenant) => TenantId::parse(tenant).map(Self::Tenant).ok_or_else(|| {
+                let message = format!("There is no tenant {}", printable(tenant));
+                ApiError::new(StatusCode::NOT_FOUND, Code::TenantNotFound, message)
+            }),
+        }
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        vec![("tenant_id", self.as_str())]
     }
 }

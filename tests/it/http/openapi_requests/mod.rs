@@ -2,8 +2,7 @@
 
 mod samples;
 
-use budget_authority::api::admin::budgets::BudgetFundingRequest;
-use budget_authority::api::admin::budgets::freeze::BudgetStatusTransitionRequest;
+use budget_authority::api::admin::budgets::{BudgetFundingRequest, BudgetStatusTransitionRequest};
 use budget_authority::api::admin::bulk_actions::{
     BudgetBulkActionRequest, TenantBulkActionRequest, WebhookBulkActionRequest,
 };

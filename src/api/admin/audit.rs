@@ -19,7 +19,7 @@ list_response! {
     }
 }
 
-pub(in crate::api) const DECLARATION: Declaration = list::<AuditEntries>(
+pub(in crate::api) const LIST: Declaration = list::<AuditEntries>(
     "Lists audit entries, of one tenant or of all",
     "A page of audit entries.",
 );

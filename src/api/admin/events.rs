@@ -1,20 +1,50 @@
-//! Lists events, of one tenant or of all.
+//! The HTTP operations on events.
 
+use axum::extract::State;
 use serde_json::json;
 
-use super::{EventListResponse, rendered};
+use crate::api::admin::extract::PathId;
 use crate::api::errors::ApiError;
-use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list};
-use crate::api::operation::Declaration;
+use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::{Declaration, declare};
+use crate::api::response::{CheckedJson, Returns};
+use crate::api::state::AppState;
+use crate::domain::event::Event;
 use crate::domain::event::query::{EventFilter, EventSort};
-use crate::domain::event::types::{EventCategory, EventType};
+use crate::domain::event::types::{EventCategory, EventType, is_tenant_visible};
+use crate::domain::fields::Rendered;
 use crate::domain::ids::TenantId;
+use crate::listing::{Page, readable};
 
-pub(in crate::api) const DECLARATION: Declaration =
+list_response! {
+    /// A page of events.
+    EventListResponse: Open {
+        /// The events, in order.
+        events: Rendered<Event>,
+        has_more {}
+    }
+}
+
+/// The page with the JSON of its events.
+fn rendered<K>(page: Page<String, K>) -> Page<Rendered<Event>, K> {
+    page.filter_map(|json| readable("event", "of a page", Rendered::new(json)))
+}
+
+pub(in crate::api) const GET: Declaration = declare!(get_event, "Gets an event")
+    .returns::<Event>(200, "The event.")
+    .refuses(&[404]);
+
+async fn get_event(State(state): State<AppState>, PathId(id): PathId) -> Returns<Rendered<Event>> {
+    let event = state.events.get(&id).await?;
+    let event = Rendered::new(event).map_err(ApiError::internal)?;
+    Ok(CheckedJson::ok(event))
+}
+
+pub(in crate::api) const LIST: Declaration =
     list::<AllEvents>("Lists events, of one tenant or of all", "A page of events.");
 
 /// Most rows on a page.
-pub(super) const LIMIT: Limit = Limit::UpTo(100);
+const LIMIT: Limit = Limit::UpTo(100);
 
 struct AllEvents;
 
@@ -56,7 +86,7 @@ impl List for AllEvents {
 }
 
 /// Filters that both lists have.
-pub(super) fn common(
+fn common(
     parameters: &mut Parameters<'_>,
     event_type: (impl FnOnce(&str) -> Option<String>, &str),
     categories: &[&'static str],
@@ -85,6 +115,50 @@ fn is_type(text: &str) -> bool {
     let parts = text.split_once('.');
     text.bytes().all(charset)
         && parts.is_some_and(|(category, action)| !category.is_empty() && !action.is_empty())
+}
+
+pub(in crate::api) const LIST_OWN: Declaration = list::<TenantEvents>(
+    "Lists the events of the key's own tenant, latest first",
+    "A page of events.",
+);
+
+struct TenantEvents;
+
+impl List for TenantEvents {
+    const NAME: &'static str = "tenant events";
+    const LIMIT: Limit = LIMIT;
+    const SORTABLE: bool = false;
+    type Filter = EventFilter;
+    type Sort = EventSort;
+    type Response = EventListResponse;
+
+    fn filter(parameters: &mut Parameters<'_>) -> Result<EventFilter, ApiError> {
+        let read = |text: &str| {
+            let category = text.split('.').next().unwrap_or_default();
+            let known = EventType::parse(text).is_some() && is_tenant_visible(text, category);
+            known.then(|| text.to_owned())
+        };
+        let wanted = "it must be one of the types that tenants may see: those of budget, reservation and tenant";
+        let categories = EventCategory::ALL.iter().copied();
+        let categories = categories.filter(|category| category.is_tenant_visible());
+        let categories: Vec<_> = categories.map(EventCategory::as_str).collect();
+        Ok(EventFilter {
+            tenants_alone: true,
+            ..common(parameters, (read, wanted), &categories)?
+        })
+    }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let tenant = call.tenant_caller()?.tenant.clone();
+        call.list.bind("tenant_id", &tenant);
+        call.list.filter.tenant = Some(tenant.to_string());
+        let page = call
+            .state
+            .events
+            .list(&call.caller, &call.query().await?)
+            .await?;
+        Ok(rendered(page))
+    }
 }
 
 #[cfg(test)]
@@ -151,5 +225,28 @@ mod tests {
         let parsed = parse::<AllEvents>(&blank).expect("blank");
         assert!(parsed.filter.search.is_none() && parsed.filter.scope.is_none());
         assert_eq!(parsed.limit, 50);
+    }
+
+    #[test]
+    fn tenants_may_ask_for_what_they_may_see() {
+        for query in [
+            "event_type=budget.funded",
+            "category=reservation",
+            "trace_id=x&sort_by=x&search=x",
+        ] {
+            assert!(parse::<TenantEvents>(query).is_ok(), "{query}");
+        }
+        for query in [
+            "event_type=api_key.created",
+            "event_type=webhook.created",
+            "event_type=custom.x",
+            "event_type=budget.of_a_later_release",
+            "category=system",
+            "category=policy",
+            "category=moon",
+            "limit=101",
+        ] {
+            assert!(parse::<TenantEvents>(query).is_err(), "{query}");
+        }
     }
 }

@@ -1,11 +1,15 @@
-//! Lists reservations.
+//! Reads reservations.
 
+use axum::extract::State;
 use serde_json::json;
 
 use crate::api::errors::ApiError;
+use crate::api::extract::PathReservation;
 use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
-use crate::api::operation::{Declaration, Plane};
+use crate::api::operation::{Declaration, Plane, declare};
+use crate::api::response::{CheckedJson, Returns};
 use crate::api::runtime::own_tenant;
+use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::ledger::{Include, Reservation, ReservationFilter, ReservationSort};
@@ -110,7 +114,7 @@ fn include(parameters: &mut Parameters<'_>) -> Include {
     include
 }
 
-pub(in crate::api) const DECLARATION: Declaration =
+pub(in crate::api) const LIST: Declaration =
     list::<Reservations>("Lists reservations", "A page of reservations.");
 
 /// The tenant whose reservations are listed; `None` when no tenant of the given name can exist.
@@ -122,6 +126,19 @@ fn tenant_of(caller: &Caller, named: Option<&str>) -> Result<Option<TenantId>, A
             "tenant query parameter is required when using admin key authentication",
         )),
     }
+}
+
+pub(in crate::api) const GET: Declaration = declare!(get_reservation, "Gets a reservation")
+    .returns::<Reservation>(200, "The reservation.")
+    .refuses(&[404, 410]);
+
+async fn get_reservation(
+    State(state): State<AppState>,
+    caller: Caller,
+    PathReservation(id): PathReservation,
+) -> Returns<Reservation> {
+    let reservation = state.ledger.get(&caller, &id).await?;
+    Ok(CheckedJson::ok(reservation))
 }
 
 #[cfg(test)]

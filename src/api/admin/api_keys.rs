@@ -1,0 +1,231 @@
+//! The HTTP operations on API keys.
+
+use serde_json::json;
+
+use crate::admin::{ApiKeyFilter, ApiKeySort, CreatedApiKey};
+use crate::api::admin::extract::{Change, ChangeBody, NoBody, PathId, Target};
+use crate::api::errors::ApiError;
+use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::{Declaration, declare, parameters};
+use crate::api::query::Query;
+use crate::api::response::{CheckedJson, Returns};
+use crate::domain::api_key::permission::Permission;
+use crate::domain::api_key::secret::KeyId;
+use crate::domain::api_key::{ApiKey, ApiKeyCreateRequest, ApiKeyUpdateRequest};
+use crate::domain::caller::Caller;
+use crate::domain::fields::object;
+use crate::domain::ids::TenantId;
+use crate::domain::moment::Moment;
+
+object! {
+    /// A new API key. Only this response shows its secret.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct ApiKeyCreateResponse: Serialize + Open {
+        /// Id of the key.
+        pub key_id: KeyId,
+        /// The whole key.
+        key_secret: String,
+        /// Visible part of the key.
+        key_prefix: String,
+        /// Tenant that owns the key.
+        pub tenant_id: TenantId,
+        /// What the key may do.
+        pub permissions: Vec<Permission> { required: false },
+        /// When it was created.
+        pub created_at: Moment,
+        /// When it expires.
+        pub expires_at: Moment,
+    }
+}
+
+/// Reveals the key.
+impl From<CreatedApiKey> for ApiKeyCreateResponse {
+    fn from(created: CreatedApiKey) -> Self {
+        Self {
+            key_id: created.key.key_id().clone(),
+            key_secret: created.key.expose().to_owned(),
+            key_prefix: created.key.visible_prefix().to_owned(),
+            tenant_id: created.tenant_id,
+            permissions: created.permissions,
+            created_at: created.created_at,
+            expires_at: created.expires_at,
+        }
+    }
+}
+
+impl std::fmt::Debug for ApiKeyCreateResponse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ApiKeyCreateResponse({}, redacted)", self.key_id)
+    }
+}
+
+pub(in crate::api) const CREATE: Declaration = declare!(
+    create_api_key,
+    "Creates an API key; only this response contains the key"
+)
+.takes_change::<ApiKeyCreateRequest>()
+.returns::<ApiKeyCreateResponse>(201, "The new key.")
+.refuses(&[409]);
+
+impl ChangeBody for ApiKeyCreateRequest {}
+
+async fn create_api_key(change: Change<ApiKeyCreateRequest>) -> Returns<ApiKeyCreateResponse> {
+    let (admin, request) = (&change.state.admin, change.request());
+    let created = admin.create_api_key(&change.body, &request).await?;
+    Ok(CheckedJson::created(created.into()))
+}
+
+list_response! {
+    /// A page of API keys.
+    ApiKeyListResponse: Open {
+        /// The keys, without their secrets.
+        keys: ApiKey,
+        has_more { required: false }
+    }
+}
+
+struct ApiKeys;
+
+impl List for ApiKeys {
+    const NAME: &'static str = "api-keys";
+    type Filter = ApiKeyFilter;
+    type Sort = ApiKeySort;
+    type Response = ApiKeyListResponse;
+
+    fn filter(parameters: &mut Parameters<'_>) -> Result<ApiKeyFilter, ApiError> {
+        Ok(ApiKeyFilter {
+            tenant_id: parameters.text(
+                "tenant_id",
+                "Tenant that owns the keys. Absent: keys of all tenants.",
+            )?,
+            status: parameters.word("status", "The status of the keys, by the present clock.")?,
+            search: parameters.search("Text that id or name must contain, in any case.")?,
+        })
+    }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        Ok(call.state.admin.list_api_keys(&call.query().await?).await?)
+    }
+}
+
+pub(in crate::api) const LIST: Declaration = list::<ApiKeys>(
+    "Lists API keys, of one tenant or of all",
+    "A page of API keys.",
+);
+
+pub(in crate::api) const UPDATE: Declaration = declare!(
+    update_api_key,
+    "Changes an API key; the change applies from its next use on"
+)
+.takes_change::<ApiKeyUpdateRequest>()
+.returns::<ApiKey>(200, "The key as it is now.")
+.refuses(&[404, 409]);
+
+impl ChangeBody for ApiKeyUpdateRequest {}
+
+async fn update_api_key(change: Change<ApiKeyUpdateRequest, PathId>) -> Returns<ApiKey> {
+    let PathId(key_id) = &change.target;
+    let (admin, request) = (&change.state.admin, change.request());
+    let updated = admin.update_api_key(key_id, &change.body, &request);
+    Ok(CheckedJson::ok(updated.await?))
+}
+
+pub(in crate::api) const REVOKE: Declaration =
+    declare!(revoke_api_key, "Revokes an API key at once")
+        .query(|| {
+            let reason = json!({"type": "string", "maxLength": 512});
+            vec![parameters::query("reason", "Why, for the record.", reason)]
+        })
+        .idempotent()
+        .returns::<ApiKey>(200, "The revoked key.")
+        .refuses(&[404, 409]);
+
+/// The key to revoke, and why.
+#[derive(Debug)]
+struct RevokedKey {
+    key_id: String,
+    reason: Option<String>,
+}
+
+impl Target for RevokedKey {
+    fn read(key_id: String, query: &str, _: &Caller) -> Result<Self, ApiError> {
+        Ok(Self {
+            key_id,
+            reason: reason(query)?,
+        })
+    }
+
+    fn selected(&self) -> Vec<(&'static str, &str)> {
+        let reason = self.reason.as_deref().map(|reason| ("reason", reason));
+        [("key_id", self.key_id.as_str())]
+            .into_iter()
+            .chain(reason)
+            .collect()
+    }
+}
+
+/// At most 512 characters; a blank reason is none.
+fn reason(query: &str) -> Result<Option<String>, ApiError> {
+    Query::parse_admin(query).text("reason", 512)
+}
+
+async fn revoke_api_key(change: Change<NoBody, RevokedKey>) -> Returns<ApiKey> {
+    let RevokedKey { key_id, reason } = &change.target;
+    let (admin, request) = (&change.state.admin, change.request());
+    let revoked = admin.revoke_api_key(key_id, reason.as_deref(), &request);
+    Ok(CheckedJson::ok(revoked.await?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::list::query_of;
+    use crate::domain::api_key::secret::ApiKeyText;
+    use crate::domain::ids::Partition;
+
+    #[test]
+    fn the_secret_is_in_the_response_and_not_in_debug() {
+        let key = ApiKeyText::generate("sk_live_", Partition::new(1).unwrap());
+        let at = Moment::from_ms(0).unwrap();
+        let response = ApiKeyCreateResponse::from(CreatedApiKey {
+            key: key.clone(),
+            tenant_id: TenantId::parse("acme").unwrap(),
+            permissions: vec![],
+            created_at: at,
+            expires_at: at,
+        });
+        assert!(
+            serde_json::to_string(&response)
+                .unwrap()
+                .contains(key.expose())
+        );
+        assert!(!format!("{response:?}").contains(key.expose()));
+    }
+
+    #[test]
+    fn a_wrong_parameter_is_named_with_what_is_allowed() {
+        let parse = query_of::<ApiKeys>;
+        assert_eq!(parse("limit=2000").expect("clamped").limit, 100);
+        for (query, message) in [
+            (
+                "status=expired",
+                "Invalid value for parameter 'status': expired; allowed: ACTIVE, REVOKED, EXPIRED",
+            ),
+            (
+                "sort_by=last_used_at",
+                "Invalid value for parameter 'sort_by': last_used_at; \
+                 allowed: key_id, name, tenant_id, status, created_at, expires_at",
+            ),
+        ] {
+            assert_eq!(parse(query).expect_err(query).message(), message);
+        }
+        assert!(parse(&format!("search={}", "s".repeat(129))).is_err());
+    }
+
+    #[test]
+    fn a_reason_for_revoking_is_bounded() {
+        assert_eq!(reason("reason=leaked").unwrap().as_deref(), Some("leaked"));
+        assert_eq!(reason("reason=%20").unwrap(), None);
+        assert!(reason(&format!("reason={}", "x".repeat(513))).is_err());
+    }
+}

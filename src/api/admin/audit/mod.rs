@@ -1,3 +1,0 @@
-//! The HTTP operation on the audit log.
-
-pub mod list;

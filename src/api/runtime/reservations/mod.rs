@@ -1,4 +1,0 @@
-//! Reservations: one, or a list of them.
-
-pub mod get;
-pub mod list;
