@@ -13,7 +13,6 @@ use crate::domain::ids::{DecisionId, IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
-use crate::domain::record::RecordError;
 use crate::domain::refusal::Denial;
 use crate::domain::reservation::balances_at;
 use crate::domain::scope::ScopePath;
@@ -200,10 +199,7 @@ impl Ledger {
             }
             DecideReply::Deny { reason, .. } => Ok(denied(reason)),
             DecideReply::Replayed { record, .. } if record.text("decision")? == "DENY" => {
-                let denial = Denial::parse(record.text("reason_code")?);
-                Ok(denied(
-                    denial.ok_or_else(|| RecordError::of("reason_code"))?,
-                ))
+                Ok(denied(record.read("reason_code")?))
             }
             DecideReply::Replayed { record, .. } => {
                 let balances = match id {

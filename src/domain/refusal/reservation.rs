@@ -4,6 +4,7 @@ use crate::domain::amount::{Amount, Unit};
 use crate::domain::ids::ReservationId;
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopePath;
+use crate::domain::words::words;
 
 /// Why nothing can be reserved, charged or returned. Scopes are full paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,54 +68,24 @@ pub enum ReservationRefusal {
     },
 }
 
-/// Why an estimate cannot be held or a charge not be made; also the reason of a denial.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Denial {
-    /// Too little remains.
-    BudgetExceeded,
-    /// The ledger is frozen.
-    BudgetFrozen,
-    /// The ledger is closed.
-    BudgetClosed,
-    /// No scope has a ledger in any unit.
-    BudgetNotFound,
-    /// The ledger is over its limit, or would be.
-    OverdraftLimitExceeded,
-    /// The ledger has debt.
-    DebtOutstanding,
-    /// The tenant is closed.
-    TenantClosed,
-    /// The tenant is suspended.
-    TenantSuspended,
-}
-
-impl Denial {
-    /// The word of the wire and of the scripts.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::BudgetExceeded => "BUDGET_EXCEEDED",
-            Self::BudgetFrozen => "BUDGET_FROZEN",
-            Self::BudgetClosed => "BUDGET_CLOSED",
-            Self::BudgetNotFound => "BUDGET_NOT_FOUND",
-            Self::OverdraftLimitExceeded => "OVERDRAFT_LIMIT_EXCEEDED",
-            Self::DebtOutstanding => "DEBT_OUTSTANDING",
-            Self::TenantClosed => "TENANT_CLOSED",
-            Self::TenantSuspended => "TENANT_SUSPENDED",
-        }
-    }
-
-    /// Reads the word that scripts use.
-    pub fn parse(word: &str) -> Option<Self> {
-        const ALL: [Denial; 8] = [
-            Denial::BudgetExceeded,
-            Denial::BudgetFrozen,
-            Denial::BudgetClosed,
-            Denial::BudgetNotFound,
-            Denial::OverdraftLimitExceeded,
-            Denial::DebtOutstanding,
-            Denial::TenantClosed,
-            Denial::TenantSuspended,
-        ];
-        ALL.into_iter().find(|denial| denial.as_str() == word)
+words! {
+    /// Why an estimate cannot be held or a charge not be made; also the reason of a denial.
+    Denial {
+        /// Too little remains.
+        BudgetExceeded = "BUDGET_EXCEEDED",
+        /// The ledger is frozen.
+        BudgetFrozen = "BUDGET_FROZEN",
+        /// The ledger is closed.
+        BudgetClosed = "BUDGET_CLOSED",
+        /// No scope has a ledger in any unit.
+        BudgetNotFound = "BUDGET_NOT_FOUND",
+        /// The ledger is over its limit, or would be.
+        OverdraftLimitExceeded = "OVERDRAFT_LIMIT_EXCEEDED",
+        /// The ledger has debt.
+        DebtOutstanding = "DEBT_OUTSTANDING",
+        /// The tenant is closed.
+        TenantClosed = "TENANT_CLOSED",
+        /// The tenant is suspended.
+        TenantSuspended = "TENANT_SUSPENDED",
     }
 }
