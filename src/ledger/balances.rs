@@ -48,7 +48,7 @@ impl Ledger {
             rows: query.first_step(segments.is_within_tenant(), STEP_LEDGERS),
             has_begun: false,
         };
-        page_along(&mut walk, query, OneOrder, Bounds::default()).await
+        page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
     }
 }
 

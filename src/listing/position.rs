@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde::{Deserialize, Serialize};
 
 use crate::domain::refusal::TooManyToSort;
-use crate::domain::words::Word;
+use crate::domain::words::{Word, words};
 
 /// What a row is sorted by. All rows of a list have a value of the same kind; one that has none comes after all others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -158,24 +158,16 @@ macro_rules! orders {
 }
 pub(crate) use orders;
 
-/// The order of a list that has only one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OneOrder;
-
-impl Word for OneOrder {
-    const WORDS: &'static [&'static str] = &[""];
-
-    fn as_str(self) -> &'static str {
-        ""
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        text.is_empty().then_some(Self)
+words! {
+    /// The order of a list that has only one.
+    OneOrder {
+        /// It has no name.
+        Only = "",
     }
 }
 
 impl SortKey for OneOrder {
-    const DEFAULT: Self = Self;
+    const DEFAULT: Self = Self::Only;
 }
 
 /// The order of a list.

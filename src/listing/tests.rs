@@ -3,43 +3,28 @@ use std::task::{Context, Poll, Waker};
 
 use super::*;
 use crate::domain::refusal::TooManyToSort;
-use crate::domain::words::Word;
 
-/// An order whose ties ascend in both directions; those of [`OneOrder`] turn round.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Stable;
-
-impl Word for Stable {
-    const WORDS: &'static [&'static str] = &["stable"];
-
-    fn as_str(self) -> &'static str {
-        "stable"
+orders! {
+    /// Its ties turn round with the numbers.
+    Turning of number: i64 {
+        rows: "numbers", advice: "take fewer", id: id_of(*number), default: Thirds
     }
+    /// Three numbers have one value.
+    Thirds = "thirds": number / 3,
+}
 
-    fn parse(_: &str) -> Option<Self> {
-        Some(Self)
+orders! {
+    /// Its ties ascend in both directions.
+    Stable of number: i64 {
+        rows: "numbers", advice: "take fewer", id: id_of(*number), default: Thirds, ties_ascend: true
     }
+    /// Three numbers have one value.
+    Thirds = "thirds": number / 3,
 }
 
-impl SortKey for Stable {
-    const DEFAULT: Self = Self;
-    const TIES_ASCEND: bool = true;
+fn id_of(number: i64) -> String {
+    format!("{number:03}")
 }
-
-/// Numbers can be sorted by either.
-macro_rules! sorts_numbers {
-    ($($order:ty)+) => {$(
-        impl RowOrder<i64> for $order {
-            const ROWS: &'static str = "numbers";
-            const ADVICE: &'static str = "take fewer";
-
-            fn position(self, number: &i64) -> Position {
-                at(*number)
-            }
-        }
-    )+};
-}
-sorts_numbers!(OneOrder Stable);
 
 #[derive(Debug, PartialEq)]
 enum Failure {
@@ -77,13 +62,12 @@ impl Walk for Numbers {
     }
 }
 
-/// Three numbers have one value.
 fn at(number: i64) -> Position {
-    Position::new(number / 3, format!("{number:03}"))
+    Turning::Thirds.position(&number)
 }
 
 fn too_many(bound: usize) -> Option<Failure> {
-    Some(OneOrder::too_many(bound).into())
+    Some(Turning::too_many(bound).into())
 }
 
 const BOUNDS: Bounds = Bounds {
@@ -123,11 +107,7 @@ fn pages<K: SortKey>(
 }
 
 /// The index from the query's position on, in steps of `step`.
-fn along(
-    query: &ListQuery<(), OneOrder>,
-    step: usize,
-    lost: fn(i64) -> bool,
-) -> Page<i64, OneOrder> {
+fn along(query: &ListQuery<(), Turning>, step: usize, lost: fn(i64) -> bool) -> Page<i64, Turning> {
     let behind = |number: &i64| {
         let after = query.after.as_ref();
         after.is_none_or(|after| query.sort.compare(&at(*number), after).is_gt())
@@ -137,7 +117,7 @@ fn along(
         left.reverse();
     }
     let mut walk = Numbers { left, step, lost };
-    done(page_along(&mut walk, query, OneOrder, BOUNDS)).expect("a page")
+    done(page_along(&mut walk, query, Turning::Thirds, BOUNDS)).expect("a page")
 }
 
 #[test]
@@ -192,7 +172,7 @@ fn sorted_pages_show_each_row_once_and_ids_decide_between_equal_values() {
         .flat_map(|n| [3 * n, 3 * n + 1, 3 * n + 2])
         .collect();
     for limit in [1, 2, 3, 29, 30, 31] {
-        let turning = |query: &_| gathered::<OneOrder>(query, 30, |_| false).expect("a page");
+        let turning = |query: &_| gathered::<Turning>(query, 30, |_| false).expect("a page");
         assert_eq!(pages(query(false, limit), turning).0, up, "{limit}");
         assert_eq!(pages(query(true, limit), turning).0, down, "{limit}");
         let ascending = |query: &_| gathered::<Stable>(query, 30, |_| false).expect("a page");
@@ -203,13 +183,13 @@ fn sorted_pages_show_each_row_once_and_ids_decide_between_equal_values() {
 
 #[test]
 fn above_either_bound_nothing_is_sorted() {
-    let first = query::<OneOrder>(false, 5);
+    let first = query::<Turning>(false, 5);
     let refused = |count, lost| gathered(&first, count, lost).err();
     assert_eq!(refused(31, |_| false), too_many(30));
     assert_eq!(refused(60, |number| number % 2 == 0), None);
     assert_eq!(refused(61, |number| number % 2 == 0), too_many(60));
     // What was shown before counts as well: a list does not change its mind on a later page.
-    let mut later = query::<OneOrder>(false, 5);
+    let mut later = query::<Turning>(false, 5);
     later.after = Some(at(29));
     assert_eq!(gathered(&later, 31, |_| false).err(), too_many(30));
 }
@@ -230,7 +210,7 @@ fn every_row_is_visited_whatever_the_bounds() {
 fn a_row_without_a_value_comes_after_all_others() {
     let none = SortValue::from(None::<i64>);
     let sort = |descending| Sort {
-        by: OneOrder,
+        by: Turning::Thirds,
         descending,
     };
     for value in [SortValue::from(i64::MAX), SortValue::from("\u{10ffff}")] {

@@ -64,7 +64,7 @@ impl Admin {
                 false => query.limit.max(STEP_ROWS_MIN) + 1,
             },
         };
-        page_along(&mut walk, query, OneOrder, Bounds::default()).await
+        page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
     }
 }
 

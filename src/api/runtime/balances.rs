@@ -127,7 +127,7 @@ mod tests {
         };
         let last = Position::of_id("tenant:acme/agent:x 2 CREDITS");
         let sort = Sort {
-            by: OneOrder,
+            by: OneOrder::Only,
             descending: true,
         };
         let page = Page::<(), _>::new(Vec::new(), sort, Some(last.clone()));

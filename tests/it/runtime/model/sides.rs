@@ -154,7 +154,7 @@ pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), Strin
             segments: SegmentFilter::new([level]),
             tenant: None,
         };
-        let query = BalanceQuery::new(filter, OneOrder, false, 100);
+        let query = BalanceQuery::new(filter, OneOrder::Only, false, 100);
         let page = fixture
             .ledger
             .balances(caller, &query)
