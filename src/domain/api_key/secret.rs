@@ -149,14 +149,5 @@ mod tests {
         ] {
             assert!(ApiKeyText::parse(&text, PREFIXES).is_none(), "{text}");
         }
-        for id in [
-            "key_05f_",
-            "key_05f_abcdefghij1",
-            "key_400_abcdefghij12",
-            "key_05f_abcdefghij1_",
-            "rsv_05f_abcdefghij12",
-        ] {
-            assert!(KeyId::parse(id).is_none(), "{id}");
-        }
     }
 }

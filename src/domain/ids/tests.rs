@@ -1,6 +1,9 @@
 //! Ids: forms, partitions, derivation.
 
 use super::*;
+use crate::domain::api_key::secret::KeyId;
+use crate::domain::policy::PolicyId;
+use crate::domain::webhook::{ReplayId, SubscriptionId};
 
 fn tenant(text: &str) -> TenantId {
     TenantId::parse(text).unwrap()
@@ -90,6 +93,40 @@ fn derived_ids_depend_on_secret_kind_tenant_and_key() {
     assert_ne!(
         post.as_str()[1..],
         DecisionId::derive(&secret, &tenant("acme"), &key("k")).as_str()[1..]
+    );
+}
+
+#[test]
+fn a_random_id_carries_its_partition() {
+    let partition = Partition::new(0x05f).unwrap();
+    macro_rules! check {
+        ($id:ty, $start:literal, $chars:literal, $($other:literal)+) => {{
+            let id = <$id>::mint(partition);
+            assert!(id.as_str().starts_with($start) && id.as_str().len() == $chars, "{id}");
+            assert_eq!(id.partition(), partition);
+            assert_eq!(<$id>::parse(id.as_str()).as_ref(), Some(&id));
+            assert_ne!(id, <$id>::mint(partition));
+            for other in ["", $start, $($other),+] {
+                assert_eq!(<$id>::parse(other), None, "{other}");
+            }
+        }};
+    }
+    check!(
+        PolicyId, "pol_05f_", 20, "pol_400_abcdefghij12" "pol_05F_abcdefghij12" "pol_05f_ABCDEFGHIJ12"
+        "pol_05f_abcdefghij123" "key_05f_abcdefghij12"
+    );
+    check!(
+        KeyId, "key_05f_", 20, "key_05f_abcdefghij1" "key_400_abcdefghij12" "key_05f_abcdefghij1_" "rsv_05f_abcdefghij12"
+    );
+    check!(
+        SubscriptionId, "whsub_05f_", 34, "whsub_400_0123456789abcdef01234567" "whsub_05f_0123456789ABCDEF01234567"
+        "replay_05f_0123456789abcdef01234567" "bulk-action"
+    );
+    check!(
+        ReplayId,
+        "replay_05f_",
+        35,
+        "whsub_05f_0123456789abcdef01234567"
     );
 }
 

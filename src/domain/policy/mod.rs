@@ -1,11 +1,9 @@
 //! Overage policies, caps, and the policies that operators set for scopes.
 
-mod id;
 mod pattern;
 mod record;
 mod set;
 
-pub use id::PolicyId;
 pub use pattern::ScopePattern;
 pub use record::{
     Policy, PolicyCreateRequest, PolicyStatus, PolicyUpdateRequest, RateLimits,
@@ -14,8 +12,14 @@ pub use record::{
 pub use set::{InForce, PolicySelection, PolicySet};
 
 use super::fields::{Read as _, Text, object};
+use super::ids::{RandomPart, random_id};
 use super::record::stored_text;
 use super::words::words;
+
+random_id! {
+    /// Names a policy: `pol_05f_` and 12 lower-case letters and digits. It carries the partition of its tenant.
+    PolicyId: "pol", RandomPart::SHORT
+}
 
 words! {
     /// What happens when an action cost more than was reserved for it.
