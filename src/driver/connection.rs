@@ -2,6 +2,9 @@
 //!
 //! A command that certainly did not run (no connection, NOSCRIPT, LOADING, READONLY, MOVED, ASK, TRYAGAIN) is retried with
 //! jitter until the deadline. One that may have run is not: the caller gets [`Unavailable`] and its client decides.
+//!
+//! Rare steps (opening a connection, loading a script) are boxed: their state would otherwise be part of the future of
+//! every request, which is moved several times.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,7 +170,8 @@ impl Connection {
                     match request.script {
                         // When the load fails, the next attempt fails likewise.
                         Some(script) if !loaded => {
-                            let _ = node.load(script, sent_at, lane, deadline).await;
+                            let load = node.load(script, sent_at, lane, deadline);
+                            let _ = Box::pin(load).await;
                             loaded = true;
                         }
                         // The node forgot the script before it ran, so its source goes along.
@@ -234,7 +238,7 @@ impl Connection {
         let reply = if asking {
             let mut pipeline = Pipeline::with_capacity(2);
             pipeline.cmd("ASKING").add_command(request.command.clone());
-            let mut replies = open.send_all(&pipeline, deadline).await?;
+            let mut replies = Box::pin(open.send_all(&pipeline, deadline)).await?;
             Ok(replies.pop().unwrap_or_default())
         } else {
             open.send(request.command, deadline).await

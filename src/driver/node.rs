@@ -107,7 +107,7 @@ impl Node {
                 let live = self.links[index].connect(deadline).await;
                 live.map(Open::Shared).map_err(SendError::NotConnected)
             }
-            Lane::Background => match timeout_at(deadline, self.pool.get()).await {
+            Lane::Background => match timeout_at(deadline, Box::pin(self.pool.get())).await {
                 Ok(Ok(connection)) => Ok(Open::Pooled(connection)),
                 Ok(Err(PoolError::Backend(error))) => Err(SendError::NotConnected(Some(error))),
                 Ok(Err(_)) | Err(_) => Err(SendError::NotConnected(None)),

@@ -68,7 +68,7 @@ impl SentinelRouter {
         {
             return Err(not_found(Some(error.clone())));
         }
-        match timeout_at(deadline, self.find(&mut search)).await {
+        match timeout_at(deadline, Box::pin(self.find(&mut search))).await {
             Ok(Ok(node)) => {
                 search.failed = None;
                 Ok(node)

@@ -31,8 +31,8 @@ impl Drop for TimedCall {
 
 impl Store {
     /// Serves a request: all calls that `request` makes have [`Store::timeout`] together.
-    pub async fn serve<F: Future>(&self, request: F) -> F::Output {
-        LEFT.scope(Cell::new(self.timeout()), request).await
+    pub fn serve<F: Future>(&self, request: F) -> impl Future<Output = F::Output> + use<F> {
+        LEFT.scope(Cell::new(self.timeout()), request)
     }
 
     /// Begins a call.

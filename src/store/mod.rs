@@ -158,7 +158,8 @@ impl Store {
             let meta = Meta::read(reply)?.map_err(|refused| refused.unexpected(&META))?;
             Deployment::check(meta, inner.keys.prefix(), inner.dialect)
         };
-        let loaded = timeout_at(deadline, inner.deployment.get_or_try_init(load)).await;
+        let loading = Box::pin(inner.deployment.get_or_try_init(load));
+        let loaded = timeout_at(deadline, loading).await;
         loaded.unwrap_or_else(|_| {
             Err(Unavailable::NotConnected {
                 node: "Redis".to_owned(),

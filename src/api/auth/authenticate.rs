@@ -90,7 +90,14 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
     if let Some(target) = target
         && let Some(failed) = audit::Failed::of(&response)
     {
-        audit::record(state, &target, &cause, caller.as_ref(), failed).await;
+        Box::pin(audit::record(
+            state,
+            &target,
+            &cause,
+            caller.as_ref(),
+            failed,
+        ))
+        .await;
     }
     response
 }
@@ -128,7 +135,7 @@ async fn checked(guard: &Guard, caller: &Caller, mut response: Response) -> Resp
         return response;
     };
     if !caller_checked(&response)
-        && let Err(error) = check(guard, caller).await
+        && let Err(error) = Box::pin(check(guard, caller)).await
     {
         response = error.into_response();
     }
