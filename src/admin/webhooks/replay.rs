@@ -157,14 +157,14 @@ impl Webhooks {
         let days = (Some(first), to_ms.map(Day::of_ms).map(|day| day.plus(1)));
         let logs = self.store.event_logs(&partitions, tenant, days).await?;
         if logs.len() > LOGS_MAX {
-            return too_many(LOGS_MAX, false);
+            return refuse(WebhookRefusal::TooManyInWindow(LOGS_MAX));
         }
         let entries = self
             .store
             .event_entries(&logs, (from_ms, to_ms), SCANNED_MAX);
         let entries = entries.await?;
         if entries.len() > SCANNED_MAX {
-            return too_many(SCANNED_MAX, false);
+            return refuse(WebhookRefusal::TooManyInWindow(SCANNED_MAX));
         }
         let mut chosen = Vec::new();
         for found in &entries {
@@ -172,7 +172,7 @@ impl Webhooks {
         }
         let events_max = usize::try_from(replay.max_events).unwrap_or(1);
         if chosen.len() > events_max {
-            return too_many(events_max, true);
+            return refuse(WebhookRefusal::TooManyMatch(events_max));
         }
         chosen.sort();
         Ok(chosen.into_iter().map(|(_, id)| id).collect())
@@ -217,11 +217,4 @@ fn event_of(
         facts,
     };
     Ok(Some((at_ms, event.event_id())))
-}
-
-fn too_many<T>(bound: usize, is_max_events: bool) -> Result<T, OperationError> {
-    refuse(WebhookRefusal::TooManyToReplay {
-        bound,
-        is_max_events,
-    })
 }

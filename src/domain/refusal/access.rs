@@ -1,21 +1,30 @@
 //! Refusals of the caller, whatever the operation.
 
 /// Why the caller may not do what they ask.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessRefusal {
     /// The API key is not valid.
+    #[error("{0}")]
     Unauthorized(BadKey),
     /// On the runtime plane: the API key lacks this permission.
+    #[error("The API key lacks the permission {0}")]
     Forbidden(String),
     /// On the admin plane: the API key lacks this permission.
+    #[error("The API key lacks the permission {0}")]
     NotPermitted(String),
     /// The API key is restricted to other scopes.
+    #[error("The API key is restricted to other scopes")]
     ScopeForbidden,
     /// The request names another tenant than the API key's.
+    #[error("The request names another tenant than the API key's")]
     OtherTenant,
     /// The idempotency key was first used with another request.
+    #[error("The idempotency key was first used with another request; use a new key")]
     IdempotencyMismatch,
     /// The request has an idempotency key, but its outcome shows a secret, and there is no key to seal it for a replay.
+    #[error(
+        "X-Idempotency-Key is not possible here: the response shows a secret, and there is no key to keep it under"
+    )]
     NotRepeatable,
 }
 

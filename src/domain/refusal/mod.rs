@@ -1,5 +1,5 @@
 //! Why a request is refused: one enum per family of operations. A refusal names its subject, so that whoever reports it needs
-//! nothing else. Which status and code it becomes on the wire is decided elsewhere.
+//! nothing else; its message is for people. Which status and code it becomes on the wire is decided elsewhere.
 
 pub mod access;
 pub mod api_key;
@@ -27,16 +27,10 @@ pub use webhook::WebhookRefusal;
 macro_rules! families {
     ($($(#[$doc:meta])* $family:ident($refusal:ty),)*) => {
         /// Why a request is refused. Nothing was changed, save that an event or an audit entry may report the refusal.
-        #[derive(Debug, Clone, PartialEq, Eq)]
+        #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
         pub enum Refusal {
-            $($(#[$doc])* $family($refusal),)*
+            $($(#[$doc])* #[error(transparent)] $family(#[from] $refusal),)*
         }
-
-        $(impl From<$refusal> for Refusal {
-            fn from(refusal: $refusal) -> Self {
-                Self::$family(refusal)
-            }
-        })*
     };
 }
 

@@ -2,20 +2,25 @@
 
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::ids::ReservationId;
+use crate::domain::printable::printable;
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopePath;
 use crate::domain::words::words;
 
 /// Why nothing can be reserved, charged or returned. Scopes are full paths.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReservationRefusal {
     /// There is no such reservation, or its record has been purged.
+    #[error("Resource not found: {}", printable(.0.as_str()))]
     NotFound(ReservationId),
     /// The reservation belongs to another tenant.
+    #[error("The reservation belongs to another tenant")]
     OfOtherTenant,
     /// The reservation is past its expiry and grace period.
+    #[error("The reservation {} has expired", printable(.0.as_str()))]
     Expired(ReservationId),
     /// The reservation has ended.
+    #[error("The reservation {} is already {status}", printable(.reservation_id.as_str()))]
     Finalized {
         /// The reservation.
         reservation_id: ReservationId,
@@ -23,8 +28,10 @@ pub enum ReservationRefusal {
         status: Status,
     },
     /// The reservation has been extended as often as is allowed: so many times.
+    #[error("The reservation has been extended {0} times, and more is not allowed")]
     TooManyExtensions(i64),
     /// The selected policy allows no more reservations at the scope in this minute.
+    #[error("The rate limit of the policy {policy_id} is reached at {scope}")]
     RateLimited {
         /// Scope of the request.
         scope: ScopePath,
@@ -36,6 +43,7 @@ pub enum ReservationRefusal {
         until_ms: i64,
     },
     /// The ledgers of the scope count other units.
+    #[error("Unit mismatch at {scope}: requested {requested}, available {}", words_of(.expected))]
     UnitMismatch {
         /// Scope of the ledgers.
         scope: String,
@@ -45,8 +53,10 @@ pub enum ReservationRefusal {
         expected: Vec<Unit>,
     },
     /// Neither this scope nor any that encloses it has a ledger.
+    #[error("Budget not found for provided scope: {0}")]
     BudgetNotFound(ScopePath),
     /// A ledger does not allow it.
+    #[error("{} at {scope}: requested {requested}{}", .denial.cause(), and_remaining(.remaining))]
     Denied {
         /// Reason.
         denial: Denial,
@@ -58,6 +68,7 @@ pub enum ReservationRefusal {
         remaining: Option<i64>,
     },
     /// The charge exceeds the hold, and the overage policy is `REJECT`.
+    #[error("{requested} exceeds the {reserved} reserved at {scope}, and the policy is REJECT")]
     OverageRejected {
         /// Scope of the reservation.
         scope: String,
@@ -88,4 +99,29 @@ words! {
         /// The tenant is suspended.
         TenantSuspended = "TENANT_SUSPENDED",
     }
+}
+
+impl Denial {
+    /// The beginning of its message.
+    fn cause(self) -> &'static str {
+        match self {
+            Self::BudgetExceeded => "Insufficient remaining budget",
+            Self::BudgetFrozen => "The budget is frozen",
+            Self::BudgetClosed => "The budget is closed",
+            Self::BudgetNotFound => "There is no budget",
+            Self::OverdraftLimitExceeded => "The overdraft limit is exceeded",
+            Self::DebtOutstanding => "The budget has outstanding debt",
+            Self::TenantClosed => "The tenant is closed",
+            Self::TenantSuspended => "The tenant is suspended",
+        }
+    }
+}
+
+fn words_of(units: &[Unit]) -> String {
+    let words: Vec<_> = units.iter().map(|unit| unit.as_str()).collect();
+    words.join(", ")
+}
+
+fn and_remaining(remaining: &Option<i64>) -> String {
+    remaining.map_or_else(String::new, |remaining| format!(", remaining {remaining}"))
 }

@@ -1,30 +1,49 @@
 //! Refusals of operations on webhook subscriptions.
 
+use crate::domain::printable::printable;
+
 /// Why a subscription is not created, shown, changed or used. The id is as sent; it may be malformed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookRefusal {
     /// There is no such subscription.
+    #[error("There is no webhook {}", printable(.0))]
     NotFound(String),
     /// Its address is not admitted, for this reason.
+    #[error("Validation failed: url: {0}")]
     UrlNotAdmitted(String),
     /// It would select nothing.
+    #[error(
+        "Validation failed: event_types: the webhook must retain at least one event type or event category"
+    )]
     NothingSelected,
     /// A tenant's subscription would select this, which tenants may not see.
+    #[error(
+        "Validation failed: event_types: {} is for webhooks of the operator; a tenant's may have the types and categories \
+         of budget, reservation and tenant",
+        printable(.0)
+    )]
     HiddenSelector(String),
     /// The mask stands for the value of this header, which has none to keep.
+    #[error("Validation failed: headers.{}: the mask keeps a value, and there is none to be kept", printable(.0))]
     MaskedHeader(String),
     /// It is disabled, so it cannot be paused, only activated.
+    #[error("Validation failed: status: a disabled webhook can be set ACTIVE, not PAUSED")]
     PauseOfDisabled(String),
     /// A replay of it is being queued.
+    #[error("A replay of the webhook {} is in progress", printable(.0))]
     ReplayInProgress(String),
-    /// More events match than the request allows, or more must be examined than one replay may.
-    TooManyToReplay {
-        /// The bound that was exceeded.
-        bound: usize,
-        /// Whether it is the `max_events` of the request.
-        is_max_events: bool,
-    },
+    /// More events match than `max_events` of the request, which is this.
+    #[error(
+        "Validation failed: max_events: more than {0} events match; none was queued; narrow from, to or event_types"
+    )]
+    TooManyMatch(usize),
+    /// More events than this must be examined, and one replay may not.
+    #[error(
+        "Validation failed: from: the window holds more than {0} events; none was queued; narrow from and to"
+    )]
+    TooManyInWindow(usize),
     /// It was tested too often in this minute.
+    #[error("The webhook was tested too often in this minute")]
     TestedTooOften {
         /// How long until it may be tested again, in milliseconds.
         retry_in_ms: i64,
@@ -32,5 +51,6 @@ pub enum WebhookRefusal {
         until_ms: i64,
     },
     /// Others changed it each time that it was about to be changed.
+    #[error("The webhook {} was changed by others at the same time; try again", printable(.0))]
     Contended(String),
 }

@@ -1,0 +1,212 @@
+//! The errors that clients get for errors of the layers below. One table gives every refusal its status and code; its message
+//! stands with the refusal itself.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use serde_json::json;
+
+use super::dialect::headers::RATE_LIMIT_RESET;
+use super::errors::{ApiError, Code};
+use crate::domain::ids::TenantId;
+use crate::domain::refusal::{
+    AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
+    BulkRefusal as Bulk, Denial, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
+    ReservationRefusal as Reservation, TenantRefusal as Tenant, WebhookRefusal as Webhook,
+};
+use crate::store::{OperationError, StoreError};
+
+/// An operation has called a script, which checked the API key.
+impl From<OperationError> for ApiError {
+    fn from(error: OperationError) -> Self {
+        let error: Self = match error {
+            OperationError::About(tenant, error) => return Self::from(*error).about(Some(tenant)),
+            OperationError::Refused(refusal) => refusal.into(),
+            OperationError::Store(error) => error.into(),
+            OperationError::Record(error) => Self::internal(error),
+            OperationError::Corrupt(_) => Self::internal(error),
+        };
+        error.after_check()
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        use {Refusal as R, StatusCode as S};
+        let (status, code) = match &refusal {
+            R::Access(Access::Unauthorized(why)) => {
+                return Self::unauthorized(BadCredential::Key(*why));
+            }
+            R::Access(Access::Forbidden(_) | Access::ScopeForbidden | Access::OtherTenant) => {
+                (S::FORBIDDEN, Code::Forbidden)
+            }
+            R::Access(Access::NotPermitted(_)) => (S::FORBIDDEN, Code::InsufficientPermissions),
+            R::Access(Access::IdempotencyMismatch) => (S::CONFLICT, Code::IdempotencyMismatch),
+            R::Access(Access::NotRepeatable) => (S::BAD_REQUEST, Code::InvalidRequest),
+
+            R::Tenant(Tenant::Closed(_)) => (S::CONFLICT, Code::TenantClosed),
+            R::Tenant(Tenant::Suspended(_) | Tenant::KeysSuspended(_)) => {
+                (S::FORBIDDEN, Code::Forbidden)
+            }
+            R::Tenant(Tenant::NotFound(_)) => (S::NOT_FOUND, Code::TenantNotFound),
+            R::Tenant(Tenant::OwnerNotFound(_)) => (S::BAD_REQUEST, Code::TenantNotFound),
+            R::Tenant(Tenant::Duplicate(_)) => (S::CONFLICT, Code::DuplicateResource),
+            R::Tenant(
+                Tenant::NotActive(_)
+                | Tenant::StaysClosed(_)
+                | Tenant::Outside { .. }
+                | Tenant::IdMissing
+                | Tenant::IdPresent,
+            ) => (S::BAD_REQUEST, Code::InvalidRequest),
+
+            R::Reservation(Reservation::NotFound(_) | Reservation::BudgetNotFound(_)) => {
+                (S::NOT_FOUND, Code::NotFound)
+            }
+            R::Reservation(Reservation::OfOtherTenant) => (S::FORBIDDEN, Code::Forbidden),
+            R::Reservation(Reservation::Expired(_)) => (S::GONE, Code::ReservationExpired),
+            R::Reservation(Reservation::Finalized { .. }) => {
+                (S::CONFLICT, Code::ReservationFinalized)
+            }
+            R::Reservation(Reservation::TooManyExtensions(_)) => {
+                (S::CONFLICT, Code::MaxExtensionsExceeded)
+            }
+            R::Reservation(Reservation::RateLimited { .. }) => {
+                (S::TOO_MANY_REQUESTS, Code::LimitExceeded)
+            }
+            R::Reservation(Reservation::UnitMismatch { .. }) => {
+                (S::BAD_REQUEST, Code::UnitMismatch)
+            }
+            R::Reservation(Reservation::OverageRejected { .. }) => {
+                (S::CONFLICT, Code::BudgetExceeded)
+            }
+            R::Reservation(Reservation::Denied { denial, .. }) => {
+                let code = match denial {
+                    Denial::BudgetExceeded => Code::BudgetExceeded,
+                    Denial::BudgetFrozen => Code::BudgetFrozen,
+                    Denial::BudgetClosed => Code::BudgetClosed,
+                    Denial::OverdraftLimitExceeded => Code::OverdraftLimitExceeded,
+                    Denial::DebtOutstanding => Code::DebtOutstanding,
+                    Denial::TenantClosed => Code::TenantClosed,
+                    Denial::BudgetNotFound | Denial::TenantSuspended => {
+                        return Self::internal("a denial that only decisions know");
+                    }
+                };
+                (S::CONFLICT, code)
+            }
+
+            R::Budget(Budget::NotFound(_)) => (S::NOT_FOUND, Code::BudgetNotFound),
+            R::Budget(Budget::Duplicate(_)) => (S::CONFLICT, Code::DuplicateResource),
+            R::Budget(Budget::AlreadyFrozen(_) | Budget::NotFrozen(_)) => {
+                (S::CONFLICT, Code::InvalidRequest)
+            }
+            R::Budget(Budget::Frozen(_)) => (S::CONFLICT, Code::BudgetFrozen),
+            R::Budget(Budget::Closed(_)) => (S::CONFLICT, Code::BudgetClosed),
+            R::Budget(Budget::OfOtherTenant(_)) => (S::FORBIDDEN, Code::Forbidden),
+            R::Budget(Budget::Exceeded { .. }) => (S::CONFLICT, Code::BudgetExceeded),
+            R::Budget(Budget::OutOfRange(_)) => (S::BAD_REQUEST, Code::InvalidRequest),
+
+            R::Policy(Policy::NotFound(_)) => (S::NOT_FOUND, Code::NotFound),
+            R::Policy(Policy::OfOtherTenant(_)) => (S::FORBIDDEN, Code::Forbidden),
+            R::Policy(Policy::Duplicate { .. }) => (S::CONFLICT, Code::DuplicateResource),
+
+            R::ApiKey(ApiKey::NotFound(_)) => (S::NOT_FOUND, Code::NotFound),
+            R::ApiKey(ApiKey::Revoked(_)) => (S::CONFLICT, Code::KeyRevoked),
+            R::ApiKey(ApiKey::Ended { .. }) => (S::CONFLICT, Code::InvalidRequest),
+            R::ApiKey(ApiKey::ExpiresInThePast) => (S::BAD_REQUEST, Code::InvalidRequest),
+
+            R::Webhook(Webhook::NotFound(_)) => (S::NOT_FOUND, Code::WebhookNotFound),
+            R::Webhook(Webhook::UrlNotAdmitted(_)) => (S::BAD_REQUEST, Code::WebhookUrlInvalid),
+            R::Webhook(Webhook::ReplayInProgress(_)) => (S::CONFLICT, Code::ReplayInProgress),
+            R::Webhook(Webhook::TestedTooOften { .. }) => {
+                (S::TOO_MANY_REQUESTS, Code::LimitExceeded)
+            }
+            R::Webhook(Webhook::Contended(_)) => (S::CONFLICT, Code::InvalidRequest),
+            R::Webhook(
+                Webhook::NothingSelected
+                | Webhook::HiddenSelector(_)
+                | Webhook::MaskedHeader(_)
+                | Webhook::PauseOfDisabled(_)
+                | Webhook::TooManyMatch(_)
+                | Webhook::TooManyInWindow(_),
+            ) => (S::BAD_REQUEST, Code::InvalidRequest),
+
+            R::Bulk(Bulk::TooManyMatched(_)) => (S::BAD_REQUEST, Code::LimitExceeded),
+            R::Bulk(Bulk::CountMismatch(_)) => (S::CONFLICT, Code::CountMismatch),
+            R::Bulk(Bulk::InProgress) => return Self::unavailable(refusal, 1),
+
+            R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),
+
+            R::List(list) if list.is_of_runtime_plane => (S::BAD_REQUEST, Code::InvalidRequest),
+            R::List(list) => {
+                let message = format!("Invalid sort_by: {list}");
+                return Self::new(S::BAD_REQUEST, Code::LimitExceeded, message);
+            }
+        };
+        Self::new(status, code, refusal.to_string()).with_facts(&refusal)
+    }
+}
+
+/// 503 where a retry may help, else 500.
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) => Self::unavailable(error, 1),
+            // Memory does not come back as fast as a connection.
+            StoreError::Full => Self::unavailable(error, 5),
+            StoreError::Script { .. }
+            | StoreError::Reply { .. }
+            | StoreError::Refused { .. }
+            | StoreError::Deployment(_) => Self::internal(error),
+        }
+    }
+}
+
+impl ApiError {
+    /// With what few refusals have besides a message: details, headers, a tenant.
+    fn with_facts(self, refusal: &Refusal) -> Self {
+        use Refusal as R;
+        match refusal {
+            R::Tenant(Tenant::Outside { tenant, .. }) => self.about(TenantId::parse(tenant)),
+            R::Reservation(Reservation::RateLimited { scope, policy_id, retry_in_ms, until_ms }) => self
+                .limited_until(*retry_in_ms, *until_ms)
+                .with_details(json!({"scope": scope, "policy_id": policy_id})),
+            R::Webhook(Webhook::TestedTooOften { retry_in_ms, until_ms }) => {
+                self.limited_until(*retry_in_ms, *until_ms)
+            }
+            R::Reservation(Reservation::UnitMismatch { scope, requested, expected }) => {
+                self.with_details(json!({
+                    "scope": scope, "requested_unit": requested, "expected_units": expected,
+                }))
+            }
+            R::Reservation(Reservation::Denied { scope, requested, remaining, .. }) => {
+                let mut details = json!({
+                    "scope": scope, "unit": requested.unit(), "requested": requested.value(),
+                });
+                if let Some(remaining) = remaining {
+                    details["remaining"] = json!(remaining);
+                }
+                self.with_details(details)
+            }
+            R::Reservation(Reservation::OverageRejected { scope, reserved, requested }) => {
+                self.with_details(json!({
+                    "scope": scope, "reserved": reserved, "unit": requested.unit(), "requested": requested.value(),
+                }))
+            }
+            R::Budget(Budget::Exceeded { budget, requested, remaining }) => {
+                self.with_details(json!({
+                    "scope": budget.scope, "unit": budget.unit, "requested": requested, "remaining": remaining,
+                }))
+            }
+            R::Webhook(Webhook::UrlNotAdmitted(_)) => self.with_details(json!({"field": "url"})),
+            R::Bulk(Bulk::TooManyMatched(total) | Bulk::CountMismatch(total)) => {
+                self.with_details(json!({"total_matched": total}))
+            }
+            _ => self,
+        }
+    }
+
+    /// Until a time on the store's clock, in milliseconds. Both headers are in whole seconds.
+    fn limited_until(self, retry_in_ms: i64, until_ms: i64) -> Self {
+        let seconds = (retry_in_ms.max(0) as u64).div_ceil(1000).max(1);
+        self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds))
+            .with_header(RATE_LIMIT_RESET, HeaderValue::from(until_ms / 1000))
+    }
+}
