@@ -218,6 +218,7 @@ impl DispatcherArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::rows;
 
     fn parse(flags: &[&str]) -> Result<ServeConfig, String> {
         let fixed = [
@@ -246,43 +247,27 @@ mod tests {
 
     #[test]
     fn a_refusal_names_its_variables_and_shows_no_secret() {
-        for (flags, names) in [
-            ("--redis-url=http://:hunter2@x", "BUDGET_REDIS_URL"),
-            ("--key-prefix=a{b}", "BUDGET_KEY_PREFIX"),
-            ("--admin-keys=a,,swordfish", "BUDGET_ADMIN_KEYS"),
-            ("--cors-origins=*,https://a.example", "BUDGET_CORS_ORIGINS"),
-            ("--cors-origins=a.example/x", "cors-origins"),
-            ("--trusted-proxies=10.0.0.0/33", "trusted-proxies"),
-            (
-                "--reservation-retention-days=0",
-                "reservation-retention-days",
-            ),
-            ("--redis-timeout-ms=1", "redis-timeout-ms"),
-            ("--dialect=latin", "dialect"),
-            ("--log=budget=louder", "log"),
-            ("--webhook-ca-file=/missing", "BUDGET_WEBHOOK_CA_FILE"),
-            // Contradictions name both variables.
-            (
-                "--metrics-listen=0.0.0.0:7878",
-                "BUDGET_LISTEN BUDGET_METRICS_LISTEN",
-            ),
-            ("--admin-listen=127.0.0.1:7880", "BUDGET_ADMIN_KEYS"),
-            (
-                "--event-retention-days=3 --outbox-retention-days=7",
-                "BUDGET_EVENT_RETENTION_DAYS",
-            ),
-            (
-                "--redis-tls-ca-file=/ca.pem",
-                "BUDGET_REDIS_TLS_CA_FILE BUDGET_REDIS_URL",
-            ),
-            // Secrets need a key or explicit consent to plaintext.
-            (SEALED, "BUDGET_SECRET_KEYS BUDGET_ALLOW_PLAINTEXT_SECRETS"),
-            (KEY, "contradict"),
-            (
-                &format!("{SEALED} --secret-keys=k:AAAA"),
-                "BUDGET_SECRET_KEYS",
-            ),
-        ] {
+        // Contradictions name both variables. Secrets need a key or explicit consent to plaintext.
+        for (flags, names) in rows(&format!(
+            "--redis-url=http://:hunter2@x => BUDGET_REDIS_URL
+            --key-prefix=a{{b}} => BUDGET_KEY_PREFIX
+            --admin-keys=a,,swordfish => BUDGET_ADMIN_KEYS
+            --cors-origins=*,https://a.example => BUDGET_CORS_ORIGINS
+            --cors-origins=a.example/x => cors-origins
+            --trusted-proxies=10.0.0.0/33 => trusted-proxies
+            --reservation-retention-days=0 => reservation-retention-days
+            --redis-timeout-ms=1 => redis-timeout-ms
+            --dialect=latin => dialect
+            --log=budget=louder => log
+            --webhook-ca-file=/missing => BUDGET_WEBHOOK_CA_FILE
+            --metrics-listen=0.0.0.0:7878 => BUDGET_LISTEN BUDGET_METRICS_LISTEN
+            --admin-listen=127.0.0.1:7880 => BUDGET_ADMIN_KEYS
+            --event-retention-days=3 --outbox-retention-days=7 => BUDGET_EVENT_RETENTION_DAYS
+            --redis-tls-ca-file=/ca.pem => BUDGET_REDIS_TLS_CA_FILE BUDGET_REDIS_URL
+            {SEALED} => BUDGET_SECRET_KEYS BUDGET_ALLOW_PLAINTEXT_SECRETS
+            {KEY} => contradict
+            {SEALED} --secret-keys=k:AAAA => BUDGET_SECRET_KEYS"
+        )) {
             let refused = parse(&flags.split(' ').collect::<Vec<_>>()).err();
             let message = refused.unwrap_or_else(|| panic!("{flags} is accepted"));
             for name in names.split(' ') {

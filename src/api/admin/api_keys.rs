@@ -182,6 +182,7 @@ mod tests {
     use crate::api::list::query_of;
     use crate::domain::api_key::secret::ApiKeyText;
     use crate::domain::ids::Partition;
+    use crate::domain::rows;
 
     #[test]
     fn the_secret_is_in_the_response_and_not_in_debug() {
@@ -206,17 +207,10 @@ mod tests {
     fn a_wrong_parameter_is_named_with_what_is_allowed() {
         let parse = query_of::<ApiKeys>;
         assert_eq!(parse("limit=2000").expect("clamped").limit, 100);
-        for (query, message) in [
-            (
-                "status=expired",
-                "Invalid value for parameter 'status': expired; allowed: ACTIVE, REVOKED, EXPIRED",
-            ),
-            (
-                "sort_by=last_used_at",
-                "Invalid value for parameter 'sort_by': last_used_at; \
-                 allowed: key_id, name, tenant_id, status, created_at, expires_at",
-            ),
-        ] {
+        for (query, message) in rows(
+            "status=expired => Invalid value for parameter 'status': expired; allowed: ACTIVE, REVOKED, EXPIRED
+            sort_by=last_used_at => Invalid value for parameter 'sort_by': last_used_at; allowed: key_id, name, tenant_id, status, created_at, expires_at",
+        ) {
             assert_eq!(parse(query).expect_err(query).message(), message);
         }
         assert!(parse(&format!("search={}", "s".repeat(129))).is_err());

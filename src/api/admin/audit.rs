@@ -115,56 +115,33 @@ mod tests {
     use super::*;
     use crate::api::list::{ListRequest, query_of};
     use crate::domain::ids::DeploymentSecret;
+    use crate::domain::rows;
     use crate::listing::{Page, Position};
 
     #[test]
     fn wrong_values_are_named_with_what_is_allowed() {
         let many: Vec<String> = (0..26).map(|n| format!("op{n}")).collect();
         let repeated: Vec<String> = many.iter().map(|op| format!("operation={op}")).collect();
-        for (query, part) in [
-            (
-                format!("operation={}", many.join(",")),
-                "'operation': it must have at most 25 values",
-            ),
-            (repeated.join("&"), "'operation': it must have at most 25"),
-            (
-                format!("error_code_exclude={}", many.join(",")),
-                "'error_code_exclude': it must have at most 25",
-            ),
-            (
-                "status=404&status_min=400".to_owned(),
-                "'status': it must not be given together with status_min or status_max",
-            ),
-            (
-                "status=404&status_max=499".to_owned(),
-                "'status': it must not",
-            ),
-            (
-                "status=4xx".to_owned(),
-                "'status': 4xx; it must be an integer",
-            ),
-            (
-                "status_min=99".to_owned(),
-                "'status_min': 99; it must be an integer from 100 to 599",
-            ),
-            ("status_max=600".to_owned(), "'status_max': 600"),
-            (
-                "status_min=500&status_max=400".to_owned(),
-                "'status_min': 500 is more than status_max, which is 400",
-            ),
-            ("trace_id=XYZ".to_owned(), "'trace_id': XYZ"),
-            ("from=today".to_owned(), "'from': today"),
-            (
-                "sort_by=log_id".to_owned(),
-                "allowed: timestamp, operation, resource_type, tenant_id, key_id, status",
-            ),
-            ("limit=many".to_owned(), "'limit': many"),
-            (format!("search={}", "x".repeat(129)), "'search'"),
-            ("tenant_id=a&tenant_id=b".to_owned(), "'tenant_id'"),
-        ] {
-            let refused = query_of::<AuditEntries>(&query)
-                .expect_err(&query)
-                .message();
+        let (many, repeated, long) = (many.join(","), repeated.join("&"), "x".repeat(129));
+        for (query, part) in rows(&format!(
+            "operation={many} => 'operation': it must have at most 25 values
+            {repeated} => 'operation': it must have at most 25
+            error_code_exclude={many} => 'error_code_exclude': it must have at most 25
+            status=404&status_min=400 => 'status': it must not be given together with status_min or status_max
+            status=404&status_max=499 => 'status': it must not
+            status=4xx => 'status': 4xx; it must be an integer
+            status_min=99 => 'status_min': 99; it must be an integer from 100 to 599
+            status_max=600 => 'status_max': 600
+            status_min=500&status_max=400 => 'status_min': 500 is more than status_max, which is 400
+            trace_id=XYZ => 'trace_id': XYZ
+            from=today => 'from': today
+            sort_by=log_id => allowed: timestamp, operation, resource_type, tenant_id, key_id, status
+            limit=many => 'limit': many
+            search={long} => 'search'
+            tenant_id=a&tenant_id=b => 'tenant_id'"
+        )) {
+            let refused = query_of::<AuditEntries>(query).expect_err(query);
+            let refused = refused.message();
             assert!(refused.contains(part), "{query}: {refused}");
         }
     }

@@ -125,6 +125,7 @@ pub(super) fn named_tenant(id: &str) -> Result<TenantId, ApiError> {
 mod tests {
     use super::*;
     use crate::api::list::query_of;
+    use crate::domain::rows;
 
     #[test]
     fn lists_clamp_their_limit_and_name_wrong_parameters() {
@@ -134,20 +135,11 @@ mod tests {
         let searched = parse("observe_mode=x&search=%20a%20").unwrap();
         let search = searched.filter.search.expect("a search");
         assert_eq!(search.to_string(), "a");
-        for (query, message) in [
-            (
-                "limit=x",
-                "Invalid value for parameter 'limit': x; it must be an integer",
-            ),
-            (
-                "status=active",
-                "Invalid value for parameter 'status': active; allowed: ACTIVE, SUSPENDED, CLOSED",
-            ),
-            (
-                "sort_by=age",
-                "Invalid value for parameter 'sort_by': age; allowed: tenant_id, name, status, created_at",
-            ),
-        ] {
+        for (query, message) in rows(
+            "limit=x => Invalid value for parameter 'limit': x; it must be an integer
+            status=active => Invalid value for parameter 'status': active; allowed: ACTIVE, SUSPENDED, CLOSED
+            sort_by=age => Invalid value for parameter 'sort_by': age; allowed: tenant_id, name, status, created_at",
+        ) {
             assert_eq!(parse(query).unwrap_err().message(), message);
         }
         assert!(parse(&format!("search={}", "s".repeat(129))).is_err());

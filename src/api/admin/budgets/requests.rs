@@ -155,6 +155,7 @@ mod tests {
     use super::*;
     use crate::domain::fields::Read as _;
     use crate::domain::json::Json;
+    use crate::domain::rows;
 
     fn json(body: &str) -> Json {
         Json::parse(body.as_bytes()).unwrap()
@@ -188,18 +189,12 @@ mod tests {
             BudgetTarget::parse("scope=tenant:ACME%2Fapp:X&unit=TOKENS&tenant_id=acme").unwrap();
         assert_eq!(target.scope.path().as_str(), "tenant:acme/app:x");
         assert_eq!(target.scope.tenant_as_sent(), "ACME");
-        for (query, message) in [
-            ("unit=TOKENS", "Missing required parameter: scope"),
-            ("scope=tenant:acme", "Missing required parameter: unit"),
-            (
-                "scope=tenant:acme&unit=",
-                "Missing required parameter: unit",
-            ),
-            (
-                "scope=tenant:acme&unit=tokens",
-                "Invalid value for parameter 'unit': tokens; allowed: USD_MICROCENTS, TOKENS, CREDITS, RISK_POINTS",
-            ),
-        ] {
+        for (query, message) in rows(
+            "unit=TOKENS => Missing required parameter: scope
+            scope=tenant:acme => Missing required parameter: unit
+            scope=tenant:acme&unit= => Missing required parameter: unit
+            scope=tenant:acme&unit=tokens => Invalid value for parameter 'unit': tokens; allowed: USD_MICROCENTS, TOKENS, CREDITS, RISK_POINTS",
+        ) {
             assert_eq!(BudgetTarget::parse(query).unwrap_err().message(), message);
         }
         assert!(

@@ -100,28 +100,19 @@ use response;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::fields::Problems;
     use crate::domain::json::Json;
+    use crate::domain::rows;
 
-    fn problem<T: std::fmt::Debug>(
-        read: fn(Json) -> Result<T, Problems>,
-        filter: &str,
-        rest: &str,
-    ) -> String {
+    fn problem<T: Read + std::fmt::Debug>(filter: &str, rest: &str) -> String {
         let body = format!(r#"{{"filter":{filter},"idempotency_key":"k",{rest}}}"#);
-        let json = Json::parse(body.as_bytes()).expect("JSON");
-        read(json).map_or_else(|problems| problems.to_string(), |read| format!("{read:?}"))
+        let read = T::from_json(Json::parse(body.as_bytes()).expect("JSON"));
+        read.map_or_else(|problems| problems.to_string(), |read| format!("{read:?}"))
     }
 
     #[test]
     fn rule_19_a_filter_without_an_effective_member_is_refused() {
-        let tenants = |filter: &str| {
-            problem(
-                TenantBulkActionRequest::from_json,
-                filter,
-                r#""action":"SUSPEND""#,
-            )
-        };
+        let tenants =
+            |filter: &str| problem::<TenantBulkActionRequest>(filter, r#""action":"SUSPEND""#);
         for empty in [
             "{}",
             r#"{"search":"  "}"#,
@@ -131,91 +122,40 @@ mod tests {
                 "Validation failed: filter: must have at least one member that is not blank";
             assert_eq!(tenants(empty), refused, "{empty}");
         }
-        for (filter, part) in [
-            (
-                r#"{"observe_mode":"OBSERVE"}"#,
-                "filter.observe_mode: must be absent",
-            ),
-            (
-                r#"{"status":"ACTIVE","observe_mode":"x"}"#,
-                "filter.observe_mode: must be absent",
-            ),
-            (
-                r#"{"status":"active"}"#,
-                "filter.status: must be one of ACTIVE",
-            ),
-            (r#"{"tenant_id":"x"}"#, "unknown member `filter.tenant_id`"),
-            (r#"{"search":" a "}"#, r#"search: Some("a")"#),
-            (
-                r#"{"status":"ACTIVE","observe_mode":" ","search":" "}"#,
-                "search: None",
-            ),
-        ] {
+        let (long, blank) = ("s".repeat(129), " ".repeat(129));
+        for (filter, part) in rows(&format!(
+            r#"{{"observe_mode":"OBSERVE"}} => filter.observe_mode: must be absent
+            {{"status":"ACTIVE","observe_mode":"x"}} => filter.observe_mode: must be absent
+            {{"status":"active"}} => filter.status: must be one of ACTIVE
+            {{"tenant_id":"x"}} => unknown member `filter.tenant_id`
+            {{"search":" a "}} => search: Some("a")
+            {{"status":"ACTIVE","observe_mode":" ","search":" "}} => search: None
+            {{"search":"{long}"}} => filter.search: must be at most 128
+            {{"search":"{blank}"}} => filter: must have"#
+        )) {
             let read = tenants(filter);
             assert!(read.contains(part), "{filter}: {read}");
         }
-        let long = format!(r#"{{"search":"{}"}}"#, "s".repeat(129));
-        assert!(tenants(&long).contains("filter.search: must be at most 128"));
-        let blank = format!(r#"{{"search":"{}"}}"#, " ".repeat(129));
-        assert!(tenants(&blank).contains("filter: must have"));
-        let hooks = |filter: &str| {
-            problem(
-                WebhookBulkActionRequest::from_json,
-                filter,
-                r#""action":"PAUSE""#,
-            )
-        };
+        let hooks =
+            |filter: &str| problem::<WebhookBulkActionRequest>(filter, r#""action":"PAUSE""#);
         assert!(hooks(r#"{"tenant_id":" "}"#).contains("filter: must have"));
         assert!(hooks(r#"{"event_type":"nothing"}"#).contains("filter.event_type: must be"));
     }
 
     #[test]
     fn rule_46_what_is_wrong_with_a_funding_is_found_before_anything_is_counted() {
-        let fund =
-            |filter: &str, rest: &str| problem(BudgetBulkActionRequest::from_json, filter, rest);
-        let acme = r#"{"tenant_id":"acme"}"#;
-        let tokens = |amount: i64| format!(r#"{{"unit":"TOKENS","amount":{amount}}}"#);
-        for (filter, rest, part) in [
-            (
-                acme,
-                format!(
-                    r#""action":"CREDIT","amount":{},"spent":{}"#,
-                    tokens(1),
-                    tokens(1)
-                ),
-                "spent: is allowed with action RESET_SPENT only",
-            ),
-            (
-                acme,
-                r#""action":"DEBIT""#.to_owned(),
-                "amount: is required",
-            ),
-            (
-                acme,
-                format!(r#""action":"DEBIT","amount":{}"#, tokens(-1)),
-                "amount.amount: must be between 0",
-            ),
-            (
-                r#"{"unit":"TOKENS"}"#,
-                format!(r#""action":"DEBIT","amount":{}"#, tokens(1)),
-                "filter.tenant_id: is required",
-            ),
-            (
-                r#"{"tenant_id":"acme","utilization_min":0.6,"utilization_max":0.5}"#,
-                format!(r#""action":"DEBIT","amount":{}"#, tokens(1)),
-                "filter.utilization_min: must not exceed utilization_max",
-            ),
-            (
-                acme,
-                format!(
-                    r#""action":"DEBIT","amount":{},"expected_count":-1"#,
-                    tokens(1)
-                ),
-                "expected_count: must be between 0",
-            ),
-        ] {
-            let refused = fund(filter, &rest);
-            assert!(refused.contains(part), "{rest}: {refused}");
+        let one = r#""amount":{"unit":"TOKENS","amount":1}"#;
+        for (body, part) in rows(&format!(
+            r#"{{"tenant_id":"acme"}} | "action":"CREDIT",{one},"spent":{{"unit":"TOKENS","amount":1}} => spent: is allowed with action RESET_SPENT only
+            {{"tenant_id":"acme"}} | "action":"DEBIT" => amount: is required
+            {{"tenant_id":"acme"}} | "action":"DEBIT","amount":{{"unit":"TOKENS","amount":-1}} => amount.amount: must be between 0
+            {{"unit":"TOKENS"}} | "action":"DEBIT",{one} => filter.tenant_id: is required
+            {{"tenant_id":"acme","utilization_min":0.6,"utilization_max":0.5}} | "action":"DEBIT",{one} => filter.utilization_min: must not exceed utilization_max
+            {{"tenant_id":"acme"}} | "action":"DEBIT",{one},"expected_count":-1 => expected_count: must be between 0"#
+        )) {
+            let (filter, rest) = body.split_once(" | ").expect("filter and rest");
+            let refused = problem::<BudgetBulkActionRequest>(filter, rest);
+            assert!(refused.contains(part), "{body}: {refused}");
         }
     }
 }
