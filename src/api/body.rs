@@ -1,4 +1,4 @@
-//! Request bodies: media type, JSON, the request type, and the hash by which a repetition differs from another request.
+//! What the headers of a request say of its body: the media type and the idempotency key.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
@@ -6,21 +6,6 @@ use super::dialect::headers::IDEMPOTENCY_KEY;
 use super::errors::{ApiError, Code};
 use crate::domain::fields::Problems;
 use crate::domain::ids::IdempotencyKey;
-use crate::domain::json::Json;
-use crate::domain::payload_hash::PayloadHash;
-
-/// Reads a body as the request that `from_json` makes of it, with its hash.
-///
-/// # Errors
-/// 400 naming every problem.
-pub fn read<T>(
-    bytes: &[u8],
-    from_json: impl FnOnce(Json) -> Result<T, Problems>,
-) -> Result<(T, PayloadHash), ApiError> {
-    let json = Json::parse(bytes)?;
-    let hash = PayloadHash::of_body(&json);
-    Ok((from_json(json)?, hash))
-}
 
 /// Checks that the media type, if the sender names one, is JSON in UTF-8.
 ///
@@ -158,28 +143,5 @@ mod tests {
             );
             assert!(message.contains(reason), "{message}");
         }
-    }
-
-    #[test]
-    fn a_body_is_read_with_its_hash() {
-        let read = |bytes: &[u8]| {
-            read(bytes, |json| match json {
-                Json::Object(members) => Ok(members.len()),
-                _ => Err(Problems::one("x", "is no object")),
-            })
-        };
-        assert_eq!(read(b"{\"a\":1}").unwrap().0, 1);
-        assert_eq!(
-            read(b"{\"a\":1}").unwrap().1,
-            read(b" { \"a\" : 1 } ").unwrap().1
-        );
-        assert_eq!(
-            read(b"").unwrap_err().message(),
-            "Malformed request body: the body is empty"
-        );
-        assert_eq!(
-            read(b"[]").unwrap_err().message(),
-            "Validation failed: x: is no object"
-        );
     }
 }

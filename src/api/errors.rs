@@ -306,6 +306,7 @@ object! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::json::Json;
     use serde_json::json;
 
     fn body(error: &ApiError) -> String {
@@ -322,6 +323,14 @@ mod tests {
         let error = ApiError::conflict(Code::BudgetExceeded, "m")
             .with_details(json!({"requested": i64::MAX}));
         assert!(body(&error).ends_with(r#","details":{"requested":9223372036854775807}}"#));
+    }
+
+    #[test]
+    fn a_body_that_cannot_be_read_is_refused_with_the_reason() {
+        let empty = ApiError::from(Json::parse(b"").unwrap_err());
+        assert_eq!(empty.message(), "Malformed request body: the body is empty");
+        let problem = ApiError::from(Problems::one("x", "is no object"));
+        assert_eq!(problem.message(), "Validation failed: x: is no object");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What handlers take as arguments.
 
+use std::convert::Infallible;
+
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -13,7 +15,8 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
-use crate::domain::payload_hash::Hashed;
+use crate::domain::json::Json;
+use crate::domain::payload_hash::{Hashed, PayloadHash};
 use crate::domain::refusal::BadCredential;
 
 /// A request body of the runtime plane.
@@ -34,48 +37,36 @@ macro_rules! runtime_bodies {
 }
 pub(crate) use runtime_bodies;
 
-/// A valid body of the runtime plane.
-pub struct RuntimeJson<T>(pub Hashed<T>);
+/// What the path names, and a valid body of the runtime plane. Problems of the body come first, then those of the path, then a
+/// header that contradicts the body.
+pub struct RuntimeJson<T, P = ()>(pub P, pub Hashed<T>);
 
-impl<T: RuntimeBody> RuntimeJson<T> {
-    async fn of(parts: &Parts, body: Body, state: &AppState) -> Result<Self, ApiError> {
-        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
-        let (request, payload_hash) = body::read(&bytes, T::from_json)?;
-        Ok(Self(Hashed {
-            request,
-            payload_hash,
-        }))
-    }
-
-    fn check_key(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        body::idempotency_key(headers, Some(self.0.request.idempotency_key())).map(drop)
-    }
-}
-
-impl<T: RuntimeBody> FromRequest<AppState> for RuntimeJson<T> {
-    type Rejection = ApiError;
-
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
-        let (parts, body) = request.into_parts();
-        let json = Self::of(&parts, body, state).await?;
-        json.check_key(&parts.headers)?;
-        Ok(json)
-    }
-}
-
-/// The reservation that the path names, and a body about it. Problems of the body come first, then those of the path, then
-/// a header that contradicts the body.
-pub struct ReservationBody<T>(pub ReservationId, pub Hashed<T>);
-
-impl<T: RuntimeBody> FromRequest<AppState> for ReservationBody<T> {
+impl<T: RuntimeBody, P: FromRequestParts<AppState>> FromRequest<AppState> for RuntimeJson<T, P>
+where
+    ApiError: From<P::Rejection>,
+{
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
-        let json = RuntimeJson::of(&parts, body, state).await?;
-        let PathReservation(id) = PathReservation::from_request_parts(&mut parts, state).await?;
-        json.check_key(&parts.headers)?;
-        Ok(Self(id, json.0))
+        let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
+        let json = Json::parse(&bytes)?;
+        let payload_hash = PayloadHash::of_body(&json);
+        let request = T::from_json(json)?;
+        let path = P::from_request_parts(&mut parts, state).await?;
+        body::idempotency_key(&parts.headers, Some(request.idempotency_key()))?;
+        let hashed = Hashed {
+            request,
+            payload_hash,
+        };
+        Ok(Self(path, hashed))
+    }
+}
+
+/// A path without an id.
+impl From<Infallible> for ApiError {
+    fn from(never: Infallible) -> Self {
+        match never {}
     }
 }
 
@@ -165,15 +156,13 @@ impl FromRequestParts<AppState> for &'static Operation {
 }
 
 /// The reservation that the path names.
-pub struct PathReservation(pub ReservationId);
-
-impl FromRequestParts<AppState> for PathReservation {
+impl FromRequestParts<AppState> for ReservationId {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AppState) -> Result<Self, ApiError> {
         let id = axum::extract::Path::<String>::from_request_parts(parts, state).await;
-        let id = id.ok().and_then(|id| ReservationId::parse(&id.0));
-        id.map(Self).ok_or_else(|| {
+        let id = id.ok().and_then(|id| Self::parse(&id.0));
+        id.ok_or_else(|| {
             ApiError::invalid("Validation failed: reservation_id: must have 1 to 128 characters")
         })
     }

@@ -6,12 +6,13 @@ pub mod reservations;
 use axum::extract::State;
 
 use crate::api::errors::ApiError;
-use crate::api::extract::{ReservationBody, RuntimeJson, runtime_bodies};
+use crate::api::extract::{RuntimeJson, runtime_bodies};
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
+use crate::domain::ids::ReservationId;
 use crate::domain::refusal::AccessRefusal;
 use crate::ledger::{
     CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, EventCreateRequest,
@@ -41,7 +42,7 @@ async fn decide(
     State(state): State<AppState>,
     caller: RuntimeCaller,
     cause: Cause,
-    RuntimeJson(body): RuntimeJson<DecisionRequest>,
+    RuntimeJson((), body): RuntimeJson<DecisionRequest>,
 ) -> Returns<DecisionResponse> {
     let response = state.ledger.decide(&caller, &body, &cause).await?;
     Ok(CheckedJson::ok(response))
@@ -59,7 +60,7 @@ async fn reserve(
     State(state): State<AppState>,
     caller: RuntimeCaller,
     cause: Cause,
-    RuntimeJson(body): RuntimeJson<ReservationCreateRequest>,
+    RuntimeJson((), body): RuntimeJson<ReservationCreateRequest>,
 ) -> Returns<ReservationCreateResponse> {
     let response = state.ledger.reserve(&caller, &body, &cause).await?;
     Ok(CheckedJson::ok(response))
@@ -77,7 +78,7 @@ async fn commit(
     State(state): State<AppState>,
     caller: RuntimeCaller,
     cause: Cause,
-    ReservationBody(id, body): ReservationBody<CommitRequest>,
+    RuntimeJson(id, body): RuntimeJson<CommitRequest, ReservationId>,
 ) -> Returns<CommitResponse> {
     let response = state.ledger.commit(&caller, &id, &body, &cause).await?;
     Ok(CheckedJson::ok(response))
@@ -93,7 +94,7 @@ async fn release(
     State(state): State<AppState>,
     caller: Caller,
     cause: Cause,
-    ReservationBody(id, body): ReservationBody<ReleaseRequest>,
+    RuntimeJson(id, body): RuntimeJson<ReleaseRequest, ReservationId>,
 ) -> Returns<ReleaseResponse> {
     let response = state.ledger.release(&caller, &id, &body, &cause).await?;
     Ok(CheckedJson::ok(response))
@@ -107,7 +108,7 @@ pub(in crate::api) const EXTEND: Declaration = declare!(extend, "Extends a reser
 async fn extend(
     State(state): State<AppState>,
     caller: RuntimeCaller,
-    ReservationBody(id, body): ReservationBody<ReservationExtendRequest>,
+    RuntimeJson(id, body): RuntimeJson<ReservationExtendRequest, ReservationId>,
 ) -> Returns<ReservationExtendResponse> {
     let response = state.ledger.extend(&caller, &id, &body).await?;
     Ok(CheckedJson::ok(response))
@@ -125,7 +126,7 @@ async fn create_event(
     State(state): State<AppState>,
     caller: RuntimeCaller,
     cause: Cause,
-    RuntimeJson(body): RuntimeJson<EventCreateRequest>,
+    RuntimeJson((), body): RuntimeJson<EventCreateRequest>,
 ) -> Returns<EventCreateResponse> {
     let response = state.ledger.charge(&caller, &body, &cause).await?;
     Ok(CheckedJson::created(response))

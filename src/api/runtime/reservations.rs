@@ -4,14 +4,13 @@ use axum::extract::State;
 use serde_json::json;
 
 use crate::api::errors::ApiError;
-use crate::api::extract::PathReservation;
 use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::{Declaration, Plane, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::runtime::own_tenant;
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
-use crate::domain::ids::{IdempotencyKey, TenantId};
+use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::ledger::{Include, Reservation, ReservationFilter, ReservationSort};
 
 list_response! {
@@ -135,7 +134,7 @@ pub(in crate::api) const GET: Declaration = declare!(get_reservation, "Gets a re
 async fn get_reservation(
     State(state): State<AppState>,
     caller: Caller,
-    PathReservation(id): PathReservation,
+    id: ReservationId,
 ) -> Returns<Reservation> {
     let reservation = state.ledger.get(&caller, &id).await?;
     Ok(CheckedJson::ok(reservation))
