@@ -10,38 +10,6 @@
 //!
 //! The first line of a script, `#!lua flags=…`, stays first.
 
-/// Why a script cannot be assembled.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IncludeError {
-    /// There is no such file in `lua/lib/`.
-    #[error("`{file}` includes `{fragment}`, which does not exist")]
-    Missing {
-        /// The script or fragment.
-        file: &'static str,
-        /// What it names.
-        fragment: String,
-    },
-    /// A fragment includes itself, perhaps by way of others.
-    #[error("`{file}` includes `{fragment}` within `{fragment}`")]
-    Cycle {
-        /// The script or fragment.
-        file: &'static str,
-        /// What it names.
-        fragment: String,
-    },
-    /// `@include` is for the margin, `@cold` for blocks.
-    #[error("`{file}` has a directive that is indented wrong: `{line}`")]
-    Misplaced {
-        /// The script or fragment.
-        file: &'static str,
-        /// The line.
-        line: String,
-    },
-    /// Redis takes flags from the first line only.
-    #[error("script `{0}` does not start with `#!lua`")]
-    NoShebang(&'static str),
-}
-
 /// Where a line of an assembled script was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
@@ -54,14 +22,15 @@ pub struct Origin {
 /// Replaces the directives; returns the text and the origin of each of its lines.
 ///
 /// # Errors
-/// [`IncludeError`]. A test assembles every script of the build.
+/// Which directive cannot be followed, in words. A test assembles every script of the build.
 pub fn assemble(
     path: &'static str,
     text: &str,
     fragments: &[(&'static str, &'static str)],
-) -> Result<(String, Vec<Origin>), IncludeError> {
+) -> Result<(String, Vec<Origin>), String> {
     if !text.starts_with("#!lua") {
-        return Err(IncludeError::NoShebang(path));
+        // Redis takes flags from the first line only.
+        return Err(format!("script `{path}` does not start with `#!lua`"));
     }
     let mut assembly = Assembly {
         path,
@@ -87,7 +56,7 @@ struct Assembly<'a> {
 }
 
 impl Assembly<'_> {
-    fn take(&mut self, fragment: Option<&'static str>, text: &str) -> Result<(), IncludeError> {
+    fn take(&mut self, fragment: Option<&'static str>, text: &str) -> Result<(), String> {
         // How far each block with a cold directive is indented, and how many fragments were known before it.
         let mut blocks: Vec<(usize, usize)> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -110,8 +79,9 @@ impl Assembly<'_> {
             };
             if cold != (indent > 0) {
                 let file = fragment.unwrap_or(self.path);
-                let line = code.to_owned();
-                return Err(IncludeError::Misplaced { file, line });
+                return Err(format!(
+                    "`{file}` has a directive that is indented wrong: `{code}`"
+                ));
             }
             if cold && blocks.last().is_none_or(|block| block.0 < indent) {
                 blocks.push((indent, self.known.len()));
@@ -123,16 +93,13 @@ impl Assembly<'_> {
         Ok(())
     }
 
-    fn include(&mut self, file: &'static str, name: &str) -> Result<(), IncludeError> {
-        let fragment = || name.to_owned();
+    fn include(&mut self, file: &'static str, name: &str) -> Result<(), String> {
         let found = self.fragments.iter().find(|(known, _)| *known == name);
         let Some(&(name, text)) = found else {
-            let fragment = fragment();
-            return Err(IncludeError::Missing { file, fragment });
+            return Err(format!("`{file}` includes `{name}`, which does not exist"));
         };
         if self.open.contains(&name) {
-            let fragment = fragment();
-            return Err(IncludeError::Cycle { file, fragment });
+            return Err(format!("`{file}` includes `{name}` within `{name}`"));
         }
         if self.known.contains(&name) {
             return Ok(());
@@ -157,7 +124,7 @@ mod tests {
         ("broken", "-- @include absent\n"),
     ];
 
-    fn assembled(text: &str) -> Result<String, IncludeError> {
+    fn assembled(text: &str) -> Result<String, String> {
         assemble("fixture", text, FRAGMENTS).map(|(source, _)| source)
     }
 
@@ -191,28 +158,32 @@ mod tests {
 
     #[test]
     fn a_wrong_directive_is_refused_by_name() {
-        let misplaced = |line: &str| IncludeError::Misplaced {
-            file: "fixture",
-            line: line.to_owned(),
-        };
-        let missing = |file, fragment: &str| IncludeError::Missing {
-            file,
-            fragment: fragment.to_owned(),
-        };
-        let cycle = IncludeError::Cycle {
-            file: "loop_b",
-            fragment: "loop_a".to_owned(),
-        };
+        let misplaced = "`fixture` has a directive that is indented wrong: ";
         for (text, expected) in [
-            ("#!lua\n  -- @include time\n", misplaced("-- @include time")),
-            ("#!lua\n-- @cold time\n", misplaced("-- @cold time")),
+            (
+                "#!lua\n  -- @include time\n",
+                format!("{misplaced}`-- @include time`"),
+            ),
+            (
+                "#!lua\n-- @cold time\n",
+                format!("{misplaced}`-- @cold time`"),
+            ),
             (
                 "#!lua\n-- @include money, what\n",
-                missing("fixture", "what"),
+                "`fixture` includes `what`, which does not exist".into(),
             ),
-            ("#!lua\n-- @include broken\n", missing("broken", "absent")),
-            ("#!lua\n-- @include loop_a\n", cycle),
-            ("return 1\n", IncludeError::NoShebang("fixture")),
+            (
+                "#!lua\n-- @include broken\n",
+                "`broken` includes `absent`, which does not exist".into(),
+            ),
+            (
+                "#!lua\n-- @include loop_a\n",
+                "`loop_b` includes `loop_a` within `loop_a`".into(),
+            ),
+            (
+                "return 1\n",
+                "script `fixture` does not start with `#!lua`".into(),
+            ),
         ] {
             assert_eq!(assembled(text), Err(expected), "{text}");
         }
