@@ -41,9 +41,9 @@ pub enum StoreError {
         /// The rest of the message.
         detail: String,
     },
-    /// The stored deployment does not fit this binary or its configuration.
-    #[error(transparent)]
-    Deployment(#[from] DeploymentError),
+    /// The stored deployment does not fit this binary or its configuration; says what to do.
+    #[error("{0}")]
+    Deployment(String),
 }
 
 /// Why there is no reply. After [`Unavailable::NoReply`] and [`Unavailable::ReplyLost`] the effect is unknown; the other
@@ -95,58 +95,4 @@ impl Unavailable {
             Self::NotConnected { .. } | Self::NotReady { .. } | Self::TimeIsUp => false,
         }
     }
-}
-
-/// The deployment found in Redis is not the one that this process was configured for.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DeploymentError {
-    /// A later release has written the data.
-    #[error(
-        "the data under prefix `{prefix}` has layout {found}, this binary knows layouts up to {known}: \
-         run a release that knows it, or choose another BUDGET_KEY_PREFIX"
-    )]
-    NewerLayout {
-        /// Key prefix.
-        prefix: String,
-        /// Layout found.
-        found: i64,
-        /// Newest layout of this binary.
-        known: i64,
-    },
-    /// The number of partitions is fixed for the life of a deployment.
-    #[error(
-        "the data under prefix `{prefix}` has {found} partitions, this binary uses {known}: \
-         choose another BUDGET_KEY_PREFIX or the Redis that belongs to this deployment"
-    )]
-    Partitions {
-        /// Key prefix.
-        prefix: String,
-        /// Partitions found.
-        found: i64,
-        /// Partitions of this binary.
-        known: i64,
-    },
-    /// Clients of one dialect do not understand the other.
-    #[error(
-        "the data under prefix `{prefix}` was started with dialect `{found}`, this process runs `{configured}`: \
-         set BUDGET_DIALECT={found}, or choose another BUDGET_KEY_PREFIX"
-    )]
-    Dialect {
-        /// Key prefix.
-        prefix: String,
-        /// Dialect found.
-        found: String,
-        /// Dialect of this process.
-        configured: String,
-    },
-    /// The record of the deployment cannot be read.
-    #[error(
-        "the record `{prefix}:meta` is damaged ({what}): restore it from a backup; without it no id can be derived"
-    )]
-    Damaged {
-        /// Key prefix.
-        prefix: String,
-        /// The field that cannot be read.
-        what: &'static str,
-    },
 }

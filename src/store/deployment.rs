@@ -1,7 +1,7 @@
 //! What was fixed when the deployment was started, and whether it fits this process.
 
 use crate::domain::ids::DeploymentSecret;
-use crate::driver::error::{DeploymentError, StoreError};
+use crate::driver::error::StoreError;
 use crate::store::signature::signature;
 
 signature! {
@@ -49,9 +49,14 @@ impl Deployment {
 
     /// Holds the reply of `meta.lua` against what this process expects.
     pub(super) fn check(reply: MetaReply, prefix: &str, dialect: &str) -> Result<Self, StoreError> {
-        let damaged = |what| DeploymentError::Damaged {
-            prefix: prefix.to_owned(),
-            what,
+        let damaged = |what| {
+            StoreError::Deployment(format!(
+                "the record `{prefix}:meta` is damaged ({what}): restore it from a backup; without it no id can be derived"
+            ))
+        };
+        let other = |difference: String| {
+            let data = format!("the data under prefix `{prefix}` {difference}");
+            Err(StoreError::Deployment(data))
         };
         let MetaReply::Meta {
             layout,
@@ -60,33 +65,31 @@ impl Deployment {
             dialect: found,
         } = reply;
         let number = |text: Option<String>| text.and_then(|text| text.parse::<i64>().ok());
-        let layout = number(layout).ok_or(damaged("layout"))?;
-        let partitions = number(partitions).ok_or(damaged("partitions"))?;
-        let secret = secret.ok_or(damaged("secret"))?;
-        let found = found.ok_or(damaged("dialect"))?;
-        let prefix = prefix.to_owned();
+        let layout = number(layout).ok_or_else(|| damaged("layout"))?;
+        let partitions = number(partitions).ok_or_else(|| damaged("partitions"))?;
+        let secret = secret.ok_or_else(|| damaged("secret"))?;
+        let found = found.ok_or_else(|| damaged("dialect"))?;
         if layout > LAYOUT {
-            return Err(StoreError::Deployment(DeploymentError::NewerLayout {
-                prefix,
-                found: layout,
-                known: LAYOUT,
-            }));
+            return other(format!(
+                "has layout {layout}, this binary knows layouts up to {LAYOUT}: \
+                 run a release that knows it, or choose another BUDGET_KEY_PREFIX"
+            ));
         }
+        // Fixed for the life of a deployment.
         if partitions != PARTITIONS {
-            return Err(StoreError::Deployment(DeploymentError::Partitions {
-                prefix,
-                found: partitions,
-                known: PARTITIONS,
-            }));
+            return other(format!(
+                "has {partitions} partitions, this binary uses {PARTITIONS}: \
+                 choose another BUDGET_KEY_PREFIX or the Redis that belongs to this deployment"
+            ));
         }
+        // Clients of one dialect do not understand the other.
         if found != dialect {
-            return Err(StoreError::Deployment(DeploymentError::Dialect {
-                prefix,
-                found,
-                configured: dialect.to_owned(),
-            }));
+            return other(format!(
+                "was started with dialect `{found}`, this process runs `{dialect}`: \
+                 set BUDGET_DIALECT={found}, or choose another BUDGET_KEY_PREFIX"
+            ));
         }
-        let secret = DeploymentSecret::parse(&secret).ok_or(damaged("secret"))?;
+        let secret = DeploymentSecret::parse(&secret).ok_or_else(|| damaged("secret"))?;
         Ok(Self { secret })
     }
 }

@@ -29,7 +29,7 @@ use tokio::time::{Instant, timeout_at};
 pub use crate::driver::call::Call;
 pub use crate::driver::clock::{Clock, Day};
 pub use crate::driver::connection::RedisOptions;
-pub use crate::driver::error::{DeploymentError, StoreError, Unavailable};
+pub use crate::driver::error::{StoreError, Unavailable};
 pub use crate::driver::metrics::{ExtraTrip, StoreMetrics};
 pub use crate::driver::node::Lane;
 pub use crate::driver::reply::Reply;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use budget_authority::store::deployment::META;
 use budget_authority::store::runtime::reserve::RESERVE;
 use budget_authority::store::{
-    Arg, Call, DeploymentError, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
+    Arg, Call, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
 };
 use redis::{ClientTlsConfig, TlsCertificates, Value};
 
@@ -45,10 +45,7 @@ async fn the_first_process_starts_the_deployment_and_the_others_find_it() {
         .await
         .expect_err("another dialect");
     assert!(
-        matches!(
-            other,
-            StoreError::Deployment(DeploymentError::Dialect { .. })
-        ),
+        matches!(&other, StoreError::Deployment(text) if text.contains("BUDGET_DIALECT=service")),
         "{other}"
     );
     shared().run::<()>(&["HSET", &first.keys().meta(), "layout", "2"]);
@@ -57,10 +54,7 @@ async fn the_first_process_starts_the_deployment_and_the_others_find_it() {
         .await
         .expect_err("another layout");
     assert!(
-        matches!(
-            newer,
-            StoreError::Deployment(DeploymentError::NewerLayout { .. })
-        ),
+        matches!(&newer, StoreError::Deployment(text) if text.contains("has layout 2,")),
         "{newer}"
     );
 }
