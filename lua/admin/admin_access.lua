@@ -5,7 +5,7 @@ Checks whether a tenant's API key may act through the admin plane, for a request
 KEYS[1]  read  api_key     hash  apikey:<key_id>
 KEYS[2]  read  tenant_key  hash  tenant:<tenant>
 
-ARGV[1]  key_hash    text
+ARGV[1]  key_hash    text  Of the API key; empty for the admin key.
 ARGV[2]  tenant      text
 ARGV[3]  permission  text
 ARGV[4]  scope       text  '' where the request has named none yet.

@@ -9,7 +9,7 @@ KEYS[1]    read  api_key     hash    apikey:<key_id>
 KEYS[2]    read  tenant_key  hash    tenant:<tenant>
 KEYS[3..]  read  logs        stream  events:<tenant>:<day> | audit:<tenant>:<day>
 
-ARGV[1]  key_hash   text   Empty for the admin key.
+ARGV[1]  key_hash   text   Of the API key; empty for the admin key.
 ARGV[2]  tenant     text
 ARGV[3]  scope      text   What the request filters by, or ''.
 ARGV[4]  direction  text   asc or desc.

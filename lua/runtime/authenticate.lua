@@ -4,7 +4,7 @@ Checks an API key, for a request that failed before its own script.
 
 KEYS[1]  read  api_key  hash  apikey:<key_id>
 
-ARGV[1]  key_hash    text
+ARGV[1]  key_hash    text  Of the API key; empty for the admin key.
 ARGV[2]  tenant      text
 ARGV[3]  permission  text  '' for none.
 

@@ -9,7 +9,7 @@ KEYS[1]  read  api_key  hash  apikey:<key_id>
 KEYS[2]  read  budgets  zset  budgets:<tenant>
 built    read           hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  key_hash       text
+ARGV[1]  key_hash       text                     Of the API key; empty for the admin key.
 ARGV[2]  tenant         text
 ARGV[3]  budget_prefix  prefix budget:<tenant>:
 ARGV[4]  after          text or ''               The last entry that was seen.

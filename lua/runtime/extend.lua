@@ -12,7 +12,7 @@ KEYS[4]  write  due          zset  due:<tenant>
 KEYS[5]  write  due_tenants  zset  due
 built    read                hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  key_hash        text
+ARGV[1]  key_hash        text                     Of the API key; empty for the admin key.
 ARGV[2]  tenant          text
 ARGV[3]  payload_hash    text
 ARGV[4]  key_digest      text                     Of the idempotency key.

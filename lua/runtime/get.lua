@@ -5,7 +5,7 @@ Reads fields of one reservation.
 KEYS[1]  read  api_key      hash  apikey:<key_id>
 KEYS[2]  read  reservation  hash  rsv:<reservation_id>
 
-ARGV[1]    key_hash  text
+ARGV[1]    key_hash  text        Of the API key; empty for the admin key.
 ARGV[2]    tenant    text        Empty for the admin key.
 ARGV[3..]  names     to the end
 

@@ -10,7 +10,7 @@ KEYS[2]    read  tenant_key  hash  tenant:<tenant>
 KEYS[3..]  read  indexes     zset  rsvs:<tenant>:<day> | due:<tenant>
 built      read              hash  rsv:<reservation_id>
 
-ARGV[1]    key_hash            text         Empty for the admin key.
+ARGV[1]    key_hash            text         Of the API key; empty for the admin key.
 ARGV[2]    tenant              text
 ARGV[3]    reservation_prefix  prefix rsv:
 ARGV[4]    direction           text         asc or desc.

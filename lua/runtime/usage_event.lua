@@ -16,7 +16,7 @@ built       read                          hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]     day                       yyyymmdd
 ARGV[2]     day_start_ms              int64
-ARGV[3]     key_hash                  text
+ARGV[3]     key_hash                  text                     Of the API key; empty for the admin key.
 ARGV[4]     tenant                    text
 ARGV[5]     payload_hash              text
 ARGV[6]     scope_path                text

@@ -19,7 +19,7 @@ ARGV[1]                day                      yyyymmdd
 ARGV[2]                day_start_ms             int64
 ARGV[3]                tenant                   text
 ARGV[4]                key_id                   text
-ARGV[5]                key_hash                 text
+ARGV[5]                key_hash                 text            Of the new API key.
 ARGV[6]                requested_expires_at_ms  int64 or ''
 ARGV[7]                name                     text
 ARGV[8]                permissions              text            A blank on either side of each.

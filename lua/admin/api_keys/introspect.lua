@@ -5,7 +5,7 @@ Tells what an API key may do.
 KEYS[1]  read  api_key     hash  apikey:<key_id>
 KEYS[2]  read  tenant_key  hash  tenant:<tenant>
 
-ARGV[1]  key_hash  text
+ARGV[1]  key_hash  text  Of the API key; empty for the admin key.
 ARGV[2]  tenant    text
 
 Replies, the first that applies:

@@ -9,7 +9,7 @@ follow only where the secret is right.
 KEYS[1]  read  api_key  hash  apikey:<key_id>
 built    read           hash  tenant:<tenant>
 
-ARGV[1]  key_hash       text
+ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
 ARGV[2]  tenant_prefix  prefix tenant:
 
 Replies, the first that applies:

@@ -16,7 +16,7 @@ KEYS[11]  write  idempotency            hash    idem:<tenant>:<digest>  (if dige
 
 ARGV[1]     day           yyyymmdd
 ARGV[2]     day_start_ms  int64
-ARGV[3]     key_hash      text         Empty for the admin key.
+ARGV[3]     key_hash      text         Of the API key; empty for the admin key.
 ARGV[4]     tenant        text
 ARGV[5]     scope         text
 ARGV[6]     unit          text

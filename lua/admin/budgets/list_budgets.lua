@@ -9,7 +9,7 @@ KEYS[2]  read  tenant_key  hash  tenant:<tenant>
 KEYS[3]  read  budgets     zset  budgets:<tenant>
 built    read              hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]    key_hash       text                     Empty for the admin key.
+ARGV[1]    key_hash       text                     Of the API key; empty for the admin key.
 ARGV[2]    tenant         text
 ARGV[3]    budget_prefix  prefix budget:<tenant>:
 ARGV[4]    scope_prefix   text                     What scopes start with.

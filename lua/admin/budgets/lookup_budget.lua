@@ -6,7 +6,7 @@ KEYS[1]  read  api_key     hash  apikey:<key_id>
 KEYS[2]  read  tenant_key  hash  tenant:<tenant>
 KEYS[3]  read  budget      hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  key_hash  text    Empty for the admin key.
+ARGV[1]  key_hash  text    Of the API key; empty for the admin key.
 ARGV[2]  tenant    text
 ARGV[3]  scope     text
 ARGV[4]  foreign   1 or 0  Whether the scope is another tenant's.

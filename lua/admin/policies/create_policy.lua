@@ -17,7 +17,7 @@ KEYS[12]  write  idempotency   hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day            yyyymmdd
 ARGV[2]                day_start_ms   int64
-ARGV[3]                key_hash       text            Empty for the admin key.
+ARGV[3]                key_hash       text            Of the API key; empty for the admin key.
 ARGV[4]                tenant         text
 ARGV[5]                policy_id      text
 ARGV[6]                name           text

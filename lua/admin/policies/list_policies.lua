@@ -8,7 +8,7 @@ KEYS[2]  read  tenant_key  hash  tenant:<tenant>
 KEYS[3]  read  policies    zset  policies:<tenant>
 built    read              hash  policy:<policy_id>
 
-ARGV[1]  key_hash       text            Empty for the admin key.
+ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
 ARGV[2]  tenant         text
 ARGV[3]  scope_pattern  text or ''      What the request filters by.
 ARGV[4]  policy_prefix  prefix policy:

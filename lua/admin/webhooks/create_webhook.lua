@@ -22,7 +22,7 @@ KEYS[14]  write  idempotency  hash    idem:<owner>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
-ARGV[3]                key_hash         text            Empty for the admin key.
+ARGV[3]                key_hash         text            Of the API key; empty for the admin key.
 ARGV[4]                owner            text
 ARGV[5]                subscription_id  text
 ARGV[6]                mode             text

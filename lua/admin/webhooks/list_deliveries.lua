@@ -11,7 +11,7 @@ KEYS[3]  read  webhook     hash  webhook:<subscription_id>
 KEYS[4]  read  deliveries  zset  deliveries:<subscription_id>
 built    read              hash  delivery:<delivery_id>
 
-ARGV[1]  key_hash         text              Empty for the admin key.
+ARGV[1]  key_hash         text              Of the API key; empty for the admin key.
 ARGV[2]  tenant           text              Of the API key.
 ARGV[3]  delivery_prefix  prefix delivery:
 ARGV[4]  from_ms          text              The lowest score, or -inf.

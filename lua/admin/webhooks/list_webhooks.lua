@@ -9,7 +9,7 @@ KEYS[2]  read  tenant_key  hash  tenant:<tenant>
 KEYS[3]  read  webhooks    zset  webhooks:<tenant>
 built    read              hash  webhook:<subscription_id>
 
-ARGV[1]  key_hash        text             Empty for the admin key.
+ARGV[1]  key_hash        text             Of the API key; empty for the admin key.
 ARGV[2]  tenant          text
 ARGV[3]  webhook_prefix  prefix webhook:
 ARGV[4]  after           text or ''       An id.

@@ -10,7 +10,7 @@ KEYS[2]  read  webhook      hash  webhook:<subscription_id>
 KEYS[3]  read  idempotency  hash  idem:<idempotency_scope>:<digest>  (if digest)
 built    read               hash  tenant:<tenant>
 
-ARGV[1]  key_hash       text            Empty for the admin key.
+ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
 ARGV[2]  tenant         text            Of the API key.
 ARGV[3]  permission     text
 ARGV[4]  payload_hash   text or ''

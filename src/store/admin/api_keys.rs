@@ -36,6 +36,7 @@ signature! {
         day,
         tenant: &'a TenantId,
         key_id: &'a KeyId,
+        /// Of the new API key.
         key_hash: &'a str,
         requested_expires_at_ms: Option<i64>,
         name: &'a str,
@@ -46,11 +47,8 @@ signature! {
         /// When the directory learned of the key.
         registered_ms: i64,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
-        /// Names and values of the record.
         fields: Counted<&'a [Pair]>,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {
@@ -78,7 +76,6 @@ signature! {
         key_id: &'a KeyId,
         reason: Option<&'a str>,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
         /// Names and values of the audit entry, except the name of the API key.
         audit of change,
@@ -104,11 +101,9 @@ signature! {
         tenant: &'a TenantId,
         key_id: &'a KeyId,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
         /// A field of the record, then = and its value, or '' to remove it.
         fields: Counted<Vec<(&'a str, Option<String>)>>,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {

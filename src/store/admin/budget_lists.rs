@@ -23,7 +23,6 @@ signature! {
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), budgets(tenant); }
     builds { read budget }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         budget_prefix = budget_prefix(tenant),
@@ -31,9 +30,7 @@ signature! {
         scope_prefix: &'a str,
         /// An entry of budgets.
         after: Option<&'a str>,
-        /// asc or desc.
         direction: &'a str,
-        /// How many at most.
         rows: usize,
         /// What is gathered has no more ledgers.
         bound: Option<usize>,

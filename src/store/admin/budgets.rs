@@ -22,7 +22,6 @@ signature! {
     }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         scope: &'a str,
@@ -33,11 +32,9 @@ signature! {
         allocated: i64,
         overdraft_limit: i64,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
         /// Names and values that only the record keeps.
         fields: Counted<&'a [Pair]>,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {
@@ -59,7 +56,6 @@ signature! {
     }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         scope: &'a str,
@@ -72,9 +68,7 @@ signature! {
         /// Whether the scope is another tenant's.
         foreign: bool,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {
@@ -93,7 +87,6 @@ signature! {
     names { caller: ScriptCaller<'a>, key_id of caller, unit: &'a str }
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), budget(tenant, unit, scope); }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         scope: &'a str,
@@ -120,9 +113,7 @@ signature! {
         unit: &'a str,
         overdraft_limit: Option<i64>,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
-        /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
         changes: Changes,
         /// Names and values of the audit entry, except the resource.
         audit of change,
@@ -154,7 +145,6 @@ signature! {
         wanted: &'a str,
         reason: Option<&'a str>,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
         /// Names and values of the audit entry, except the resource.
         audit of change,

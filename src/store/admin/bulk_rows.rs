@@ -31,7 +31,6 @@ signature! {
         /// What RESET_SPENT starts from.
         spent: Option<i64>,
         reason: Option<&'a str>,
-        /// The request cause, lines of name and value.
         context: String,
         /// Of each ledger its id, unit and scope.
         ledgers: Vec<(&'a str, &'a str, &'a str)>,
@@ -55,7 +54,6 @@ signature! {
         tenant: &'a TenantId,
         /// A status.
         wanted: &'a str,
-        /// The request cause, lines of name and value.
         context: &'a str,
         /// Of the action.
         correlation_id: String,
@@ -85,7 +83,6 @@ signature! {
         owner: &'a Owner,
         /// PAUSE, RESUME or DELETE.
         action: String,
-        /// The request cause, lines of name and value.
         context: String,
         /// Why a subscription that is gone is skipped.
         gone: &'a str,

@@ -22,7 +22,6 @@ signature! {
         tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
         fencing_token: Option<Lease>,
-        /// How many at most.
         rows: i64,
         reservation_prefix = reservation_prefix(),
         budget_prefix = budget_prefix(tenant),
@@ -52,7 +51,6 @@ macro_rules! close_list {
                 $tenant: &'a TenantId,
                 /// Of the caller's lease, '' for a request.
                 fencing_token: Option<Lease>,
-                /// How many at most.
                 rows: i64,
                 $prefix = $prefix($($part)?),
             }

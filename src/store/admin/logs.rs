@@ -23,18 +23,15 @@ signature! {
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant); }
     each { read logs: events | audit }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         /// What the request filters by, or ''.
         scope: &'a str,
-        /// asc or desc.
         direction: &'a str,
         /// Lowest entry, as XRANGE has it.
         low: &'a str,
         /// Highest entry.
         high: &'a str,
-        /// How many at most.
         rows: usize,
     }
     replies {

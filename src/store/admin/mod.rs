@@ -64,7 +64,6 @@ signature! {
         sentinel: &'a str,
         /// Only where no tenant is known.
         per_minute: Option<u32>,
-        /// Names and values of the audit entry.
         audit: &'a [Pair],
     }
     replies { clock, booked: Booked { tenant: String } }

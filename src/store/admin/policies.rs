@@ -22,7 +22,6 @@ signature! {
     }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         policy_id: &'a PolicyId,
@@ -31,11 +30,8 @@ signature! {
         /// Of the tenant's policies from now on; random.
         version: &'a str,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
-        /// Names and values of the record.
         fields: Counted<&'a [Pair]>,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {
@@ -56,7 +52,6 @@ signature! {
     }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         /// Of the API key, or the owner.
         tenant: &'a TenantId,
@@ -65,9 +60,7 @@ signature! {
         /// Of the tenant's policies from now on; random.
         version: &'a str,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
-        /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
         changes: Changes,
         /// Names and values of the audit entry, except the pattern.
         audit of change,
@@ -88,7 +81,6 @@ signature! {
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), policies(tenant); }
     builds { read policy }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         /// What the request filters by.
@@ -96,7 +88,6 @@ signature! {
         policy_prefix = policy_prefix(),
         /// An id.
         after: Option<&'a str>,
-        /// How many at most.
         rows: usize,
     }
     replies {
@@ -117,7 +108,6 @@ signature! {
         policy_prefix = policy_prefix(),
         /// An id, or ''.
         after: &'a str,
-        /// How many at most.
         rows: usize,
     }
     replies { loaded: Loaded { version: String, last: String, complete: bool, records: Vec<Record> } }

@@ -29,9 +29,7 @@ signature! {
         /// As ids of events have it.
         tenant_digest: String,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
-        /// Names and values of the record.
         fields: Counted<Vec<Pair>>,
         /// Names and values of the audit entry, except its status.
         audit of change,
@@ -61,7 +59,6 @@ signature! {
         /// A status.
         wanted: Option<&'a str>,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
         /// Of a close.
         correlation_id: &'a str,
@@ -69,9 +66,7 @@ signature! {
         parent_correlation_id: Option<&'a str>,
         /// For so long the request itself works on a close, then others may.
         request_part_ms: Duration,
-        /// A member of the request, the field of the record, then = and the value, or '' to remove the field.
         changes: Changes,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {

@@ -18,7 +18,6 @@ signature! {
     }
     builds { read delivery }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         /// Of the API key.
         tenant of caller,
@@ -29,7 +28,6 @@ signature! {
         to_ms: String,
         /// Of the score to_ms, what comes before it was seen.
         after_id: Option<&'a str>,
-        /// How many at most.
         rows: usize,
         status: Option<&'a str>,
     }

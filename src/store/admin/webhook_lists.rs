@@ -17,13 +17,11 @@ signature! {
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), webhooks(tenant); }
     builds { read webhook }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         webhook_prefix = webhook_prefix(),
         /// An id.
         after: Option<&'a str>,
-        /// How many at most.
         rows: usize,
         status: Option<&'a str>,
     }

@@ -47,10 +47,8 @@ signature! {
         token: Option<&'a str>,
         replay_id: &'a str,
         keep_ms: i64,
-        /// The request cause, lines of name and value.
         context: &'a str,
         event_ids: Counted<&'a [String]>,
-        /// Names and values of the audit entry.
         audit: &'a [Pair],
     }
     replies { clock, webhook_not_found, tenant_unreadable, tenant_closed, lost: Lost, queued: Queued }

@@ -21,7 +21,6 @@ signature! {
         /// JSON.
         allowed_url_patterns: &'a str,
         allow_http: bool,
-        /// Names and values of the audit entry.
         audit: &'a [Pair],
     }
     replies { clock, stored: Stored }

@@ -27,7 +27,6 @@ signature! {
     }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         owner: &'a Owner,
         subscription_id: &'a SubscriptionId,
@@ -35,11 +34,8 @@ signature! {
         /// What it watches, blanks between.
         millionths: &'a str,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
-        /// Names and values of the record.
         fields: Counted<&'a [Pair]>,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {
@@ -64,7 +60,6 @@ signature! {
     }
     builds { read tenant }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         /// Of the API key.
         tenant of caller,
@@ -93,7 +88,6 @@ signature! {
     }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         owner: &'a Owner,
         subscription_id: &'a SubscriptionId,
@@ -104,7 +98,6 @@ signature! {
         /// What it watches, blanks between.
         millionths: &'a str,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
         /// '' for no event.
         event_type: Option<&'a str>,
@@ -114,7 +107,6 @@ signature! {
         dropped: &'a str,
         /// Names and values to be written.
         fields: Counted<&'a [Pair]>,
-        /// Names and values of the audit entry.
         audit of change,
     }
     replies {
@@ -139,12 +131,10 @@ signature! {
     }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         owner: &'a Owner,
         subscription_id: &'a SubscriptionId,
         payload_hash of change,
-        /// The request cause, lines of name and value.
         context of change,
         /// Names and values of the audit entry, except the address.
         audit of change,

@@ -21,7 +21,6 @@ signature! {
         key_id: &'a KeyId,
         /// Of expiring.
         member: &'a str,
-        /// The request cause, lines of name and value.
         context: &'a str,
         fencing_token: Lease,
     }

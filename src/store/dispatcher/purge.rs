@@ -24,7 +24,6 @@ signature! {
         record_prefix: String,
         budget_prefix = budget_prefix(tenant),
         ended_before_ms: i64,
-        /// How many at most.
         rows: i64,
         fencing_token: Lease,
         /// Rows of the index that earlier calls kept.

@@ -19,7 +19,6 @@ signature! {
         budget_prefix = budget_prefix(tenant),
         /// The last entry that was seen.
         after: Option<&'a str>,
-        /// How many at most.
         rows: usize,
     }
     replies {

@@ -26,15 +26,11 @@ signature! {
         payload_hash: &'a str,
         unit: &'a str,
         actual: i64,
-        /// Of the idempotency key.
         key_digest: &'a str,
         budget_prefix = budget_prefix(tenant),
-        /// Holds that were due by then have been expired for this request.
         swept_until_ms: Option<i64>,
         reservation_id: &'a ReservationId,
-        /// The request cause, lines of name and value.
         context: &'a str,
-        /// Names and values that the record keeps.
         kept: &'a [Pair],
     }
     replies {

@@ -27,7 +27,6 @@ signature! {
         scope_path: &'a str,
         unit: &'a str,
         amount: i64,
-        /// Holds that were due by then have been expired for this request.
         swept_until_ms: Option<i64>,
         budget_prefix = budget_prefix(tenant),
         /// DECISION or DRY_RUN.
@@ -36,15 +35,11 @@ signature! {
         caps: Option<String>,
         /// Above this number in a minute, denials are only counted.
         denied_per_minute: u32,
-        /// The request cause, lines of name and value.
         context: &'a str,
         /// Of the outcome.
         retention_ms: i64,
-        /// The version of the tenant's policies from which the policy was chosen.
         policies_version: String,
-        /// From then on the policy applies.
         policy_from_ms: i64,
-        /// Until then the policy applies.
         policy_until_ms: i64,
         /// Names and values of action and subject, action_kind first.
         facts: &'a [Pair],

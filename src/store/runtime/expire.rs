@@ -24,7 +24,6 @@ signature! {
         rows: i64,
         reservation_prefix = reservation_prefix(),
         budget_prefix = budget_prefix(tenant),
-        /// The request cause, lines of name and value.
         context: &'a str,
         /// Only what was due by then; '' for now.
         before_ms: Option<i64>,

@@ -23,7 +23,6 @@ signature! {
         key_hash of caller,
         tenant of caller,
         payload_hash: &'a str,
-        /// Of the idempotency key.
         key_digest: &'a str,
         extend_by_ms: i64,
         budget_prefix = budget_prefix(tenant),

@@ -53,13 +53,10 @@ signature! {
     each { read indexes: reservations | due }
     builds { read reservation }
     args {
-        /// Empty for the admin key.
         key_hash of caller,
         tenant: &'a TenantId,
         reservation_prefix = reservation_prefix(),
-        /// asc or desc.
         direction: &'a str,
-        /// How many at most.
         rows: usize,
         /// Lowest score.
         low: i64,

@@ -21,19 +21,15 @@ signature! {
     builds { write budget }
     args {
         day,
-        /// Empty for the admin key.
         key_hash of caller,
         /// Of the API key; empty for the admin key.
         tenant of caller,
         payload_hash: &'a str,
-        /// Of the idempotency key.
         key_digest: &'a str,
         budget_prefix = budget_prefix(owner),
-        /// The request cause, lines of name and value.
         context: &'a str,
         owner: &'a TenantId,
         reservation_id: &'a ReservationId,
-        /// Names and values that the record keeps.
         kept: Counted<&'a [Pair]>,
         /// Names and values of the audit entry, for the admin key.
         audit: &'a [Pair],

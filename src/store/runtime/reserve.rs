@@ -30,7 +30,6 @@ signature! {
         requested_ttl_ms: Option<i64>,
         grace_ms: i64,
         requested_overage_policy: Option<&'a str>,
-        /// Holds that were due by then have been expired for this request.
         swept_until_ms: Option<i64>,
         budget_prefix = budget_prefix(tenant),
         reservation_id: &'a ReservationId,
@@ -38,13 +37,9 @@ signature! {
         policy: String,
         /// Above this number in a minute, denials are only counted.
         denied_per_minute: u32,
-        /// The request cause, lines of name and value.
         context: &'a str,
-        /// The version of the tenant's policies from which the policy was chosen.
         policies_version: String,
-        /// From then on the policy applies.
         policy_from_ms: i64,
-        /// Until then the policy applies.
         policy_until_ms: i64,
         /// max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates; - for no limit.
         rate_limits: Option<String>,

@@ -25,22 +25,16 @@ signature! {
         unit: &'a str,
         actual: i64,
         requested_overage_policy: Option<&'a str>,
-        /// Holds that were due by then have been expired for this request.
         swept_until_ms: Option<i64>,
         budget_prefix = budget_prefix(tenant),
         event_id: &'a str,
         /// As in reserve.
         policy: String,
-        /// The request cause, lines of name and value.
         context: &'a str,
         action_kind: &'a str,
-        /// The version of the tenant's policies from which the policy was chosen.
         policies_version: String,
-        /// From then on the policy applies.
         policy_from_ms: i64,
-        /// Until then the policy applies.
         policy_until_ms: i64,
-        /// Names and values that the record keeps.
         kept: &'a [Pair],
     }
     replies {

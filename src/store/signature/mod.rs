@@ -89,7 +89,8 @@
 //!   `when` names a field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of
 //!   keys, a field `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
-//! - `args`: `day` stands for two, `day` and `day_start_ms`; the call is repeated with the day of the script's clock
+//! - `args`: a comment is the argument's note in the head of the script; `USUAL_NOTES` has those of arguments that many scripts
+//!   have. `day` stands for two, `day` and `day_start_ms`; the call is repeated with the day of the script's clock
 //!   when it replies `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
 //!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
 //! - `-> Reply of OTHER`: the replies are some of those of another script, and their type is its.
@@ -316,7 +317,7 @@ macro_rules! signature {
         )
     };
     (@use $arg:ident, $form:expr, $key:expr, $note:expr) => {
-        $crate::store::signature::ArgUse { local: stringify!($arg), form: $form, key: $key, note: $note }
+        $crate::store::signature::ArgUse { local: stringify!($arg), form: $form, key: $key, own_note: $note }
     };
     (@push $args:ident $keys:ident $day:ident day) => {
         $args.push($crate::driver::script::Arg::Text($day.to_string()));

@@ -154,7 +154,7 @@ fn arg_rows(signature: &Signature) -> Vec<[String; 5]> {
             index,
             std::mem::take(&mut local),
             what,
-            arg.note.trim().to_owned(),
+            arg.note().to_owned(),
             String::new(),
         ]);
         next += 1;
