@@ -12,7 +12,7 @@ signature! {
     ///
     /// none: there is no close to resume. sweep_first: reservations are past their grace period; those expire, they are not
     /// released. A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
-    CLOSE_RESERVATIONS: CloseReservations -> CloseReply of CLOSE_TENANT = "admin/tenants/close_reservations", flags "allow-oom";
+    CLOSE_RESERVATIONS: CloseReservations -> CloseReply declared elsewhere = "admin/tenants/close_reservations", flags "allow-oom";
     keys of partition of tenant {
         read tenant_key: tenant(tenant), lease();
         write closing_key: closing(tenant), due(tenant), due_tenants(), quarantine();
@@ -39,7 +39,7 @@ macro_rules! close_list {
     ) => {
         signature! {
             $(#[doc = $summary])+
-            $static: $call -> CloseReply of CLOSE_TENANT = $path, flags "allow-oom";
+            $static: $call -> CloseReply declared elsewhere = $path, flags "allow-oom";
             keys of partition of $tenant {
                 read lease(), list: $list($tenant);
                 write tenant_key: tenant($tenant), closing_key: closing($tenant), event_log: events($tenant, day), outbox(),

@@ -7,7 +7,7 @@ use crate::store::signature::signature;
 signature! {
     /// Writes the rollup of the refused requests of unknown callers in a past minute beyond those that were written, where no
     /// later request did.
-    AUDIT_FAILURES: AuditFailures -> EmittedReply of DENIALS = "dispatcher/audit_failures", flags "allow-oom";
+    AUDIT_FAILURES: AuditFailures -> EmittedReply declared elsewhere = "dispatcher/audit_failures", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
         write audit_failures(sentinel), audit_failures_due(), audit_log: audit(sentinel, day), chain(sentinel), unsealed(),

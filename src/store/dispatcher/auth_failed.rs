@@ -11,7 +11,7 @@ signature! {
     /// Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
     /// failures are counted, exactly, and emitted by the first call of a later minute: a replica's, or the dispatcher's, which
     /// has a fencing token and no failures to add. The event describes the first failure that it counts.
-    AUTH_FAILED: AuthFailed -> EmittedReply of DENIALS = "dispatcher/auth_failed", flags "allow-oom";
+    AUTH_FAILED: AuthFailed -> EmittedReply declared elsewhere = "dispatcher/auth_failed", flags "allow-oom";
     names { partition: Partition, key_id: &'a str }
     keys of partition {
         read api_key(key_id), lease();

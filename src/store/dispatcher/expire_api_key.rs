@@ -10,7 +10,7 @@ use crate::store::{Lease, Store, StoreError};
 signature! {
     /// Emits, once, that the time of an API key is over. Every reader takes its status from the clock, so the record stays as it
     /// is. A key that was revoked before emits nothing.
-    EXPIRE_API_KEY: ExpireApiKey -> EmittedReply of DENIALS = "dispatcher/expire_api_key", flags "allow-oom";
+    EXPIRE_API_KEY: ExpireApiKey -> EmittedReply declared elsewhere = "dispatcher/expire_api_key", flags "allow-oom";
     keys of partition of fencing_token {
         read api_key(key_id), lease();
         write expiring(), event_log: events(tenant, day), outbox(), days(), tenant_key: tenant(tenant);

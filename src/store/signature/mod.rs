@@ -93,7 +93,7 @@
 //!   have. `day` stands for two, `day` and `day_start_ms`; the call is repeated with the day of the script's clock
 //!   when it replies `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
 //!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
-//! - `-> Reply of OTHER`: the replies are some of those of another script, and their type is its.
+//! - `-> Reply declared elsewhere`: the replies are some of those of another script, and their type is its.
 //! - `replies`, in order of precedence: a word of [`Refused`] alone, or a word with its variant and fields. `replayed` alone
 //!   stands for the stored words of the first outcome.
 
@@ -114,7 +114,7 @@ pub(crate) use refused::Refused;
 macro_rules! signature {
     (
         $(#[doc = $summary:literal])+
-        $static:ident: $call:ident -> $outcome:ident $(of $whose:ident)? = $path:literal $(, flags $flags:literal)?;
+        $static:ident: $call:ident -> $outcome:ident $($declared:ident elsewhere)? = $path:literal $(, flags $flags:literal)?;
         $(names { $($name:ident $(of $whole:ident)? $(: $name_type:ty)?),* $(,)? })?
         keys of $place:ident $(of $home:ident)? {
             $($access:ident $($local:ident $(: $key:ident)? ($($part:tt),*) $(when $when:ident)?),+;)*
@@ -220,11 +220,11 @@ macro_rules! signature {
             }
         }
 
-        $crate::store::signature::signature!(@outcome [$($whose)?] $outcome { $($(
+        $crate::store::signature::signature!(@outcome [$($declared)?] $outcome { $($(
             $word: $variant $({ $($field: $field_type),* })?,
         )?)* });
     };
-    (@outcome [$whose:ident] $outcome:ident $words:tt) => {};
+    (@outcome [declared] $outcome:ident $words:tt) => {};
     (@outcome [] $outcome:ident { $($word:ident: $variant:ident $({ $($field:ident: $field_type:ty),* })?,)* }) => {
         /// What the script replies; see its declaration.
         #[allow(missing_docs, private_interfaces, reason = "the names are those of the declaration")]
