@@ -160,40 +160,21 @@ impl Store {
         phase: Phase,
         fencing_token: Option<Lease>,
     ) -> Result<Result<CloseReply, Refused>, StoreError> {
-        let (lane, rows) = (Lane::Background, CHILD_ROWS);
+        macro_rules! step {
+            ($call:ident, $rows:expr) => {{
+                let call = $call {
+                    tenant,
+                    fencing_token,
+                    rows: $rows,
+                };
+                self.run_on(Lane::Background, &call).await
+            }};
+        }
         match phase {
-            Phase::Reservations => {
-                let call = CloseReservations {
-                    tenant,
-                    fencing_token,
-                    rows: RESERVATION_ROWS,
-                };
-                self.run_on(lane, &call).await
-            }
-            Phase::Budgets => {
-                let call = CloseBudgets {
-                    tenant,
-                    fencing_token,
-                    rows,
-                };
-                self.run_on(lane, &call).await
-            }
-            Phase::Webhooks => {
-                let call = CloseWebhooks {
-                    tenant,
-                    fencing_token,
-                    rows,
-                };
-                self.run_on(lane, &call).await
-            }
-            Phase::ApiKeys => {
-                let call = CloseApiKeys {
-                    tenant,
-                    fencing_token,
-                    rows,
-                };
-                self.run_on(lane, &call).await
-            }
+            Phase::Reservations => step!(CloseReservations, RESERVATION_ROWS),
+            Phase::Budgets => step!(CloseBudgets, CHILD_ROWS),
+            Phase::Webhooks => step!(CloseWebhooks, CHILD_ROWS),
+            Phase::ApiKeys => step!(CloseApiKeys, CHILD_ROWS),
             Phase::End => self.end_close(tenant, CloseEnd::End, fencing_token).await,
         }
     }
