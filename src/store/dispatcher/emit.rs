@@ -1,8 +1,41 @@
-//! Calls of scripts that emit what is pending, each once and not before its time.
+//! Calls of scripts that emit what is pending, each once and not before its time; among them `denials.lua` and
+//! `audit_failures.lua`: the events and audit entries of a past minute's refusals that were only counted.
 
-use super::denials::EmittedReply;
-use crate::store::signature::{Refused, ScriptCall};
-use crate::store::{Lane, Store, StoreError};
+use crate::domain::ids::TenantId;
+use crate::store::signature::{Refused, ScriptCall, signature};
+use crate::store::{Lane, Lease, Store, StoreError};
+
+signature! {
+    /// Emits the rollup of a tenant's denials of a past minute that were only counted, where no later denial did.
+    DENIALS: Denials -> EmittedReply = "dispatcher/denials", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease();
+        write denials(tenant), denial_minutes: denials_due(), event_log: events(tenant, day), outbox(), days(),
+            tenant_key: tenant(tenant);
+    }
+    args {
+        day,
+        tenant: &'a TenantId,
+        context: &'a str,
+        fencing_token: Lease,
+    }
+    replies { clock, fenced, early, flushed: Flushed { count: i64 } }
+    writes "On flushed: the event; the count goes."
+}
+
+signature! {
+    /// Writes the rollup of the refused requests of unknown callers in a past minute beyond those that were written, where no
+    /// later request did.
+    AUDIT_FAILURES: AuditFailures -> EmittedReply declared elsewhere = "dispatcher/audit_failures", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease();
+        write audit_failures(sentinel), audit_failures_due(), audit_log: audit(sentinel, day), chain(sentinel), unsealed(),
+            days();
+    }
+    args { day, sentinel: &'a str, fencing_token: Lease }
+    replies { clock, fenced, early, flushed: Flushed { entries: i64 } }
+    writes "On flushed: the audit entry; the count goes."
+}
 
 impl Store {
     /// Returns how many events and audit entries the script appended: none before their time, or where another call did;

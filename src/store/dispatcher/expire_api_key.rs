@@ -1,6 +1,6 @@
 //! `expire_api_key.lua`: emits the expiry of API keys.
 
-use super::denials::EmittedReply;
+use super::emit::EmittedReply;
 use super::poll::unreadable;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;

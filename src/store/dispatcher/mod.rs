@@ -1,11 +1,9 @@
 //! Calls about background work, most of them made by dispatchers: leases, outboxes, views, retention, rollups and audit chains.
 
 pub mod audit_chain;
-pub(crate) mod audit_failures;
 pub mod audit_log;
 pub mod auth_failed;
-pub(crate) mod denials;
-mod emit;
+pub(crate) mod emit;
 pub(crate) mod expire_api_key;
 pub mod index_rows;
 pub mod lease;

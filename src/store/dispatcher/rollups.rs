@@ -1,9 +1,8 @@
 //! Rollups: refusals cost the caller nothing, so above a rate they are only counted, and one event per minute says how many.
 //! Where no later refusal emits it, the dispatcher does.
 
-use super::audit_failures::AuditFailures;
 use super::auth_failed::Subject;
-use super::denials::Denials;
+use super::emit::{AuditFailures, Denials};
 use super::poll::unreadable;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::words::words;
