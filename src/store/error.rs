@@ -4,7 +4,6 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::RecordError;
 use crate::domain::refusal::Refusal;
 use crate::driver::error::StoreError;
-use crate::store::admin::policies::PolicyLoadError;
 
 /// Why an operation did not do what it is for.
 #[derive(Debug, thiserror::Error)]
@@ -40,14 +39,5 @@ impl OperationError {
 impl<R: Into<Refusal>> From<R> for OperationError {
     fn from(refusal: R) -> Self {
         Self::Refused(refusal.into())
-    }
-}
-
-impl From<PolicyLoadError> for OperationError {
-    fn from(error: PolicyLoadError) -> Self {
-        match error {
-            PolicyLoadError::Store(error) => Self::Store(error),
-            PolicyLoadError::Record(error) => Self::Record(error),
-        }
     }
 }

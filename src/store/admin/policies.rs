@@ -3,12 +3,12 @@
 use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyId, PolicySet};
-use crate::domain::record::{Record, RecordError};
+use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::driver::script::Counted;
 use crate::store::admin::{Change, Changes};
 use crate::store::signature::{FlatRecord, signature};
-use crate::store::{Pair, Store, StoreError};
+use crate::store::{OperationError, Pair, Store};
 
 signature! {
     /// Records a policy of a tenant. The requests that come after it are under it.
@@ -117,20 +117,12 @@ signature! {
 /// Policies that one call reads; a page of a script's time.
 pub(crate) const ROWS: usize = 200;
 
-/// Why the policies of a tenant could not be read.
-#[derive(Debug, thiserror::Error)]
-pub enum PolicyLoadError {
-    /// Redis did not answer.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// A record cannot be read. Which policy counts is then unknown.
-    #[error(transparent)]
-    Record(#[from] RecordError),
-}
-
 impl Store {
     /// All policies of a tenant at one version.
-    pub async fn load_policies(&self, tenant: &TenantId) -> Result<PolicySet, PolicyLoadError> {
+    ///
+    /// # Errors
+    /// [`OperationError::Record`] for a record that cannot be read: which policy counts is then unknown.
+    pub async fn load_policies(&self, tenant: &TenantId) -> Result<PolicySet, OperationError> {
         let (mut before, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
         loop {
             let call = LoadPolicies {
