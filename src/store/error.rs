@@ -22,7 +22,7 @@ pub enum OperationError {
     Corrupt(String),
     /// Any of these; the audit log of this tenant records it.
     #[error("{1}")]
-    About(TenantId, Box<OperationError>),
+    About(TenantId, #[source] Box<OperationError>),
 }
 
 impl OperationError {
@@ -39,5 +39,20 @@ impl OperationError {
 impl<R: Into<Refusal>> From<R> for OperationError {
     fn from(refusal: R) -> Self {
         Self::Refused(refusal.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn an_error_about_a_tenant_keeps_its_causes() {
+        let tenant = TenantId::parse("acme").expect("a tenant");
+        let failed = OperationError::Corrupt("key".to_owned()).about(&tenant);
+        let cause = failed.source().expect("a cause");
+        assert_eq!(cause.to_string(), failed.to_string());
     }
 }
