@@ -18,8 +18,8 @@ use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::metrics::metrics;
 use crate::store::dispatcher::poll::{Due, unreadable};
 use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records};
-use crate::store::dispatcher::retire::{DayPlan, DropAudit, RetireReply, TRIM_ENTRIES};
-use crate::store::{Day, Keys, Lease, Store, StoreError};
+use crate::store::dispatcher::retire::{Retire, RetireReply, TRIM_ENTRIES};
+use crate::store::{Day, Keys, Lane, Lease, Store, StoreError};
 
 /// Days processed in each partition in one pass.
 const ROWS: usize = 8;
@@ -188,12 +188,19 @@ impl Retention {
         let Some((tenant, day)) = parse(member) else {
             return Err(unreadable(member));
         };
-        let mut next_ms = [0; 4];
-        for (slot, &records) in Records::ALL.iter().enumerate() {
+        let mut again_ms = [now_ms; 2];
+        for (again_ms, &records) in again_ms.iter_mut().zip(Records::ALL) {
             let purge = self.purge(lease, tenant, day, records, now_ms);
-            let (removed, outcome) = match purge.await? {
-                PurgeOutcome::Done { removed, next_ms } => (removed, Some(next_ms)),
-                PurgeOutcome::More { removed } => (removed, None),
+            let removed = match purge.await? {
+                PurgeOutcome::Done { removed, next_ms } => {
+                    *again_ms = next_ms;
+                    removed
+                }
+                // The rest stays due, for the next pass.
+                PurgeOutcome::More { removed } => {
+                    pass.more = true;
+                    removed
+                }
                 PurgeOutcome::Fenced => return Ok(false),
             };
             match records {
@@ -201,27 +208,34 @@ impl Retention {
                 Records::UsageEvents => pass.usage_events += removed,
             }
             self.metrics.count(records.as_str(), removed);
-            // The rest stays due, for the next pass.
-            pass.more |= outcome.is_none();
-            next_ms[slot] = outcome.unwrap_or(now_ms);
         }
         let over_ms = day.plus(1).start_ms();
-        next_ms[2] = over_ms + millis(self.periods.events);
-        let audit = match tenant {
-            UNKNOWN_CALLER => self.periods.audit.min(UNKNOWN_CALLERS_KEPT_MAX),
-            _ => self.periods.audit,
-        };
-        next_ms[3] = over_ms + millis(audit);
-        let plan = DayPlan {
-            drop_events: next_ms[2] <= now_ms,
-            drop_audit: match now_ms - next_ms[3] {
-                ..0 => DropAudit::No,
-                late if late < OUT_OF_ORDER_MS => DropAudit::Oldest,
-                _ => DropAudit::Any,
+        let events_again_ms = over_ms + millis(self.periods.events);
+        let audit_again_ms = over_ms
+            + millis(match tenant {
+                UNKNOWN_CALLER => self.periods.audit.min(UNKNOWN_CALLERS_KEPT_MAX),
+                _ => self.periods.audit,
+            });
+        let call = Retire {
+            tenant,
+            of_day: day,
+            member: member.to_owned(),
+            of_day_start_ms: day.start_ms(),
+            fencing_token: lease,
+            drop_events: events_again_ms <= now_ms,
+            // From its time on if the log is the oldest of its chain, later in any case.
+            drop_audit: match now_ms - audit_again_ms {
+                ..0 => 0,
+                late if late < OUT_OF_ORDER_MS => 1,
+                _ => 2,
             },
-            next_ms,
+            reservations_again_ms: again_ms[0],
+            usage_events_again_ms: again_ms[1],
+            events_again_ms,
+            audit_again_ms,
         };
-        let (events, audit) = match self.store.retire(lease, tenant, day, plan).await? {
+        let retired = self.store.run_leased(Lane::Background, &call).await?;
+        let (events, audit) = match retired {
             Some(RetireReply::Retired { events, audit }) => {
                 pass.days += 1;
                 (events, audit)
@@ -309,9 +323,8 @@ impl Retention {
             partition = %lease.partition, day = member, error = %failure,
             "retention of `{member}` failed and is retried in an hour: {failure}"
         );
-        self.store
-            .postpone_day(lease.partition, member, now_ms + HOUR_MS)
-            .await
+        let days = self.store.keys().days(lease.partition);
+        self.store.postpone(days, member, now_ms + HOUR_MS).await
     }
 
     /// Trims the outboxes by age.

@@ -44,6 +44,16 @@ impl Store {
             .map(|reply| reply.map(members))
             .collect())
     }
+    /// Notes in an index by time that `member` is due at a later time, if it is there at all.
+    pub async fn postpone(
+        &self,
+        key: String,
+        member: &str,
+        until_ms: i64,
+    ) -> Result<(), StoreError> {
+        self.write(command("ZADD", key, ("XX", until_ms, member)))
+            .await
+    }
 
     /// What each node that holds data and answers takes the time to be, in milliseconds; with the node's address.
     ///

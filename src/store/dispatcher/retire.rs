@@ -5,7 +5,7 @@ use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Lane, Store, StoreError};
+use crate::store::{Day, Store, StoreError};
 
 signature! {
     /// Ends a pass of retention over one day of a tenant. Logs whose time is over go; a day of which nothing is left leaves the
@@ -44,72 +44,7 @@ signature! {
 /// Entries that one trim of an outbox removes at most, in whole blocks of the stream.
 pub const TRIM_ENTRIES: i64 = 2_000;
 
-/// Whether an audit log goes that is sealed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DropAudit {
-    /// It stays.
-    No,
-    /// It goes if it is the oldest of its chain.
-    Oldest,
-    /// It goes, also where older entries are missing.
-    Any,
-}
-
-/// What to delete of the logs of a day, and when the day is due again while something of it is left.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DayPlan {
-    /// Whether the event log's time is over.
-    pub drop_events: bool,
-    /// Whether the audit log's time is over.
-    pub drop_audit: DropAudit,
-    /// When reservations, usage events, events and audit entries are due again, in milliseconds.
-    pub next_ms: [i64; 4],
-}
-
 impl Store {
-    /// Runs `retire.lua`: deletes the logs of one day of a tenant by plan. `None` where another dispatcher holds the lease by
-    /// now.
-    pub async fn retire(
-        &self,
-        lease: Lease,
-        tenant: &str,
-        day: Day,
-        plan: DayPlan,
-    ) -> Result<Option<RetireReply>, StoreError> {
-        let [
-            reservations_again_ms,
-            usage_events_again_ms,
-            events_again_ms,
-            audit_again_ms,
-        ] = plan.next_ms;
-        let call = Retire {
-            tenant,
-            of_day: day,
-            member: format!("{tenant}:{day}"),
-            of_day_start_ms: day.start_ms(),
-            fencing_token: lease,
-            drop_events: plan.drop_events,
-            drop_audit: plan.drop_audit as i64,
-            reservations_again_ms,
-            usage_events_again_ms,
-            events_again_ms,
-            audit_again_ms,
-        };
-        self.run_leased(Lane::Background, &call).await
-    }
-
-    /// Notes in a partition's registry that `member` is looked at again at a time, if it is registered at all.
-    pub async fn postpone_day(
-        &self,
-        partition: Partition,
-        member: &str,
-        until_ms: i64,
-    ) -> Result<(), StoreError> {
-        let key = self.keys().days(partition);
-        self.write(command("ZADD", key, ("XX", until_ms, member)))
-            .await
-    }
-
     /// Removes what is older than a time from the partitions' outboxes, at most about [`TRIM_ENTRIES`] of each; answers
     /// how many entries went from those that were trimmed. Whole blocks of the streams only, which is what makes it cheap. What the view of
     /// events has not followed yet stays, however old; where nobody can tell what that is, everything stays.
