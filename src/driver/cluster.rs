@@ -152,10 +152,7 @@ impl ClusterRouter {
         command.arg("SLOTS");
         for node in &candidates {
             let deadline = Instant::now() + self.dialer.connect_timeout;
-            let reply = match node.open(Lane::Background, deadline).await {
-                Ok(open) => open.send(&command, deadline).await,
-                Err(error) => Err(error),
-            };
+            let reply = node.send(Lane::Background, &command, deadline).await;
             let ranges = reply
                 .ok()
                 .and_then(|reply| ranges(reply, &host_of(&node.info)));

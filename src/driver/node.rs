@@ -115,6 +115,19 @@ impl Node {
         }
     }
 
+    /// Sends one command; an error reply is `Ok(Value::ServerError)`.
+    pub(crate) async fn send(
+        &self,
+        lane: Lane,
+        command: &Cmd,
+        deadline: Instant,
+    ) -> Result<Value, SendError> {
+        self.open(lane, deadline)
+            .await?
+            .send(command, deadline)
+            .await
+    }
+
     /// Loads `script`, which the node did not know at `missed_at`. Concurrent callers load it once.
     pub(crate) async fn load(
         &self,

@@ -132,24 +132,11 @@ impl Store {
     /// A failure, within `limit`, when no node replies; one node is enough to serve its tenants.
     pub async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
         let deadline = Instant::now() + limit.min(self.timeout());
-        let nodes = self.inner.connection.nodes(deadline).await?;
-        let count = nodes.len();
-        let mut sent = JoinSet::new();
-        for node in nodes {
-            let store = self.clone();
-            sent.spawn(async move {
-                let ping = redis::cmd("PING");
-                store
-                    .query_node(&node, &ping, Lane::Request, deadline)
-                    .await
-            });
-        }
-        let mut failures = Vec::with_capacity(count);
-        while let Some(ended) = sent.join_next().await {
-            if let Err(error) = ended.expect("a ping does not panic and is not aborted") {
-                failures.push(error);
-            }
-        }
+        let ping = redis::cmd("PING");
+        let replies = self.on_each_node(&ping, Lane::Request, deadline).await?;
+        let count = replies.len();
+        let failures = replies.into_iter().filter_map(|(_, reply)| reply.err());
+        let mut failures: Vec<_> = failures.collect();
         let unreachable = i64::try_from(failures.len()).unwrap_or(i64::MAX);
         self.metrics().unreachable_primaries.set(unreachable);
         match failures.len() < count {
@@ -159,23 +146,20 @@ impl Store {
     }
 
     /// Runs a command on each node that holds data; the replies come with the nodes' addresses.
+    ///
+    /// # Errors
+    /// [`StoreError`] when a node does not reply.
     pub(super) async fn everywhere(
         &self,
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Vec<(String, Value)>, StoreError> {
-        let mut replies = Vec::new();
-        for node in self.inner.connection.nodes(deadline).await? {
-            let reply = self
-                .query_node(&node, command, Lane::Background, deadline)
-                .await?;
-            replies.push((node.address.clone(), reply));
-        }
-        Ok(replies)
+        let replies = self.on_each_node(command, Lane::Background, deadline);
+        let replies = replies.await?.into_iter();
+        replies.map(|(node, reply)| Ok((node, reply?))).collect()
     }
 
-    /// Runs a command on each node that holds data, on all at the same time; the replies of reachable nodes come with
-    /// their addresses.
+    /// The same, with the replies of reachable nodes.
     ///
     /// # Errors
     /// [`StoreError`] when no node replies.
@@ -184,23 +168,11 @@ impl Store {
         command: &Cmd,
         deadline: Instant,
     ) -> Result<Vec<(String, Value)>, StoreError> {
-        let mut sent = JoinSet::new();
-        let nodes = self.inner.connection.nodes(deadline).await?;
-        for (position, node) in nodes.into_iter().enumerate() {
-            let (store, command) = (self.clone(), command.clone());
-            sent.spawn(async move {
-                let reply = store
-                    .query_node(&node, &command, Lane::Background, deadline)
-                    .await;
-                (position, node.address.clone(), reply)
-            });
-        }
-        let mut ended = sent.join_all().await;
-        ended.sort_by_key(|(position, ..)| *position);
         let (mut replies, mut failure) = (Vec::new(), None);
-        for (_, address, reply) in ended {
+        let all = self.on_each_node(command, Lane::Background, deadline);
+        for (node, reply) in all.await? {
             match reply {
-                Ok(reply) => replies.push((address, reply)),
+                Ok(reply) => replies.push((node, reply)),
                 Err(error) => failure = Some(error),
             }
         }
@@ -208,6 +180,28 @@ impl Store {
             Some(error) if replies.is_empty() => Err(error),
             _ => Ok(replies),
         }
+    }
+
+    /// Runs a command on each node that holds data, on all at the same time; the replies come in the order of the nodes.
+    async fn on_each_node(
+        &self,
+        command: &Cmd,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<Vec<(String, Result<Value, StoreError>)>, StoreError> {
+        let mut sent = JoinSet::new();
+        let nodes = self.inner.connection.nodes(deadline).await?;
+        for (position, node) in nodes.into_iter().enumerate() {
+            let (store, command) = (self.clone(), command.clone());
+            sent.spawn(async move {
+                let reply = store.query_node(&node, &command, lane, deadline).await;
+                (position, node.address.clone(), reply)
+            });
+        }
+        let mut replies = sent.join_all().await;
+        replies.sort_by_key(|(position, ..)| *position);
+        let replies = replies.into_iter();
+        Ok(replies.map(|(_, node, reply)| (node, reply)).collect())
     }
 
     /// Runs a command on one node.
@@ -218,11 +212,7 @@ impl Store {
         lane: Lane,
         deadline: Instant,
     ) -> Result<Value, StoreError> {
-        let reply = match node.open(lane, deadline).await {
-            Ok(open) => open.send(command, deadline).await,
-            Err(error) => Err(error),
-        };
-        match reply {
+        match node.send(lane, command, deadline).await {
             Ok(Value::ServerError(refusal)) => Err(failed(&refusal, None)),
             Ok(reply) => Ok(reply),
             Err(error) => {
