@@ -8,7 +8,7 @@ use prometheus::Registry;
 use tracing::{error, info};
 
 use super::due::DueRows;
-use super::workers::{LeaseWorker, Next};
+use super::workers::{Next, lease_worker};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
 use crate::metrics::metrics;
 use crate::store::admin::bulk::{BulkMode, BulkPlace, BulkState};
@@ -124,15 +124,7 @@ impl BulkActions {
     }
 }
 
-impl LeaseWorker for BulkActions {
-    const NAME: &'static str = "bulk_actions";
-    const PERIOD: Duration = Duration::from_secs(1);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        _: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(Next::more(self.run_once(leases).await?.more))
-    }
-}
+lease_worker!(
+    BulkActions: "bulk_actions", Duration::from_secs(1),
+    |worker, leases, _| Next::more(worker.run_once(leases).await?.more)
+);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::due::partitions;
-use super::workers::{LeaseWorker, Next};
+use super::workers::{Next, lease_worker};
 use crate::store::{Lease, Store, StoreError};
 
 /// Copies thresholds to the leased partitions. Needs no fencing: an older version changes nothing.
@@ -37,15 +37,7 @@ impl ThresholdCopies {
     }
 }
 
-impl LeaseWorker for ThresholdCopies {
-    const NAME: &'static str = "thresholds";
-    const PERIOD: Duration = Duration::from_secs(5);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        _: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        self.run_once(leases).await.map(|_| Next::Idle)
-    }
-}
+lease_worker!(
+    ThresholdCopies: "thresholds", Duration::from_secs(5),
+    |worker, leases, _| worker.run_once(leases).await.map(|_| Next::Idle)?
+);

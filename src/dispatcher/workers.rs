@@ -47,20 +47,27 @@ pub(super) trait LeaseWorker: Send + 'static {
     ) -> impl Future<Output = Result<Next, StoreError>> + Send;
 }
 
-/// Makes a worker of a type whose pass says whether `more` is due: `lease_worker!(Closes: "tenant_closes", PERIOD)`.
+/// Makes a worker of a type whose pass says whether `more` is due: `lease_worker!(Closes: "tenant_closes", PERIOD)`. The pass of
+/// another type follows: `|worker, leases, lost| worker.run_once(leases, lost).await?.next()`.
 macro_rules! lease_worker {
     ($worker:ty: $name:literal, $period:expr) => {
+        $crate::dispatcher::workers::lease_worker!(
+            $worker: $name, $period,
+            |worker, leases, lost| $crate::dispatcher::workers::Next::more(worker.run_once(leases, lost).await?.more)
+        );
+    };
+    ($worker:ty: $name:literal, $period:expr, |$self:ident, $leases:ident, $lost:pat_param| $next:expr) => {
         impl $crate::dispatcher::workers::LeaseWorker for $worker {
             const NAME: &'static str = $name;
             const PERIOD: std::time::Duration = $period;
 
             async fn pass(
                 &mut self,
-                leases: &[$crate::store::Lease],
-                lost: impl FnMut($crate::store::Lease) + Send,
+                $leases: &[$crate::store::Lease],
+                $lost: impl FnMut($crate::store::Lease) + Send,
             ) -> Result<$crate::dispatcher::workers::Next, $crate::store::StoreError> {
-                let pass = self.run_once(leases, lost).await?;
-                Ok($crate::dispatcher::workers::Next::more(pass.more))
+                let $self = self;
+                Ok($next)
             }
         }
     };

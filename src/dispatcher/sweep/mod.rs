@@ -16,7 +16,7 @@ use tracing::{error, warn};
 pub use clock::{ClockMetrics, ClockWatch};
 
 use super::due::partitions;
-use super::workers::{LeaseWorker, Next};
+use super::workers::{Next, lease_worker};
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
 use crate::metrics::metrics;
@@ -278,18 +278,10 @@ impl Sweeper {
     }
 }
 
-impl LeaseWorker for Sweeper {
-    const NAME: &'static str = "sweep";
-    const PERIOD: Duration = Duration::from_millis(200);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        lost: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(self.run_once(leases, lost).await?.next())
-    }
-}
+lease_worker!(
+    Sweeper: "sweep", Duration::from_millis(200),
+    |worker, leases, lost| worker.run_once(leases, lost).await?.next()
+);
 
 /// Expires a tenant's reservations that were due before `before_ms`, page by page. Each page is a batch with a trace id of its own.
 async fn drain(store: Store, (lease, tenant): (Lease, TenantId), before_ms: i64) -> TenantOutcome {

@@ -12,7 +12,7 @@ use tracing::{error, warn};
 
 use super::due::partitions;
 use super::metrics::ViewMetrics;
-use super::workers::{LeaseWorker, Next};
+use super::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
@@ -286,18 +286,10 @@ impl EventFollower {
     }
 }
 
-impl LeaseWorker for EventFollower {
-    const NAME: &'static str = "views";
-    const PERIOD: Duration = Duration::from_millis(200);
-
-    async fn pass(
-        &mut self,
-        leases: &[Lease],
-        _: impl FnMut(Lease) + Send,
-    ) -> Result<Next, StoreError> {
-        Ok(self.run_once(leases).await?.next())
-    }
-}
+lease_worker!(
+    EventFollower: "views", Duration::from_millis(200),
+    |worker, leases, _| worker.run_once(leases).await?.next()
+);
 
 /// The rows of one call.
 #[derive(Default)]
