@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use tracing::{error, info};
 
-use super::due::DueRows;
+use super::due::{DueRows, Pass};
 use super::workers::{Next, lease_worker};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
 use crate::metrics::metrics;
@@ -22,17 +22,6 @@ const ACTION_LIMIT: Duration = Duration::from_secs(5);
 
 /// After how long an action that failed is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
-
-/// What one pass did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct BulkPass {
-    /// Actions that finished.
-    pub finished: usize,
-    /// Actions that could not be resumed.
-    pub failed: usize,
-    /// Whether more is due.
-    pub more: bool,
-}
 
 metrics! {
     /// Metrics of the bulk actions.
@@ -64,8 +53,8 @@ impl BulkActions {
     ///
     /// # Errors
     /// [`StoreError`] when Redis is unavailable; a failure of one action alone is logged and retried.
-    pub async fn run_once(&self, leases: &[Lease]) -> Result<BulkPass, StoreError> {
-        let mut pass = BulkPass::default();
+    pub async fn run_once(&self, leases: &[Lease]) -> Result<Pass, StoreError> {
+        let mut pass = Pass::default();
         let now_ms = self.store.clock().now_ms();
         let due = DueRows::poll(&self.store, Keys::bulks, leases, now_ms, ROWS).await?;
         self.metrics.lag_seconds.set(due.lag_seconds);
@@ -77,7 +66,7 @@ impl BulkActions {
                 };
                 match self.resume(&place).await {
                     Ok(Some(BulkProgress::Finished(_))) => {
-                        pass.finished += 1;
+                        pass.done += 1;
                         self.metrics.finished.inc();
                         info!("finished a bulk action of `{}`", place.tenant);
                     }

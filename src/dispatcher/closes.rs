@@ -9,7 +9,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use tracing::{error, info};
 
-use super::due::DueRows;
+use super::due::{DueRows, Pass};
 use super::workers::lease_worker;
 use crate::admin::tenants::closing::{CloseProgress, Closer};
 use crate::domain::ids::TenantId;
@@ -21,17 +21,6 @@ const ROWS: usize = 8;
 
 /// The longest time that a pass spends on one tenant.
 const TENANT_LIMIT: Duration = Duration::from_secs(2);
-
-/// What one pass did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ClosePass {
-    /// Closes that finished.
-    pub closed: usize,
-    /// Closes that left something open.
-    pub incomplete: usize,
-    /// Whether more is due.
-    pub more: bool,
-}
 
 metrics! {
     /// Metrics of the closes.
@@ -69,8 +58,8 @@ impl Closes {
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<ClosePass, StoreError> {
-        let mut pass = ClosePass::default();
+    ) -> Result<Pass, StoreError> {
+        let mut pass = Pass::default();
         let now_ms = self.store.clock().now_ms();
         let due = DueRows::poll(&self.store, Keys::closings, leases, now_ms, ROWS).await?;
         self.metrics.lag_seconds.set(due.lag_seconds);
@@ -102,12 +91,12 @@ impl Closes {
         &self,
         tenant: &TenantId,
         lease: Lease,
-        pass: &mut ClosePass,
+        pass: &mut Pass,
     ) -> Result<bool, StoreError> {
         let mut closer = Closer::new(&self.store, tenant, Some(lease));
         match closer.run(TENANT_LIMIT).await? {
             CloseProgress::Closed => {
-                pass.closed += 1;
+                pass.done += 1;
                 self.metrics.finished.inc();
                 info!(tenant.id = %tenant, "everything that the closed tenant `{tenant}` owned has ended");
             }
@@ -116,7 +105,7 @@ impl Closes {
                 again_in_ms,
                 failed,
             } => {
-                pass.incomplete += 1;
+                pass.failed += 1;
                 self.metrics.incomplete.inc();
                 let (failed, retry_in_ms) = (failed.join(" "), again_in_ms);
                 error!(

@@ -63,12 +63,12 @@ impl DueRows {
     }
 }
 
-/// What a pass emitted.
+/// What one pass over due members did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Emitted {
-    /// Events and audit entries.
-    pub emitted: i64,
-    /// Due members of which nothing could be emitted.
+pub struct Pass {
+    /// Events and audit entries that were emitted, or closes and bulk actions that finished.
+    pub done: i64,
+    /// Members for which that failed.
     pub failed: usize,
     /// Whether more is due.
     pub more: bool,
@@ -84,16 +84,16 @@ pub(super) async fn emit_due<F>(
     what: &str,
     lost: &mut impl FnMut(Lease),
     emit: impl Fn(Lease, String) -> F,
-) -> Result<Emitted, StoreError>
+) -> Result<Pass, StoreError>
 where
     F: Future<Output = Result<Option<i64>, StoreError>>,
 {
-    let mut pass = Emitted::default();
+    let mut pass = Pass::default();
     for (lease, members) in due.by_lease {
-        let (before, full) = (pass.emitted, members.len() == due.rows);
+        let (before, full) = (pass.done, members.len() == due.rows);
         for Due { member, .. } in members {
             match emit(lease, member.clone()).await {
-                Ok(Some(count)) => pass.emitted += count,
+                Ok(Some(count)) => pass.done += count,
                 Ok(None) => {
                     lost(lease);
                     break;
@@ -106,7 +106,7 @@ where
             }
         }
         // Members that cannot be emitted stay, so a partition that is full of them has nothing more to offer.
-        pass.more |= full && pass.emitted > before;
+        pass.more |= full && pass.done > before;
     }
     Ok(pass)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::due::{DueRows, Emitted, emit_due};
+use super::due::{DueRows, Pass, emit_due};
 use super::sweep::ClockWatch;
 use super::workers::lease_worker;
 use crate::domain::cause::Cause;
@@ -51,9 +51,9 @@ impl KeyExpiry {
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<Emitted, StoreError> {
+    ) -> Result<StoreError> {
         let Some(now_ms) = self.clock.now_ms(&self.store).await? else {
-            return Ok(Emitted::default());
+            return Ok(Pass::default());
         };
         let due = DueRows::poll(&self.store, Keys::expiring, leases, now_ms, ROWS).await?;
         let emit = |lease, key: String| async move {
@@ -61,7 +61,7 @@ impl KeyExpiry {
             self.store.expire_api_key(&key, lease, &cause).await
         };
         let pass = emit_due(due, "expiry of API key", &mut lost, emit).await?;
-        self.metrics.emitted.inc_by(pass.emitted.unsigned_abs());
+        self.metrics.emitted.inc_by(pass.done.unsigned_abs());
         Ok(pass)
     }
 }

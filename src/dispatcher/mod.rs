@@ -23,9 +23,9 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-pub use bulk_actions::{BulkActions, BulkPass};
-pub use closes::{ClosePass, Closes};
-pub use due::Emitted;
+pub use bulk_actions::BulkActions;
+pub use closes::Closes;
+pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::{LeaseMetrics, ViewMetrics};

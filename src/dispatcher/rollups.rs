@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::due::{DueRows, Emitted, emit_due};
+use super::due::{DueRows, Pass, emit_due};
 use super::workers::lease_worker;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::TraceId;
@@ -56,8 +56,8 @@ impl Rollups {
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<Emitted, StoreError> {
-        let mut pass = Emitted::default();
+    ) -> Result<StoreError> {
+        let mut pass = Pass::default();
         for &kind in Rollup::ALL {
             let now_ms = self.store.clock().now_ms();
             let due = DueRows::poll(&self.store, kind.index(), leases, now_ms, ROWS).await?;
@@ -70,8 +70,8 @@ impl Rollups {
             self.metrics
                 .emitted
                 .with_label_values(&[kind.as_str()])
-                .inc_by(emitted.emitted.unsigned_abs());
-            pass.emitted += emitted.emitted;
+                .inc_by(emitted.done.unsigned_abs());
+            pass.done += emitted.done;
             pass.failed += emitted.failed;
             pass.more |= emitted.more;
         }

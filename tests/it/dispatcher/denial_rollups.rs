@@ -48,12 +48,12 @@ async fn denials_of_a_past_minute_are_rolled_up_once() {
         .run_once(&[past.lease], |_| {})
         .await
         .expect("Redis answers");
-    assert_eq!((flush.emitted, flush.failed, flush.more), (1, 0, false));
+    assert_eq!((flush.done, flush.failed, flush.more), (1, 0, false));
     let again = rollups
         .run_once(&[past.lease], |_| {})
         .await
         .expect("Redis answers");
-    assert_eq!(again.emitted, 0);
+    assert_eq!(again.done, 0);
 
     let log = keys.events(past.lease.partition, "acme", store.today());
     let entries: Vec<(String, Vec<String>)> = past.tenant.run(&["XRANGE", &log, "-", "+"]).await;

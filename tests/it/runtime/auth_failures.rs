@@ -168,7 +168,7 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
         .run_once(&[lease], |_| {})
         .await
         .expect("Redis answers");
-    assert_eq!(early.emitted, 0, "the minute is not over");
+    assert_eq!(early.done, 0, "the minute is not over");
     backdate(&fixture, partition, &member).await;
     let stale = Lease {
         token: lease.token - 1,
@@ -176,13 +176,13 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
     };
     let mut lost = Vec::new();
     let fenced = rollups.run_once(&[stale], |lease| lost.push(lease)).await;
-    assert_eq!((fenced.expect("Redis answers").emitted, lost.len()), (0, 1));
+    assert_eq!((fenced.expect("Redis answers").done, lost.len()), (0, 1));
     for expected in [1, 0] {
         let flush = rollups
             .run_once(&[lease], |_| {})
             .await
             .expect("Redis answers");
-        assert_eq!((flush.emitted, flush.failed), (expected, 0));
+        assert_eq!((flush.done, flush.failed), (expected, 0));
     }
     let events = emitted(&fixture, partition, "acme").await;
     assert_eq!(counts(&events), [3, 2_004]);

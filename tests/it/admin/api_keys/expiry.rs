@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::admin::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{Emitted, KeyExpiry};
+use budget_authority::dispatcher::{KeyExpiry, Pass};
 use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::moment::Moment;
 use budget_authority::store::{Lease, Store};
@@ -71,7 +71,7 @@ async fn lease(fixture: &AdminFixture) -> Lease {
         .await
 }
 
-async fn pass(worker: &KeyExpiry, lease: Lease) -> Emitted {
+async fn pass(worker: &KeyExpiry, lease: Lease) -> Pass {
     let pass = worker
         .run_once(&[lease], |_| panic!("the lease is ours"))
         .await;
@@ -98,10 +98,10 @@ async fn an_expiry_emits_one_event_with_the_keys_facts() {
     let (fixture, ids) = fixture(1, 0).await;
     let open = key(&fixture).await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
-    assert_eq!(pass(&worker, lease).await.emitted, 1);
+    assert_eq!(pass(&worker, lease).await.done, 1);
     for _ in 0..2 {
         let pass = pass(&worker, lease).await;
-        assert_eq!((pass.emitted, pass.failed, pass.more), (0, 0, false));
+        assert_eq!((pass.done, pass.failed, pass.more), (0, 0, false));
     }
     let events = fixture.events("acme");
     assert_eq!(emitted(&events), ids);
@@ -137,10 +137,10 @@ async fn an_expiry_whose_event_cannot_be_emitted_waits_until_it_can() {
         .run::<()>(&["SET", &keys.days(partition), "no registry"])
         .await;
     let failed = pass(&worker, lease).await;
-    assert_eq!((failed.emitted, failed.failed), (0, 1));
+    assert_eq!((failed.done, failed.failed), (0, 1));
     assert_eq!(emitted(&fixture.events("acme")), [""; 0]);
     fixture.run::<()>(&["DEL", &keys.days(partition)]).await;
-    assert_eq!(pass(&worker, lease).await.emitted, 1);
+    assert_eq!(pass(&worker, lease).await.done, 1);
     assert_eq!(emitted(&fixture.events("acme")), ids);
 }
 
@@ -156,9 +156,9 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
     let created = fixture.admin.create_api_key(&soon, &ask().request()).await;
     let id = created.expect("a key").key.key_id().to_string();
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
-    assert_eq!(pass(&worker, lease).await.emitted, 0);
+    assert_eq!(pass(&worker, lease).await.done, 0);
     within(Duration::from_secs(10), "it is told", async || {
-        pass(&worker, lease).await.emitted == 1
+        pass(&worker, lease).await.done == 1
     })
     .await;
     assert!(fixture.now_ms().await >= now_ms + 1_500);
@@ -175,7 +175,7 @@ async fn a_revoked_key_emits_no_expiry_and_leaves_the_index() {
         .run::<()>(&["DEL", &fixture.store.keys().api_key(partition, &gone)])
         .await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
-    assert_eq!(pass(&worker, lease).await.emitted, 2);
+    assert_eq!(pass(&worker, lease).await.done, 2);
     assert_eq!(sorted(emitted(&fixture.events("acme"))), sorted(ids));
     let index = fixture.store.keys().expiring(partition);
     assert_eq!(fixture.redis().run::<i64>(&["ZCARD", &index]), 0);
@@ -186,8 +186,8 @@ async fn rule_83_a_key_that_expired_before_its_tenant_closed_still_emits_one_eve
     let (fixture, ids) = fixture(1, 0).await;
     fixture.set_status("acme", "CLOSED");
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
-    assert_eq!(pass(&worker, lease).await.emitted, 1);
-    assert_eq!(pass(&worker, lease).await.emitted, 0);
+    assert_eq!(pass(&worker, lease).await.done, 1);
+    assert_eq!(pass(&worker, lease).await.done, 0);
     assert_eq!(emitted(&fixture.events("acme")), ids);
     let filter = ApiKeyFilter {
         tenant_id: Some("acme".to_owned()),
@@ -208,10 +208,10 @@ async fn a_former_owner_of_the_partition_emits_nothing() {
     };
     let mut lost = Vec::new();
     let pass_of_former = worker.run_once(&[stale], |lease| lost.push(lease)).await;
-    assert_eq!(pass_of_former.expect("Redis answers").emitted, 0);
+    assert_eq!(pass_of_former.expect("Redis answers").done, 0);
     assert_eq!(lost, [stale]);
     assert!(emitted(&fixture.events("acme")).is_empty());
-    assert_eq!(pass(&worker, lease).await.emitted, 1);
+    assert_eq!(pass(&worker, lease).await.done, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -225,7 +225,7 @@ async fn many_workers_at_once_emit_each_expiry_once() {
             let mut emitted = 0;
             loop {
                 let pass = pass(&worker, lease).await;
-                emitted += pass.emitted;
+                emitted += pass.done;
                 if !pass.more {
                     return emitted;
                 }
@@ -244,7 +244,7 @@ async fn what_names_no_key_is_reported_and_delays_no_other() {
     fixture.run::<()>(&["ZADD", &index, "0", "nonsense"]).await;
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     let pass = pass(&worker, lease).await;
-    assert_eq!((pass.emitted, pass.failed), (1, 1));
+    assert_eq!((pass.done, pass.failed), (1, 1));
     assert_eq!(emitted(&fixture.events("acme")), ids);
 }
 

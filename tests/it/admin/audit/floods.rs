@@ -103,7 +103,7 @@ async fn the_dispatcher_rolls_up_a_flood_after_which_no_request_comes() {
         .await;
     for expected in [1, 0] {
         let flush = rollups.run_once(&[lease], |_| {}).await;
-        assert_eq!(flush.expect("Redis answers").emitted, expected);
+        assert_eq!(flush.expect("Redis answers").done, expected);
     }
     let entries = booked(&app).await;
     assert_eq!(entries.len(), 1);

@@ -181,7 +181,7 @@ async fn a_dispatcher_finishes_after_a_crash_at_any_script() {
         fixture.store.node_times().await.expect("a clock");
         eventually("the lease is over", || async {
             let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
-            pass.finished == 1
+            pass.done == 1
         })
         .await;
         check(&fixture, COUNT, 7).await;

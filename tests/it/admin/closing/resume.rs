@@ -68,7 +68,7 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
     let lost = eventually("the lease is found lost", || async {
         let mut lost = 0;
         let pass = closings.run_once(&[stale], |_| lost += 1).await;
-        assert_eq!(pass.expect("Redis answers").closed, 0);
+        assert_eq!(pass.expect("Redis answers").done, 0);
         (lost > 0).then_some(lost)
     })
     .await;
