@@ -3,8 +3,15 @@
 use tracing::error;
 
 use crate::domain::ids::Partition;
+use crate::store::dispatcher::emit::Emission;
 use crate::store::dispatcher::poll::Due;
 use crate::store::{Keys, Lease, Store, StoreError};
+
+/// Members of one index that [`emit_due`] examines in each partition.
+const ROWS: usize = 32;
+
+/// How long a member waits that cannot be emitted and is in the way of others.
+const RETRY_AFTER_MS: i64 = 300_000;
 
 /// The partitions of `leases`, in their order.
 pub(super) fn partitions(leases: &[Lease]) -> Vec<Partition> {
@@ -74,27 +81,56 @@ pub struct Pass {
     pub more: bool,
 }
 
-/// Calls `emit` with each due member; `what` names the members in log lines. `emit` returns how many events and entries it
-/// emitted, `None` where another dispatcher holds the lease by now.
+/// Calls `emit` with what is due at `now_ms` in an index of the leased partitions, some members of each; `what` names them in
+/// log lines.
 ///
 /// # Errors
 /// [`StoreError`] when Redis is unavailable; a failure of one member alone is logged and counted.
 pub(super) async fn emit_due<F>(
-    due: DueRows,
+    store: &Store,
+    index: fn(&Keys, Partition) -> String,
+    leases: &[Lease],
+    now_ms: i64,
     what: &str,
     lost: &mut impl FnMut(Lease),
     emit: impl Fn(Lease, String) -> F,
 ) -> Result<Pass, StoreError>
 where
-    F: Future<Output = Result<Option<i64>, StoreError>>,
+    F: Future<Output = Result<Emission, StoreError>>,
 {
-    let mut pass = Pass::default();
+    let due = DueRows::poll(store, index, leases, now_ms, ROWS).await?;
+    let (pass, postponed) = emit_each(due, what, lost, emit).await?;
+    for (partition, member) in postponed {
+        let key = index(store.keys(), partition);
+        store
+            .postpone(key, &member, now_ms + RETRY_AFTER_MS)
+            .await?;
+    }
+    Ok(pass)
+}
+
+/// Calls `emit` with each due member. Besides, the members that failed in partitions that may have more: these come first in
+/// the index, so they are to be postponed, or the others would never be read.
+async fn emit_each<F>(
+    due: DueRows,
+    what: &str,
+    lost: &mut impl FnMut(Lease),
+    emit: impl Fn(Lease, String) -> F,
+) -> Result<(Pass, Vec<(Partition, String)>), StoreError>
+where
+    F: Future<Output = Result<Emission, StoreError>>,
+{
+    let (mut pass, mut postponed) = (Pass::default(), Vec::new());
     for (lease, members) in due.by_lease {
-        let (before, full) = (pass.done, members.len() == due.rows);
+        let full = members.len() == due.rows;
         for Due { member, .. } in members {
             match emit(lease, member.clone()).await {
-                Ok(Some(count)) => pass.done += count,
-                Ok(None) => {
+                Ok(Emission::Flushed(count)) => {
+                    pass.done += count;
+                    pass.more |= full;
+                }
+                Ok(Emission::Early) => {}
+                Ok(Emission::Fenced) => {
                     lost(lease);
                     break;
                 }
@@ -102,21 +138,23 @@ where
                 Err(failure) => {
                     pass.failed += 1;
                     error!(member, error = %failure, "cannot emit the {what} of `{member}`: {failure}");
+                    if full {
+                        postponed.push((lease.partition, member));
+                    }
                 }
             }
         }
-        // Members that cannot be emitted stay, so a partition that is full of them has nothing more to offer.
-        pass.more |= full && pass.done > before;
     }
-    Ok(pass)
+    Ok((pass, postponed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a pass makes of partitions with so many due members, where `emit` fails on those of the first.
-    async fn more_after(members: [usize; 2]) -> bool {
+    /// What a pass makes of partitions with so many due members, where `emit` fails on those of the first, and on those of the
+    /// second does this: whether there is more, and how many members are to be postponed.
+    async fn pass_over(members: [usize; 2], second: Emission) -> (bool, usize) {
         let lease = |index| Lease {
             partition: Partition::new(index).expect("a partition"),
             token: 1,
@@ -135,17 +173,36 @@ mod tests {
             let code = "MEMBER".to_owned();
             std::future::ready(match lease.partition.index() {
                 0 => Err(StoreError::Refused { code, detail }),
-                _ => Ok(Some(1)),
+                _ => Ok(second),
             })
         };
-        let pass = emit_due(due, "test", &mut |_| {}, emit).await;
-        pass.expect("Redis answers").more
+        let pass = emit_each(due, "test", &mut |_| {}, emit).await;
+        let (pass, postponed) = pass.expect("Redis answers");
+        assert!(
+            postponed
+                .iter()
+                .all(|(partition, _)| partition.index() == 0)
+        );
+        (pass.more, postponed.len())
     }
 
     #[tokio::test]
     async fn only_a_partition_that_got_on_has_more() {
-        assert!(more_after([0, 2]).await, "the second was read in part");
-        assert!(!more_after([0, 1]).await, "both were read to the end");
-        assert!(!more_after([2, 1]).await, "the first cannot be emitted");
+        use Emission::{Early, Flushed};
+        for (members, second, expected, why) in [
+            ([0, 2], Flushed(1), (true, 0), "the second was read in part"),
+            ([0, 2], Flushed(0), (true, 0), "its members are gone"),
+            ([0, 2], Early, (false, 0), "its members stay"),
+            ([0, 1], Flushed(1), (false, 0), "both were read to the end"),
+            (
+                [2, 1],
+                Flushed(1),
+                (false, 2),
+                "the first cannot be emitted",
+            ),
+            ([1, 1], Flushed(1), (false, 0), "the first hides nothing"),
+        ] {
+            assert_eq!(pass_over(members, second).await, expected, "{why}");
+        }
     }
 }

@@ -5,15 +5,12 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::due::{DueRows, Pass, emit_due};
+use super::due::{Pass, emit_due};
 use super::sweep::ClockWatch;
 use super::workers::lease_worker;
 use crate::domain::cause::Cause;
 use crate::metrics::metrics;
 use crate::store::{Keys, Lease, Store, StoreError};
-
-/// Keys examined in each partition in one pass.
-const ROWS: usize = 32;
 
 metrics! {
     /// Metrics of the expiry of API keys.
@@ -51,16 +48,16 @@ impl KeyExpiry {
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<StoreError> {
+    ) -> Result<Pass, StoreError> {
         let Some(now_ms) = self.clock.now_ms(&self.store).await? else {
             return Ok(Pass::default());
         };
-        let due = DueRows::poll(&self.store, Keys::expiring, leases, now_ms, ROWS).await?;
         let emit = |lease, key: String| async move {
             let cause = Cause::sweep().lines();
             self.store.expire_api_key(&key, lease, &cause).await
         };
-        let pass = emit_due(due, "expiry of API key", &mut lost, emit).await?;
+        let (store, index, what) = (&self.store, Keys::expiring, "expiry of API key");
+        let pass = emit_due(store, index, leases, now_ms, what, &mut lost, emit).await?;
         self.metrics.emitted.inc_by(pass.done.unsigned_abs());
         Ok(pass)
     }

@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::due::{DueRows, Pass, emit_due};
+use super::due::{Pass, emit_due};
 use super::workers::lease_worker;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::TraceId;
 use crate::metrics::metrics;
 use crate::store::dispatcher::rollups::Rollup;
 use crate::store::{Lease, Store, StoreError};
-
-/// Rollups of each kind examined in each partition in one pass.
-const ROWS: usize = 32;
 
 metrics! {
     /// Metrics of the rollups.
@@ -56,17 +53,17 @@ impl Rollups {
         &self,
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
-    ) -> Result<StoreError> {
+    ) -> Result<Pass, StoreError> {
         let mut pass = Pass::default();
         for &kind in Rollup::ALL {
             let now_ms = self.store.clock().now_ms();
-            let due = DueRows::poll(&self.store, kind.index(), leases, now_ms, ROWS).await?;
             let what = format!("rollup of {}", kind.as_str());
             let emit = |lease, member: String| async move {
                 let cause = self.cause();
                 self.store.emit_rollup(kind, &member, lease, &cause).await
             };
-            let emitted = emit_due(due, &what, &mut lost, emit).await?;
+            let (store, index) = (&self.store, kind.index());
+            let emitted = emit_due(store, index, leases, now_ms, &what, &mut lost, emit).await?;
             self.metrics
                 .emitted
                 .with_label_values(&[kind.as_str()])

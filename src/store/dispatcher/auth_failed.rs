@@ -3,7 +3,7 @@
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
-use crate::store::dispatcher::emit::EmittedReply;
+use crate::store::dispatcher::emit::{Emission, EmittedReply};
 use crate::store::signature::signature;
 use crate::store::{Lease, Store, StoreError};
 
@@ -109,7 +109,7 @@ impl Store {
         subject: &Subject,
         failures: Option<&Failures>,
         fencing_token: Option<Lease>,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Emission, StoreError> {
         let (tenant, key_id) = subject.names();
         let call = AuthFailed {
             partition: subject.partition(),

@@ -37,17 +37,27 @@ signature! {
     writes "On flushed: the audit entry; the count goes."
 }
 
+/// What a call did that emits what is pending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Emission {
+    /// Nothing is pending any more. This many events and audit entries were appended: none where another call did.
+    Flushed(i64),
+    /// Nothing, before its time.
+    Early,
+    /// Nothing, because another dispatcher holds the lease by now.
+    Fenced,
+}
+
 impl Store {
-    /// Returns how many events and audit entries the script appended: none before their time, or where another call did;
-    /// `None` where another dispatcher holds the lease by now.
-    pub(super) async fn emit<C>(&self, call: &C) -> Result<Option<i64>, StoreError>
+    /// Calls a script that emits what is pending, each once and not before its time.
+    pub(super) async fn emit<C>(&self, call: &C) -> Result<Emission, StoreError>
     where
         C: ScriptCall<Outcome = EmittedReply>,
     {
         match self.run_on(Lane::Background, call).await? {
-            Ok(EmittedReply::Flushed { count }) => Ok(Some(count)),
-            Err(Refused::Early) => Ok(Some(0)),
-            Err(Refused::Fenced) => Ok(None),
+            Ok(EmittedReply::Flushed { count }) => Ok(Emission::Flushed(count)),
+            Err(Refused::Early) => Ok(Emission::Early),
+            Err(Refused::Fenced) => Ok(Emission::Fenced),
             Err(refused) => Err(refused.unexpected(C::SIGNATURE)),
         }
     }

@@ -1,6 +1,6 @@
 //! `expire_api_key.lua`: emits the expiry of API keys.
 
-use super::emit::EmittedReply;
+use super::emit::{Emission, EmittedReply};
 use super::poll::unreadable;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
@@ -29,8 +29,7 @@ signature! {
 }
 
 impl Store {
-    /// Emits the expiry of one, if it is still pending; returns how many events. `member` is `<tenant>:<key_id>`. `None` where
-    /// another dispatcher holds the lease by now.
+    /// Emits the expiry of one, if it is still pending. `member` is `<tenant>:<key_id>`.
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::Refused`] for a member that names nothing.
@@ -39,7 +38,7 @@ impl Store {
         member: &str,
         lease: Lease,
         cause: &str,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Emission, StoreError> {
         let named = member
             .split_once(':')
             .and_then(|(tenant, key_id)| Some((TenantId::parse(tenant)?, KeyId::parse(key_id)?)));

@@ -2,7 +2,7 @@
 //! Where no later refusal emits it, the dispatcher does.
 
 use super::auth_failed::Subject;
-use super::emit::{AuditFailures, Denials};
+use super::emit::{AuditFailures, Denials, Emission};
 use super::poll::unreadable;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::words::words;
@@ -32,8 +32,7 @@ impl Rollup {
 }
 
 impl Store {
-    /// Emits one rollup, if it is still pending; returns how many events and entries. `cause`: of a denial whose own is not
-    /// known. `None` where another dispatcher holds the lease by now.
+    /// Emits one rollup, if it is still pending. `cause`: of a denial whose own is not known.
     ///
     /// # Errors
     /// [`StoreError`]; [`StoreError::Refused`] for a member that names nothing.
@@ -43,7 +42,7 @@ impl Store {
         member: &str,
         lease: Lease,
         cause: &str,
-    ) -> Result<Option<i64>, StoreError> {
+    ) -> Result<Emission, StoreError> {
         match rollup {
             Rollup::Denials => {
                 let call = Denials {

@@ -248,6 +248,22 @@ async fn what_names_no_key_is_reported_and_delays_no_other() {
     assert_eq!(emitted(&fixture.events("acme")), ids);
 }
 
+#[tokio::test]
+async fn many_that_name_no_key_delay_a_key_by_one_pass() {
+    let (fixture, ids) = fixture(1, 0).await;
+    let index = fixture.store.keys().expiring(tenant_id("acme").partition());
+    for number in 0..32 {
+        let name = format!("nonsense {number}");
+        fixture.run::<()>(&["ZADD", &index, "0", &name]).await;
+    }
+    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let before = pass(&worker, lease).await;
+    assert_eq!((before.done, before.failed), (0, 32));
+    let pass = pass(&worker, lease).await;
+    assert_eq!((pass.done, pass.failed), (1, 0));
+    assert_eq!(emitted(&fixture.events("acme")), ids);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_dispatchers_emit_every_expiry_once() {
     const KEYS: usize = 600;
