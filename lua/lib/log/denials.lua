@@ -3,11 +3,12 @@ denials: bounds the events of denials, which cost the caller nothing: above a ra
 counted, exactly, and one event for the minute says how many. The hash of the tenant keeps the minute, its count, and
 the facts and the context of its first denial beyond the rate: not those of the request that happens to come next.
 ]]
--- @include log/events
+-- @include log/events, base/counter
 
 -- Called before the effects: raises where what the others write is of another type.
 local function denials_check(key, index, event_log, outbox)
-  redis.call('HLEN', key)
+  local counted = redis.call('HMGET', key, 'count', 'suppressed')
+  for at = 1, 2 do counter_check(key, counted[at] or '0') end
   redis.call('ZCARD', index)
   redis.call('XLEN', event_log)
   redis.call('XLEN', outbox)

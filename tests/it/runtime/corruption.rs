@@ -128,6 +128,35 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
 }
 
 #[tokio::test]
+#[tokio::test]
+async fn a_damaged_count_of_denials_is_found_before_anything_is_written() {
+    for operation in [Operation::Decide, Operation::Deny] {
+        for field in ["count", "suppressed"] {
+            let (app, id) = with_hold().await;
+            let caller = &app.callers[0];
+            let denials = app
+                .store
+                .keys()
+                .denials(caller.partition, caller.tenant.as_str());
+            let now_ms = app.now_ms().await;
+            let minute_ms = (now_ms - now_ms % 60_000).to_string();
+            app.run::<()>(&["HSET", &denials, "minute_ms", &minute_ms, "count", "100000"])
+                .await;
+            app.run::<()>(&["HSET", &denials, field, "x"]).await;
+            let before = app.everything().await;
+            let response = run(&app, operation, &id).await;
+            assert_eq!(
+                response.status, 500,
+                "{operation:?} with {field}: {response:?}"
+            );
+            assert!(
+                app.everything().await == before,
+                "{operation:?} with {field}"
+            );
+        }
+    }
+}
+
 async fn a_commit_beyond_its_hold_needs_a_policy_that_it_knows() {
     let (app, id) = with_hold().await;
     let record = app.reservation_key(&id);
