@@ -69,6 +69,7 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
             &[Reserve, Commit, Release, Extend][..],
         ),
         (keys.due_tenants(partition), &[Reserve, Extend]),
+        (keys.reservations(partition, tenant, today), &[Reserve]),
         (keys.events(partition, tenant, today), &emitting),
         (keys.outbox(partition), &emitting),
         (keys.days(partition), &emitting),
@@ -128,7 +129,6 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
 }
 
 #[tokio::test]
-#[tokio::test]
 async fn a_damaged_count_of_denials_is_found_before_anything_is_written() {
     for operation in [Operation::Decide, Operation::Deny] {
         for field in ["count", "suppressed"] {
@@ -157,6 +157,7 @@ async fn a_damaged_count_of_denials_is_found_before_anything_is_written() {
     }
 }
 
+#[tokio::test]
 async fn a_commit_beyond_its_hold_needs_a_policy_that_it_knows() {
     let (app, id) = with_hold().await;
     let record = app.reservation_key(&id);
