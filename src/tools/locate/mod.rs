@@ -5,7 +5,7 @@ pub mod sizes;
 use clap::Args;
 
 use crate::domain::ids::TenantId;
-use crate::store::{Day, Keys};
+use crate::store::{Keys, keys};
 use crate::tools::tenant_id::tenant_id;
 
 /// Settings of `budget-authority keys locate`.
@@ -19,44 +19,19 @@ pub struct LocateArgs {
     key_prefix: Keys,
 }
 
-/// The partition, its cluster slot, and every key or pattern of the tenant; computed without Redis.
+/// The partition, its cluster slot, and the name and pattern of every key in it, with the tenant's id; computed without Redis.
 pub fn locate(args: &LocateArgs) -> String {
-    let (keys, tenant) = (&args.key_prefix, args.tenant.as_str());
+    let (prefix, tenant) = (args.key_prefix.prefix(), args.tenant.as_str());
     let partition = args.tenant.partition();
-    // Any day, because it is printed as a pattern.
-    let day = Day::of_ms(0);
-    let any_day = |key: String| key.replace(&day.to_string(), "<yyyymmdd>");
-    let rows = [
-        ("tenant", keys.tenant(partition, tenant)),
-        ("API keys", keys.api_keys(partition, tenant)),
-        ("one API key", keys.api_key(partition, "<key_id>")),
-        ("policies", keys.policies(partition, tenant)),
-        ("one policy", keys.policy(partition, "<policy_id>")),
-        ("ledgers", keys.budgets(partition, tenant)),
-        (
-            "one ledger",
-            keys.budget(partition, tenant, "<UNIT>", "<scope>"),
-        ),
-        (
-            "reservations",
-            any_day(keys.reservations(partition, tenant, day)),
-        ),
-        (
-            "one reservation",
-            keys.reservation(partition, "<reservation_id>"),
-        ),
-        ("due reservations", keys.due(partition, tenant)),
-        ("events", any_day(keys.events(partition, tenant, day))),
-        ("audit", any_day(keys.audit(partition, tenant, day))),
-        ("outbox", keys.outbox(partition)),
-        ("lease", keys.lease(partition)),
-    ];
-    let mut text = format!(
-        "partition     {partition}\ncluster slot  {}\n\n",
-        Keys::slot(partition)
-    );
-    for (what, key) in rows {
-        text += &format!("{what:<17} {key}\n");
+    let slot = Keys::slot(partition);
+    let mut text = format!("partition     {partition}\ncluster slot  {slot}\n\n");
+    for key in keys::partition::ALL
+        .iter()
+        .filter(|key| key.kind != "prefix")
+    {
+        let pattern = key.pattern(&[]).replace("<tenant>", tenant);
+        let pattern = pattern.replace("<day>", "<yyyymmdd>");
+        text += &format!("{:<21} {prefix}:{{{partition}}}:{pattern}\n", key.name);
     }
     text
 }
@@ -78,9 +53,16 @@ mod tests {
             "{text}"
         );
         let keys: Vec<_> = text.lines().filter(|line| line.contains("ba:")).collect();
-        assert_eq!(keys.len(), 14);
+        assert!(keys.len() > 14, "{text}");
         let tag = format!("ba:{{{partition}}}:");
         assert!(keys.iter().all(|line| line.contains(&tag)), "{text}");
-        assert!(text.contains("events:acme:<yyyymmdd>"), "{text}");
+        for key in [
+            "tenant:acme",
+            "events:acme:<yyyymmdd>",
+            "budget:acme:<unit>:<scope>",
+            "lease",
+        ] {
+            assert!(text.contains(&format!(" {tag}{key}\n")), "{text}");
+        }
     }
 }
