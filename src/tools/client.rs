@@ -111,14 +111,20 @@ impl Client {
     }
 
     /// Waits until the service responds and reaches its store; `false` when it does not within `limit`.
-    pub async fn is_ready_within(&self, limit: Duration) -> bool {
+    ///
+    /// # Errors
+    /// [`CallError::Refused`] and others that waiting does not change.
+    pub async fn is_ready_within(&self, limit: Duration) -> Result<bool, CallError> {
         let list = Call::of(OperationId::ListTenants).with("limit", Some(1));
         let ready = async {
-            while self.send(&list).await.is_err() {
-                sleep(Duration::from_millis(20)).await;
+            loop {
+                match self.send(&list).await {
+                    Err(error) if error.is_transient() => sleep(Duration::from_millis(20)).await,
+                    response => return response.map(|_| true),
+                }
             }
         };
-        timeout(limit, ready).await.is_ok()
+        timeout(limit, ready).await.unwrap_or(Ok(false))
     }
 
     /// Reads, and repeats the request for at most [`READ_LIMIT`] while the service fails or cannot be reached.
@@ -315,7 +321,35 @@ fn deepest_cause(error: &reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    /// A client of a service that responds once, with this status.
+    async fn client_of(status: &'static str) -> Client {
+        let service = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}", service.local_addr().expect("an address"));
+        tokio::spawn(async move {
+            let (mut stream, _) = service.accept().await.expect("a request");
+            let _ = stream.read(&mut [0; 4096]).await;
+            let body = r#"{"error":"CODE","message":"text"}"#;
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            let _ = stream.write_all((head + body).as_bytes()).await;
+        });
+        let url = base_url(&url).expect("a URL");
+        Client::new(url, &ADMIN_KEY, &"key".into()).expect("a client")
+    }
+
+    #[tokio::test]
+    async fn waiting_for_the_service_ends_with_a_refusal() {
+        let client = client_of("401 Unauthorized").await;
+        let ready = client.is_ready_within(Duration::from_secs(60)).await;
+        assert!(matches!(ready, Err(CallError::Refused(_))), "{ready:?}");
+    }
 
     #[test]
     fn an_address_may_name_the_version_or_not() {

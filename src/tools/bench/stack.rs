@@ -121,7 +121,7 @@ impl Stack {
     async fn wait_until_ready(&mut self) -> Result<(), BenchError> {
         let admin = self.service.admin()?;
         let failed = tokio::select! {
-            is_ready = admin.is_ready_within(START_LIMIT) => match is_ready {
+            is_ready = admin.is_ready_within(START_LIMIT) => match is_ready? {
                 true => return Ok(()),
                 false => io::ErrorKind::TimedOut.into(),
             },

@@ -71,7 +71,7 @@ pub(super) async fn wait_until_ready(
     admin_key: &SecretString,
 ) -> Result<(), DevError> {
     let admin = client(address, &ADMIN_KEY, admin_key)?;
-    match admin.is_ready_within(START_LIMIT).await {
+    match admin.is_ready_within(START_LIMIT).await? {
         true => Ok(()),
         false => Err(DevError::NotReady(START_LIMIT)),
     }
