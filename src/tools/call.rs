@@ -88,9 +88,15 @@ impl Call {
         self
     }
 
-    /// Sets the advice for a lost response, when a second request would repeat the change.
-    pub fn never_twice(mut self, advice: String) -> Self {
-        self.retry = Retry::Never(advice);
-        self
+    /// Creates an API key. Without an idempotency key, because the service stores no secret for a replay: a second request would
+    /// create a second key.
+    pub fn create_key(tenant: &str, body: &impl Serialize) -> Self {
+        let advice = format!(
+            "`admin key list --tenant {tenant}` shows such a key, whose secret is lost: revoke it"
+        );
+        Self {
+            retry: Retry::Never(advice),
+            ..Self::of(OperationId::CreateApiKey).body(body)
+        }
     }
 }

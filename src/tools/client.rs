@@ -325,6 +325,7 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
+    use crate::tools::setup::create_key;
 
     /// A client of a service that responds once, with this status.
     async fn client_of(status: &'static str) -> Client {
@@ -349,6 +350,17 @@ mod tests {
         let client = client_of("401 Unauthorized").await;
         let ready = client.is_ready_within(Duration::from_secs(60)).await;
         assert!(matches!(ready, Err(CallError::Refused(_))), "{ready:?}");
+    }
+
+    #[tokio::test]
+    async fn nobody_is_told_to_create_an_api_key_twice() {
+        let client = client_of("500 Internal Server Error").await;
+        let failed = create_key(&client, "acme", "name").await;
+        let advice = failed.expect_err("a failure").to_string();
+        assert!(
+            advice.contains("`admin key list --tenant acme`"),
+            "{advice}"
+        );
     }
 
     #[test]

@@ -38,8 +38,7 @@ pub(super) async fn create_key(
     name: &str,
 ) -> Result<SecretString, CallError> {
     let key = json!({"tenant_id": tenant, "name": name});
-    let call = Call::of(OperationId::CreateApiKey).body(&key);
-    let secret = admin.send(&call).await?["key_secret"]
+    let secret = admin.send(&Call::create_key(tenant, &key)).await?["key_secret"]
         .as_str()
         .map(SecretString::from);
     secret.ok_or_else(|| admin.unreadable())

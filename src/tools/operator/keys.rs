@@ -95,12 +95,6 @@ impl Create {
         if self.permissions.is_empty() {
             self.permissions = AGENT.iter().map(ToString::to_string).collect();
         }
-        let tenant = &self.tenant;
-        let advice = format!(
-            "`admin key list --tenant {tenant}` shows such a key, whose secret is lost: revoke it"
-        );
-        let call = Call::of(OperationId::CreateApiKey).body(&self);
-        // Without an idempotency key, because the service stores no secret for a replay.
-        call.never_twice(advice)
+        Call::create_key(&self.tenant, &self)
     }
 }
