@@ -183,13 +183,13 @@ pub fn set_fields(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// What audit entries have of changes: the values that are set, except the data that operators choose.
+/// What audit entries have of changes, except the data that operators choose. A removed value is an empty text.
 pub fn audited(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
     let changes = changes
         .into_iter()
         .filter(|change| change.member != "metadata");
     changes
-        .filter_map(|change| Some((change.audited, change.value?)))
+        .map(|change| (change.audited, change.value.unwrap_or_default()))
         .collect()
 }
 

@@ -185,7 +185,9 @@ impl Admin {
 fn audit_fields(update: &PolicyUpdateRequest) -> Pairs {
     let changes = update.fields().into_iter();
     let changes = changes.filter_map(|change| match change.member {
-        "name" | "priority" | "commit_overage_policy" => Some((change.audited, change.value?)),
+        "name" | "priority" | "commit_overage_policy" => {
+            Some((change.audited, change.value.unwrap_or_default()))
+        }
         "status" => Some(("metadata.new_status", change.value?)),
         "caps" => Some(("metadata.caps_updated", "true".to_owned())),
         _ => None,

@@ -1,7 +1,7 @@
 //! What an operation adds to its audit entry.
 //!
 //! A field `metadata.<name>` is a member, see [`log_fields`]; `metadata.<object>.<name>` is a member of an object. A field
-//! `metadata_json.<name>` holds JSON.
+//! `metadata_json.<name>` holds JSON. An empty text says that a request removed the member's value.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,10 @@ impl Metadata {
         let mut metadata = Self::default();
         let mut objects: BTreeMap<&str, BTreeMap<&str, Json>> = BTreeMap::new();
         for (field, text) in entry.pairs() {
-            let typed = |name| log_fields::json_of(name, text).unwrap_or_else(|| text.into());
+            let typed = |name| match text {
+                "" => Json::Null,
+                text => log_fields::json_of(name, text).unwrap_or_else(|| text.into()),
+            };
             if let Some(name) = field.strip_prefix("metadata_json.") {
                 let json = Json::parse(text.as_bytes());
                 metadata.put(name, json.unwrap_or_else(|_| text.into()));

@@ -173,13 +173,16 @@ mod tests {
             ("metadata.cascade.budgets_closed", "2"),
             ("metadata.permissions", " budgets:read budgets:write "),
             ("metadata.scope_filter", "agent:x app:*"),
+            ("metadata.priority", ""),
+            ("metadata.commit_overage_policy", ""),
         ]);
         let shown = read("acme", entry).expect("a complete entry");
         assert_eq!(shown.operation, "bulkActionBudgets");
         let shown = serde_json::to_string(&shown.metadata).expect("JSON");
         let metadata = concat!(
-            r#"{"broken":"{","cascade":{"budgets_closed":2,"in_progress":false},"failed_rows":[],"#,
-            r#""filter":{"tenant_id":"acme","utilization_min":0.5},"permissions":["budgets:read","budgets:write"],"#,
+            r#"{"broken":"{","cascade":{"budgets_closed":2,"in_progress":false},"commit_overage_policy":null,"#,
+            r#""failed_rows":[],"filter":{"tenant_id":"acme","utilization_min":0.5},"#,
+            r#""permissions":["budgets:read","budgets:write"],"priority":null,"#,
             r#""scope_filter":["agent:x","app:*"],"total_matched":9223372036854775807}"#
         );
         assert_eq!(shown, metadata);

@@ -176,6 +176,8 @@ async fn the_overage_policy_is_set_and_taken_out_and_labels_stay_hidden() {
     ] {
         assert_eq!(entry.get(name), Some(value), "{name}");
     }
+    let removal = &fixture.tenant_audit("acme")[4];
+    assert_eq!(removal.get("metadata.commit_overage_policy"), Some(""));
 }
 
 #[tokio::test]
