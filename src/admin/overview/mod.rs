@@ -17,9 +17,9 @@ use super::Admin;
 use super::events::envelope;
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
-use crate::domain::event::Event;
+use crate::domain::event::RenderedEvent;
 use crate::domain::event::types::EventType;
-use crate::domain::fields::{Rendered, Unsent};
+use crate::domain::fields::Unsent;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
@@ -121,9 +121,9 @@ impl Admin {
         &self,
         event_type: EventType,
         window: (i64, i64),
-    ) -> Result<Vec<Rendered<Event>>, OperationError> {
+    ) -> Result<Vec<RenderedEvent>, OperationError> {
         let events = self.store.latest_events(event_type, window, ROWS).await?;
-        let render = |(row, facts): &(Row, Record)| Rendered::new(envelope(row, facts)?).ok();
+        let render = |(row, facts): &(Row, Record)| RenderedEvent::new(envelope(row, facts)?).ok();
         Ok(events.iter().filter_map(render).collect())
     }
 }

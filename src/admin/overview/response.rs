@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::domain::amount::Unit;
-use crate::domain::event::Event;
-use crate::domain::fields::{Rendered, Unsent, object};
+use crate::domain::event::RenderedEvent;
+use crate::domain::fields::{Unsent, object};
 use crate::domain::moment::Moment;
 
 use super::ROWS;
@@ -32,9 +32,9 @@ object! {
         /// Recent events.
         pub event_counts: EventCounts,
         /// Latest denials of reservations, newest first.
-        pub recent_denials: Vec<Rendered<Event>> { items: ..=ROWS },
+        pub recent_denials: Vec<RenderedEvent> { items: ..=ROWS },
         /// Latest expiries of reservations, newest first.
-        pub recent_expiries: Vec<Rendered<Event>> { items: ..=ROWS },
+        pub recent_expiries: Vec<RenderedEvent> { items: ..=ROWS },
         /// All recent denials by reason, in whole minutes; includes those that were only counted.
         pub recent_denials_by_reason: BTreeMap<String, i64> { skip_if: BTreeMap::is_empty },
         /// Never sent: the service has no quotas of actions.

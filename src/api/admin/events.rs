@@ -9,10 +9,9 @@ use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, lis
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
-use crate::domain::event::Event;
 use crate::domain::event::query::{EventFilter, EventSort};
 use crate::domain::event::types::{EventCategory, EventType, is_tenant_visible};
-use crate::domain::fields::Rendered;
+use crate::domain::event::{Event, RenderedEvent};
 use crate::domain::ids::TenantId;
 use crate::listing::{Page, readable};
 
@@ -20,23 +19,23 @@ list_response! {
     /// A page of events.
     EventListResponse: Open {
         /// The events, in order.
-        events: Rendered<Event>,
+        events: RenderedEvent,
         has_more {}
     }
 }
 
 /// The page with the JSON of its events.
-fn rendered<K>(page: Page<String, K>) -> Page<Rendered<Event>, K> {
-    page.filter_map(|json| readable("event", "of a page", Rendered::new(json)))
+fn rendered<K>(page: Page<String, K>) -> Page<RenderedEvent, K> {
+    page.filter_map(|json| readable("event", "of a page", RenderedEvent::new(json)))
 }
 
 pub(in crate::api) const GET: Declaration = declare!(get_event, "Gets an event")
     .returns::<Event>(200, "The event.")
     .refuses(&[404]);
 
-async fn get_event(State(state): State<AppState>, PathId(id): PathId) -> Returns<Rendered<Event>> {
+async fn get_event(State(state): State<AppState>, PathId(id): PathId) -> Returns<RenderedEvent> {
     let event = state.events.get(&id).await?;
-    let event = Rendered::new(event).map_err(ApiError::internal)?;
+    let event = RenderedEvent::new(event).map_err(ApiError::internal)?;
     Ok(CheckedJson::ok(event))
 }
 

@@ -12,9 +12,10 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use super::fields::object;
+use super::fields::{object, plain_field};
 use super::ids::{Partition, TRACE_ID_PATTERN};
 use super::json::Json;
 use super::log_entry::EntryId;
@@ -111,6 +112,23 @@ object! {
         pub metadata: Option<Json>,
     }
 }
+
+/// An event that was rendered before; responses have the same bytes.
+#[derive(Debug, Clone, serde::Serialize)]
+#[serde(transparent)]
+pub struct RenderedEvent(Box<RawValue>);
+
+impl RenderedEvent {
+    /// Takes the text of the event.
+    ///
+    /// # Errors
+    /// When it is not JSON.
+    pub fn new(json: String) -> Result<Self, serde_json::Error> {
+        RawValue::from_string(json).map(Self)
+    }
+}
+
+plain_field!(RenderedEvent as Event);
 
 object! {
     /// Who caused an event.

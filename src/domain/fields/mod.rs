@@ -21,7 +21,7 @@ pub use field::{Field, Read};
 pub(crate) use field::{plain_field, text_field};
 pub use member::{Keyword, Member};
 pub(crate) use object::object;
-pub use patch::{Patch, Rendered, Unsent};
+pub use patch::{Patch, Unsent};
 pub use problems::Problems;
 pub use rules::{
     Blank, Bounds, DESCRIPTION_CHARS_MAX, Entries, Form, Items, NAME_CHARS_MAX, Range, Text,

@@ -1,10 +1,8 @@
-//! Types of members with a special meaning: [`Patch`] in updates, [`Unsent`] and [`Rendered`] in responses.
+//! Types of members with a special meaning: [`Patch`] in updates, [`Unsent`] in responses.
 
 use std::marker::PhantomData;
 
-use serde::{Serialize, Serializer};
 use serde_json::Value as Schema;
-use serde_json::value::RawValue;
 
 use super::Value;
 use super::components::Components;
@@ -53,44 +51,6 @@ impl<T> Recorded for Unsent<T> {
     }
 }
 
-/// A value that was rendered as JSON before; responses have the same bytes.
-#[derive(Debug, Clone)]
-pub struct Rendered<T> {
-    json: Box<RawValue>,
-    of: PhantomData<T>,
-}
-
-impl<T> Rendered<T> {
-    /// Takes the text of the value.
-    ///
-    /// # Errors
-    /// When it is not JSON.
-    pub fn new(json: String) -> Result<Self, serde_json::Error> {
-        let json = RawValue::from_string(json)?;
-        let of = PhantomData;
-        Ok(Self { json, of })
-    }
-}
-
-impl<T> Serialize for Rendered<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.json.serialize(serializer)
-    }
-}
-
-impl<T: Field> Field for Rendered<T> {
-    type Rules = T::Rules;
-    type Inner = T::Inner;
-
-    fn schema(rules: &T::Rules, components: &mut Components) -> Schema {
-        T::schema(rules, components)
-    }
-
-    fn absent(_: Option<T::Inner>) -> Option<Self> {
-        None
-    }
-}
-
 /// What a request does to a value that may be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Patch<T> {
@@ -119,12 +79,6 @@ impl<T> Patch<T> {
             Self::Set(value) => Some(value),
             Self::Keep | Self::Clear => None,
         }
-    }
-}
-
-impl<T> From<Option<T>> for Patch<T> {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::Keep, Self::Set)
     }
 }
 
