@@ -83,29 +83,9 @@ impl SignedAmount {
         Self { unit, value }
     }
 
-    /// What is counted.
-    pub fn unit(self) -> Unit {
-        self.unit
-    }
-
     /// How much.
     pub fn value(self) -> i64 {
         self.value
-    }
-}
-
-impl From<Amount> for SignedAmount {
-    fn from(amount: Amount) -> Self {
-        Self {
-            unit: amount.unit,
-            value: amount.value,
-        }
-    }
-}
-
-impl fmt::Display for SignedAmount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.value, self.unit)
     }
 }
 
