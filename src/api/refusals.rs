@@ -123,7 +123,7 @@ impl From<Refusal> for ApiError {
                 Webhook::NothingSelected
                 | Webhook::HiddenSelector(_)
                 | Webhook::MaskedHeader(_)
-                | Webhook::PauseOfDisabled(_)
+                | Webhook::PauseOfDisabled
                 | Webhook::TooManyMatch(_)
                 | Webhook::TooManyInWindow(_),
             ) => (S::BAD_REQUEST, Code::InvalidRequest),

@@ -134,9 +134,7 @@ impl Webhooks {
         }
         selectors.map_err(refusal_of)?;
         if present.status == WebhookStatus::Disabled && next.status == WebhookStatus::Paused {
-            return refuse(WebhookRefusal::PauseOfDisabled(
-                present.subscription_id.to_string(),
-            ));
+            return refuse(WebhookRefusal::PauseOfDisabled);
         }
         let mut plan = Plan {
             changed: Vec::new(),

@@ -28,7 +28,7 @@ pub enum WebhookRefusal {
     MaskedHeader(String),
     /// It is disabled, so it cannot be paused, only activated.
     #[error("Validation failed: status: a disabled webhook can be set ACTIVE, not PAUSED")]
-    PauseOfDisabled(String),
+    PauseOfDisabled,
     /// A replay of it is being queued.
     #[error("A replay of the webhook {} is in progress", printable(.0))]
     ReplayInProgress(String),
