@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
-use crate::domain::ids::{Partition, RandomPart, random_id, text_id};
+use crate::domain::ids::{Partition, RandomPart, random_id};
 
 /// Characters of the public part, which the id has too.
 const PUBLIC_CHARS: usize = 12;
@@ -22,9 +22,21 @@ random_id! {
     KeyId: "key", RandomPart::SHORT
 }
 
-text_id! {
-    /// SHA-256 of a whole API key, 43 characters base64url: what the store keeps and the scripts compare.
-    KeyHash
+/// SHA-256 of a whole API key, 43 characters base64url: what the store keeps and the scripts compare. `{:?}` does not show it.
+#[derive(Clone)]
+pub struct KeyHash(String);
+
+impl KeyHash {
+    /// The text of the hash.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyHash(redacted)")
+    }
 }
 
 /// The text of an API key as a client holds it. `{:?}` does not show it.
@@ -129,6 +141,7 @@ mod tests {
         let key = ApiKeyText::generate("sk_live_", Partition::new(1).unwrap());
         let secret = &key.expose()[23..];
         assert!(!format!("{key:?}").contains(secret));
+        assert!(!format!("{:?}", key.hash()).contains(key.hash().as_str()));
     }
 
     #[test]

@@ -159,8 +159,8 @@ async fn a_replay_needs_the_permission_and_a_good_key() {
         let response = app.commit(&id, "c", 200).await;
         assert_eq!(response.error(), (401, "UNAUTHORIZED"), "{state:?}");
     }
-    let hash = app.callers[0].key_hash.to_string();
-    app.set_key(&[("hash", &hash), ("permissions", " balances:read ")])
+    let hash = app.callers[0].key_hash.as_str();
+    app.set_key(&[("hash", hash), ("permissions", " balances:read ")])
         .await;
     assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
 }

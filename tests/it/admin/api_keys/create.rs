@@ -38,7 +38,7 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
         "-1",
     ]);
     assert_eq!(keys, [id.as_str()]);
-    assert!(record.contains(&created.key.hash().to_string()));
+    assert!(record.contains(&created.key.hash().as_str().to_owned()));
     let events = serde_json::to_string(&fixture.events("acme")).expect("JSON");
     let audit = format!("{:?}", fixture.tenant_audit("acme"));
     let secret = &text[text.len() - 32..];
