@@ -46,10 +46,8 @@ impl Record {
     /// Takes the values of named fields, in the order of the names; what is missing is left out.
     pub fn from_fields(names: &[&str], values: Vec<Option<String>>) -> Self {
         let pairs = names.iter().zip(values);
-        let fields = pairs.filter_map(|(name, value)| Some(((*name).to_owned(), value?)));
-        Self {
-            fields: fields.collect(),
-        }
+        let fields = pairs.filter_map(|(name, value)| Some((*name, value?)));
+        fields.collect()
     }
 
     /// Whether there is no record.
@@ -98,6 +96,16 @@ impl Record {
     /// [`RecordError`] when it is there and cannot be read.
     pub fn optional<T: Recorded>(&self, field: &str) -> Result<Option<T>, RecordError> {
         T::read_from(self, field)
+    }
+}
+
+impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Record {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
+        let pairs = pairs.into_iter();
+        let fields = pairs.map(|(name, value)| (name.into(), value.into()));
+        Self {
+            fields: fields.collect(),
+        }
     }
 }
 

@@ -151,20 +151,14 @@ mod tests {
     use crate::domain::fields::read_body;
 
     fn record(status: &str) -> Record {
-        let pairs = [
+        Record::from_iter([
             ("tenant", "acme"),
             ("status", status),
             ("expires_at_ms", "100"),
             ("permissions", " budgets:read budgets:write "),
             ("key_prefix", "sk_live_05f"),
             ("created_at_ms", "1"),
-        ];
-        Record::from_pairs(
-            pairs
-                .iter()
-                .flat_map(|(n, v)| [n.to_string(), v.to_string()])
-                .collect(),
-        )
+        ])
     }
 
     #[test]

@@ -285,16 +285,12 @@ mod tests {
             BulkAction::Budgets(funding),
         ] {
             let bulk = bulk(action);
-            let pairs = bulk.fields().into_iter();
-            let pairs = pairs.flat_map(|(name, value)| [name.to_owned(), value]);
-            let record = Record::from_pairs(pairs.collect());
+            let record = bulk.fields().into_iter().collect();
             assert_eq!(Bulk::from_record(&record).as_ref(), Ok(&bulk));
         }
         let mut empty = bulk(BulkAction::Tenants(TenantAction::Close));
         empty.rows.clear();
-        let pairs = empty.fields().into_iter();
-        let pairs = pairs.flat_map(|(name, value)| [name.to_owned(), value]);
-        let record = Record::from_pairs(pairs.collect());
+        let record = empty.fields().into_iter().collect();
         assert_eq!(Bulk::from_record(&record).as_ref(), Ok(&empty));
     }
 

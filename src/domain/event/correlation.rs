@@ -63,24 +63,18 @@ mod tests {
 
     #[test]
     fn a_denial_shares_the_id_of_the_scope_that_blocked_it() {
-        let facts = |pairs: &[(&str, &str)]| {
-            let flat = pairs
-                .iter()
-                .flat_map(|(n, v)| [n.to_string(), v.to_string()]);
-            Record::from_pairs(flat.collect())
-        };
-        let denial = facts(&[
+        let denial = Record::from_iter([
             ("scope", "tenant:acme/app:chat"),
             ("data.blocked_by_scope", "tenant:acme"),
             ("data.action_kind", "model.call"),
         ]);
-        let exhaustion = facts(&[("scope", "tenant:acme"), ("kind", "model.call")]);
+        let exhaustion = Record::from_iter([("scope", "tenant:acme"), ("kind", "model.call")]);
         let id = of("reservation.denied", "acme", at(), &denial);
         assert!(id.is_some());
         assert_eq!(id, of("budget.exhausted", "acme", at(), &exhaustion));
         assert_eq!(of("budget.funded", "acme", at(), &exhaustion), None);
         assert_eq!(of("tenant.created", "acme", at(), &exhaustion), None);
-        let bulk = facts(&[("correlation_id", "budget_bulk_action:credit:req_1")]);
+        let bulk = Record::from_iter([("correlation_id", "budget_bulk_action:credit:req_1")]);
         assert_eq!(
             of("budget.funded", "acme", at(), &bulk).as_deref(),
             Some("budget_bulk_action:credit:req_1")

@@ -10,9 +10,9 @@ fn record(facts: &str) -> Record {
     let pair = |fact: &str| {
         let (name, value) = fact.split_once('=').expect("a name and a value");
         let data = if name.starts_with('.') { "data" } else { "" };
-        [format!("{data}{name}"), value.to_owned()]
+        (format!("{data}{name}"), value.to_owned())
     };
-    Record::from_pairs(facts.split("; ").flat_map(pair).collect())
+    facts.split("; ").map(pair).collect()
 }
 
 fn facts(event_type: &str, facts: &str) -> Record {

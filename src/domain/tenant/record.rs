@@ -136,12 +136,12 @@ mod tests {
 
         let body = r#"{"tenant_id":"acme","name":"Acme","max_reservation_extensions":0,"metadata":{"a":"b"},
             "parent_tenant_id":"holding"}"#;
-        let rest = "tenant_id acme name Acme status ACTIVE created_at_ms 5".split(' ');
-        let stored = fields(body)
-            .into_iter()
-            .flat_map(|(name, value)| [name.to_owned(), value]);
-        let pairs = stored.chain(rest.map(str::to_owned)).collect();
-        let read = Tenant::from_record(&Record::from_pairs(pairs)).expect("a sound record");
+        let stored = Record::from_iter(fields(body))
+            .with("tenant_id", "acme")
+            .with("name", "Acme")
+            .with("status", "ACTIVE")
+            .with("created_at_ms", "5");
+        let read = Tenant::from_record(&stored).expect("a sound record");
         assert_eq!(read.max_reservation_extensions, Some(0));
         assert_eq!(
             read.metadata,
