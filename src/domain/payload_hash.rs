@@ -55,11 +55,8 @@ impl PayloadHash {
 }
 
 fn named(target: &[(&str, &str)]) -> Json {
-    let member = |(name, value): &(&str, &str)| {
-        let value = Json::String((*value).to_owned());
-        ((*name).to_owned(), value)
-    };
-    Json::Object(target.iter().map(member).collect())
+    let members = target.iter().copied();
+    Json::from_iter(members.map(|(name, value)| (name, Json::from(value))))
 }
 
 /// The body without what is as good as absent. Most bodies hold nothing of the kind and are not copied.

@@ -49,9 +49,7 @@ impl Metadata {
             }
         }
         for (name, members) in objects {
-            let members = members.into_iter();
-            let members = members.map(|(name, value)| (name.to_owned(), value));
-            metadata.put(name, Json::Object(members.collect()));
+            metadata.put(name, Json::from_iter(members));
         }
         let operation = entry.get("operation").unwrap_or_default();
         if operation == "tenant_close_cascade" {

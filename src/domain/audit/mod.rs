@@ -47,13 +47,12 @@ impl StoredEntry {
 
     /// The hash that seals the next entry: SHA-256, in hexadecimal, over the RFC 8785 form of this entry with its own seal.
     pub fn hash(&self, tenant: &str, seal: &str) -> String {
-        let text = |text: &str| Json::String(text.to_owned());
-        let fields = self.fields.iter().map(|field| text(field)).collect();
-        let sealed = Json::Object(vec![
-            ("entry".to_owned(), text(&self.id)),
-            ("fields".to_owned(), Json::Array(fields)),
-            ("prev_hash".to_owned(), text(seal)),
-            ("tenant_id".to_owned(), text(tenant)),
+        let fields = self.fields.iter().map(|field| field.as_str().into());
+        let sealed = Json::from_iter([
+            ("entry", self.id.as_str().into()),
+            ("fields", Json::Array(fields.collect())),
+            ("prev_hash", seal.into()),
+            ("tenant_id", tenant.into()),
         ]);
         hex(&Sha256::digest(sealed.canonical()))
     }

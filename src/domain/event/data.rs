@@ -116,7 +116,7 @@ impl Facts<'_> {
             "subject" => Some(self.subject()?),
             "deny_detail" => {
                 let scope = self.fact("blocked_by_scope")?;
-                scope.map(|scope| object([("blocked_by_scope", scope)]))
+                scope.map(|scope| Json::from_iter([("blocked_by_scope", scope)]))
             }
             name => match name.strip_prefix("cause.") {
                 Some(name) => self.facts.get(name).map(Json::from),
@@ -144,7 +144,7 @@ impl Facts<'_> {
             "status",
         ];
         let members: Result<Vec<_>, _> = names.into_iter().map(member).collect();
-        Ok(Some(object(members?)))
+        Ok(Some(Json::from_iter(members?)))
     }
 
     fn action(&self) -> Result<Json, RecordError> {
@@ -154,7 +154,7 @@ impl Facts<'_> {
             ("name", text("data.action_name")?),
         ];
         members.extend(self.json("action_tags")?.map(|tags| ("tags", tags)));
-        Ok(object(members))
+        Ok(Json::from_iter(members))
     }
 
     /// The subject as it was sent, or from the scope path where that is the same.
@@ -167,7 +167,9 @@ impl Facts<'_> {
             Some((Level::parse(level)?.as_str(), value.into()))
         };
         let levels: Option<Vec<_>> = self.facts.text("scope")?.split('/').map(level).collect();
-        levels.map(object).ok_or_else(|| RecordError::of("scope"))
+        levels
+            .map(Json::from_iter)
+            .ok_or_else(|| RecordError::of("scope"))
     }
 
     fn get(&self, name: &str) -> Option<&str> {
@@ -203,13 +205,4 @@ impl Facts<'_> {
 /// A part of a whole; none where the whole is nothing.
 fn share(part: f64, whole: i64) -> Option<Json> {
     (whole > 0).then(|| (part / whole as f64).into())
-}
-
-fn object<'n>(members: impl IntoIterator<Item = (&'n str, Json)>) -> Json {
-    let members = members.into_iter();
-    Json::Object(
-        members
-            .map(|(name, value)| (name.to_owned(), value))
-            .collect(),
-    )
 }

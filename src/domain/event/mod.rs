@@ -206,7 +206,7 @@ impl StoredEvent<'_> {
             correlation_id: correlation::of(event_type.as_str(), self.tenant, timestamp, facts),
             request_id: text("request_id"),
             trace_id: facts.read("trace_id")?,
-            metadata: count.map(|count| Json::Object(vec![("count".to_owned(), count.into())])),
+            metadata: count.map(|count| Json::from_iter([("count", count.into())])),
         };
         // JSON that was read or made here can be written.
         serde_json::to_string(&event).map_err(|_| RecordError::of("data"))

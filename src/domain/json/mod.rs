@@ -84,6 +84,14 @@ impl Json {
     }
 }
 
+/// An object. No name may occur twice.
+impl<N: Into<String>> FromIterator<(N, Json)> for Json {
+    fn from_iter<I: IntoIterator<Item = (N, Json)>>(members: I) -> Self {
+        let members = members.into_iter();
+        Self::Object(members.map(|(name, value)| (name.into(), value)).collect())
+    }
+}
+
 impl From<&str> for Json {
     fn from(text: &str) -> Self {
         Self::String(text.to_owned())
