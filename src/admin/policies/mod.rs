@@ -15,6 +15,7 @@ use crate::domain::policy::{
 };
 use crate::domain::record::set_fields;
 use crate::domain::refusal::{PolicyRefusal, Refusal};
+use crate::domain::scope::tenant_as_sent;
 use crate::store::admin::policies::{
     CreatePolicy, CreatePolicyReply, UpdatePolicy, UpdatePolicyReply,
 };
@@ -70,7 +71,7 @@ impl Admin {
         let place = Place {
             member: "scope_pattern",
             path: scope_pattern.as_str(),
-            tenant: scope_pattern.tenant_as_sent(),
+            tenant: tenant_as_sent(&new.scope_pattern).unwrap_or_default(),
         };
         let tenant = new.tenant_id.as_deref();
         let tenant = self.tenant_of_new(caller, "policies:write", tenant, place);

@@ -1,18 +1,15 @@
 //! Which scopes a policy is for.
 
-use std::fmt;
-
 use crate::domain::fields::text_field;
+use crate::domain::ids::text_id;
 #[cfg(test)]
 use crate::domain::scope::ScopePath;
 use crate::domain::scope::{ScopeError, parse_segments, tenant_as_sent};
 
-/// A scope, or all scopes below one, or all scopes of one level right below one: `tenant:acme`, `tenant:acme/*`,
-/// `tenant:acme/agent:*`. In lower case.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScopePattern {
-    text: String,
-    tenant_as_sent: String,
+text_id! {
+    /// A scope, or all scopes below one, or all scopes of one level right below one: `tenant:acme`, `tenant:acme/*`,
+    /// `tenant:acme/agent:*`. In lower case.
+    ScopePattern
 }
 
 /// The same, taken apart.
@@ -28,44 +25,25 @@ pub(super) enum Matches<'p> {
 
 text_field!(ScopePattern, ScopePattern::from_stored);
 
-impl serde::Serialize for ScopePattern {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
-    }
-}
-
 impl ScopePattern {
     /// Reads a pattern, lower-casing it.
     ///
     /// # Errors
     /// [`ScopeError`] names the segment that breaks the grammar, a wildcard anywhere but at the end among them.
     pub fn parse(text: &str) -> Result<Self, ScopeError> {
-        Ok(Self {
-            text: parse_segments(text, true)?,
-            tenant_as_sent: tenant_as_sent(text)?.to_owned(),
-        })
+        let pattern = parse_segments(text, true)?;
+        tenant_as_sent(text)?;
+        Ok(Self(pattern))
     }
 
     /// Reads a stored pattern.
     pub fn from_stored(text: &str) -> Option<Self> {
-        Self::parse(text)
-            .ok()
-            .filter(|pattern| pattern.text == text)
-    }
-
-    /// The pattern in lower case.
-    pub fn as_str(&self) -> &str {
-        &self.text
+        Self::parse(text).ok().filter(|pattern| pattern.0 == text)
     }
 
     /// The segments, the wildcard included.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
-        self.text.split('/')
-    }
-
-    /// The tenant as it was written: `tenant:ACME` is not a pattern of `acme`.
-    pub fn tenant_as_sent(&self) -> &str {
-        &self.tenant_as_sent
+        self.0.split('/')
     }
 
     /// Whether a scope is among those that are meant: what the index of a policy set must find.
@@ -84,19 +62,13 @@ impl ScopePattern {
     }
 
     pub(super) fn parts(&self) -> Matches<'_> {
-        if let Some(parent) = self.text.strip_suffix("/*") {
+        if let Some(parent) = self.0.strip_suffix("/*") {
             return Matches::Below(parent);
         }
-        match self.text.strip_suffix('*') {
+        match self.0.strip_suffix('*') {
             Some(prefix) => Matches::OneOf(prefix),
-            None => Matches::Exactly(&self.text),
+            None => Matches::Exactly(&self.0),
         }
-    }
-}
-
-impl fmt::Display for ScopePattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 
@@ -108,8 +80,8 @@ mod tests {
     fn matches(pattern: &str, scope: &str) -> bool {
         let pattern = ScopePattern::parse(pattern).unwrap_or_else(|_| panic!("{pattern}"));
         assert_eq!(
-            ScopePattern::from_stored(pattern.as_str()).map(|stored| stored.text),
-            Some(pattern.text.clone())
+            ScopePattern::from_stored(pattern.as_str()).as_ref(),
+            Some(&pattern)
         );
         pattern.matches(&ScopePath::parse(scope).unwrap_or_else(|| panic!("{scope}")))
     }
@@ -170,10 +142,7 @@ mod tests {
 
     #[test]
     fn the_tenant_is_compared_as_it_was_written() {
-        let of = |pattern: &str| {
-            let pattern = ScopePattern::parse(pattern).expect("a pattern");
-            pattern.tenant_as_sent() == "acme"
-        };
+        let of = |pattern: &str| tenant_as_sent(pattern).expect("a pattern") == "acme";
         assert!(of("tenant:acme/*") && of("tenant:acme/agent:*") && of("tenant:acme"));
         assert!(!of("tenant:ACME/*") && !of("tenant:acme2/*"));
     }

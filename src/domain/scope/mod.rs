@@ -88,7 +88,7 @@ impl BudgetScope {
         &self.path
     }
 
-    /// The tenant as it was written, for comparison: `tenant:ACME` does not lie in `acme`.
+    /// The tenant as it was written, for comparison.
     pub fn tenant_as_sent(&self) -> &str {
         &self.tenant_as_sent
     }
@@ -138,8 +138,11 @@ pub(super) fn parse_segments(text: &str, is_pattern: bool) -> Result<String, Sco
     Ok(text.to_ascii_lowercase())
 }
 
-/// The tenant of a scope as it was written; the scope must start with one.
-pub(super) fn tenant_as_sent(scope: &str) -> Result<&str, ScopeError> {
+/// The tenant of a scope or pattern as it was written: `tenant:ACME` does not lie in `acme`.
+///
+/// # Errors
+/// [`ScopeError`] where the scope does not start with a tenant.
+pub fn tenant_as_sent(scope: &str) -> Result<&str, ScopeError> {
     let first = scope.split('/').next().unwrap_or_default();
     first.strip_prefix("tenant:").ok_or_else(|| {
         let first = printable(first);
