@@ -42,9 +42,12 @@ object! {
 
 impl Subject {
     /// From levels and values; `None` if no level is named or a value breaks the character set.
-    pub fn from_values(values: impl IntoIterator<Item = (Level, String)>) -> Option<Self> {
+    pub fn from_values<V: Into<String>>(
+        values: impl IntoIterator<Item = (Level, V)>,
+    ) -> Option<Self> {
         let mut subject = Self::default();
         for (level, value) in values {
+            let value = value.into();
             if !is_segment_value(&value) {
                 return None;
             }

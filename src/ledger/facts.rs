@@ -16,7 +16,7 @@ pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
         ("action_name", action.name.clone()),
     ];
     if let Some(tags) = &action.tags {
-        facts.push(("action_tags", json(tags)));
+        facts.push(("action_tags", tags.to_json()));
     }
     let lower_case = |value: &str| !value.bytes().any(|byte| byte.is_ascii_uppercase());
     let values = || {
@@ -24,7 +24,7 @@ pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
         levels.filter_map(|level| subject.value(*level))
     };
     if subject.dimensions().is_some() || !values().all(lower_case) {
-        facts.push(("subject", json(subject)));
+        facts.push(("subject", subject.to_json()));
     }
     facts
 }
@@ -49,7 +49,7 @@ pub(super) fn subject_of(record: &Record) -> Result<Subject, RecordError> {
 fn of_path(path: &ScopePath) -> Option<Subject> {
     let values = path.segments().filter_map(|segment| {
         let (level, value) = segment.split_once(':')?;
-        Some((Level::parse(level)?, value.to_owned()))
+        Some((Level::parse(level)?, value))
     });
     Subject::from_values(values)
 }
@@ -64,8 +64,4 @@ pub(super) fn action_of(record: &Record) -> Result<Action, RecordError> {
             .transpose()
             .map_err(|_| RecordError::of("action_tags"))?,
     })
-}
-
-fn json<T: serde::Serialize>(value: &T) -> String {
-    serde_json::to_string(value).expect("maps with text keys always serialise")
 }

@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(refusal(query), required, "{query}");
         }
         let list = parse("workspace=Prod&agent=%20&unknown=1&include_children=false");
-        let prod = SegmentFilter::new([(Level::Workspace, "prod".to_owned())]);
+        let prod = SegmentFilter::new([(Level::Workspace, "prod")]);
         assert_eq!(list.filter.segments, prod);
         assert_eq!(list.filter.tenant, None);
         let query = list.query(&DeploymentSecret::generate()).unwrap();

@@ -65,27 +65,18 @@ fn tenant_ids_are_lower_case_letters_digits_and_hyphens() {
 #[test]
 fn derived_ids_depend_on_secret_kind_tenant_and_key() {
     let secret = DeploymentSecret::generate();
-    let id = ReservationId::derive(&secret, &tenant("acme"), &key("k"));
-    assert_eq!(
-        id,
-        ReservationId::derive(&secret, &tenant("acme"), &key("k"))
-    );
+    let of = |secret: &DeploymentSecret, of: &str, under: &str| {
+        ReservationId::derive(secret, &tenant(of), &key(under))
+    };
+    let id = of(&secret, "acme", "k");
+    assert_eq!(id, of(&secret, "acme", "k"));
     assert_eq!(id.as_str().len(), 1 + 3 + 1 + 24);
     assert_eq!(id.partition(), Some(tenant("acme").partition()));
     assert_eq!(ReservationId::parse(id.as_str()), Some(id.clone()));
 
-    assert_ne!(
-        id,
-        ReservationId::derive(&secret, &tenant("acme"), &key("K"))
-    );
-    assert_ne!(
-        id,
-        ReservationId::derive(&secret, &tenant("acme2"), &key("k"))
-    );
-    assert_ne!(
-        id,
-        ReservationId::derive(&DeploymentSecret::generate(), &tenant("acme"), &key("k"))
-    );
+    assert_ne!(id, of(&secret, "acme", "K"));
+    assert_ne!(id, of(&secret, "acme2", "k"));
+    assert_ne!(id, of(&DeploymentSecret::generate(), "acme", "k"));
     let post = PostId::derive(&secret, &tenant("acme"), &key("k"));
     assert_ne!(id.as_str()[1..], post.as_str()[1..]);
     assert_eq!(PostId::parse(post.as_str()), Some(post.clone()));

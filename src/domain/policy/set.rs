@@ -187,28 +187,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::domain::ids::TenantId;
     use crate::domain::moment::Moment;
-    use crate::domain::policy::ScopePattern;
+    use crate::domain::record::Record;
 
     fn policy(number: usize, pattern: &str, priority: i64) -> Policy {
-        Policy {
-            policy_id: PolicyId::parse(&format!("pol_05f_{number:012}")).expect("an id"),
-            tenant_id: TenantId::parse("acme").expect("an id"),
-            name: number.to_string(),
-            description: None,
-            scope_pattern: ScopePattern::parse(pattern).expect("a pattern"),
-            priority,
-            caps: None,
-            commit_overage_policy: None,
-            reservation_ttl_override: ReservationTtlOverride::default(),
-            rate_limits: RateLimits::default(),
-            status: PolicyStatus::Active,
-            effective_from: None,
-            effective_until: None,
-            created_at: Moment::from_ms(1_000).expect("a time"),
-            updated_at: None,
-        }
+        let record = Record::from_iter([
+            ("policy_id", format!("pol_05f_{number:012}")),
+            ("tenant", "acme".to_owned()),
+            ("name", number.to_string()),
+            ("scope_pattern", pattern.to_owned()),
+            ("priority", priority.to_string()),
+            ("status", "ACTIVE".to_owned()),
+            ("created_at_ms", "1000".to_owned()),
+        ]);
+        Policy::from_record(&record).expect("a sound record")
     }
 
     fn at(ms: i64) -> Option<Moment> {

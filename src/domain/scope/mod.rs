@@ -161,13 +161,10 @@ pub struct SegmentFilter(Vec<(Level, String)>);
 
 impl SegmentFilter {
     /// From levels and values as a client sent them; values are lower-cased.
-    pub fn new(wanted: impl IntoIterator<Item = (Level, String)>) -> Self {
-        Self(
-            wanted
-                .into_iter()
-                .map(|(level, value)| (level, value.to_ascii_lowercase()))
-                .collect(),
-        )
+    pub fn new<V: AsRef<str>>(wanted: impl IntoIterator<Item = (Level, V)>) -> Self {
+        let wanted = wanted.into_iter();
+        let wanted = wanted.map(|(level, value)| (level, value.as_ref().to_ascii_lowercase()));
+        Self(wanted.collect())
     }
 
     /// Whether nothing was asked for, so that every scope matches.

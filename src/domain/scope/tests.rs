@@ -7,12 +7,7 @@ fn path(text: &str) -> ScopePath {
 }
 
 fn subject(values: &[(Level, &str)]) -> Subject {
-    Subject::from_values(
-        values
-            .iter()
-            .map(|(level, value)| (*level, (*value).to_owned())),
-    )
-    .unwrap()
+    Subject::from_values(values.iter().copied()).unwrap()
 }
 
 #[test]
@@ -164,11 +159,7 @@ fn a_segment_filter_wants_every_segment_exactly() {
         (&[(Tenant, "acme-corp")], false),
         (&[(Agent, "x/y")], false),
     ] {
-        let filter = SegmentFilter::new(
-            wanted
-                .iter()
-                .map(|(level, value)| (*level, (*value).to_owned())),
-        );
+        let filter = SegmentFilter::new(wanted.iter().copied());
         assert_eq!(filter.matches(&scope), matches, "{wanted:?}");
     }
 }
