@@ -43,7 +43,7 @@ pub(super) fn subject_of(record: &Record) -> Result<Subject, RecordError> {
     let Some(stored) = record.get("subject") else {
         return of_path(&path).ok_or_else(|| RecordError::of("scope_path"));
     };
-    Subject::parse_json(stored).ok_or_else(|| RecordError::of("subject"))
+    Subject::parse_stored(stored).ok_or_else(|| RecordError::of("subject"))
 }
 
 fn of_path(path: &ScopePath) -> Option<Subject> {

@@ -55,9 +55,15 @@ pub trait Read: Field {
         serde_json::to_string(self).expect("numbers, texts and maps with text keys serialize")
     }
 
-    /// Reads the stored form.
+    /// Reads a request from its text.
     fn parse_json(text: &str) -> Option<Self> {
         Self::from_json(Json::parse(text.as_bytes()).ok()?).ok()
+    }
+
+    /// Reads the stored form, whatever the bounds of requests are by now.
+    fn parse_stored(text: &str) -> Option<Self> {
+        let json = Json::parse(text.as_bytes()).ok()?;
+        Self::read_whole(json, Problems::of_record()).ok()
     }
 
     /// Reads a whole request body.
@@ -65,7 +71,14 @@ pub trait Read: Field {
     /// # Errors
     /// [`Problems`], all of them.
     fn from_json(body: Json) -> Result<Self, Problems> {
-        let mut problems = Problems::default();
+        Self::read_whole(body, Problems::default())
+    }
+
+    /// Reads a whole value; what is wrong with it is added to `problems`.
+    ///
+    /// # Errors
+    /// [`Problems`], all of them.
+    fn read_whole(body: Json, mut problems: Problems) -> Result<Self, Problems> {
         let value = Value::new(body, Path::Body, &mut problems);
         match Self::read(value, &Self::Rules::default()) {
             Some(request) if problems.is_empty() => Ok(request),

@@ -223,7 +223,7 @@ macro_rules! object {
         }
     };
     (@Json $name:ident $members:tt $check:tt $ignored:tt) => {
-        $crate::domain::record::stored_text!($name, $crate::domain::fields::Read::parse_json, |object| {
+        $crate::domain::record::stored_text!($name, $crate::domain::fields::Read::parse_stored, |object| {
             Some($crate::domain::fields::Read::to_json(object))
         });
     };

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::rules::Bounds;
 use crate::domain::printable::{printable, printable_up_to};
 
 /// More are counted, not listed: a message stays readable whatever was sent.
@@ -37,6 +38,7 @@ impl fmt::Display for Path<'_> {
 pub struct Problems {
     listed: Vec<(Class, String)>,
     unlisted: usize,
+    of_record: bool,
 }
 
 /// What a problem is about.
@@ -52,6 +54,23 @@ impl Problems {
         let mut problems = Self::default();
         problems.invalid(Path::Member(&Path::Body, path), reason);
         problems
+    }
+
+    /// Those of a stored value. Bounds are no problem: they may have been others when it was written.
+    pub(super) fn of_record() -> Self {
+        Self {
+            of_record: true,
+            ..Self::default()
+        }
+    }
+
+    /// Whether a value may be so.
+    pub(super) fn allow<N: Copy + PartialOrd + fmt::Display>(
+        &self,
+        bounds: Bounds<N>,
+        value: N,
+    ) -> bool {
+        self.of_record || bounds.contains(value)
     }
 
     /// Whether nothing is wrong.

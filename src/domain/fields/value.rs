@@ -51,7 +51,7 @@ impl<'p> Value<'p> {
             return self.wrong_type("an array");
         };
         let (count, bounds) = (items.len(), rules.unpublished_items.unwrap_or(rules.items));
-        if !bounds.contains(count) {
+        if !self.problems.allow(bounds, count) {
             let reason = match bounds.max {
                 Some(max) if count > max => format!("must have at most {max} items, not {count}"),
                 _ => "must have at least one item".to_owned(),
@@ -77,7 +77,7 @@ impl<'p> Value<'p> {
             return self.wrong_type("an object");
         };
         let (count, max) = (members.len(), rules.entries.max.unwrap_or(usize::MAX));
-        if count > max {
+        if !self.problems.allow(Bounds::from(..=max), count) {
             let reason = format!("must have at most {max} entries, not {count}");
             self.problems.invalid(self.path, reason);
             return None;
@@ -130,7 +130,7 @@ impl<'p> Value<'p> {
             return None;
         }
         match literal.parse() {
-            Ok(value) if bounds.contains(value) => Some(value),
+            Ok(value) if self.problems.allow(bounds, value) => Some(value),
             _ => {
                 let min = bounds.min.unwrap_or(i64::MIN);
                 let max = bounds.max.unwrap_or(i64::MAX);
@@ -146,7 +146,7 @@ impl<'p> Value<'p> {
             return self.wrong_type("a number");
         };
         match literal.parse() {
-            Ok(value) if bounds.contains(value) => Some(value),
+            Ok(value) if self.problems.allow(bounds, value) => Some(value),
             _ => {
                 let min = bounds.min.unwrap_or(f64::MIN);
                 let wanted = match bounds.max {
@@ -165,7 +165,7 @@ impl<'p> Value<'p> {
             return self.wrong_type("a string");
         };
         let count = text.chars().count();
-        if chars.contains(count) {
+        if self.problems.allow(chars, count) {
             return Some(text);
         }
         let reason = match (chars.min.unwrap_or(0), chars.max.unwrap_or(usize::MAX)) {

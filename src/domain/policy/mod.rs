@@ -63,5 +63,5 @@ impl Caps {
 }
 
 // Caps that say nothing are as good as none.
-stored_text!(Caps, Self::parse_json, |caps| (!caps.is_empty())
+stored_text!(Caps, Self::parse_stored, |caps| (!caps.is_empty())
     .then(|| caps.to_json()));

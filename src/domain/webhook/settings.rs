@@ -82,6 +82,8 @@ impl Thresholds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::policy::Caps;
+
     #[test]
     fn a_retry_policy_is_whole_and_bounded() {
         let policy = RetryPolicy::parse_json(r#"{"max_retries":0,"backoff_multiplier":1}"#);
@@ -100,6 +102,24 @@ mod tests {
         ] {
             assert!(RetryPolicy::parse_json(text).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_stored_value_is_read_whatever_the_bounds_are_by_now() {
+        for text in [
+            r#"{"max_retries":11}"#,
+            r#"{"initial_delay_ms":99}"#,
+            r#"{"backoff_multiplier":0.99}"#,
+        ] {
+            assert!(RetryPolicy::parse_stored(text).is_some(), "{text}");
+        }
+        assert!(RetryPolicy::parse_stored(r#"{"max_retries":"1"}"#).is_none());
+        let caps = format!(
+            r#"{{"max_tokens":-1,"tool_allowlist":["{}"]}}"#,
+            "x".repeat(257)
+        );
+        assert!(Caps::parse_json(&caps).is_none());
+        assert!(Caps::parse_stored(&caps).is_some());
     }
 
     #[test]
