@@ -69,9 +69,10 @@ pub fn idempotency_key(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::dialect::header_map;
 
-    fn content_type(value: &'static str) -> HeaderMap {
-        HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(value))])
+    fn content_type(value: &str) -> HeaderMap {
+        header_map(&[("content-type", value)])
     }
 
     #[test]
@@ -100,24 +101,13 @@ mod tests {
     #[test]
     fn header_and_body_name_one_key() {
         let key = |text: &str| IdempotencyKey::parse(text).unwrap();
-        let headers = |lines: &[&str]| {
-            let line = |text: &&str| {
-                (
-                    IDEMPOTENCY_KEY,
-                    HeaderValue::from_bytes(text.as_bytes()).unwrap(),
-                )
-            };
-            lines
-                .iter()
-                .map(line)
-                .fold(HeaderMap::new(), |mut headers, (name, value)| {
-                    headers.append(name, value);
-                    headers
-                })
-        };
         let of = |lines: &[&str], body: Option<&str>| {
-            idempotency_key(&headers(lines), body.map(key).as_ref())
-                .map_err(|error| error.message())
+            let pairs: Vec<_> = lines
+                .iter()
+                .map(|line| ("x-idempotency-key", line))
+                .collect();
+            let key = idempotency_key(&header_map(&pairs), body.map(key).as_ref());
+            key.map_err(|error| error.message())
         };
         assert_eq!(of(&[], None), Ok(None));
         assert_eq!(of(&[], Some("k")), Ok(Some(key("k"))));

@@ -104,19 +104,20 @@ pub fn is_blank(value: &HeaderValue) -> bool {
     value.as_bytes().trim_ascii().is_empty()
 }
 
+/// Headers of a test, by name in any case. A name may come twice.
+#[cfg(test)]
+pub(super) fn header_map<V: AsRef<[u8]>>(pairs: &[(&str, V)]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs {
+        let value = HeaderValue::from_bytes(value.as_ref()).unwrap();
+        headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), value);
+    }
+    headers
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
-        let pair = |(name, value): &(&str, &str)| {
-            (
-                HeaderName::from_bytes(name.as_bytes()).unwrap(),
-                HeaderValue::from_str(value).unwrap(),
-            )
-        };
-        pairs.iter().map(pair).collect()
-    }
 
     #[test]
     fn either_spelling_is_understood_and_the_native_one_wins() {
@@ -136,7 +137,7 @@ mod tests {
             (&[("X-Service-API-Key", "")], None, None),
             (&[], None, None),
         ] {
-            let headers = headers(pairs);
+            let headers = header_map(pairs);
             let sent = |dialect: Dialect| {
                 dialect
                     .api_key(&headers)

@@ -41,9 +41,8 @@ fn address(hop: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
+    use crate::api::dialect::header_map;
 
     #[test]
     fn only_what_trusted_proxies_say_is_believed() {
@@ -90,11 +89,8 @@ mod tests {
             ("10.0.0.1", &["203.0.113.9:4711"], "203.0.113.9"),
             ("10.0.0.1", &["[2001:db8::9]:4711"], "2001:db8::9"),
         ] {
-            let mut headers = HeaderMap::new();
-            for line in lines {
-                let line = HeaderValue::from_bytes(line.as_bytes()).expect("a header value");
-                headers.append(FORWARDED_FOR, line);
-            }
+            let pairs: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", line)).collect();
+            let headers = header_map(&pairs);
             let peer = peer.parse().expect("an address");
             let found = client_address(&trusted, peer, &headers);
             assert_eq!(found.to_string(), client, "{peer} {lines:?}");
@@ -104,8 +100,7 @@ mod tests {
     #[test]
     fn without_trusted_proxies_the_peer_is_the_client() {
         let peer = IpAddr::from([10, 0, 0, 1]);
-        let forwarded = HeaderValue::from_static("203.0.113.9");
-        let headers = HeaderMap::from_iter([(FORWARDED_FOR, forwarded)]);
+        let headers = header_map(&[("x-forwarded-for", "203.0.113.9")]);
         assert_eq!(client_address(&[], peer, &headers), peer);
     }
 }

@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
 
 use axum::Extension;
-use axum::http::{HeaderMap, HeaderName};
 use axum::routing::{get, post};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -9,6 +8,7 @@ use tower::ServiceExt;
 
 use super::correlation::request_id;
 use super::*;
+use crate::api::dialect::header_map;
 use crate::api::operations::OperationId;
 use crate::domain::ids::TraceId;
 
@@ -17,20 +17,6 @@ const OTHER: &str = "11111111111111111111111111111111";
 
 fn traceparent(trace_id: &str) -> String {
     format!("00-{trace_id}-b7ad6b7169203331-01")
-}
-
-fn header_map(pairs: &[(&str, String)]) -> HeaderMap {
-    let pair = |(name, value): &(&str, String)| {
-        (
-            HeaderName::from_bytes(name.as_bytes()).unwrap(),
-            HeaderValue::from_bytes(value.as_bytes()).unwrap(),
-        )
-    };
-    let mut headers = HeaderMap::new();
-    for (name, value) in pairs.iter().map(pair) {
-        headers.append(name, value);
-    }
-    headers
 }
 
 fn correlation(pairs: &[(&str, String)]) -> Correlation {
