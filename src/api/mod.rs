@@ -12,7 +12,7 @@ pub mod list;
 pub mod openapi;
 pub mod operation;
 pub mod operations;
-pub mod ops;
+pub mod probes;
 pub mod query;
 pub mod refusals;
 pub mod response;

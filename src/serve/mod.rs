@@ -22,7 +22,7 @@ use tracing::{info, warn};
 
 use crate::api::Planes;
 use crate::api::auth::failures::AuthFailures;
-use crate::api::ops::{Probes, metrics_router};
+use crate::api::probes::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};

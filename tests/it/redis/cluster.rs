@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::Request;
-use budget_authority::api::ops::Probes;
+use budget_authority::api::probes::Probes;
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::deployment::META;
 use budget_authority::store::{Arg, Call, Store, StoreError};

@@ -1,6 +1,6 @@
 //! Probes and metrics. The probes are public and stand on the API's address; metrics have an address of their own.
 //!
-//! | path | answers |
+//! | path | response |
 //! |---|---|
 //! | `/live`, `/actuator/health/liveness` | 200 while the process runs |
 //! | `/ready`, `/actuator/health/readiness`, `/actuator/health` | 200 while requests can be served, else 503 |
