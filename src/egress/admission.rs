@@ -4,17 +4,29 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio_rustls::TlsConnector;
 
-use super::policy::SecurityPolicy;
+use super::pattern::UrlPattern;
 use super::resolver::Resolver;
 use super::tls::TrustedRoots;
 use super::url::ReceiverUrl;
 use super::{address, tls};
+use crate::domain::cidr::Cidr;
 
 /// Checks addresses and sends requests. Cheap to clone.
 #[derive(Clone)]
 pub struct Egress {
     resolver: Resolver,
     pub(super) tls: TlsConnector,
+}
+
+/// The operator's rules for the URLs of receivers.
+#[derive(Debug, Clone)]
+pub struct SecurityPolicy {
+    /// Networks that receivers must not be in, besides those that are always blocked.
+    pub blocked: Vec<Cidr>,
+    /// Allowed patterns; when there are any, a URL must match one.
+    pub patterns: Vec<UrlPattern>,
+    /// Whether `http` is allowed.
+    pub allow_http: bool,
 }
 
 /// A URL that passed the checks, with its resolved addresses. Only [`Egress::admit`] makes one.

@@ -8,16 +8,14 @@ mod address;
 mod admission;
 mod exchange;
 mod pattern;
-mod policy;
 mod resolver;
 mod tls;
 mod url;
 
 pub use address::BLOCKED_BY_DEFAULT;
-pub use admission::{Egress, Inadmissible, Target};
+pub use admission::{Egress, Inadmissible, SecurityPolicy, Target};
 pub use exchange::{Limits, Outbound, PostError, Posted};
 pub use pattern::{PatternError, UrlPattern};
-pub use policy::SecurityPolicy;
 pub use resolver::Resolver;
 pub use tls::{RootsError, TrustedRoots};
 pub use url::{ReceiverUrl, UrlForm};

@@ -230,8 +230,9 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
         })]
     });
     let policy = SecurityPolicy {
+        blocked: vec!["127.0.0.0/8".parse().expect("a network")],
+        patterns: Vec::new(),
         allow_http: true,
-        ..SecurityPolicy::default()
     };
     let url = format!("http://rebind.example:{}/", receiver.address.port());
     let target = way_out
