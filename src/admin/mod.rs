@@ -26,9 +26,7 @@ use sha2::{Digest, Sha256};
 
 pub use crate::admin::budgets::list::{BudgetFilter, BudgetQuery, BudgetSort};
 pub use crate::admin::tenants::update::UpdatedTenant;
-pub use api_keys::{
-    ApiKeyFilter, ApiKeyQuery, ApiKeySort, CreatedApiKey, Granted, ValidatedApiKey,
-};
+pub use api_keys::{ApiKeyFilter, ApiKeyQuery, ApiKeySort, Granted, ValidatedApiKey};
 pub use audit::Failure;
 pub use budgets::{Funded, Funding};
 pub use bulk_actions::BulkRequest;

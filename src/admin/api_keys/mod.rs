@@ -6,12 +6,12 @@ mod validate;
 pub use list::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 pub use validate::{Granted, ValidatedApiKey};
 
-use std::fmt;
-
 use super::{Admin, Parts, Request, refuse};
 use crate::domain::api_key::permission::Permission;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
-use crate::domain::api_key::{ApiKey, ApiKeyCreateRequest, ApiKeyUpdateRequest};
+use crate::domain::api_key::{
+    ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyUpdateRequest,
+};
 use crate::domain::cause::Actor;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
@@ -28,26 +28,6 @@ use crate::store::{Lane, OperationError};
 
 /// Two random ids of 62 bits that are taken already are one too many.
 const DRAWS_MAX: usize = 2;
-
-/// A key that was just issued, the only time that its text is known.
-pub struct CreatedApiKey {
-    /// The whole key.
-    pub key: ApiKeyText,
-    /// Whose key.
-    pub tenant_id: TenantId,
-    /// What it may do.
-    pub permissions: Vec<Permission>,
-    /// On the store's clock.
-    pub created_at: Moment,
-    /// On the store's clock.
-    pub expires_at: Moment,
-}
-
-impl fmt::Debug for CreatedApiKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "CreatedApiKey({:?})", self.key)
-    }
-}
 
 /// An API key of a tenant.
 pub(super) struct KeyTarget {
@@ -96,7 +76,7 @@ impl Admin {
         &self,
         new: &ApiKeyCreateRequest,
         request: &Request<'_>,
-    ) -> Result<CreatedApiKey, OperationError> {
+    ) -> Result<ApiKeyCreateResponse, OperationError> {
         let Some(tenant) = TenantId::parse(&new.tenant_id) else {
             return refuse(TenantRefusal::OwnerNotFound(new.tenant_id.clone()));
         };
@@ -109,7 +89,7 @@ impl Admin {
         tenant: &TenantId,
         new: &ApiKeyCreateRequest,
         request: &Request<'_>,
-    ) -> Result<CreatedApiKey, OperationError> {
+    ) -> Result<ApiKeyCreateResponse, OperationError> {
         let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
         let permissions = permissions.to_vec();
         let granted = permissions.to_field("permissions").unwrap_or_default();
@@ -165,8 +145,10 @@ impl Admin {
                 };
             let key = self.first_key(key, &sealed, &sealed_for)?;
             self.key_owners.insert(key.key_id().clone(), tenant.clone());
-            return Ok(CreatedApiKey {
-                key,
+            return Ok(ApiKeyCreateResponse {
+                key_id: key.key_id().clone(),
+                key_secret: key.expose().to_owned(),
+                key_prefix: key.visible_prefix().to_owned(),
                 tenant_id: tenant.clone(),
                 permissions,
                 created_at,

@@ -3,6 +3,8 @@
 pub mod permission;
 pub mod secret;
 
+use std::fmt;
+
 use super::fields::{Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Patch, Unsent, object};
 use super::ids::TenantId;
 use super::json::FreeObject;
@@ -95,6 +97,33 @@ object! {
 }
 
 object! {
+    /// A new API key. Only this response shows its secret.
+    #[derive(Clone, PartialEq, Eq)]
+    pub struct ApiKeyCreateResponse: Serialize + Open {
+        /// Id of the key.
+        pub key_id: KeyId,
+        /// The whole key.
+        pub key_secret: String,
+        /// Visible part of the key.
+        pub key_prefix: String,
+        /// Tenant that owns the key.
+        pub tenant_id: TenantId,
+        /// What the key may do.
+        pub permissions: Vec<Permission> { required: false },
+        /// When it was created.
+        pub created_at: Moment,
+        /// When it expires.
+        pub expires_at: Moment,
+    }
+}
+
+impl fmt::Debug for ApiKeyCreateResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ApiKeyCreateResponse({}, redacted)", self.key_id)
+    }
+}
+
+object! {
     /// An API key without its secret.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ApiKey: Serialize + Recorded {
@@ -149,6 +178,23 @@ impl ApiKey {
 mod tests {
     use super::*;
     use crate::domain::fields::read_body;
+
+    #[test]
+    fn the_secret_is_in_the_response_and_not_in_debug() {
+        let at = Moment::from_ms(0).unwrap();
+        let response = ApiKeyCreateResponse {
+            key_id: KeyId::parse("key_05f_abcdefghij12").unwrap(),
+            key_secret: "sk_live_swordfish".to_owned(),
+            key_prefix: "sk_live_".to_owned(),
+            tenant_id: TenantId::parse("acme").unwrap(),
+            permissions: vec![],
+            created_at: at,
+            expires_at: at,
+        };
+        let json = serde_json::to_string(&response).unwrap();
+        assert!(json.contains("sk_live_swordfish"));
+        assert!(!format!("{response:?}").contains("swordfish"));
+    }
 
     fn record(status: &str) -> Record {
         Record::from_iter([

@@ -2,10 +2,11 @@
 
 use std::ops::Deref;
 
-use budget_authority::admin::{Admin, CreatedApiKey, Funding, Request};
+use budget_authority::admin::{Admin, Funding, Request};
 use budget_authority::domain::amount::{Amount, Unit};
-use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::Permission;
+use budget_authority::domain::api_key::secret::ApiKeyText;
+use budget_authority::domain::api_key::{ApiKeyCreateRequest, ApiKeyCreateResponse};
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use budget_authority::domain::caller::{AdminKeys, Caller, RuntimeCaller};
@@ -128,10 +129,15 @@ pub fn funding(
     }
 }
 
-pub fn caller(key: &CreatedApiKey) -> Caller {
+/// The whole key.
+pub fn key_text(key: &ApiKeyCreateResponse) -> ApiKeyText {
+    ApiKeyText::parse(&key.key_secret, &["sk_live_"]).expect("a key")
+}
+
+pub fn caller(key: &ApiKeyCreateResponse) -> Caller {
     Caller::Tenant(RuntimeCaller {
-        key_id: key.key.key_id().clone(),
-        key_hash: key.key.hash(),
+        key_id: key.key_id.clone(),
+        key_hash: key_text(key).hash(),
         tenant: key.tenant_id.clone(),
         partition: key.tenant_id.partition(),
     })

@@ -110,7 +110,7 @@ impl TenantFixture {
                 .admin
                 .create_api_key(&new_key(self.name()), &ask().request())
                 .await;
-            let id = created.expect("a key").key.key_id().to_string();
+            let id = created.expect("a key").key_id.to_string();
             let key = self.keys().api_key(self.id.partition(), &id);
             self.run::<()>(&["HSET", &key, "status", status]).await;
             if !expires.is_empty() {

@@ -6,7 +6,7 @@ use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
 
 use crate::harness::admin_fixture::{
-    AdminFixture, ask, asking, closed, corrupt, new_key, refusal, tenant_id,
+    AdminFixture, ask, asking, closed, corrupt, key_text, new_key, refusal, tenant_id,
 };
 
 const DAY_MS: i64 = 86_400_000;
@@ -25,9 +25,9 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
         90 * DAY_MS
     );
     assert_eq!(created.permissions, Permission::DEFAULT);
-    assert!(created.key.visible_prefix().starts_with("sk_live_"));
+    assert!(created.key_prefix.starts_with("sk_live_"));
 
-    let (text, id) = (created.key.expose(), created.key.key_id());
+    let (text, id) = (&created.key_secret, &created.key_id);
     let partition = tenant_id("acme").partition();
     let key = fixture.store.keys().api_key(partition, id.as_str());
     let record: Vec<String> = fixture.redis().run(&["HGETALL", &key]);
@@ -38,7 +38,7 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
         "-1",
     ]);
     assert_eq!(keys, [id.as_str()]);
-    assert!(record.contains(&created.key.hash().as_str().to_owned()));
+    assert!(record.contains(&key_text(&created).hash().as_str().to_owned()));
     let events = serde_json::to_string(&fixture.events("acme")).expect("JSON");
     let audit = format!("{:?}", fixture.tenant_audit("acme"));
     let secret = &text[text.len() - 32..];
@@ -159,7 +159,7 @@ async fn an_expired_key_may_be_revoked_but_not_one_of_a_closed_tenant() {
         .create_api_key(&new_key("acme"), &ask().request())
         .await
         .expect("a key");
-    let id = created.key.key_id().as_str();
+    let id = created.key_id.as_str();
     let key = fixture
         .store
         .keys()

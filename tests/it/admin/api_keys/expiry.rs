@@ -44,7 +44,7 @@ async fn key(fixture: &AdminFixture) -> String {
         .create_api_key(&new_key("acme"), &ask().request())
         .await;
     let created = created.expect("a key");
-    created.key.key_id().to_string()
+    created.key_id.to_string()
 }
 
 /// Lets a key's time be over.
@@ -154,7 +154,7 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
         ..new_key("acme")
     };
     let created = fixture.admin.create_api_key(&soon, &ask().request()).await;
-    let id = created.expect("a key").key.key_id().to_string();
+    let id = created.expect("a key").key_id.to_string();
     let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.done, 0);
     within(Duration::from_secs(10), "it is told", async || {
