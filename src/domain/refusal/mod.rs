@@ -1,27 +1,17 @@
 //! Why a request is refused: one enum per family of operations. A refusal names its subject, so that whoever reports it needs
 //! nothing else; its message is for people. Which status and code it becomes on the wire is decided elsewhere.
 
-pub mod access;
-pub mod api_key;
-pub mod budget;
-pub mod bulk;
-pub mod event;
-pub mod list;
-pub mod policy;
-pub mod reservation;
-pub mod tenant;
-pub mod webhook;
+mod access;
+mod admin;
+mod budget;
+mod reservation;
+mod tenant;
 
 pub use access::{AccessRefusal, BadCredential, BadKey};
-pub use api_key::ApiKeyRefusal;
+pub use admin::{ApiKeyRefusal, BulkRefusal, EventRefusal, PolicyRefusal, WebhookRefusal};
 pub use budget::{BudgetName, BudgetRefusal};
-pub use bulk::BulkRefusal;
-pub use event::EventRefusal;
-pub use list::TooManyToSort;
-pub use policy::PolicyRefusal;
 pub use reservation::{Denial, ReservationRefusal};
 pub use tenant::TenantRefusal;
-pub use webhook::WebhookRefusal;
 
 /// Declares the families: `Variant(Type),`.
 macro_rules! families {
@@ -55,4 +45,18 @@ families! {
     Event(EventRefusal),
     /// Of lists.
     List(TooManyToSort),
+}
+
+/// More rows than may be sorted: the order that a list should have is not that of an index.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("more than {bound} {rows} match or must be looked at, too many to sort; {advice}")]
+pub struct TooManyToSort {
+    /// What the rows are, in the plural.
+    pub rows: &'static str,
+    /// How many can be sorted, or looked at for that.
+    pub bound: usize,
+    /// How to ask instead.
+    pub advice: &'static str,
+    /// Whether the list is of the runtime plane, which has another error code for it.
+    pub is_of_runtime_plane: bool,
 }

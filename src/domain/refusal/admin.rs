@@ -1,0 +1,125 @@
+//! Refusals of operations of the admin plane, by what they act on.
+
+use crate::domain::api_key::permission::ApiKeyStatus;
+use crate::domain::bulk::ROWS_MAX;
+use crate::domain::ids::TenantId;
+use crate::domain::printable::printable;
+
+/// Why a policy is not created or changed. The id is as sent; it may be malformed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PolicyRefusal {
+    /// There is no such policy.
+    #[error("There is no policy {}", printable(.0))]
+    NotFound(String),
+    /// It belongs to another tenant than the caller's.
+    #[error("The policy {} belongs to another tenant", printable(.0))]
+    OfOtherTenant(String),
+    /// A policy of the tenant has this name already.
+    #[error("The tenant {tenant} has a policy of the name {} already", printable(.name))]
+    Duplicate {
+        /// The tenant.
+        tenant: TenantId,
+        /// The name.
+        name: String,
+    },
+}
+
+/// Why an API key is not created, changed or revoked. The id is as sent; it may be malformed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ApiKeyRefusal {
+    /// There is no such key.
+    #[error("There is no API key {}", printable(.0))]
+    NotFound(String),
+    /// It has been revoked already.
+    #[error("The API key {} has been revoked already", printable(.0))]
+    Revoked(String),
+    /// It has been revoked or has expired, so it cannot be changed.
+    #[error("The API key {} is {status} and cannot be changed any more", printable(.key_id))]
+    Ended {
+        /// The key.
+        key_id: String,
+        /// Which of the two.
+        status: ApiKeyStatus,
+    },
+    /// The new key would never be valid.
+    #[error("Validation failed: expires_at: must lie in the future")]
+    ExpiresInThePast,
+}
+
+/// Why a subscription is not created, shown, changed or used. The id is as sent; it may be malformed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WebhookRefusal {
+    /// There is no such subscription.
+    #[error("There is no webhook {}", printable(.0))]
+    NotFound(String),
+    /// Its address is not admitted, for this reason.
+    #[error("Validation failed: url: {0}")]
+    UrlNotAdmitted(String),
+    /// It would select nothing.
+    #[error(
+        "Validation failed: event_types: the webhook must retain at least one event type or event category"
+    )]
+    NothingSelected,
+    /// A tenant's subscription would select this, which tenants may not see.
+    #[error(
+        "Validation failed: event_types: {} is for webhooks of the operator; a tenant's may have the types and categories \
+         of budget, reservation and tenant",
+        printable(.0)
+    )]
+    HiddenSelector(String),
+    /// The mask stands for the value of this header, which has none to keep.
+    #[error("Validation failed: headers.{}: the mask keeps a value, and there is none to be kept", printable(.0))]
+    MaskedHeader(String),
+    /// It is disabled, so it cannot be paused, only activated.
+    #[error("Validation failed: status: a disabled webhook can be set ACTIVE, not PAUSED")]
+    PauseOfDisabled,
+    /// A replay of it is being queued.
+    #[error("A replay of the webhook {} is in progress", printable(.0))]
+    ReplayInProgress(String),
+    /// More events match than `max_events` of the request, which is this.
+    #[error(
+        "Validation failed: max_events: more than {0} events match; none was queued; narrow from, to or event_types"
+    )]
+    TooManyMatch(usize),
+    /// More events than this must be examined, and one replay may not.
+    #[error(
+        "Validation failed: from: the window holds more than {0} events; none was queued; narrow from and to"
+    )]
+    TooManyInWindow(usize),
+    /// It was tested too often in this minute.
+    #[error("The webhook was tested too often in this minute")]
+    TestedTooOften {
+        /// How long until it may be tested again, in milliseconds.
+        retry_in_ms: i64,
+        /// From when on, on the store's clock, in milliseconds.
+        until_ms: i64,
+    },
+    /// Others changed it each time that it was about to be changed.
+    #[error("The webhook {} was changed by others at the same time; try again", printable(.0))]
+    Contended(String),
+}
+
+/// Why a bulk action does nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BulkRefusal {
+    /// More rows match than a bulk action may have: so many.
+    #[error(
+        "Invalid filter: {0} rows match, and a bulk action has at most {most}; narrow the filter",
+        most = ROWS_MAX
+    )]
+    TooManyMatched(usize),
+    /// Another number of rows matches than was expected: so many.
+    #[error("{0} rows match, another number than expected_count; nothing was changed")]
+    CountMismatch(usize),
+    /// The bulk action under this idempotency key is still in progress.
+    #[error("the bulk action is still on its way")]
+    InProgress,
+}
+
+/// Why an event is not shown.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EventRefusal {
+    /// There is no event of this id. What was sent may be no id.
+    #[error("There is no event {}", printable(.0))]
+    NotFound(String),
+}
