@@ -35,17 +35,13 @@ impl PayloadHash {
 
     /// Over a body that changes some members of a record, in which `null` means to remove, and what names the record.
     pub fn of_patch_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
-        Self::of_both(target, body)
+        let (target, body) = (named(target).canonical(), body.canonical());
+        Self::of_canonical(&format!("[{target},{body}]"))
     }
 
     /// Over a body and the query parameters that select what it is applied to, in a fixed order of the caller's.
     pub fn of_body_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
-        Self::of_both(target, &normalised(body))
-    }
-
-    fn of_both(target: &[(&str, &str)], body: &Json) -> Self {
-        let (target, body) = (named(target).canonical(), body.canonical());
-        Self::of_canonical(&format!("[{target},{body}]"))
+        Self::of_patch_and_target(&normalised(body), target)
     }
 
     fn of_canonical(canonical: &str) -> Self {

@@ -69,7 +69,7 @@ impl Outcome {
 
 object! {
     /// Outcome of one row of a bulk action.
-    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct BulkActionRowOutcome: Serialize {
         /// Id of the row.
         pub id: String,
@@ -114,9 +114,7 @@ impl BulkResult {
         for row in &bulk.rows {
             let mut listed = BulkActionRowOutcome {
                 id: row.id.clone(),
-                error_code: None,
-                message: None,
-                reason: None,
+                ..BulkActionRowOutcome::default()
             };
             match outcome_of(&row.id) {
                 Some(Outcome::Succeeded) => result.succeeded.push(listed),

@@ -39,15 +39,7 @@ pub struct Object<'p> {
     problems: &'p mut Problems,
 }
 
-impl<'p> Object<'p> {
-    fn new(path: Path<'p>, members: Vec<(String, Json)>, problems: &'p mut Problems) -> Self {
-        Self {
-            path,
-            members,
-            problems,
-        }
-    }
-
+impl Object<'_> {
     /// Reads a member by its declaration. `None` after noting what is wrong.
     pub fn read<T: Read>(&mut self, member: Member<T>) -> Option<T> {
         let path = Path::Member(&self.path, member.name);

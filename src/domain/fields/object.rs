@@ -33,18 +33,13 @@
 ///     }
 /// }
 ///
-/// impl Field for Extension { // Every object is described.
-///     type Rules = ();
-///     type Inner = Self;
-///     fn schema(_: &(), components: &mut Components) -> Schema {
-///         Described::new("Extension", "Extends a reservation.").refer(components, |described, components| {
-///             let (extend_by_ms, reason) = Self::members();
-///             described.member(extend_by_ms, components);
-///             described.member(reason, components);
-///         })
-///     }
-///     fn absent(default: Option<Self>) -> Option<Self> { default }
-/// }
+/// plain_field!(Extension, (), |(), components| { // Every object is described.
+///     Described::new("Extension", "Extends a reservation.").refer(components, |described, components| {
+///         let (extend_by_ms, reason) = Self::members();
+///         described.member(extend_by_ms, components);
+///         described.member(reason, components);
+///     })
+/// });
 ///
 /// impl Read for Extension { // `Read`: requests have it.
 ///     fn read(value: Value<'_>, _: &()) -> Option<Self> {

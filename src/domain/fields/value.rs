@@ -28,7 +28,11 @@ impl<'p> Value<'p> {
     pub fn object<T>(self, read: impl FnOnce(&mut Object<'_>) -> Option<T>) -> Option<T> {
         match self.json {
             Json::Object(members) => {
-                let mut object = Object::new(self.path, members, self.problems);
+                let mut object = Object {
+                    path: self.path,
+                    members,
+                    problems: self.problems,
+                };
                 let outcome = read(&mut object);
                 object.finish();
                 outcome

@@ -37,12 +37,6 @@ impl Partition {
         (0..Self::COUNT).map(Self)
     }
 
-    /// The first ten bits of the tenant id's SHA-256.
-    pub fn of_tenant(tenant: &TenantId) -> Self {
-        let digest = Sha256::digest(tenant.as_str());
-        Self(u16::from_be_bytes([digest[0], digest[1]]) >> 6)
-    }
-
     /// Reads exactly three lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let well_formed = text.len() == 3 && text.bytes().all(is_lower_hex);
@@ -143,9 +137,10 @@ impl TenantId {
             .then(|| Self(text.to_owned()))
     }
 
-    /// The partition in which everything of the tenant is kept.
+    /// The partition in which everything of the tenant is kept: the first ten bits of the id's SHA-256.
     pub fn partition(&self) -> Partition {
-        Partition::of_tenant(self)
+        let digest = Sha256::digest(&self.0);
+        Partition(u16::from_be_bytes([digest[0], digest[1]]) >> 6)
     }
 }
 
