@@ -133,7 +133,7 @@ impl Stack {
 
 impl PrivateRedis {
     fn start() -> io::Result<Self> {
-        let folder = Folder::open(Path::new(""), true).map_err(io::Error::other)?;
+        let folder = Folder::open(Path::new(""), true)?;
         let port = free_port()?;
         let mut command = server(folder.path())?;
         command

@@ -1,9 +1,8 @@
 //! Why the development stack could not start, or stopped.
 
+use std::io;
 use std::time::Duration;
 
-use super::folder::FolderError;
-use super::redis::PrivateRedisError;
 use crate::config::ConfigError;
 use crate::serve::ServeError;
 use crate::tools::client_error::CallError;
@@ -11,12 +10,9 @@ use crate::tools::client_error::CallError;
 /// Why the development stack could not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum DevError {
-    /// The data folder cannot be used.
+    /// The data folder cannot be used, or the private Redis does not start or has ended.
     #[error(transparent)]
-    Folder(#[from] FolderError),
-    /// The private Redis does not start or has ended.
-    #[error(transparent)]
-    Redis(#[from] PrivateRedisError),
+    Data(#[from] io::Error),
     /// The API.
     #[error(transparent)]
     Serve(#[from] ServeError),

@@ -12,14 +12,6 @@ pub(super) fn new_admin_key() -> SecretString {
     format!("admin_{:032x}", rand::random::<u128>()).into()
 }
 
-/// Why the data folder cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[error("--data {}: {reason}", folder.display())]
-pub struct FolderError {
-    folder: PathBuf,
-    reason: String,
-}
-
 /// A folder that this process has to itself until it is dropped.
 #[derive(Debug)]
 pub(in crate::tools) struct Folder {
@@ -30,7 +22,7 @@ pub(in crate::tools) struct Folder {
 
 impl Folder {
     /// Opens or creates `path`, or a temporary folder that is removed when it is dropped.
-    pub(in crate::tools) fn open(path: &Path, ephemeral: bool) -> Result<Self, FolderError> {
+    pub(in crate::tools) fn open(path: &Path, ephemeral: bool) -> io::Result<Self> {
         let name = format!("budget-authority-{:08x}", rand::random::<u32>());
         let path = match ephemeral {
             true => std::env::temp_dir().join(name),
@@ -55,10 +47,7 @@ impl Folder {
                 _lock: lock,
             })
         };
-        open().map_err(|error: io::Error| FolderError {
-            folder: path.clone(),
-            reason: error.to_string(),
-        })
+        open().map_err(|error| of_data(&path, &error))
     }
 
     pub(in crate::tools) fn path(&self) -> &Path {
@@ -74,7 +63,7 @@ impl Folder {
         &self,
         name: &str,
         new: impl FnOnce() -> SecretString,
-    ) -> Result<SecretString, FolderError> {
+    ) -> io::Result<SecretString> {
         if let Some(secret) = self.read(name) {
             return Ok(secret);
         }
@@ -91,7 +80,7 @@ impl Folder {
     }
 
     /// Keeps a secret under `name`, readable by the owner alone; the file is replaced atomically.
-    pub(super) fn write(&self, name: &str, secret: &SecretString) -> Result<(), FolderError> {
+    pub(super) fn write(&self, name: &str, secret: &SecretString) -> io::Result<()> {
         let (file, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
         let _ = fs::remove_file(&new);
         let write = || {
@@ -105,11 +94,13 @@ impl Folder {
             opened.sync_all()?;
             fs::rename(&new, &file)
         };
-        write().map_err(|error| FolderError {
-            folder: file.clone(),
-            reason: error.to_string(),
-        })
+        write().map_err(|error| of_data(&file, &error))
     }
+}
+
+/// The same, with the file or folder that cannot be used.
+fn of_data(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::other(format!("--data {}: {error}", path.display()))
 }
 
 impl Drop for Folder {

@@ -31,11 +31,6 @@ fn log(folder: &Path) -> PathBuf {
     folder.join("redis.log")
 }
 
-/// The private Redis does not start, or has ended.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PrivateRedisError(String);
-
 pub(super) struct PrivateRedis {
     process: Process,
     socket: PathBuf,
@@ -46,8 +41,8 @@ pub(super) struct PrivateRedis {
 
 impl PrivateRedis {
     /// Starts the server on the data of `folder`; it accepts connections a moment later.
-    pub(super) fn start(folder: &Folder) -> Result<Self, PrivateRedisError> {
-        let failed = |what: &str, error: io::Error| PrivateRedisError(format!("{what}: {error}"));
+    pub(super) fn start(folder: &Folder) -> io::Result<Self> {
+        let failed = |what: &str, error| io::Error::other(format!("{what}: {error}"));
         let mut socket = folder.path().join("redis.sock");
         let mut short_folder = None;
         if socket.as_os_str().len() > SOCKET_PATH_MAX {
@@ -68,7 +63,7 @@ impl PrivateRedis {
             .arg("--appendonly")
             .arg(if folder.is_ephemeral() { "no" } else { "yes" });
         let process = Process::start(command).map_err(|error| {
-            PrivateRedisError(format!(
+            io::Error::other(format!(
                 "{error}: install Redis 7 or later (Debian: apt-get install redis-server), or name a running one with \
                  --redis-url"
             ))
@@ -93,9 +88,9 @@ impl PrivateRedis {
     }
 
     /// Waits until the server ends unexpectedly.
-    pub(super) async fn ended(&mut self) -> PrivateRedisError {
+    pub(super) async fn ended(&mut self) -> io::Error {
         let (status, log) = (self.process.exited().await, self.log.display());
-        PrivateRedisError(format!("redis-server has ended ({status}); see {log}"))
+        io::Error::other(format!("redis-server has ended ({status}); see {log}"))
     }
 }
 
