@@ -1,4 +1,6 @@
-//! What the headers of a request say of its body: the media type and the idempotency key.
+//! The limits of a request body, and what the headers say of it: the media type and the idempotency key.
+
+use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
@@ -6,6 +8,49 @@ use super::dialect::headers::IDEMPOTENCY_KEY;
 use super::errors::{ApiError, Code};
 use crate::domain::fields::Problems;
 use crate::domain::ids::IdempotencyKey;
+use crate::domain::json::Json;
+
+/// Limits of a request body.
+#[derive(Debug, Clone, Copy)]
+pub struct BodyLimits {
+    /// The largest body.
+    pub bytes: usize,
+    /// From the head of the request to the end of the body.
+    pub time: Duration,
+    /// The largest `metadata`, as JSON text.
+    pub metadata_bytes: usize,
+    /// The largest `caps`, as JSON text.
+    pub caps_bytes: usize,
+}
+
+impl BodyLimits {
+    /// Checks the members that are stored as they are sent. `body_bytes` is the size of the whole body.
+    ///
+    /// # Errors
+    /// 400 names the member, its size and its limit.
+    pub fn check_members(&self, body: &Json, body_bytes: usize) -> Result<(), ApiError> {
+        let Json::Object(members) = body else {
+            return Ok(());
+        };
+        for (name, value) in members {
+            let (limit, setting) = match name.as_str() {
+                "metadata" => (self.metadata_bytes, "BUDGET_METADATA_LIMIT_BYTES"),
+                "caps" => (self.caps_bytes, "BUDGET_CAPS_LIMIT_BYTES"),
+                _ => continue,
+            };
+            // A member is smaller than its body, so that most are not measured.
+            if body_bytes > limit && value.compact().len() > limit {
+                let present = value.compact().len();
+                let reason = format!(
+                    "must have at most {limit} bytes of JSON text ({setting}), not {present}"
+                );
+                let error = ApiError::from(Problems::one(name, reason));
+                return Err(error.beyond(setting, limit, present));
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Checks that the media type, if the sender names one, is JSON in UTF-8.
 ///

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::domain::fields::{Problems, object};
 use crate::domain::ids::{RequestId, TRACE_ID_PATTERN, TenantId, TraceId};
@@ -17,6 +17,7 @@ use crate::domain::json::JsonError;
 use crate::domain::printable::printable_up_to;
 use crate::domain::refusal::BadCredential;
 use crate::domain::words::words;
+use crate::telemetry::RefusedLimit;
 
 /// The longest message, in characters.
 const MESSAGE_CHARS_MAX: usize = 4096;
@@ -72,6 +73,7 @@ pub struct ApiError {
 struct Extras {
     details: Option<Value>,
     credential: Option<BadCredential>,
+    limit: Option<RefusedLimit>,
     caller_checked: bool,
     tenant: Option<TenantId>,
     headers: HeaderMap,
@@ -161,6 +163,12 @@ impl ApiError {
     pub fn with_details(mut self, details: Value) -> Self {
         self.extras.details = Some(details);
         self
+    }
+
+    /// Above the limit that `setting` sets, with both numbers for programs. The metric counts it by setting.
+    pub fn beyond(mut self, setting: &'static str, limit: usize, present: usize) -> Self {
+        self.extras.limit = Some(RefusedLimit(setting));
+        self.with_details(json!({"limit": limit, "present": present}))
     }
 
     /// With a response header.
@@ -269,6 +277,9 @@ impl IntoResponse for ApiError {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = self.status;
         *response.headers_mut() = std::mem::take(&mut self.extras.headers);
+        if let Some(limit) = self.extras.limit {
+            response.extensions_mut().insert(limit);
+        }
         response.extensions_mut().insert(self);
         response
     }
@@ -307,7 +318,6 @@ object! {
 mod tests {
     use super::*;
     use crate::domain::json::Json;
-    use serde_json::json;
 
     fn body(error: &ApiError) -> String {
         let request_id = RequestId::parse("req_1").unwrap();

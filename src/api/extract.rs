@@ -7,10 +7,10 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 
-use super::body;
+use super::body::{self, BodyLimits};
 use super::errors::{ApiError, Code};
 use super::operation::Operation;
-use super::state::{AppState, BodyLimits};
+use super::state::AppState;
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
@@ -51,8 +51,10 @@ where
         let (mut parts, body) = request.into_parts();
         let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let json = Json::parse(&bytes)?;
+        let sizes = state.body_limits.check_members(&json, bytes.len());
         let payload_hash = PayloadHash::of_body(&json);
         let request = T::from_json(json)?;
+        sizes?;
         let path = P::from_request_parts(&mut parts, state).await?;
         body::idempotency_key(&parts.headers, Some(request.idempotency_key()))?;
         let hashed = Hashed {

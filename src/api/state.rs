@@ -10,20 +10,12 @@ use crate::admin::events::Events;
 use crate::admin::webhooks::Webhooks;
 use crate::api::auth::access::Access;
 use crate::api::auth::failures::AuthFailures;
+use crate::api::body::BodyLimits;
 use crate::config::ServeConfig;
 use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
 use crate::ledger::Ledger;
 use crate::store::Store;
-
-/// Bounds of a request body.
-#[derive(Debug, Clone, Copy)]
-pub struct BodyLimits {
-    /// The largest.
-    pub bytes: usize,
-    /// From the head of the request to the end of the body.
-    pub time: Duration,
-}
 
 /// Handles on the layers below. Every request takes several, so a clone costs one count.
 #[derive(Clone)]
@@ -85,6 +77,8 @@ impl AppState {
             body_limits: BodyLimits {
                 bytes: http.body_limit_bytes,
                 time: http.body_timeout,
+                metadata_bytes: config.limits.metadata_limit_bytes,
+                caps_bytes: config.limits.caps_limit_bytes,
             },
         }))
     }

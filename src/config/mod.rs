@@ -3,6 +3,7 @@
 
 mod error;
 mod http;
+mod limits;
 mod log;
 mod retention;
 mod secrets;
@@ -21,6 +22,7 @@ use values::ms;
 
 pub use error::ConfigError;
 pub use http::{CorsOrigins, HttpConfig};
+pub use limits::LimitsConfig;
 pub use log::{LogArgs, LogFormat};
 pub use retention::RetentionConfig;
 pub use secrets::SecretArgs;
@@ -40,6 +42,8 @@ pub struct ServeArgs {
     webhooks: WebhookConfig,
     #[command(flatten)]
     retention: RetentionConfig,
+    #[command(flatten)]
+    limits: LimitsConfig,
     #[command(flatten)]
     process: ProcessConfig,
     /// The log, which starts before settings are checked against each other.
@@ -106,6 +110,8 @@ pub struct ServeConfig {
     pub webhooks: WebhookConfig,
     /// How long data is kept.
     pub retention: RetentionConfig,
+    /// What one tenant may store.
+    pub limits: LimitsConfig,
     /// Metrics, connections and shutdown.
     pub process: ProcessConfig,
 }
@@ -196,6 +202,7 @@ impl ServeArgs {
             secrets: self.secrets.into_keys()?,
             webhooks: self.webhooks,
             retention: self.retention.check()?,
+            limits: self.limits,
             process,
         })
     }

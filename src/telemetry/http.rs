@@ -22,6 +22,8 @@ metrics! {
         pub in_flight: IntGauge = "budget_http_requests_in_flight",
         /// Responses 401 by plane and reason.
         pub auth_failures: IntCounterVec["plane", "reason"] = "budget_auth_failures_total",
+        /// Requests above a limit, by the setting that sets it.
+        pub limit_refusals: IntCounterVec["setting"] = "budget_limit_refusals_total",
     }
 }
 
@@ -33,6 +35,10 @@ pub struct RefusedCredential {
     /// Why the credential was refused.
     pub reason: &'static str,
 }
+
+/// Marks a response to a request above a limit, for the metrics: the name of the limit's setting.
+#[derive(Debug, Clone, Copy)]
+pub struct RefusedLimit(pub &'static str);
 
 /// Counts the request down, also when the client disconnects and the request is dropped.
 struct InFlight(IntGauge);
@@ -56,6 +62,9 @@ pub async fn measure(State(metrics): State<HttpMetrics>, request: Request, next:
             .auth_failures
             .with_label_values(&[refused.plane, refused.reason])
             .inc();
+    }
+    if let Some(RefusedLimit(setting)) = response.extensions().get() {
+        metrics.limit_refusals.with_label_values(&[*setting]).inc();
     }
     let status = match response.status().as_u16() {
         200..=299 => "2xx",

@@ -11,7 +11,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub use http::{HttpMetrics, RefusedCredential, known_method, measure};
+pub use http::{HttpMetrics, RefusedCredential, RefusedLimit, known_method, measure};
 use process::ProcessMetrics;
 
 use crate::config::{LogArgs, LogFormat};

@@ -1,5 +1,6 @@
 //! What the handlers of the admin plane take as arguments.
 
+use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::Method;
 use axum::http::request::Parts;
@@ -60,16 +61,15 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
             false => idempotency_key(&parts.headers, None)?,
         };
         let PathId(id) = PathId::from_request_parts(&mut parts, state).await?;
-        let sent = match T::PRESENCE {
-            Presence::Ignored => Json::Object(Vec::new()),
-            Presence::Required | Presence::Optional => {
-                let bytes = body_bytes(&parts.headers, content, state.body_limits).await?;
-                match T::PRESENCE == Presence::Optional && bytes.trim_ascii().is_empty() {
-                    true => Json::Object(Vec::new()),
-                    false => Json::parse(&bytes)?,
-                }
-            }
+        let bytes = match T::PRESENCE {
+            Presence::Ignored => Bytes::new(),
+            _ => body_bytes(&parts.headers, content, state.body_limits).await?,
         };
+        let sent = match T::PRESENCE != Presence::Required && bytes.trim_ascii().is_empty() {
+            true => Json::Object(Vec::new()),
+            false => Json::parse(&bytes)?,
+        };
+        let sizes = state.body_limits.check_members(&sent, bytes.len());
         // In a change of a record, `null` removes a member, so it is not the same as absent.
         let hash = match operation.method == Method::PATCH {
             true => PayloadHash::of_patch_and_target,
@@ -79,6 +79,7 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
         let target = S::read(id, query, &caller);
         let target = target.map(|target| (hash(&sent, &target.selected()), target));
         let body = T::from_json(sent)?;
+        sizes?;
         let (payload_hash, target) = target?;
         body.check()?;
         if T::HAS_KEY {

@@ -7,6 +7,7 @@ mod fields;
 mod heads;
 mod parsers;
 mod paths;
+mod sizes;
 mod wire;
 
 use std::sync::Mutex;
@@ -38,8 +39,13 @@ pub struct Operation {
 
 impl Target {
     pub async fn new() -> Self {
+        Self::with(&[]).await
+    }
+
+    /// The same under these settings.
+    pub async fn with(settings: &[&str]) -> Self {
         let redis = RedisServer::start_with(&["--appendonly", "no"]);
-        let app = TestApp::spawn_on(&redis.url(), &[]).await;
+        let app = TestApp::spawn_on(&redis.url(), settings).await;
         app.budget("tenant:acme", 1_000_000, 0).await;
         let reserved = app.reserve("target", 100).await;
         let id = reserved.text("/reservation_id");
