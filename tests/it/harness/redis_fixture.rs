@@ -38,10 +38,10 @@ impl RedisFixture {
         redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
-    /// Runs commands made by [`command`], a few thousand at a time.
+    /// Runs commands made by [`command`], a few hundred at a time: a batch has the deadline of one call.
     pub async fn run_all(&self, commands: &[(String, Cmd)]) -> Vec<Value> {
         let mut replies = Vec::new();
-        for batch in commands.chunks(5_000) {
+        for batch in commands.chunks(500) {
             let batch = self.store.query_all(batch).await;
             replies.extend(batch.expect("the commands are right"));
         }
