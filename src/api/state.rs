@@ -53,7 +53,11 @@ impl AppState {
         let [event_days, audit_days, reservation_days] =
             [retention.events, retention.audit, retention.reservations].map(days);
         Self(Arc::new(Handles {
-            access: Access::new(store.clone(), config.store.dialect, http.admin_keys.clone()),
+            access: Access::new(
+                store.clone(),
+                config.store.dialect,
+                config.admin_keys.clone(),
+            ),
             auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
                 .sealing(config.secrets.clone())

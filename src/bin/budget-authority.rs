@@ -11,6 +11,7 @@ use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
 use budget_authority::tools::bench::{self, BenchArgs};
 use budget_authority::tools::dev::{self, DevArgs};
+use budget_authority::tools::generate::{GenerateArgs, generate};
 use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
 use budget_authority::tools::locate::{LocateArgs, locate};
 use budget_authority::tools::operator::{self, AdminArgs};
@@ -37,7 +38,7 @@ enum Command {
     Admin(Box<AdminArgs>),
     /// Measure a running service, then check its ledgers
     Bench(Box<BenchArgs>),
-    /// Find and measure keys in Redis
+    /// Generate keys for the settings; find and measure keys in Redis
     #[command(subcommand)]
     Keys(KeysCommand),
     /// Verify the ledgers in Redis
@@ -77,6 +78,8 @@ enum LedgerCommand {
 
 #[derive(Subcommand)]
 enum KeysCommand {
+    /// Print a random key for a setting
+    Generate(GenerateArgs),
     /// Show the partition, the cluster slot and the keys of a tenant, without a connection to Redis
     Locate(LocateArgs),
     /// Show the keys that a tenant has in Redis, with type, entries and memory
@@ -111,6 +114,10 @@ async fn main() -> ExitCode {
         Command::Keys(KeysCommand::Sizes { args, store }) => show_sizes(&args, store).await,
         Command::Keys(KeysCommand::Locate(args)) => {
             print!("{}", locate(&args));
+            Ok(())
+        }
+        Command::Keys(KeysCommand::Generate(args)) => {
+            println!("{}", generate(&args));
             Ok(())
         }
     };

@@ -6,9 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{BoolishValueParser, TypedValueParser as _};
 
-use super::error::ConfigError;
 use super::values::{ms, setting};
-use crate::domain::caller::AdminKeys;
 use crate::domain::cidr::Cidr;
 
 /// Settings of the API.
@@ -26,17 +24,6 @@ pub struct HttpConfig {
     /// Address of the admin plane, to keep it off the network of agents; by default it shares the address of the API
     #[arg(long, env = "BUDGET_ADMIN_LISTEN", value_name = "ADDR:PORT")]
     pub admin_listen: Option<SocketAddr>,
-    /// Admin keys, comma-separated; list two while one replaces the other. Without any, no admin key is accepted
-    #[arg(
-        long,
-        env = "BUDGET_ADMIN_KEYS",
-        value_name = "KEY,…",
-        default_value = "",
-        hide_default_value = true,
-        hide_env_values = true,
-        value_parser = setting(AdminKeys::parse)
-    )]
-    pub admin_keys: AdminKeys,
     /// Largest request body, in bytes
     #[arg(long, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1_024..=16_777_216).map(|bytes| bytes as usize))]
@@ -87,19 +74,12 @@ pub struct HttpConfig {
 }
 
 impl HttpConfig {
-    /// Validates the settings together.
-    pub(super) fn check(mut self) -> Result<Self, ConfigError> {
+    /// Drops an address of the admin plane that is the API's own.
+    pub(super) fn check(mut self) -> Self {
         // Port 0 gives a different port each time.
         let apart = |address: &SocketAddr| address.port() == 0 || *address != self.listen;
         self.admin_listen = self.admin_listen.filter(apart);
-        if self.admin_listen.is_some() && self.admin_keys.is_empty() {
-            return Err(ConfigError::Contradiction {
-                first: "BUDGET_ADMIN_LISTEN",
-                second: "BUDGET_ADMIN_KEYS",
-                reason: "the admin plane has an address but no key",
-            });
-        }
-        Ok(self)
+        self
     }
 }
 

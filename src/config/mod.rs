@@ -1,11 +1,13 @@
 //! The settings. Each is a flag and an environment variable of the same name (`--redis-url`, `BUDGET_REDIS_URL`), read once at
 //! start. A contradiction stops the process.
 
+mod admin_keys;
 mod error;
 mod http;
 mod limits;
 mod log;
 mod retention;
+mod secret_file;
 mod secrets;
 mod store;
 mod values;
@@ -17,9 +19,11 @@ use std::time::Duration;
 use clap::builder::{Resettable, TypedValueParser as _};
 use clap::{Args, Command, FromArgMatches};
 
+use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::SealingKeys;
 use values::ms;
 
+pub use admin_keys::AdminKeyArgs;
 pub use error::ConfigError;
 pub use http::{CorsOrigins, HttpConfig};
 pub use limits::LimitsConfig;
@@ -36,6 +40,8 @@ pub struct ServeArgs {
     store: StoreArgs,
     #[command(flatten)]
     http: HttpConfig,
+    #[command(flatten)]
+    admin_keys: AdminKeyArgs,
     #[command(flatten)]
     secrets: SecretArgs,
     #[command(flatten)]
@@ -104,6 +110,8 @@ pub struct ServeConfig {
     pub store: StoreConfig,
     /// Both planes of the API.
     pub http: HttpConfig,
+    /// The keys of the admin plane.
+    pub admin_keys: AdminKeys,
     /// The keys under which secrets are stored.
     pub secrets: SealingKeys,
     /// Requests to webhook receivers.
@@ -180,7 +188,15 @@ impl ServeArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
         let store = self.store.into_config()?;
-        let http = self.http.check()?;
+        let http = self.http.check();
+        let admin_keys = self.admin_keys.into_keys()?;
+        if http.admin_listen.is_some() && admin_keys.is_empty() {
+            return Err(ConfigError::Contradiction {
+                first: "BUDGET_ADMIN_LISTEN",
+                second: "BUDGET_ADMIN_KEYS",
+                reason: "the admin plane has an address but no key",
+            });
+        }
         let process = self.process;
         for (address, variable) in [
             (Some(http.listen), "BUDGET_LISTEN"),
@@ -199,6 +215,7 @@ impl ServeArgs {
         Ok(ServeConfig {
             store,
             http,
+            admin_keys,
             secrets: self.secrets.into_keys()?,
             webhooks: self.webhooks,
             retention: self.retention.check()?,
@@ -259,6 +276,11 @@ mod tests {
             "--redis-url=http://:hunter2@x => BUDGET_REDIS_URL
             --key-prefix=a{{b}} => BUDGET_KEY_PREFIX
             --admin-keys=a,,swordfish => BUDGET_ADMIN_KEYS
+            --admin-keys=swordfish => BUDGET_ADMIN_KEYS 32 generate BUDGET_ALLOW_SHORT_ADMIN_KEYS
+            --admin-keys-file=/missing => BUDGET_ADMIN_KEYS_FILE
+            --admin-keys=a --admin-keys-file=/missing => BUDGET_ADMIN_KEYS BUDGET_ADMIN_KEYS_FILE
+            --secret-keys-file=/missing => BUDGET_SECRET_KEYS_FILE
+            --redis-url-file=/missing => BUDGET_REDIS_URL BUDGET_REDIS_URL_FILE
             --cors-origins=*,https://a.example => BUDGET_CORS_ORIGINS
             --cors-origins=a.example/x => cors-origins
             --trusted-proxies=10.0.0.0/33 => trusted-proxies
@@ -286,11 +308,62 @@ mod tests {
         }
     }
 
+    const SHORT: &str = "--allow-short-admin-keys";
+
+    #[test]
+    fn an_admin_key_is_long_enough_or_allowed_to_be_short() {
+        let long = format!("--admin-keys=ops={}", "k".repeat(32));
+        assert!(
+            !parse(&[&long])
+                .expect("32 characters")
+                .admin_keys
+                .is_empty()
+        );
+        parse(&["--admin-keys=a", SHORT]).expect("allowed");
+    }
+
+    #[test]
+    fn a_secret_may_be_in_a_file() {
+        let key = KEY.strip_prefix("--secret-keys=").expect("a key");
+        let admin = "k".repeat(32);
+        let contents = [
+            format!("ops={admin}\n"),
+            format!("{key}\r\n"),
+            "redis://h\n".to_owned(),
+        ];
+        let name = |number: usize| format!("secret-{:016x}-{number}", rand::random::<u64>());
+        let files = [0, 1, 2].map(|number| std::env::temp_dir().join(name(number)));
+        for (file, content) in files.iter().zip(&contents) {
+            std::fs::write(file, content).expect("the temporary folder is writable");
+        }
+        let flags = ["admin-keys", "secret-keys", "redis-url"];
+        let flags = flags.iter().zip(&files);
+        let flags: Vec<_> = flags
+            .map(|(flag, file)| format!("--{flag}-file={}", file.display()))
+            .collect();
+        let read = ServeArgs::from_flags(&flags).map(ServeArgs::into_config);
+        std::fs::write(&files[0], "\n").expect("writable");
+        let empty = ServeArgs::from_flags(&flags).map(ServeArgs::into_config);
+        files
+            .iter()
+            .for_each(|file| drop(std::fs::remove_file(file)));
+        let config = read.expect("flags").expect("a configuration");
+        assert!(config.secrets.is_present() && config.admin_keys.accept(&admin).is_some());
+        let empty = empty
+            .expect("flags")
+            .expect_err("an empty file")
+            .to_string();
+        assert!(
+            empty.contains("BUDGET_ADMIN_KEYS_FILE") && empty.contains("empty"),
+            "{empty}"
+        );
+    }
+
     const SECRETS: [&str; 3] = ["hunter2", "swordfish", "AAAA"];
 
     #[test]
     fn no_secret_is_printed() {
-        let config = parse(&[SEALED, KEY, "--admin-keys=swordfish"]).expect("keys");
+        let config = parse(&[SEALED, KEY, "--admin-keys=ops=swordfish", SHORT]).expect("keys");
         assert!(config.secrets.is_present());
         let printed = format!("{config:?}");
         assert!(

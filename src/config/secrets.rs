@@ -1,11 +1,20 @@
 //! The keys that encrypt stored secrets.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use clap::builder::BoolishValueParser;
+use secrecy::ExposeSecret;
 
 use super::error::ConfigError;
+use super::secret_file::SecretSetting;
 use super::values::setting;
 use crate::domain::seal::{SealingKeys, SealingKeysError};
+
+const SETTING: SecretSetting = SecretSetting {
+    value: "BUDGET_SECRET_KEYS",
+    file: "BUDGET_SECRET_KEYS_FILE",
+};
 
 /// Flags of the [`SealingKeys`].
 #[derive(Debug, Clone, Args)]
@@ -23,6 +32,9 @@ pub struct SecretArgs {
         value_parser = setting(keys)
     )]
     secret_keys: SealingKeys,
+    /// File with those keys, in place of BUDGET_SECRET_KEYS
+    #[arg(long, env = "BUDGET_SECRET_KEYS_FILE", value_name = "FILE")]
+    secret_keys_file: Option<PathBuf>,
     /// Start without such keys: whoever can read Redis can read the secrets of webhooks
     #[arg(
         long,
@@ -39,7 +51,12 @@ pub struct SecretArgs {
 
 impl SecretArgs {
     pub(super) fn into_keys(self) -> Result<SealingKeys, ConfigError> {
-        match (self.secret_keys.is_present(), self.allow_plaintext_secrets) {
+        let secret_keys =
+            match SETTING.read(self.secret_keys.is_present(), self.secret_keys_file)? {
+                Some(list) => keys(list.expose_secret()).map_err(|error| SETTING.refused(error))?,
+                None => self.secret_keys,
+            };
+        match (secret_keys.is_present(), self.allow_plaintext_secrets) {
             (false, false) => Err(ConfigError::Value {
                 variable: "BUDGET_SECRET_KEYS",
                 reason: "without a key, the secrets of webhooks would lie in Redis as they are; give one, such as \
@@ -51,7 +68,7 @@ impl SecretArgs {
                 second: "BUDGET_ALLOW_PLAINTEXT_SECRETS",
                 reason: "with a key, no secret is stored in plaintext",
             }),
-            (true, false) | (false, true) => Ok(self.secret_keys),
+            (true, false) | (false, true) => Ok(secret_keys),
         }
     }
 }

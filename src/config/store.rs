@@ -10,9 +10,15 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
+use super::secret_file::SecretSetting;
 use super::values::{ms, setting};
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
+
+const URL: SecretSetting = SecretSetting {
+    value: "BUDGET_REDIS_URL",
+    file: "BUDGET_REDIS_URL_FILE",
+};
 
 /// Flags of [`StoreConfig`], also of a command that reads the data of a deployment.
 #[derive(Debug, Clone, Args)]
@@ -20,14 +26,18 @@ use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 pub struct StoreArgs {
     /// Connection URL of Redis: redis://[user:password@]host[:port][/db],
     /// redis+sentinel://host[:port],…/master[/db][?sentinel_user=…&sentinel_password=…],
-    /// redis+cluster://host[:port],… or redis+unix:///path; with rediss for TLS
+    /// redis+cluster://host[:port],… or redis+unix:///path; with rediss for TLS. Required, here or in a file
     #[arg(
         long,
         env = "BUDGET_REDIS_URL",
         value_name = "URL",
-        hide_env_values = true
+        hide_env_values = true,
+        required_unless_present = "redis_url_file"
     )]
-    redis_url: SecretString,
+    redis_url: Option<SecretString>,
+    /// File with the connection URL of Redis, in place of BUDGET_REDIS_URL
+    #[arg(long, env = "BUDGET_REDIS_URL_FILE", value_name = "FILE")]
+    redis_url_file: Option<PathBuf>,
     /// PEM file with the authority that signed Redis's certificate; replaces the public ones
     #[arg(long, env = "BUDGET_REDIS_TLS_CA_FILE", value_name = "FILE")]
     redis_tls_ca_file: Option<PathBuf>,
@@ -106,10 +116,16 @@ impl StoreArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<StoreConfig, ConfigError> {
-        let mut redis = RedisOptions::new(self.redis_url.expose_secret());
+        let given = self
+            .redis_url
+            .clone()
+            .filter(|url| !url.expose_secret().is_empty());
+        let in_file = URL.read(given.is_some(), self.redis_url_file.clone())?;
+        let url = in_file.or(given).unwrap_or_default();
+        let mut redis = RedisOptions::new(url.expose_secret());
         redis.timeout = self.redis_timeout;
         redis.connections = self.redis_connections.into();
-        redis.tls = self.tls()?;
+        redis.tls = self.tls(url.expose_secret())?;
         redis.check().map_err(url_error)?;
         Ok(StoreConfig {
             redis,
@@ -118,13 +134,12 @@ impl StoreArgs {
         })
     }
 
-    fn tls(&self) -> Result<Option<TlsCertificates>, ConfigError> {
+    fn tls(&self, url: &str) -> Result<Option<TlsCertificates>, ConfigError> {
         let files = [
             ("BUDGET_REDIS_TLS_CA_FILE", &self.redis_tls_ca_file),
             ("BUDGET_REDIS_TLS_CERT_FILE", &self.redis_tls_cert_file),
             ("BUDGET_REDIS_TLS_KEY_FILE", &self.redis_tls_key_file),
         ];
-        let url = self.redis_url.expose_secret();
         let encrypted = url.starts_with("rediss") || url.starts_with("valkeys");
         match files.iter().find(|(_, path)| path.is_some()) {
             None => return Ok(None),

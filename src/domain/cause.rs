@@ -1,5 +1,6 @@
 //! What caused a change: the actor and the request. Every event has it, also when it is delivered much later.
 
+use super::admin_key::AdminKeyName;
 use super::event::EventActorType;
 use super::ids::{RequestId, TraceId};
 use crate::domain::api_key::secret::KeyId;
@@ -11,10 +12,10 @@ pub enum Actor {
     ApiKey(KeyId),
     /// The holder of an unknown API key.
     UnknownKey,
-    /// The admin key, on an operation of its own.
-    Admin,
-    /// The admin key, on an operation that tenants have too.
-    AdminOnBehalfOf,
+    /// An admin key, which may have a name, on an operation of its own.
+    Admin(Option<AdminKeyName>),
+    /// The same on an operation that tenants have too.
+    AdminOnBehalfOf(Option<AdminKeyName>),
     /// The service itself: sweeps and dispatchers.
     System,
 }
@@ -24,9 +25,19 @@ impl Actor {
     pub fn kind(&self) -> EventActorType {
         match self {
             Self::ApiKey(_) | Self::UnknownKey => EventActorType::ApiKey,
-            Self::Admin => EventActorType::Admin,
-            Self::AdminOnBehalfOf => EventActorType::AdminOnBehalfOf,
+            Self::Admin(_) => EventActorType::Admin,
+            Self::AdminOnBehalfOf(_) => EventActorType::AdminOnBehalfOf,
             Self::System => EventActorType::System,
+        }
+    }
+
+    /// The name of the admin key, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Admin(name) | Self::AdminOnBehalfOf(name) => {
+                name.as_ref().map(AdminKeyName::as_str)
+            }
+            Self::ApiKey(_) | Self::UnknownKey | Self::System => None,
         }
     }
 
@@ -75,6 +86,7 @@ impl Cause {
         let pairs = [
             ("source", Some(self.source)),
             ("actor", Some(self.actor.as_str())),
+            ("actor_name", self.actor.name()),
             ("key_id", key_id),
             ("source_ip", self.source_ip.as_deref()),
             (

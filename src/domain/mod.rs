@@ -13,6 +13,7 @@ pub mod subject;
 pub mod action;
 pub mod moment;
 
+pub mod admin_key;
 pub mod budget;
 pub mod caller;
 pub mod cause;

@@ -126,7 +126,7 @@ pub async fn run(
     config: &ServeConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    if config.http.admin_keys.is_empty() {
+    if config.admin_keys.is_empty() {
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
     let probes = Probes::new(store.clone(), shutdown.clone()).router();

@@ -5,6 +5,7 @@ mod call;
 mod client;
 mod client_error;
 pub mod dev;
+pub mod generate;
 pub mod locate;
 pub mod operator;
 mod setup;

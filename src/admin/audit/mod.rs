@@ -103,7 +103,7 @@ pub(super) fn entry(
 ) -> Pairs {
     let mut entry = opened(cause, operation, (kind, id));
     entry.push(("status", status.to_string()));
-    if !matches!(cause.actor, Actor::Admin) {
+    if !matches!(cause.actor, Actor::Admin(_)) {
         entry.push(("metadata.actor_type", cause.actor.as_str().to_owned()));
     }
     entry
@@ -125,6 +125,9 @@ pub(super) fn opened(
 }
 
 fn push_cause(entry: &mut Pairs, cause: &Cause, with_key: bool) {
+    if let Some(name) = cause.actor.name() {
+        entry.push(("metadata.actor", name.to_owned()));
+    }
     if let (Actor::ApiKey(key_id), true) = (&cause.actor, with_key) {
         entry.push(("key_id", key_id.to_string()));
     }
@@ -146,7 +149,7 @@ mod tests {
     fn a_failure_tells_the_request_without_its_control_characters() {
         let cause = Cause {
             source: "service-admin",
-            actor: Actor::Admin,
+            actor: Actor::Admin(None),
             source_ip: Some("192.0.2.7".to_owned()),
             request_id: RequestId::parse("req_1"),
             trace_id: TraceId::mint(),

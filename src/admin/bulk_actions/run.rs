@@ -252,6 +252,9 @@ fn audit_entry(claim: &BulkClaim, result: &BulkResult) -> Vec<(&'static str, Str
     for name in ["source_ip", "request_id", "trace_id"] {
         entry.extend(bulk.cause_value(name).map(|value| (name, value.to_owned())));
     }
+    if let Some(name) = bulk.cause_value("actor_name") {
+        entry.push(("metadata.actor", name.to_owned()));
+    }
     let ids: Vec<&str> = result.succeeded.iter().map(|row| row.id.as_str()).collect();
     entry.extend([
         ("metadata.action", bulk.action.as_str().to_owned()),

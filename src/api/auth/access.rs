@@ -6,8 +6,9 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 
 use crate::api::errors::ApiError;
+use crate::domain::admin_key::{AdminCaller, AdminKeys};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
-use crate::domain::caller::{AdminCaller, AdminKeys, RuntimeCaller};
+use crate::domain::caller::RuntimeCaller;
 use crate::domain::dialect::Dialect;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{BadCredential, BadKey};

@@ -174,8 +174,14 @@ fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
         },
         actor: match caller {
             Some(Caller::Tenant(caller)) => Actor::ApiKey(caller.key_id.clone()),
-            Some(Caller::Admin(_)) if guard.callers().includes_tenants() => Actor::AdminOnBehalfOf,
-            Some(Caller::Admin(_)) | None => Actor::Admin,
+            Some(Caller::Admin(admin)) => {
+                let name = admin.name().cloned();
+                match guard.callers().includes_tenants() {
+                    true => Actor::AdminOnBehalfOf(name),
+                    false => Actor::Admin(name),
+                }
+            }
+            None => Actor::Admin(None),
         },
         source_ip: Some(source_ip(&guard.state, parts).to_string()),
         request_id: Some(correlation.request_id),

@@ -48,7 +48,7 @@ pub(super) fn note(
             },
             Actor::ApiKey(caller.key_id.clone()),
         ),
-        (_, BadCredential::AdminKey) => (Subject::Unknown, Actor::Admin),
+        (_, BadCredential::AdminKey) => (Subject::Unknown, Actor::Admin(None)),
         _ => (Subject::Unknown, Actor::UnknownKey),
     };
     let cause = || Cause {

@@ -7,11 +7,6 @@ use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// A random admin key.
-pub(super) fn new_admin_key() -> SecretString {
-    format!("admin_{:032x}", rand::random::<u128>()).into()
-}
-
 /// A folder that this process has to itself until it is dropped.
 #[derive(Debug)]
 pub(in crate::tools) struct Folder {
@@ -116,6 +111,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::domain::admin_key::AdminKeys;
 
     fn temporary() -> Folder {
         Folder::open(Path::new("unused"), true).expect("a temporary folder")
@@ -124,7 +120,7 @@ mod tests {
     #[test]
     fn a_secret_is_kept_for_its_owner_alone() {
         let folder = temporary();
-        let admin_key = || folder.secret("admin-key", new_admin_key);
+        let admin_key = || folder.secret("admin-key", AdminKeys::generate);
         let key = admin_key().expect("a key");
         let same = admin_key().expect("the same");
         assert_eq!(same.expose_secret(), key.expose_secret());

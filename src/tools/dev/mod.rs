@@ -17,6 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 pub use error::DevError;
 
 use crate::config::{ConfigError, LogArgs, ServeArgs, ServeConfig};
+use crate::domain::admin_key::AdminKeys;
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::serve::{self, Listeners, ServeError};
@@ -85,7 +86,7 @@ impl Data {
         if let Some(redis_url) = &args.redis_url {
             return Ok(Self {
                 redis_url: redis_url.clone(),
-                admin_key: args.admin_key.clone().unwrap_or_else(folder::new_admin_key),
+                admin_key: args.admin_key.clone().unwrap_or_else(AdminKeys::generate),
                 secret_keys: SealingKeys::generate().into(),
                 private: None,
             });
@@ -93,7 +94,7 @@ impl Data {
         let folder = Folder::open(&args.data, args.ephemeral)?;
         let admin_key = match &args.admin_key {
             Some(key) => key.clone(),
-            None => folder.secret("admin-key", folder::new_admin_key)?,
+            None => folder.secret("admin-key", AdminKeys::generate)?,
         };
         let redis = PrivateRedis::start(&folder)?;
         Ok(Self {
@@ -180,6 +181,7 @@ fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfi
         format!("--redis-url={}", data.redis_url.expose_secret()),
         format!("--listen={address}"),
         format!("--admin-keys={}", data.admin_key.expose_secret()),
+        "--allow-short-admin-keys".to_owned(),
         format!("--secret-keys={}", data.secret_keys.expose_secret()),
         format!("--dialect={}", args.dialect.as_str()),
         "--metrics-listen=off".to_owned(),

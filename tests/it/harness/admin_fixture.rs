@@ -3,13 +3,14 @@
 use std::ops::Deref;
 
 use budget_authority::admin::{Admin, Funding, Request};
+use budget_authority::domain::admin_key::AdminKeys;
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::permission::Permission;
 use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::api_key::{ApiKeyCreateRequest, ApiKeyCreateResponse};
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
-use budget_authority::domain::caller::{AdminKeys, Caller, RuntimeCaller};
+use budget_authority::domain::caller::{Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
 use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::fields::Read as _;
@@ -46,7 +47,7 @@ pub fn ask() -> Ask {
 pub fn asking(key: Option<&str>, payload: &str) -> Ask {
     let body = Json::parse(payload.as_bytes()).expect("JSON");
     Ask {
-        cause: cause(Actor::Admin),
+        cause: cause(Actor::Admin(None)),
         key: key.and_then(IdempotencyKey::parse),
         payload: PayloadHash::of_body(&body),
     }
@@ -56,7 +57,7 @@ impl Ask {
     pub fn by(mut self, caller: &Caller) -> Self {
         self.cause.actor = match caller {
             Caller::Tenant(caller) => Actor::ApiKey(caller.key_id.clone()),
-            Caller::Admin(_) => Actor::AdminOnBehalfOf,
+            Caller::Admin(admin) => Actor::AdminOnBehalfOf(admin.name().cloned()),
         };
         self
     }

@@ -29,7 +29,7 @@ struct Cli {
 }
 
 /// The admin key of every test service.
-pub const ADMIN_KEY: &str = "test-admin-key";
+pub const ADMIN_KEY: &str = "test-admin-key-of-enough-characters";
 
 /// The sealing key of every test service that chooses no other.
 pub const SECRET_KEYS: &str = "t1:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";

@@ -96,7 +96,7 @@ impl TenantFixture {
 
     /// So many more entries of today.
     pub async fn record_failures(&self, entries: usize) {
-        let (cause, tenant) = (cause(Actor::Admin), tenant_id(self.name()));
+        let (cause, tenant) = (cause(Actor::Admin(None)), tenant_id(self.name()));
         for _ in 0..entries {
             let failure = Failure {
                 cause: &cause,

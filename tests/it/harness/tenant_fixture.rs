@@ -192,7 +192,7 @@ impl TenantFixture {
             request,
             payload_hash: PayloadHash::of_body(&Json::String(key.to_owned())),
         };
-        let cause = cause(budget_authority::domain::cause::Actor::Admin);
+        let cause = cause(budget_authority::domain::cause::Actor::Admin(None));
         let reserved = self.ledger.reserve(&self.caller, &body, &cause).await?;
         Ok(reserved.reservation_id.expect("no dry run"))
     }

@@ -15,7 +15,10 @@ use crate::harness::raw::exchange;
 use crate::harness::redis::{RedisServer, free_port, shared};
 
 const PASSWORD: &str = "redis-password-Zq8vTn";
-const ADMIN_KEYS: [&str; 2] = ["admin-key-old-Xw3k", "admin-key-new-Yr7m"];
+const ADMIN_KEYS: [&str; 2] = [
+    "admin-key-old-Xw3k-of-32-characters",
+    "admin-key-new-Yr7m-of-32-characters",
+];
 
 /// The built service with all of its log in a file of the test's.
 struct Service {

@@ -27,7 +27,7 @@ fn failure<'a>(
 async fn a_failure_is_audited_under_its_tenant_or_a_sentinel() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
-    let cause = cause(Actor::Admin);
+    let cause = cause(Actor::Admin(None));
     let (acme, nobody) = (tenant_id("acme"), tenant_id("nobody"));
     fixture
         .admin

@@ -119,6 +119,59 @@ async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refu
 }
 
 #[tokio::test]
+async fn an_entry_names_the_admin_key_that_acted() {
+    const KEYS: [&str; 2] = [
+        "named-key-of-the-operators-on-call",
+        "nameless-key-of-32-characters-xx",
+    ];
+    let admin_keys = format!("ops={},{}", KEYS[0], KEYS[1]);
+    let app = TestApp::spawn_on(&shared().url(), &["--admin-keys", &admin_keys]).await;
+    for (number, key) in KEYS.into_iter().enumerate() {
+        let headers = [("X-Admin-API-Key", key)];
+        let tenant = format!("t-{number}");
+        let make = json!({"tenant_id": &tenant, "name": "T"});
+        let made = app.call(Method::POST, TENANTS, &headers, &make).await;
+        made.expect(201);
+        let budget = json!({"tenant_id": &tenant, "scope": format!("tenant:{tenant}"), "unit": "TOKENS",
+                            "allocated": {"unit": "TOKENS", "amount": 1}});
+        let made = app.call(Method::POST, BUDGETS, &headers, &budget).await;
+        made.expect(201);
+        let suspend =
+            json!({"filter": {"search": &tenant}, "action": "SUSPEND", "idempotency_key": &tenant});
+        let bulk = format!("{TENANTS}/bulk-action");
+        app.call(Method::POST, &bulk, &headers, &suspend)
+            .await
+            .expect(200);
+        app.call(Method::POST, &bulk, &headers, &json!({}))
+            .await
+            .expect(400);
+    }
+    let fixture = app.admin_fixture();
+    for (number, expected) in [Some("ops"), None].into_iter().enumerate() {
+        let tenant = tenant_id(&format!("t-{number}"));
+        let entries = fixture.audit(tenant.partition(), tenant.as_str());
+        assert_eq!(entries.len(), 2, "{entries:?}");
+        for entry in entries {
+            assert_eq!(entry.get("metadata.actor"), expected, "{entry:?}");
+        }
+        for event in fixture.events(tenant.as_str()) {
+            let actor = json!({"type": event["actor"]["type"], "source_ip": "127.0.0.1"});
+            assert_eq!(event["actor"], actor, "{event}");
+        }
+    }
+    let of_bulk = fixture.audit(Partition::FIRST, "__admin__");
+    let actors: Vec<_> = of_bulk
+        .iter()
+        .map(|entry| entry.get("metadata.actor"))
+        .collect();
+    assert_eq!(
+        actors,
+        [Some("ops"), Some("ops"), None, None],
+        "{of_bulk:?}"
+    );
+}
+
+#[tokio::test]
 async fn a_trusted_proxy_is_believed_whatever_the_client_claims_before_it() {
     let url = shared().url();
     for (trusted, lines, expected) in [

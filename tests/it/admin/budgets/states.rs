@@ -260,7 +260,8 @@ async fn a_freeze_counts_from_the_next_request_and_holds_may_still_end() {
         },
         payload_hash: PayloadHash::of_body(&Json::Null),
     };
-    let cause = crate::harness::admin_fixture::cause(budget_authority::domain::cause::Actor::Admin);
+    let cause =
+        crate::harness::admin_fixture::cause(budget_authority::domain::cause::Actor::Admin(None));
     let committed = tenant
         .ledger
         .commit(&tenant.caller, &id, &commit, &cause)

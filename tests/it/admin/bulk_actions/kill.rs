@@ -23,6 +23,7 @@ use tokio::task::block_in_place;
 
 use crate::admin::bulk_actions::actions::stocked;
 use crate::harness::admin_fixture::{AdminFixture, tenant_id, tokens};
+use crate::harness::app::ADMIN_KEY;
 use crate::harness::bulk_calls::{BUDGETS, fund, ids, ledgers};
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
@@ -327,7 +328,7 @@ async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_o
     let keys = Keys::new("bulk").expect("a prefix");
     let store =
         Store::new(&RedisOptions::new(&url), keys, "service", metrics).expect("a usable URL");
-    let mut replica = Replica::start(&url, "bulk", &["--admin-keys", "bulk-admin-key"]);
+    let mut replica = Replica::start(&url, "bulk", &["--admin-keys", ADMIN_KEY]);
     replica.ready().await;
     AdminFixture::on(store.clone()).tenant("umbra").await;
     ledgers(&store, "umbra", ROWS).await;
@@ -343,7 +344,7 @@ async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_o
     let call = |key: &str| {
         http::client()
             .request(Method::POST, &url_of_action)
-            .header("X-Admin-API-Key", "bulk-admin-key")
+            .header("X-Admin-API-Key", ADMIN_KEY)
             .json(&fund("umbra", "CREDIT", 1, key))
     };
     // A machine that is busy elsewhere may see an action through before the kill: then the next one is killed.

@@ -318,7 +318,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         },
         payload_hash: payload_hash.clone(),
     };
-    let cause = cause(Actor::Admin);
+    let cause = cause(Actor::Admin(None));
     let committed = tenant
         .ledger
         .commit(&tenant.caller, &ids[0], &commit, &cause)

@@ -9,6 +9,7 @@ use tokio::task::block_in_place;
 
 use crate::admin::closing::resume::reconcile;
 use crate::harness::admin_fixture::{ask, new_key};
+use crate::harness::app::ADMIN_KEY;
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::redis::RedisServer;
@@ -148,7 +149,7 @@ impl Deployment {
         );
         let tenant = TenantFixture::on(store.expect("a usable URL"), "acme").await;
         tenant.crowd(budgets, holds).await;
-        let replica = Replica::start(&url, "close", &["--admin-keys", "closing-admin-key"]);
+        let replica = Replica::start(&url, "close", &["--admin-keys", ADMIN_KEY]);
         replica.ready().await;
         Self {
             dispatchers: vec![Process::dispatcher(&url, "close")],
@@ -186,7 +187,7 @@ async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_conve
     );
     let request = http::client()
         .patch(&url)
-        .header("X-Admin-API-Key", "closing-admin-key")
+        .header("X-Admin-API-Key", ADMIN_KEY)
         .json(&json!({"status": "CLOSED"}));
     let sent = tokio::spawn(request.send());
 

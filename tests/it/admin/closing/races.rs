@@ -78,7 +78,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
     while refused <= 3 {
         let round = done.granted + refused;
         let name = format!("{number}-{round}");
-        let cause = cause(Actor::Admin);
+        let cause = cause(Actor::Admin(None));
         let Some(id) = on_ledger(tenant.hold(&name, place, 10).await) else {
             refused += 1;
             continue;
