@@ -42,7 +42,7 @@ use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
-use crate::domain::refusal::{Refusal, TenantRefusal};
+use crate::domain::refusal::{CountLimits, Refusal, TenantRefusal};
 use crate::domain::seal::SealingKeys;
 use crate::store::admin::{Change, Pairs};
 use crate::store::{ExtraTrip, OperationError, Store, StoreError};
@@ -56,6 +56,7 @@ pub struct Admin {
     key_owners: Arc<Cache<KeyId, TenantId>>,
     sealing: SealingKeys,
     cross_tenant_list: bool,
+    limits: CountLimits,
     last_overview: Arc<overview::LastOverview>,
 }
 
@@ -95,6 +96,7 @@ impl Admin {
             key_owners: Arc::new(Cache::new(REMEMBERED_KEY_OWNERS)),
             sealing: SealingKeys::default(),
             cross_tenant_list: false,
+            limits: CountLimits::DEFAULT,
             last_overview: Arc::default(),
         }
     }
@@ -102,6 +104,11 @@ impl Admin {
     /// With keys under which outcomes that show a secret can be kept for a repetition.
     pub fn sealing(self, sealing: SealingKeys) -> Self {
         Self { sealing, ..self }
+    }
+
+    /// With other limits than the defaults.
+    pub fn limits(self, limits: CountLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Whether the admin key may list the budgets of all tenants at once.

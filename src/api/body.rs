@@ -45,7 +45,7 @@ impl BodyLimits {
                     "must have at most {limit} bytes of JSON text ({setting}), not {present}"
                 );
                 let error = ApiError::from(Problems::one(name, reason));
-                return Err(error.beyond(setting, limit, present));
+                return Err(error.beyond(setting, limit as i64, present as i64));
             }
         }
         Ok(())

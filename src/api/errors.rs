@@ -166,7 +166,7 @@ impl ApiError {
     }
 
     /// Above the limit that `setting` sets, with both numbers for programs. The metric counts it by setting.
-    pub fn beyond(mut self, setting: &'static str, limit: usize, present: usize) -> Self {
+    pub fn beyond(mut self, setting: &'static str, limit: i64, present: i64) -> Self {
         self.extras.limit = Some(RefusedLimit(setting));
         self.with_details(json!({"limit": limit, "present": present}))
     }

@@ -132,6 +132,8 @@ impl From<Refusal> for ApiError {
             R::Bulk(Bulk::CountMismatch(_)) => (S::CONFLICT, Code::CountMismatch),
             R::Bulk(Bulk::InProgress) => return Self::unavailable(refusal, 1),
 
+            R::TooMany(_) => (S::BAD_REQUEST, Code::LimitExceeded),
+
             R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),
 
             R::List(list) if list.is_of_runtime_plane => (S::BAD_REQUEST, Code::InvalidRequest),
@@ -196,6 +198,7 @@ impl ApiError {
                 }))
             }
             R::Webhook(Webhook::UrlNotAdmitted(_)) => self.with_details(json!({"field": "url"})),
+            R::TooMany(excess) => self.beyond(excess.count.setting(), excess.limit, excess.present),
             R::Bulk(Bulk::TooManyMatched(total) | Bulk::CountMismatch(total)) => {
                 self.with_details(json!({"total_matched": total}))
             }

@@ -61,6 +61,7 @@ impl AppState {
             auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
                 .sealing(config.secrets.clone())
+                .limits(config.limits.counts())
                 .cross_tenant_list(http.allow_cross_tenant_list),
             webhooks: Webhooks::new(
                 store.clone(),
@@ -68,7 +69,8 @@ impl AppState {
                 egress,
                 config.store.dialect.words(),
                 event_days,
-            ),
+            )
+            .limits(config.limits.counts()),
             events: Events::new(store.clone(), event_days),
             audit_logs: AuditLogs::new(store.clone(), audit_days),
             ledger: Ledger::new(

@@ -3,6 +3,8 @@
 use clap::Args;
 use clap::builder::TypedValueParser as _;
 
+use crate::domain::refusal::CountLimits;
+
 /// Limits of what one tenant may store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Limits")]
@@ -15,4 +17,27 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_CAPS_LIMIT_BYTES", value_name = "BYTES", default_value = "4096",
           value_parser = clap::value_parser!(u32).range(64..=65_536).map(|bytes| bytes as usize))]
     pub caps_limit_bytes: usize,
+    /// Policies that a tenant may have
+    #[arg(long, env = "BUDGET_POLICIES_PER_TENANT", value_name = "N", default_value_t = CountLimits::DEFAULT.policies,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    policies_per_tenant: u32,
+    /// Webhook subscriptions that a tenant, or the operator, may have
+    #[arg(long, env = "BUDGET_WEBHOOKS_PER_OWNER", value_name = "N", default_value_t = CountLimits::DEFAULT.webhooks,
+          value_parser = clap::value_parser!(u32).range(1..=5_000))]
+    webhooks_per_owner: u32,
+    /// Different utilization thresholds that the active subscriptions of a tenant, or of the operator, may watch
+    #[arg(long, env = "BUDGET_THRESHOLDS_PER_OWNER", value_name = "N", default_value_t = CountLimits::DEFAULT.thresholds,
+          value_parser = clap::value_parser!(u32).range(1..=512))]
+    thresholds_per_owner: u32,
+}
+
+impl LimitsConfig {
+    /// How many records an owner may have.
+    pub fn counts(&self) -> CountLimits {
+        CountLimits {
+            policies: self.policies_per_tenant,
+            webhooks: self.webhooks_per_owner,
+            thresholds: self.thresholds_per_owner,
+        }
+    }
 }

@@ -17,13 +17,14 @@ KEYS[9]     write  failing     zset    failing
 KEYS[10]    write  bulk_rows   hash    bulkrow:<claim_id>
 KEYS[11..]  write  changed     hash    webhook:<subscription_id>
 
-ARGV[1]    day           yyyymmdd
-ARGV[2]    day_start_ms  int64
-ARGV[3]    owner         text
-ARGV[4]    action        text        PAUSE, RESUME or DELETE.
-ARGV[5]    context       text        The request cause, lines of name and value.
-ARGV[6]    gone          text        Why a subscription that is gone is skipped.
-ARGV[7..]  rows          to the end
+ARGV[1]    day             yyyymmdd
+ARGV[2]    day_start_ms    int64
+ARGV[3]    owner           text
+ARGV[4]    action          text        PAUSE, RESUME or DELETE.
+ARGV[5]    context         text        The request cause, lines of name and value.
+ARGV[6]    gone            text        Why a subscription that is gone is skipped.
+ARGV[7]    thresholds_max  int64       Different thresholds that the owner's subscriptions may watch.
+ARGV[8..]  rows            to the end
     Of each its id, the version at which its selectors were judged, and 1 if its owner may have them; only what is to be
     resumed was judged.
 
@@ -34,9 +35,9 @@ Writes:
 ]]
 local tenant_key, webhooks, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows
   = unpack(KEYS, 1, 10)
-local day, day_start_ms, owner, action, context, gone = unpack(ARGV, 1, 6)
+local day, day_start_ms, owner, action, context, gone, thresholds_max = unpack(ARGV, 1, 7)
 local changed_from = 11
-local rows_from = 7
+local rows_from = 8
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, ledger/thresholds, admin/watch, base/hash_fields, admin/counts
 -- @include admin/failing, log/events, admin/bulk
@@ -47,6 +48,9 @@ local EVENTS = {PAUSE = 'webhook.paused', RESUME = 'webhook.resumed', DELETE = '
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
+
+-- What those that are to be resumed watch, blanks between.
+local resumed = ''
 
 -- The outcome of one; nil and its record where it is to be changed; '' where it was judged as another.
 local function judge(key, version, may_have_selectors)
@@ -67,6 +71,13 @@ local function judge(key, version, may_have_selectors)
   if action == 'RESUME' and stored[3] ~= version then return '' end
   if action == 'RESUME' and may_have_selectors ~= '1' then
     return 'failed INVALID_TRANSITION The webhook selects what its tenant may not see'
+  end
+  if action == 'RESUME' then
+    local millionths = resumed .. ' ' .. (stored[4] or '')
+    if watch_excess(watch, '', millionths, thresholds_max) then
+      return 'failed LIMIT_EXCEEDED The active webhooks of the owner would watch too many different thresholds'
+    end
+    resumed = millionths
   end
   return nil, {key = key, status = status or '', version = tonumber(stored[3]) or 0, millionths = stored[4] or ''}
 end

@@ -23,24 +23,25 @@ ARGV[5]                policy_id      text
 ARGV[6]                name           text
 ARGV[7]                scope_pattern  text
 ARGV[8]                version        text            Of the tenant's policies from now on; random.
-ARGV[9]                payload_hash   text
-ARGV[10]               context        text            The request cause, lines of name and value.
-ARGV[11]               fields         n, then n more  Names and values of the record.
+ARGV[9]                limit          int64           Policies that the tenant may have.
+ARGV[10]               payload_hash   text
+ARGV[11]               context        text            The request cause, lines of name and value.
+ARGV[12]               fields         n, then n more  Names and values of the record.
 ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | duplicate_policy |
-  taken | created record
+  too_many count limit present | taken | created record
 Writes:
   On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, policy, policies, policy_names, event_log, outbox, days, audit_log, chain, unsealed,
   idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, policy_id, name, scope_pattern, version, payload_hash, context
-  = unpack(ARGV, 1, 10)
-local fields_from = 12
-local fields_to = 11 + ARGV[11]
+local day, day_start_ms, key_hash, tenant, policy_id, name, scope_pattern, version, limit, payload_hash, context
+  = unpack(ARGV, 1, 11)
+local fields_from = 13
+local fields_to = 12 + ARGV[12]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
@@ -57,10 +58,12 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused then return {tenant_refused} end
 if not settings[TENANT_STATUS] then return {'owner_not_found'} end
 if redis.call('HEXISTS', policy_names, name) == 1 then return {'duplicate_policy'} end
+local present = redis.call('ZCARD', policies)
+if present >= tonumber(limit) then return {'too_many', 'policies', limit, present + 1} end
 if redis.call('EXISTS', policy) == 1 then return {'taken'} end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
--- Effects. First the index: it has not been read, and one of another type raises before anything else is written.
+-- Effects: none can fail.
 redis.call('ZADD', policies, 0, policy_id)
 redis.call('HSET', policy, 'policy_id', policy_id, 'tenant', tenant, 'name', name, 'scope_pattern', scope_pattern,
   'status', 'ACTIVE', 'created_at_ms', now, 'updated_at_ms', now, unpack(ARGV, fields_from, fields_to))

@@ -27,24 +27,27 @@ ARGV[4]                owner            text
 ARGV[5]                subscription_id  text
 ARGV[6]                mode             text
 ARGV[7]                millionths       text            What it watches, blanks between.
-ARGV[8]                payload_hash     text
-ARGV[9]                context          text            The request cause, lines of name and value.
-ARGV[10]               fields           n, then n more  Names and values of the record.
+ARGV[8]                webhooks_max     int64           Subscriptions that the owner may have.
+ARGV[9]                thresholds_max   int64           Different thresholds that they may watch.
+ARGV[10]               payload_hash     text
+ARGV[11]               context          text            The request cause, lines of name and value.
+ARGV[12]               fields           n, then n more  Names and values of the record.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
-  tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | taken | checked | created watched record
+  tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | too_many count limit present | taken |
+  checked | created watched record
 Writes:
   On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise
   nothing.
 ]]
 local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed,
   counts, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, owner, subscription_id, mode, millionths, payload_hash, context
-  = unpack(ARGV, 1, 9)
-local fields_from = 11
-local fields_to = 10 + ARGV[10]
+local day, day_start_ms, key_hash, owner, subscription_id, mode, millionths, webhooks_max, thresholds_max,
+  payload_hash, context = unpack(ARGV, 1, 11)
+local fields_from = 13
+local fields_to = 12 + ARGV[12]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
@@ -61,12 +64,15 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
 if mode == 'tenant' and not settings[TENANT_STATUS] then return {'tenant_not_found'} end
+local present = redis.call('ZCARD', webhooks)
+if present >= tonumber(webhooks_max) then return {'too_many', 'webhooks', webhooks_max, present + 1} end
+local excess = watch_excess(watch, subscription_id, millionths, thresholds_max)
+if excess then return {'too_many', 'thresholds', thresholds_max, excess} end
 if redis.call('EXISTS', webhook) == 1 then return {'taken'} end
 if mode == 'check' then return {'checked'} end
 watch_check(watch, thresholds)
 counts_check(counts)
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
-redis.call('ZCARD', webhooks)
 
 -- Effects: none can fail.
 counts_move(counts, 'webhook', nil, 'ACTIVE')

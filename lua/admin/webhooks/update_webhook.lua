@@ -27,27 +27,29 @@ ARGV[5]                subscription_id  text
 ARGV[6]                version          int64           The value that was read before.
 ARGV[7]                status           text            The value that was read before.
 ARGV[8]                millionths       text            What it watches, blanks between.
-ARGV[9]                payload_hash     text
-ARGV[10]               context          text            The request cause, lines of name and value.
-ARGV[11]               event_type       text or ''      '' for no event.
-ARGV[12]               changed_fields   text            Blanks between.
-ARGV[13]               dropped          text            Fields to be removed, blanks between.
-ARGV[14]               fields           n, then n more  Names and values to be written.
+ARGV[9]                thresholds_max   int64           Different thresholds that the owner's subscriptions may watch.
+ARGV[10]               payload_hash     text
+ARGV[11]               context          text            The request cause, lines of name and value.
+ARGV[12]               event_type       text or ''      '' for no event.
+ARGV[13]               changed_fields   text            Blanks between.
+ARGV[14]               dropped          text            Fields to be removed, blanks between.
+ARGV[15]               fields           n, then n more  Names and values to be written.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
-  webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended | stale | updated watched record
+  webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended | too_many count limit present | stale |
+  updated watched record
 Writes:
   On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the
   audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed, counts,
   failing, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, owner, subscription_id, version, status, millionths, payload_hash, context,
-  event_type, changed_fields, dropped = unpack(ARGV, 1, 13)
-local fields_from = 15
-local fields_to = 14 + ARGV[14]
+local day, day_start_ms, key_hash, owner, subscription_id, version, status, millionths, thresholds_max, payload_hash,
+  context, event_type, changed_fields, dropped = unpack(ARGV, 1, 14)
+local fields_from = 16
+local fields_to = 15 + ARGV[15]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
@@ -67,6 +69,8 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
 if stored[2] ~= version or stored[3] ~= status then return {'stale'} end
+local excess = watch_excess(watch, subscription_id, millionths, thresholds_max)
+if excess then return {'too_many', 'thresholds', thresholds_max, excess} end
 local becomes, failures = status, nil
 for i = fields_from, fields_to, 2 do
   if ARGV[i] == 'status' then becomes = ARGV[i + 1] end

@@ -19,6 +19,25 @@ local function watch_union(...)
   return table.concat(union, ' ')
 end
 
+-- Adds thresholds, blanks between, to a set with its count.
+local function watch_add(set, millionths)
+  for word in millionths:gmatch('%d+') do
+    if not set[word] then set[word], set.count = true, set.count + 1 end
+  end
+end
+
+-- Returns how many different thresholds the owner's subscriptions would watch if one watched `millionths`, where that is
+-- more than max and more than now.
+local function watch_excess(watch, subscription_id, millionths, max)
+  local now, after, stored = {count = 0}, {count = 0}, redis.call('HGETALL', watch)
+  watch_add(after, millionths)
+  for i = 1, #stored, 2 do
+    watch_add(now, stored[i + 1])
+    if stored[i] ~= subscription_id then watch_add(after, stored[i + 1]) end
+  end
+  if after.count > tonumber(max) and after.count > now.count then return after.count end
+end
+
 -- Writes what applies to a tenant that has a record; nothing where only the usual ones apply.
 local function watch_apply(tenant_key, watch, copied)
   local own = redis.call('HVALS', watch)

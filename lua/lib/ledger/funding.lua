@@ -55,7 +55,13 @@ local function funding_crossed(budget, thresholds)
     local is_reached = not int64_lt(used, threshold_amount(millionths, budget.allocated))
     if was_reached ~= is_reached then
       direction = is_reached and 'rising' or 'falling'
-      table.insert(crossed, is_reached and #crossed + 1 or 1, millionths)
+      crossed[#crossed + 1] = millionths
+    end
+  end
+  if direction == 'falling' then
+    for i = 1, math.floor(#crossed / 2) do
+      local j = #crossed + 1 - i
+      crossed[i], crossed[j] = crossed[j], crossed[i]
     end
   end
   return crossed, direction

@@ -22,11 +22,11 @@ end
 local function thresholds_crossed(thresholds, allocated, used_before, used_after)
   local crossed, rising = {}, int64_lt(used_before, used_after)
   if not int64_lt(0, allocated) then return crossed end
-  for _, millionths in ipairs(thresholds) do
-    local amount = threshold_amount(millionths, allocated)
-    if int64_lt(used_before, amount) ~= int64_lt(used_after, amount) then
-      table.insert(crossed, rising and #crossed + 1 or 1, millionths)
-    end
+  local first, last, step = 1, #thresholds, 1
+  if not rising then first, last, step = last, first, -1 end
+  for i = first, last, step do
+    local amount = threshold_amount(thresholds[i], allocated)
+    if int64_lt(used_before, amount) ~= int64_lt(used_after, amount) then crossed[#crossed + 1] = thresholds[i] end
   end
   return crossed, rising and 'rising' or 'falling'
 end

@@ -206,6 +206,7 @@ impl Admin {
             idempotency_key: key.unwrap_or_default(),
             audit_tenant: plan.audit_tenant,
             gone_row: bulk_request.gone_row.to_owned(),
+            thresholds_max: self.limits.thresholds.into(),
             rows,
         };
         let begun = self

@@ -60,7 +60,8 @@ impl Admin {
     ///
     /// # Errors
     /// Refusals, in this order: of the key and its scopes; a `tenant_id` that is missing or must not be there; a pattern
-    /// of another tenant; tenant closed, unknown or suspended; a name that is used.
+    /// of another tenant; tenant closed, unknown or suspended; a name that is used; as many policies as
+    /// the tenant may have.
     pub async fn create_policy(
         &self,
         caller: &Caller,
@@ -97,6 +98,7 @@ impl Admin {
                 name: &new.name,
                 scope_pattern: scope_pattern.as_str(),
                 version: &version(),
+                limit: self.limits.policies,
                 fields: Counted(&fields),
             };
             let creation = Creation::new(caller.is_admin(), &target);

@@ -139,6 +139,8 @@ impl Webhooks {
                     (None, None) => "system",
                 },
                 millionths: &watched,
+                webhooks_max: self.limits.webhooks,
+                thresholds_max: self.limits.thresholds,
                 fields: Counted(&fields),
             };
             if url_refused.is_none() {

@@ -27,7 +27,7 @@ use crate::domain::caller::Caller;
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
-use crate::domain::refusal::{Refusal, WebhookRefusal};
+use crate::domain::refusal::{CountLimits, Refusal, WebhookRefusal};
 use crate::domain::seal::SealingKeys;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::egress::{Egress, Inadmissible};
@@ -48,6 +48,7 @@ pub struct Webhooks {
     egress: Egress,
     words: &'static Words,
     retention_days: i64,
+    limits: CountLimits,
 }
 
 /// A subscription with what it sends with.
@@ -137,7 +138,13 @@ impl Webhooks {
             egress,
             words,
             retention_days,
+            limits: CountLimits::DEFAULT,
         }
+    }
+
+    /// With other limits than the defaults.
+    pub fn limits(self, limits: CountLimits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Whether secrets are stored sealed.

@@ -98,6 +98,7 @@ impl Webhooks {
             version: subscription.version,
             status: subscription.status.as_str(),
             millionths: &watched,
+            thresholds_max: self.limits.thresholds,
             event_type: event_type(subscription.status, &plan),
             changed_fields: &joined(plan.changed.iter().copied()),
             dropped: &joined(plan.dropped.iter().copied()),

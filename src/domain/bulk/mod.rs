@@ -149,6 +149,8 @@ pub struct Bulk {
     pub audit_tenant: String,
     /// The word for a row that is gone.
     pub gone_row: String,
+    /// How many different thresholds the active subscriptions of an owner may watch.
+    pub thresholds_max: i64,
     /// The frozen rows, in order.
     pub rows: Vec<Row>,
 }
@@ -164,6 +166,7 @@ impl Bulk {
             ("idempotency_key", self.idempotency_key.clone()),
             ("audit_tenant", self.audit_tenant.clone()),
             ("gone_row", self.gone_row.clone()),
+            ("thresholds_max", self.thresholds_max.to_string()),
             ("rows", rows.join("\n")),
         ]);
         fields
@@ -183,6 +186,7 @@ impl Bulk {
             idempotency_key: text("idempotency_key")?,
             audit_tenant: text("audit_tenant")?,
             gone_row: text("gone_row")?,
+            thresholds_max: record.integer("thresholds_max")?,
             rows,
         })
     }
@@ -257,6 +261,7 @@ mod tests {
             idempotency_key: "a key\nof two lines".to_owned(),
             audit_tenant: "__admin__".to_owned(),
             gone_row: "GONE".to_owned(),
+            thresholds_max: 64,
             rows: vec![
                 Row {
                     id: "l1".to_owned(),

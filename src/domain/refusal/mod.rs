@@ -4,12 +4,14 @@
 mod access;
 mod admin;
 mod budget;
+mod limit;
 mod reservation;
 mod tenant;
 
 pub use access::{AccessRefusal, BadCredential, BadKey};
 pub use admin::{ApiKeyRefusal, BulkRefusal, EventRefusal, PolicyRefusal, WebhookRefusal};
 pub use budget::{BudgetName, BudgetRefusal};
+pub use limit::{CountLimit, CountLimits, TooMany};
 pub use reservation::{Denial, ReservationRefusal};
 pub use tenant::TenantRefusal;
 
@@ -43,6 +45,8 @@ families! {
     Bulk(BulkRefusal),
     /// Of operations on events.
     Event(EventRefusal),
+    /// Of one more record of a kind.
+    TooMany(TooMany),
     /// Of lists.
     List(TooManyToSort),
 }

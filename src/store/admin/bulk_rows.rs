@@ -86,6 +86,8 @@ signature! {
         context: String,
         /// Why a subscription that is gone is skipped.
         gone: &'a str,
+        /// Different thresholds that the owner's subscriptions may watch.
+        thresholds_max: i64,
         /// Of each its id, the version at which its selectors were judged, and 1 if its owner may have them; only what is to be
         /// resumed was judged.
         rows: Vec<(&'a str, Option<i64>, bool)>,
@@ -229,6 +231,7 @@ impl Store {
             action: action.to_string(),
             context: context(claim),
             gone: &claim.bulk.gone_row,
+            thresholds_max: claim.bulk.thresholds_max,
             rows,
         };
         let BulkWebhooksReply::Done { outcomes } = self.outcome_on(Lane::Background, &call).await?;

@@ -29,6 +29,8 @@ signature! {
         scope_pattern: &'a str,
         /// Of the tenant's policies from now on; random.
         version: &'a str,
+        /// Policies that the tenant may have.
+        limit: u32,
         payload_hash of change,
         context of change,
         fields: Counted<&'a [Pair]>,
@@ -36,7 +38,7 @@ signature! {
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
-        tenant_suspended, owner_not_found, duplicate_policy, taken: Taken, created: Created { record: FlatRecord },
+        tenant_suspended, owner_not_found, duplicate_policy, too_many, taken: Taken, created: Created { record: FlatRecord },
     }
     writes "On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing."
 }

@@ -1,7 +1,7 @@
 //! What a request of the admin plane is about. A script replies a word; the target turns it into a refusal that names the subject.
 
 use crate::domain::ids::TenantId;
-use crate::domain::refusal::{AccessRefusal, Refusal, TenantRefusal};
+use crate::domain::refusal::{AccessRefusal, Refusal, TenantRefusal, TooMany};
 use crate::store::signature::{Refused, ScriptCall, Signature};
 use crate::store::{Lane, OperationError, Store};
 
@@ -25,6 +25,21 @@ pub(crate) trait Target {
                 AccessRefusal::NotPermitted(permission).into()
             }
             (Refused::ScopeForbidden, _) => AccessRefusal::ScopeForbidden.into(),
+            (
+                Refused::TooMany {
+                    count,
+                    limit,
+                    present,
+                },
+                _,
+            ) => OperationError::Refused(
+                TooMany {
+                    count,
+                    limit,
+                    present,
+                }
+                .into(),
+            ),
             (Refused::IdempotencyMismatch, _) => AccessRefusal::IdempotencyMismatch.into(),
             (Refused::Corrupt { key }, _) => OperationError::Corrupt(key),
             (Refused::TenantUnreadable, Some(tenant)) => {

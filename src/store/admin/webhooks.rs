@@ -33,6 +33,10 @@ signature! {
         mode: &'a str,
         /// What it watches, blanks between.
         millionths: &'a str,
+        /// Subscriptions that the owner may have.
+        webhooks_max: u32,
+        /// Different thresholds that they may watch.
+        thresholds_max: u32,
         payload_hash of change,
         context of change,
         fields: Counted<&'a [Pair]>,
@@ -40,7 +44,7 @@ signature! {
     }
     replies {
         unauthorized, forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, tenant_suspended,
-        tenant_not_found, taken: Taken, checked: Checked, created: Created { watched: Option<Watched>, record: FlatRecord },
+        tenant_not_found, too_many, taken: Taken, checked: Checked, created: Created { watched: Option<Watched>, record: FlatRecord },
     }
     writes "On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise \
 nothing."
@@ -97,6 +101,8 @@ signature! {
         status: &'a str,
         /// What it watches, blanks between.
         millionths: &'a str,
+        /// Different thresholds that the owner's subscriptions may watch.
+        thresholds_max: u32,
         payload_hash of change,
         context of change,
         /// '' for no event.
@@ -111,7 +117,7 @@ signature! {
     }
     replies {
         unauthorized, forbidden, clock, idempotency_mismatch, replayed, webhook_not_found, tenant_unreadable, tenant_closed,
-        tenant_suspended, stale: Stale, updated: Updated { watched: Option<Watched>, record: FlatRecord },
+        tenant_suspended, too_many, stale: Stale, updated: Updated { watched: Option<Watched>, record: FlatRecord },
     }
     writes "On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the \
 audit entry. Otherwise nothing."

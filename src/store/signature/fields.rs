@@ -5,7 +5,7 @@ use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Moment;
 use crate::domain::record::Record;
-use crate::domain::refusal::{BadKey, Denial};
+use crate::domain::refusal::{BadKey, CountLimit, Denial};
 use crate::domain::reservation::Status;
 use crate::domain::scope::{ScopeFilter, ScopePath};
 use crate::driver::error::StoreError;
@@ -29,6 +29,7 @@ macro_rules! parsed {
 parsed!(
     ApiKeyStatus,
     BadKey,
+    CountLimit,
     Denial,
     EntryId,
     ScopePath,

@@ -3,7 +3,7 @@
 use super::{Signature, Word};
 use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;
-use crate::domain::refusal::{BadKey, Denial};
+use crate::domain::refusal::{BadKey, CountLimit, Denial};
 use crate::domain::reservation::Status;
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply, unknown};
@@ -135,6 +135,8 @@ refused! {
     key_ended: KeyEnded { status: ApiKeyStatus },
     /// The API key would never be good.
     expires_in_the_past: ExpiresInThePast,
+    /// There would be more of a kind than the owner may have.
+    too_many: TooMany { count: CountLimit, limit: i64, present: i64 },
     /// There is no such subscription.
     webhook_not_found: WebhookNotFound,
     /// Another process chooses the events of a replay.
@@ -180,6 +182,7 @@ impl Refused {
             "status" => "EXPIRED",
             "reason" => "BUDGET_EXCEEDED",
             "units" => "TOKENS",
+            "count" => "policies",
             _ => "1",
         };
         let read = |declared: &Word| {

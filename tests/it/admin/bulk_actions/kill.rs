@@ -67,6 +67,7 @@ pub(crate) async fn claimed(fixture: &AdminFixture, body: &Value) -> BulkClaim {
         idempotency_key: text("idempotency_key"),
         audit_tenant: "umbra".to_owned(),
         gone_row: "GONE".to_owned(),
+        thresholds_max: 64,
         rows: (0..COUNT).map(row).collect(),
     };
     let sent = Json::parse(body.to_string().as_bytes()).expect("JSON");

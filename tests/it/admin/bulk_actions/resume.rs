@@ -80,6 +80,7 @@ async fn subscriptions_of_many_owners_are_resumed_once_each_despite_crashes() {
             idempotency_key: "k".to_owned(),
             audit_tenant: "__admin__".to_owned(),
             gone_row: "GONE".to_owned(),
+            thresholds_max: 64,
             rows: rows.clone(),
         };
         let claim = begun(&fixture, &place, "h", &bulk).await;

@@ -254,6 +254,7 @@ async fn claimed(fixture: &AdminFixture, action: TenantAction, rows: &[&str]) ->
         idempotency_key: "k".to_owned(),
         audit_tenant: "__admin__".to_owned(),
         gone_row: "GONE".to_owned(),
+        thresholds_max: 64,
         rows: rows.iter().map(|id| Row::tenant(&tenant_id(id))).collect(),
     };
     match fixture

@@ -256,6 +256,7 @@ async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
             idempotency_key: word.to_owned(),
             audit_tenant: "umbra".to_owned(),
             gone_row: word.to_owned(),
+            thresholds_max: 64,
             rows: [&one, &two].map(|id| Row { id: id.clone(), place: "umbra".to_owned() }).to_vec(),
         };
         let begun = app

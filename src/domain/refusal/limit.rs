@@ -1,0 +1,74 @@
+//! How many records of a kind an owner may have, and the refusal of more.
+
+use crate::domain::words::words;
+
+words! {
+    /// What is counted.
+    CountLimit {
+        /// Policies of a tenant.
+        Policies = "policies",
+        /// Subscriptions of a tenant or of the operator.
+        Webhooks = "webhooks",
+        /// Different thresholds that the active subscriptions of an owner watch.
+        Thresholds = "thresholds",
+    }
+}
+
+impl CountLimit {
+    /// The setting that sets the limit.
+    pub fn setting(self) -> &'static str {
+        match self {
+            Self::Policies => "BUDGET_POLICIES_PER_TENANT",
+            Self::Webhooks => "BUDGET_WEBHOOKS_PER_OWNER",
+            Self::Thresholds => "BUDGET_THRESHOLDS_PER_OWNER",
+        }
+    }
+
+    fn counted(self) -> &'static str {
+        match self {
+            Self::Policies => "policies of the tenant",
+            Self::Webhooks => "webhooks of the owner",
+            Self::Thresholds => "different thresholds that the owner's active webhooks watch",
+        }
+    }
+
+    fn way_out(self) -> &'static str {
+        match self {
+            Self::Policies => "change one that exists",
+            Self::Webhooks => "delete one that is not needed",
+            Self::Thresholds => "use thresholds that are watched already, or pause a webhook",
+        }
+    }
+}
+
+/// How many records an owner may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountLimits {
+    /// Of a tenant.
+    pub policies: u32,
+    /// Of a tenant or of the operator.
+    pub webhooks: u32,
+    /// Different thresholds that the active subscriptions of an owner watch.
+    pub thresholds: u32,
+}
+
+impl CountLimits {
+    /// The limits unless settings say otherwise.
+    pub const DEFAULT: Self = Self {
+        policies: 1_000,
+        webhooks: 500,
+        thresholds: 64,
+    };
+}
+
+/// The owner has as many as it may, or would have more.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("Too many {}: {present}, with a limit of {limit} ({}); {}", count.counted(), count.setting(), count.way_out())]
+pub struct TooMany {
+    /// What is counted.
+    pub count: CountLimit,
+    /// How many the owner may have.
+    pub limit: i64,
+    /// How many there would be.
+    pub present: i64,
+}
