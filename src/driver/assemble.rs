@@ -115,6 +115,7 @@ impl Assembly<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::rows;
 
     const FRAGMENTS: &[(&str, &str)] = &[
         ("time", "local function now() end\n"),
@@ -158,34 +159,16 @@ mod tests {
 
     #[test]
     fn a_wrong_directive_is_refused_by_name() {
-        let misplaced = "`fixture` has a directive that is indented wrong: ";
-        for (text, expected) in [
-            (
-                "#!lua\n  -- @include time\n",
-                format!("{misplaced}`-- @include time`"),
-            ),
-            (
-                "#!lua\n-- @cold time\n",
-                format!("{misplaced}`-- @cold time`"),
-            ),
-            (
-                "#!lua\n-- @include money, what\n",
-                "`fixture` includes `what`, which does not exist".into(),
-            ),
-            (
-                "#!lua\n-- @include broken\n",
-                "`broken` includes `absent`, which does not exist".into(),
-            ),
-            (
-                "#!lua\n-- @include loop_a\n",
-                "`loop_b` includes `loop_a` within `loop_a`".into(),
-            ),
-            (
-                "return 1\n",
-                "script `fixture` does not start with `#!lua`".into(),
-            ),
-        ] {
-            assert_eq!(assembled(text), Err(expected), "{text}");
+        for (lines, expected) in rows(
+            "#!lua;  -- @include time => `fixture` has a directive that is indented wrong: `-- @include time`
+            #!lua;-- @cold time => `fixture` has a directive that is indented wrong: `-- @cold time`
+            #!lua;-- @include money, what => `fixture` includes `what`, which does not exist
+            #!lua;-- @include broken => `broken` includes `absent`, which does not exist
+            #!lua;-- @include loop_a => `loop_b` includes `loop_a` within `loop_a`
+            return 1 => script `fixture` does not start with `#!lua`",
+        ) {
+            let text = lines.replace(';', "\n") + "\n";
+            assert_eq!(assembled(&text), Err(expected.to_owned()), "{text}");
         }
     }
 }

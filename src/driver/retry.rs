@@ -74,6 +74,7 @@ mod tests {
     use redis::{Value, parse_redis_value};
 
     use super::*;
+    use crate::domain::rows;
 
     fn action_on(line: &str) -> Action {
         match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
@@ -84,47 +85,22 @@ mod tests {
 
     #[test]
     fn only_commands_that_did_not_run_are_retried() {
-        let retry = Action::Retry(ExtraTrip::TryAgain);
-        for (line, expected) in [
-            ("NOSCRIPT No matching script.", Action::LoadScript),
-            (
-                "MOVED 3999 127.0.0.1:6381",
-                Action::Moved("127.0.0.1".into(), 6381),
-            ),
-            ("MOVED 3999 :6381", Action::Moved(String::new(), 6381)),
-            ("ASK 3999 ::1:6381", Action::Ask("::1".into(), 6381)),
-            (
-                "LOADING Redis is loading the dataset in memory",
-                retry.clone(),
-            ),
-            (
-                "READONLY Can not run script with write flag on readonly replica.",
-                Action::Retry(ExtraTrip::ReadOnly),
-            ),
-            (
-                "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-                retry.clone(),
-            ),
-            (
-                "ERR Script attempted to access a non local key in a cluster node script: 0f, on @user_script:4.",
-                retry,
-            ),
-            (
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-                Action::Full,
-            ),
-            (
-                "NOREPLICAS Not enough good replicas to write.",
-                Action::NotReady,
-            ),
-            (
-                "WRONGTYPE Operation against a key holding the wrong kind of value",
-                Action::Failed,
-            ),
-            ("ERR user_script:3: boom", Action::Failed),
-            ("NOAUTH Authentication required.", Action::Failed),
-        ] {
-            assert_eq!(action_on(line), expected, "{line}");
+        for (line, expected) in rows(
+            r#"NOSCRIPT No matching script. => LoadScript
+            MOVED 3999 127.0.0.1:6381 => Moved("127.0.0.1", 6381)
+            MOVED 3999 :6381 => Moved("", 6381)
+            ASK 3999 ::1:6381 => Ask("::1", 6381)
+            LOADING Redis is loading the dataset in memory => Retry(TryAgain)
+            READONLY Can not run script with write flag on readonly replica. => Retry(ReadOnly)
+            BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE. => Retry(TryAgain)
+            ERR Script attempted to access a non local key in a cluster node script: 0f, on @user_script:4. => Retry(TryAgain)
+            OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory' => Full
+            NOREPLICAS Not enough good replicas to write. => NotReady
+            WRONGTYPE Operation against a key holding the wrong kind of value => Failed
+            ERR user_script:3: boom => Failed
+            NOAUTH Authentication required. => Failed"#,
+        ) {
+            assert_eq!(format!("{:?}", action_on(line)), expected, "{line}");
         }
     }
 
