@@ -1,6 +1,7 @@
 //! Each event type, byte for byte.
 
 use super::*;
+use crate::domain::rows;
 
 const CAUSE: &str = "source=service-server; actor=api_key; key_id=key_05f_abcdefghij12; source_ip=192.0.2.7; request_id=req_1; \
      trace_id=4bf92f3577b34da6a3ce929d0e0e4736; trace_flags=01";
@@ -167,38 +168,17 @@ fn what_ends_a_reservation_tells_its_figures() {
 
 #[test]
 fn operators_changes_tell_what_changed() {
-    for (event_type, pairs, expected) in [
-        (
-            "budget.created",
-            "scope=tenant:acme; .ledger_id=l1; .unit=TOKENS; .operation=CREATE",
-            r#"{"ledger_id":"l1","scope":"tenant:acme","unit":"TOKENS","operation":"CREATE"}"#,
-        ),
-        (
-            "tenant.created",
-            ".new_status=ACTIVE; .changed_fields=",
-            r#"{"tenant_id":"acme","new_status":"ACTIVE","changed_fields":[]}"#,
-        ),
-        (
-            "api_key.created",
-            ".key_id=key_1; .key_name=ci; .new_status=ACTIVE; .permissions= budgets:read budgets:write ",
-            r#"{"key_id":"key_1","key_name":"ci","new_status":"ACTIVE","permissions":["budgets:read","budgets:write"]}"#,
-        ),
-        (
-            "api_key.revoked",
-            ".key_id=key_1; .key_name=ci; .previous_status=EXPIRED; .new_status=REVOKED",
-            r#"{"key_id":"key_1","key_name":"ci","previous_status":"EXPIRED","new_status":"REVOKED"}"#,
-        ),
-        (
-            "api_key.expired",
-            ".key_id=key_1; .key_name=ci; .previous_status=EXPIRED; .new_status=REVOKED",
-            r#"{"key_id":"key_1","key_name":"ci","previous_status":"EXPIRED","new_status":"REVOKED"}"#,
-        ),
-        (
-            "api_key.permissions_changed",
-            ".key_id=key_1; .key_name=ci; .permissions= budgets:read budgets:write ",
-            r#"{"key_id":"key_1","key_name":"ci","permissions":["budgets:read","budgets:write"]}"#,
-        ),
-    ] {
+    for (event, expected) in rows(
+        r#"
+        budget.created scope=tenant:acme; .ledger_id=l1; .unit=TOKENS; .operation=CREATE => {"ledger_id":"l1","scope":"tenant:acme","unit":"TOKENS","operation":"CREATE"}
+        tenant.created .new_status=ACTIVE; .changed_fields= => {"tenant_id":"acme","new_status":"ACTIVE","changed_fields":[]}
+        api_key.created .key_id=key_1; .key_name=ci; .new_status=ACTIVE; .permissions= budgets:read budgets:write  => {"key_id":"key_1","key_name":"ci","new_status":"ACTIVE","permissions":["budgets:read","budgets:write"]}
+        api_key.revoked .key_id=key_1; .key_name=ci; .previous_status=EXPIRED; .new_status=REVOKED => {"key_id":"key_1","key_name":"ci","previous_status":"EXPIRED","new_status":"REVOKED"}
+        api_key.expired .key_id=key_1; .key_name=ci; .previous_status=EXPIRED; .new_status=REVOKED => {"key_id":"key_1","key_name":"ci","previous_status":"EXPIRED","new_status":"REVOKED"}
+        api_key.permissions_changed .key_id=key_1; .key_name=ci; .permissions= budgets:read budgets:write  => {"key_id":"key_1","key_name":"ci","permissions":["budgets:read","budgets:write"]}
+        "#,
+    ) {
+        let (event_type, pairs) = event.split_once(' ').expect("a type and its facts");
         assert_eq!(data(event_type, pairs), expected, "{event_type}");
     }
 }

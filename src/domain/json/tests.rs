@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::rows;
 
 fn parse(text: &str) -> Json {
     Json::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -34,31 +35,23 @@ fn hostile_bodies_are_refused_naming_the_place() {
             "control character (\\u0000-\\u001F) found while parsing a string at byte 2",
         ),
         (b"// {}", "expected value at byte 0"),
-        (br#"{"a":1,"a":2}"#, "duplicate member `a`"),
-        (br#"{"a":1,"\u0061":2}"#, "duplicate member `a`"),
-        (
-            br#"{"metadata":{"x":[{"k":1,"k":1}]}}"#,
-            "duplicate member `metadata.x[0].k`",
-        ),
-        (
-            br#"{"a\u0000b":1,"a\u0000b":2}"#,
-            "duplicate member `a\\u{0}b`",
-        ),
-        (
-            br#"{"metadata":{"x":1e400}}"#,
-            "the number at `metadata.x` is beyond the range of a double",
-        ),
-        (
-            br#"[-1e999]"#,
-            "the number at `[0]` is beyond the range of a double",
-        ),
-    ] {
-        assert_eq!(
-            refusal(bytes),
-            message,
-            "{}",
-            String::from_utf8_lossy(bytes)
-        );
+    ]
+    .into_iter()
+    .chain(
+        rows(
+            r#"
+            {"a":1,"a":2} => duplicate member `a`
+            {"a":1,"\u0061":2} => duplicate member `a`
+            {"metadata":{"x":[{"k":1,"k":1}]}} => duplicate member `metadata.x[0].k`
+            {"a\u0000b":1,"a\u0000b":2} => duplicate member `a\u{0}b`
+            {"metadata":{"x":1e400}} => the number at `metadata.x` is beyond the range of a double
+            [-1e999] => the number at `[0]` is beyond the range of a double
+            "#,
+        )
+        .map(|(text, message)| (text.as_bytes(), message)),
+    ) {
+        let text = String::from_utf8_lossy(bytes);
+        assert_eq!(refusal(bytes), message, "{text}");
     }
 }
 
