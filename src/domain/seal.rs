@@ -194,26 +194,18 @@ mod tests {
         assert!(!both.is_current(&sealed));
         let again = both.seal(SECRET, "r");
         assert!(again.starts_with("enc:new:") && both.is_current(&again));
-        assert_eq!(
-            keys(&[&old]).open(&again, "r"),
-            Err(OpenError::UnknownKey("new".to_owned()))
-        );
-        // Another key under the same id.
-        assert_eq!(
-            keys(&[&key("new", 3)]).open(&again, "r"),
-            Err(OpenError::Damaged)
-        );
+        let unknown = OpenError::UnknownKey("new".to_owned());
+        assert_eq!(keys(&[&old]).open(&again, "r"), Err(unknown));
+        let same_id = keys(&[&key("new", 3)]);
+        assert_eq!(same_id.open(&again, "r"), Err(OpenError::Damaged));
     }
 
     #[test]
     fn what_was_stored_before_there_was_a_key_is_read_as_it_is() {
-        let none = SealingKeys::default();
+        let (none, keys) = (SealingKeys::default(), keys(&[&key("a", 1)]));
         assert_eq!(none.seal(SECRET, "r"), SECRET);
-        assert_eq!(
-            keys(&[&key("a", 1)]).open(SECRET, "r"),
-            Ok(SECRET.to_owned())
-        );
-        assert!(!keys(&[&key("a", 1)]).is_current(SECRET) && none.is_current(SECRET));
+        assert_eq!(keys.open(SECRET, "r"), Ok(SECRET.to_owned()));
+        assert!(!keys.is_current(SECRET) && none.is_current(SECRET));
     }
 
     #[test]

@@ -190,21 +190,16 @@ mod tests {
         assert_eq!((&changes.name, changes.status), (&None, None));
         assert_eq!(changes.description, Patch::Clear);
         let cleared = changes.fields();
-        let cleared = |field: &str| cleared.iter().find(|change| change.field == field);
-        assert_eq!(
-            cleared("priority").and_then(|change| change.value.as_deref()),
-            Some("0")
-        );
+        let cleared = |field: &str| {
+            let change = cleared.iter().find(|change| change.field == field);
+            change.expect("a change of the field")
+        };
+        assert_eq!(cleared("priority").value.as_deref(), Some("0"));
         assert_eq!(changes.caps, Patch::Clear);
         assert_eq!(changes.rate_limits, Patch::Clear);
-        assert_eq!(
-            cleared("max_commits_per_minute").map(|change| &change.value),
-            Some(&None)
-        );
-        assert_eq!(
-            cleared("default_ttl_ms").map(|change| change.member),
-            Some("reservation_ttl_override")
-        );
+        assert_eq!(cleared("max_commits_per_minute").value, None);
+        let ttl = cleared("default_ttl_ms");
+        assert_eq!(ttl.member, "reservation_ttl_override");
         assert_eq!(changes.effective_from, Patch::Clear);
         assert_eq!(changes.effective_until, Patch::Keep);
     }

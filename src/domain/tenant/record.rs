@@ -143,15 +143,11 @@ mod tests {
             .with("created_at_ms", "5");
         let read = Tenant::from_record(&stored).expect("a sound record");
         assert_eq!(read.max_reservation_extensions, Some(0));
-        assert_eq!(
-            read.metadata,
-            Some(BTreeMap::from([("a".to_owned(), "b".to_owned())]))
-        );
+        let metadata = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        assert_eq!(read.metadata, Some(metadata));
         assert_eq!(read.parent_tenant_id.as_deref(), Some("holding"));
-        assert_eq!(
-            (read.status, read.created_at.as_ms()),
-            (TenantStatus::Active, 5)
-        );
+        assert_eq!(read.status, TenantStatus::Active);
+        assert_eq!(read.created_at.as_ms(), 5);
     }
 
     fn create(body: &str) -> Result<TenantCreateRequest, String> {
