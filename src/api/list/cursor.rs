@@ -140,14 +140,9 @@ mod tests {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
         );
         let open = |binding: Binding, secret| binding.open::<ReservationSort>(&text, secret);
-        assert_eq!(
-            open(binding("reservations", "ACTIVE"), &secret),
-            Err(CursorError::Stale)
-        );
-        assert_eq!(
-            open(binding("balances", ""), &secret),
-            Err(CursorError::Stale)
-        );
+        for other in [binding("reservations", "ACTIVE"), binding("balances", "")] {
+            assert_eq!(open(other, &secret), Err(CursorError::Stale));
+        }
         let stranger = DeploymentSecret::generate();
         assert_eq!(open(reservations, &stranger), Err(CursorError::Unreadable));
     }
@@ -158,22 +153,12 @@ mod tests {
         let text = list.seal(SORT, &position(), &secret);
         let open = |text: &str| list.open::<ReservationSort>(text, &secret);
         for cut in 0..text.len() {
-            assert_eq!(
-                open(&text[..cut]),
-                Err(CursorError::Unreadable),
-                "cut at {cut}"
-            );
-            let swapped = if text.as_bytes()[cut] == b'A' {
-                "B"
-            } else {
-                "A"
-            };
-            let forged = format!("{}{swapped}{}", &text[..cut], &text[cut + 1..]);
-            assert_eq!(
-                open(&forged),
-                Err(CursorError::Unreadable),
-                "changed at {cut}"
-            );
+            let (before, rest) = text.split_at(cut);
+            assert_eq!(open(before), Err(CursorError::Unreadable), "cut at {cut}");
+            let swapped = if rest.starts_with('A') { "B" } else { "A" };
+            let forged = format!("{before}{swapped}{}", &rest[1..]);
+            let opened = open(&forged);
+            assert_eq!(opened, Err(CursorError::Unreadable), "changed at {cut}");
         }
         for garbage in [
             "",

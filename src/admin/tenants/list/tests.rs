@@ -46,22 +46,14 @@ fn walked(sort: TenantSort, descending: bool) -> Vec<String> {
 
 #[test]
 fn pages_follow_the_order_and_ties_the_ascending_id() {
-    assert_eq!(
-        walked(TenantSort::CreatedAt, false),
-        ["ddd", "bbb", "aaa", "ccc"]
-    );
-    assert_eq!(
-        walked(TenantSort::CreatedAt, true),
-        ["aaa", "ccc", "bbb", "ddd"]
-    );
-    assert_eq!(
-        walked(TenantSort::Name, false),
-        ["ddd", "ccc", "aaa", "bbb"]
-    );
-    assert_eq!(
-        walked(TenantSort::Status, true),
-        ["aaa", "bbb", "ccc", "ddd"]
-    );
+    for (sort, descending, ids) in [
+        (TenantSort::CreatedAt, false, "ddd bbb aaa ccc"),
+        (TenantSort::CreatedAt, true, "aaa ccc bbb ddd"),
+        (TenantSort::Name, false, "ddd ccc aaa bbb"),
+        (TenantSort::Status, true, "aaa bbb ccc ddd"),
+    ] {
+        assert_eq!(walked(sort, descending).join(" "), ids);
+    }
 }
 
 #[test]
