@@ -231,20 +231,14 @@ mod tests {
         let p = Partition::parse("05f").expect("a partition");
         assert_eq!(keys.meta(), "ba:meta");
         assert_eq!(keys.directory(), "ba:{dir}:tenants");
-        assert_eq!(
-            keys.budget(p, "acme", "TOKENS", "tenant:acme"),
-            "ba:{05f}:budget:acme:TOKENS:tenant:acme"
-        );
-        assert_eq!(
-            keys.reservations(p, "acme", day),
-            "ba:{05f}:rsvs:acme:20240229"
-        );
+        let budget = keys.budget(p, "acme", "TOKENS", "tenant:acme");
+        assert_eq!(budget, "ba:{05f}:budget:acme:TOKENS:tenant:acme");
+        let reservations = keys.reservations(p, "acme", day);
+        assert_eq!(reservations, "ba:{05f}:rsvs:acme:20240229");
         assert_eq!(keys.outbox(p), "ba:{05f}:outbox");
         assert_eq!(keys.idempotency(p, "acme", "abc"), "ba:{05f}:idem:acme:abc");
-        assert_eq!(
-            keys.view("events", Some("budget.reset"), day),
-            "ba:{all}:events:budget.reset:20240229"
-        );
+        let resets = keys.view("events", Some("budget.reset"), day);
+        assert_eq!(resets, "ba:{all}:events:budget.reset:20240229");
         let minute = keys.denials_of_minute(day.start_ms() + 83_045_678);
         assert_eq!(minute, "ba:{all}:denials:202402292304");
         assert_eq!(keys.view("audit", None, day), "ba:{all}:audit:20240229");
@@ -257,18 +251,14 @@ mod tests {
         let types = ["hash", "zset", "set", "stream", "list", "string"];
         let mut names = std::collections::HashSet::new();
         for key in Key::all() {
-            assert!(types.contains(&key.kind), "{}: {}", key.name, key.kind);
-            assert!(
-                !key.holds.trim().is_empty() && !key.goes.is_empty(),
-                "{}",
-                key.name
-            );
-            assert!(names.insert(key.name), "{} is declared twice", key.name);
+            let name = key.name;
+            assert!(types.contains(&key.kind), "{name}: {}", key.kind);
+            let is_described = !key.holds.trim().is_empty() && !key.goes.is_empty();
+            assert!(is_described, "{name}");
+            assert!(names.insert(name), "{name} is declared twice");
         }
-        assert_eq!(
-            partition::budget.pattern(&[]),
-            "budget:<tenant>:<unit>:<scope>"
-        );
+        let pattern = partition::budget.pattern(&[]);
+        assert_eq!(pattern, "budget:<tenant>:<unit>:<scope>");
         assert_eq!(partition::tenant.pattern(&["owner"]), "tenant:<owner>");
     }
 
