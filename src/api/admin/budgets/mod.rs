@@ -266,44 +266,34 @@ mod tests {
     fn amounts_must_count_what_the_budget_counts() {
         let check = |body: &str| check_units(&BudgetCreateRequest::from_json(json(body)).unwrap());
         assert!(check(BODY).is_ok());
-        let error = check(&BODY.replace(r#""unit":"TOKENS","all"#, r#""unit":"CREDITS","all"#))
-            .unwrap_err();
-        assert_eq!(error.code(), Code::UnitMismatch);
-        assert!(
-            error.message().contains("allocated is in TOKENS"),
-            "{}",
-            error.message()
+        let unit = BODY.replace(r#""unit":"TOKENS","all"#, r#""unit":"CREDITS","all"#);
+        let limit = BODY.replacen(
+            '{',
+            r#"{"overdraft_limit":{"unit":"CREDITS","amount":1},"#,
+            1,
         );
-        let limit = BODY.replace(
-            r#""scope""#,
-            r#""overdraft_limit":{"unit":"CREDITS","amount":1},"scope""#,
-        );
-        assert!(
-            check(&limit)
-                .unwrap_err()
-                .message()
-                .contains("overdraft_limit is in CREDITS")
-        );
+        for (body, part) in [
+            (unit, "allocated is in TOKENS"),
+            (limit, "overdraft_limit is in CREDITS"),
+        ] {
+            let error = check(&body).unwrap_err();
+            assert_eq!(error.code(), Code::UnitMismatch);
+            assert!(error.message().contains(part), "{}", error.message());
+        }
     }
 
     #[test]
     fn a_scope_is_refused_naming_the_segment() {
-        let request = BudgetCreateRequest::from_json(json(
-            &BODY.replace("tenant:acme", "tenant:acme/team:x"),
-        ))
-        .unwrap();
+        let body = BODY.replace("tenant:acme", "tenant:acme/team:x");
+        let request = BudgetCreateRequest::from_json(json(&body)).unwrap();
         let message = read_scope(&request.scope).unwrap_err().message();
-        assert!(
-            message.starts_with("Validation failed: scope: segment `team:x`"),
-            "{message}"
-        );
+        let named = "Validation failed: scope: segment `team:x`";
+        assert!(message.starts_with(named), "{message}");
     }
 
     #[test]
     fn null_takes_out_what_is_optional_and_stays_silent_elsewhere() {
-        let read = |body: &str| {
-            BudgetUpdateRequest::from_json(Json::parse(body.as_bytes()).expect("JSON"))
-        };
+        let read = |body: &str| BudgetUpdateRequest::from_json(json(body));
         let sent = read(r#"{"overdraft_limit":null,"commit_overage_policy":null,"metadata":null}"#);
         let sent = sent.expect("a change");
         assert_eq!(sent.overdraft_limit, None);
