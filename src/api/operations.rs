@@ -131,13 +131,6 @@ impl OperationId {
     pub const fn path(self) -> &'static str {
         self.operation().path
     }
-
-    /// The path with `id` for its one parameter. `id` must need no percent-encoding.
-    pub fn path_to(self, id: &str) -> String {
-        let (before, rest) = self.path().split_once('{').unwrap_or((self.path(), ""));
-        let after = rest.split_once('}').map_or("", |(_, after)| after);
-        [before, id, after].concat()
-    }
 }
 
 impl fmt::Display for OperationId {

@@ -79,28 +79,21 @@ impl Requests {
     ) -> Option<Request<Full<Bytes>>> {
         let subject = &self.subject;
         let amount = format!(r#"{{"unit":"{UNIT}","amount":{amount}}}"#);
-        let (path, members) = match operation {
-            Operation::Reserve => (
-                OperationId::CreateReservation.path().to_owned(),
-                format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{amount}"#),
-            ),
-            Operation::Decide => (
-                OperationId::Decide.path().to_owned(),
-                format!(r#"{subject},"estimate":{amount}"#),
-            ),
-            Operation::Event => (
-                OperationId::CreateEvent.path().to_owned(),
-                format!(r#"{subject},"actual":{amount}"#),
-            ),
-            Operation::Commit => (
-                OperationId::CommitReservation.path_to(reservation),
-                format!(r#","actual":{amount}"#),
-            ),
-            Operation::Release => (
-                OperationId::ReleaseReservation.path_to(reservation),
-                String::new(),
-            ),
+        let members = match operation {
+            Operation::Reserve => format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{amount}"#),
+            Operation::Decide => format!(r#"{subject},"estimate":{amount}"#),
+            Operation::Event => format!(r#"{subject},"actual":{amount}"#),
+            Operation::Commit => format!(r#","actual":{amount}"#),
+            Operation::Release => String::new(),
         };
+        let operation = match operation {
+            Operation::Reserve => OperationId::CreateReservation,
+            Operation::Decide => OperationId::Decide,
+            Operation::Event => OperationId::CreateEvent,
+            Operation::Commit => OperationId::CommitReservation,
+            Operation::Release => OperationId::ReleaseReservation,
+        };
+        let path = operation.path().replace("{reservation_id}", reservation);
         let body = format!(r#"{{"idempotency_key":"{key}"{members}}}"#);
         let mut request = Request::new(Full::from(body));
         *request.method_mut() = Method::POST;
