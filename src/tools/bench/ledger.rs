@@ -102,27 +102,12 @@ pub(super) fn disagreement(ledger: &str, differences: &[Difference]) -> String {
     if differences.is_empty() {
         return String::new();
     }
-    let headings = [
-        "ledger",
-        "source",
-        "",
-        "allocated",
-        "remaining",
-        "reserved",
-        "spent",
-        "debt",
-    ];
-    let mut table = Table::new(3, headings);
-    for Difference {
-        scope,
-        source,
-        expected,
-        found,
-    } in differences
-    {
-        for (what, figures) in [("expected", Some(expected)), ("found", found.as_ref())] {
+    let headings = "ledger, source, , allocated, remaining, reserved, spent, debt";
+    let mut table = Table::new(3, headings.split(", "));
+    for it in differences {
+        for (what, figures) in [("expected", Some(it.expected)), ("found", it.found)] {
             let what = figures.map_or("missing", |_| what);
-            let names = [scope, *source, what].map(str::to_owned);
+            let names = [&it.scope, it.source, what].map(str::to_owned);
             let amounts =
                 figures.map(|it| [it.allocated, it.remaining, it.reserved, it.spent, it.debt]);
             let amounts =
@@ -179,14 +164,10 @@ mod tests {
             });
         }
         let figures = totals.expected(1_000);
-        assert_eq!(
-            (figures.reserved, figures.spent, figures.remaining),
-            (7, 69, 924)
-        );
-        assert_eq!(
-            totals.expected(i64::MAX).remaining,
-            i128::from(i64::MAX) - 76
-        );
+        let found = (figures.reserved, figures.spent, figures.remaining);
+        assert_eq!(found, (7, 69, 924));
+        let remaining = totals.expected(i64::MAX).remaining;
+        assert_eq!(remaining, i128::from(i64::MAX) - 76);
     }
 
     #[test]
@@ -223,10 +204,8 @@ mod tests {
             let ledger: Value = serde_json::from_str(text).expect("a ledger");
             assert_eq!(path(&ledger), Some("tenant:t/app:a"));
             let figures = Figures::of(&ledger);
-            assert_eq!(
-                (figures.remaining, figures.debt, figures.reserved),
-                (-3, 3, 0)
-            );
+            let found = (figures.remaining, figures.debt, figures.reserved);
+            assert_eq!(found, (-3, 3, 0));
         }
     }
 }

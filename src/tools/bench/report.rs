@@ -102,17 +102,8 @@ impl BenchReport for Report {
 
     fn text(&self) -> String {
         let (name, scopes) = (clients(self.workload, self.clients), self.scopes);
-        let headings = [
-            "operation",
-            "count",
-            "per s",
-            "p50",
-            "p90",
-            "p99",
-            "p99.9",
-            "max",
-        ];
-        let mut table = Table::new(1, headings);
+        let headings = "operation, count, per s, p50, p90, p99, p99.9, max";
+        let mut table = Table::new(1, headings.split(", "));
         for summary in &self.operations {
             let counts = [
                 summary.count.to_string(),

@@ -143,15 +143,11 @@ mod tests {
 
     #[test]
     fn values_other_than_text_are_printed_plainly() {
-        assert_eq!(
-            moment(&json!(1_795_280_891_360_i64)),
-            "2026-11-21T17:08:11.360Z"
-        );
+        let text = moment(&json!(1_795_280_891_360_i64));
+        assert_eq!(text, "2026-11-21T17:08:11.360Z");
         assert_eq!(moment(&Value::Null), "-");
-        assert_eq!(
-            plain(&json!([{"a": 1}, {"b": 2}])),
-            "2 entries; --json shows them"
-        );
+        let objects = plain(&json!([{"a": 1}, {"b": 2}]));
+        assert_eq!(objects, "2 entries; --json shows them");
         assert_eq!(plain(&json!({"max_ttl_ms": 5})), r#"{"max_ttl_ms":5}"#);
     }
 
@@ -159,13 +155,11 @@ mod tests {
     fn an_object_is_a_member_per_line() {
         let object =
             json!({"id": "x", "allocated": {"unit": "TOKENS", "amount": 5}, "of": ["a", "b"]});
+        let text = |object| printed(false, |output| output.object(object));
         assert_eq!(
-            printed(false, |output| output.object(&object)),
+            text(&object),
             "allocated  5 TOKENS\nid         x\nof         a b\n"
         );
-        assert_eq!(
-            printed(false, |output| output.object(&Value::Null)),
-            "done\n"
-        );
+        assert_eq!(text(&Value::Null), "done\n");
     }
 }

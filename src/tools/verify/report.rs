@@ -10,16 +10,7 @@ use crate::store::{Store, StoreError};
 use crate::tools::table::Table;
 
 /// The columns of the table.
-const HEADINGS: [&str; 8] = [
-    "TENANT",
-    "SCOPE",
-    "UNIT",
-    "ALLOCATED",
-    "SPENT",
-    "RESERVED",
-    "DEBT",
-    "REMAINING",
-];
+const HEADINGS: &str = "TENANT SCOPE UNIT ALLOCATED SPENT RESERVED DEBT REMAINING";
 
 /// The report of `ledger verify`.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -198,7 +189,7 @@ impl Report {
                 true => stored.to_string(),
                 false => format!("{stored} (records: {expected})"),
             };
-            let mut table = Table::new(3, HEADINGS);
+            let mut table = Table::new(3, HEADINGS.split(' '));
             for row in rows {
                 table.row([
                     row.tenant.clone(),
