@@ -21,13 +21,16 @@ pub struct BodyLimits {
     pub metadata_bytes: usize,
     /// The largest `caps`, as JSON text.
     pub caps_bytes: usize,
+    /// The most entries of the `scope_filter` of an API key.
+    pub scope_filter_entries: usize,
 }
 
 impl BodyLimits {
-    /// Checks the members that are stored as they are sent. `body_bytes` is the size of the whole body.
+    /// Checks the members that are stored as they are sent, or looked through by every request. `body_bytes` is the size
+    /// of the whole body.
     ///
     /// # Errors
-    /// 400 names the member, its size and its limit.
+    /// 400 names the member, its size or number, and its limit.
     pub fn check_members(&self, body: &Json, body_bytes: usize) -> Result<(), ApiError> {
         let Json::Object(members) = body else {
             return Ok(());
@@ -36,6 +39,10 @@ impl BodyLimits {
             let (limit, setting) = match name.as_str() {
                 "metadata" => (self.metadata_bytes, "BUDGET_METADATA_LIMIT_BYTES"),
                 "caps" => (self.caps_bytes, "BUDGET_CAPS_LIMIT_BYTES"),
+                "scope_filter" => {
+                    self.check_entries(value)?;
+                    continue;
+                }
                 _ => continue,
             };
             // A member is smaller than its body, so that most are not measured.
@@ -49,6 +56,22 @@ impl BodyLimits {
             }
         }
         Ok(())
+    }
+
+    /// Checks how many entries the scope filter of an API key has. That of a subscription is no list.
+    fn check_entries(&self, filter: &Json) -> Result<(), ApiError> {
+        let (limit, setting) = (self.scope_filter_entries, "BUDGET_SCOPE_FILTER_LIMIT");
+        match filter {
+            Json::Array(entries) if entries.len() > limit => {
+                let present = entries.len();
+                let reason =
+                    format!("must have at most {limit} entries ({setting}), not {present}");
+                let message = Problems::one("scope_filter", reason).to_string();
+                let error = ApiError::new(StatusCode::BAD_REQUEST, Code::LimitExceeded, message);
+                Err(error.beyond(setting, limit as i64, present as i64))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

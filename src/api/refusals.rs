@@ -110,7 +110,9 @@ impl From<Refusal> for ApiError {
             R::ApiKey(ApiKey::NotFound(_)) => (S::NOT_FOUND, Code::NotFound),
             R::ApiKey(ApiKey::Revoked(_)) => (S::CONFLICT, Code::KeyRevoked),
             R::ApiKey(ApiKey::Ended { .. }) => (S::CONFLICT, Code::InvalidRequest),
-            R::ApiKey(ApiKey::ExpiresInThePast) => (S::BAD_REQUEST, Code::InvalidRequest),
+            R::ApiKey(ApiKey::ExpiresInThePast | ApiKey::ScopeOutside { .. }) => {
+                (S::BAD_REQUEST, Code::InvalidRequest)
+            }
 
             R::Webhook(Webhook::NotFound(_)) => (S::NOT_FOUND, Code::WebhookNotFound),
             R::Webhook(Webhook::UrlNotAdmitted(_)) => (S::BAD_REQUEST, Code::WebhookUrlInvalid),

@@ -85,6 +85,7 @@ impl AppState {
                 time: http.body_timeout,
                 metadata_bytes: config.limits.metadata_limit_bytes,
                 caps_bytes: config.limits.caps_limit_bytes,
+                scope_filter_entries: config.limits.scope_filter_limit,
             },
         }))
     }

@@ -17,6 +17,10 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_CAPS_LIMIT_BYTES", value_name = "BYTES", default_value = "4096",
           value_parser = clap::value_parser!(u32).range(64..=65_536).map(|bytes| bytes as usize))]
     pub caps_limit_bytes: usize,
+    /// Most entries of the `scope_filter` of an API key
+    #[arg(long, env = "BUDGET_SCOPE_FILTER_LIMIT", value_name = "N", default_value = "64",
+          value_parser = clap::value_parser!(u32).range(1..=1_000).map(|entries| entries as usize))]
+    pub scope_filter_limit: usize,
     /// Policies that a tenant may have
     #[arg(long, env = "BUDGET_POLICIES_PER_TENANT", value_name = "N", default_value_t = CountLimits::DEFAULT.policies,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -88,7 +88,7 @@ impl Walk for BalanceWalk<'_> {
         self.after = found.last().map(|(entry, _)| entry.clone());
         let is_listed = |balance: &Balance| {
             let scope = &balance.scope_path;
-            self.segments.matches(scope) && scope_filter.admits(scope)
+            self.segments.matches(scope) && scope_filter.admits(scope.as_str())
         };
         let entries = found.into_iter().map(|(entry, fields)| {
             let balance = balance_of(&entry, fields_of(&LEDGER_FIELDS, fields.0));

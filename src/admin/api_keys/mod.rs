@@ -17,6 +17,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::record::{FieldChange, Stored as _, set_fields};
 use crate::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
+use crate::domain::scope::ScopeFilter;
 use crate::store::admin::Pairs;
 use crate::store::admin::api_keys::{
     CreateApiKey, CreateApiKeyReply, RevokeApiKey, RevokeApiKeyReply, UpdateApiKey,
@@ -80,6 +81,7 @@ impl Admin {
         let Some(tenant) = TenantId::parse(&new.tenant_id) else {
             return refuse(TenantRefusal::OwnerNotFound(new.tenant_id.clone()));
         };
+        tenant.about(check_scopes(&tenant, new.scope_filter.as_ref()))?;
         let created = self.issue(&tenant, new, request).await;
         tenant.about(created)
     }
@@ -206,6 +208,7 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<ApiKey, OperationError> {
         let target = self.key_target(key_id).await?;
+        target.about(check_scopes(&target.tenant, update.scope_filter.as_ref()))?;
         let mut parts = target.parts(request, "updateApiKey", 200);
         parts.audit.extend(audit_fields(update));
         let call = UpdateApiKey {
@@ -243,6 +246,18 @@ impl Admin {
         let RevokeApiKeyReply::Revoked { record } =
             self.store.run_for(Lane::Request, &target, &call).await?;
         target.about(ApiKey::judged(&target.key_id, &record.0, 0))
+    }
+}
+
+/// A key acts in its own tenant alone, so a path of another one is a mistake.
+fn check_scopes(tenant: &TenantId, filter: Option<&ScopeFilter>) -> Result<(), OperationError> {
+    match filter.and_then(|filter| filter.outside(tenant)) {
+        None => Ok(()),
+        Some((index, entry)) => refuse(ApiKeyRefusal::ScopeOutside {
+            index,
+            entry: entry.to_owned(),
+            tenant: tenant.clone(),
+        }),
     }
 }
 

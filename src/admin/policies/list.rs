@@ -86,7 +86,7 @@ impl PolicyWalk<'_> {
     fn matches(&self, policy: &Policy, keys: &ScopeFilter) -> bool {
         let pattern = &policy.scope_pattern;
         let requested = self.pattern.as_deref();
-        keys.admits_any(pattern.segments())
+        keys.admits(pattern.as_str())
             && self.status.is_none_or(|status| status == policy.status)
             && requested.is_none_or(|requested| requested == pattern.as_str())
     }

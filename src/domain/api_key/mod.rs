@@ -67,8 +67,8 @@ object! {
         pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
         /// What the key may do. Absent: the default permissions; empty: nothing.
         pub permissions: Option<Vec<Permission>> { recorded: false },
-        /// Scopes in which the key may act: entries `level:value` or `level:*`, one of which must match. Absent or empty:
-        /// everywhere in its tenant.
+        /// Scopes in which the key may act, any of them: `tenant:acme/app:chat`, a path with all below it; `level:value` or
+        /// `level:*`, wherever such a segment stands. Absent or empty: everywhere in its tenant.
         pub scope_filter: Option<ScopeFilter>,
         /// When the key expires; cannot change. Absent: in 90 days.
         pub expires_at: Option<Moment> { recorded: false },
@@ -88,8 +88,8 @@ object! {
         pub description: Patch<String> { chars: ..=DESCRIPTION_CHARS_MAX },
         /// What the key may do from now on. Empty: nothing.
         pub permissions: Option<Vec<Permission>>,
-        /// Scopes in which the key may act from now on: entries `level:value` or `level:*`, one of which must match. Empty:
-        /// everywhere in its tenant.
+        /// Scopes in which the key may act from now on, any of them: `tenant:acme/app:chat`, a path with all below it;
+        /// `level:value` or `level:*`, wherever such a segment stands. Empty: everywhere in its tenant.
         pub scope_filter: Option<ScopeFilter>,
         /// Data that the operator chooses.
         pub metadata: Patch<FreeObject>,

@@ -100,9 +100,8 @@ impl EventFilter {
         let exactly = |wanted: &Option<String>, id: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| id == Some(wanted))
         };
-        let admitted = |scope: &str| keys.admits_any(scope.split('/'));
         let below = |wanted: &String| scope.is_some_and(|scope| scope.starts_with(wanted.as_str()));
-        if !(keys.is_unrestricted() || scope.is_some_and(admitted))
+        if !(keys.is_unrestricted() || scope.is_some_and(|scope| keys.admits(scope)))
             || !exactly(&self.trace_id, facts.get("trace_id"))
             || !exactly(&self.request_id, facts.get("request_id"))
             || !self.scope.as_ref().is_none_or(below)

@@ -44,6 +44,19 @@ pub enum ApiKeyRefusal {
     /// The new key would never be valid.
     #[error("Validation failed: expires_at: must lie in the future")]
     ExpiresInThePast,
+    /// A path of its scope filter is another tenant's.
+    #[error(
+        "Validation failed: scope_filter[{index}]: {} does not lie in the tenant {tenant} of the API key",
+        printable(.entry)
+    )]
+    ScopeOutside {
+        /// The place of the entry.
+        index: usize,
+        /// The entry.
+        entry: String,
+        /// The tenant of the key.
+        tenant: TenantId,
+    },
 }
 
 /// Why a subscription is not created, shown, changed or used. The id is as sent; it may be malformed.

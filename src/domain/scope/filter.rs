@@ -1,10 +1,12 @@
 //! The restriction of an API key to parts of the hierarchy.
 
-use super::ScopePath;
+use super::parse_segments;
 use crate::domain::fields::{Form, Items, Text, plain_field};
+use crate::domain::ids::TenantId;
 use crate::domain::record::stored_text;
 
-/// The restriction of an API key to parts of the hierarchy: entries `level:value` or `level:*`.
+/// The restriction of an API key to parts of the hierarchy. An entry `level:value` or `level:*` admits every scope with such
+/// a segment, wherever it stands; a path from the root, such as `tenant:acme/app:chat`, admits itself and what lies below it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScopeFilter(Vec<String>);
 
@@ -42,9 +44,21 @@ impl ScopeFilter {
         }
     }
 
-    /// Whether an entry can be kept: it is one segment at most, without blanks and characters that cannot be seen.
+    /// Whether an entry can be kept: a path from the root, or one segment at most, without blanks and characters that
+    /// cannot be seen.
     pub fn can_keep(entry: &str) -> bool {
-        !entry.contains(|c: char| c == '/' || c.is_whitespace() || c.is_control())
+        match is_path(entry) {
+            true => entry.starts_with("tenant:") && parse_segments(entry, false).is_ok(),
+            false => !entry.contains(|c: char| c.is_whitespace() || c.is_control()),
+        }
+    }
+
+    /// The first path that is not of this tenant, and its place.
+    pub fn outside(&self, tenant: &TenantId) -> Option<(usize, &str)> {
+        let root = format!("tenant:{tenant}");
+        let is_outside = |entry: &str| is_path(entry) && entry.split('/').next() != Some(&*root);
+        let mut entries = self.0.iter().map(String::as_str).enumerate();
+        entries.find(|(_, entry)| is_outside(entry))
     }
 
     /// Whether the key may act everywhere in its tenant.
@@ -52,23 +66,18 @@ impl ScopeFilter {
         self.0.is_empty()
     }
 
-    /// Whether any entry matches any segment of the scope. A blank entry and a bare `*` match nothing, so a filter that
-    /// has only such entries admits nothing.
-    pub fn admits(&self, scope: &ScopePath) -> bool {
-        self.admits_any(scope.segments())
-    }
-
-    /// The same for the segments of anything that reads like a scope.
-    pub fn admits_any<'s>(&self, mut segments: impl Iterator<Item = &'s str>) -> bool {
-        self.is_unrestricted()
-            || segments.any(|segment| self.0.iter().any(|entry| entry_matches(entry, segment)))
+    /// Whether any entry matches the scope, or the pattern of scopes. A blank entry and a bare `*` match nothing, so a
+    /// filter that has only such entries admits nothing.
+    pub fn admits(&self, scope: &str) -> bool {
+        self.is_unrestricted() || self.0.iter().any(|entry| entry_matches(entry, scope))
     }
 }
 
 /// An entry that can be kept as it is; one that is blank selects nothing.
 static ENTRY: Form = Form {
-    wanted: "level:value or level:*, such as agent:writer, one segment without blanks",
-    accepts: |entry| entry.trim().is_empty() || ScopeFilter::can_keep(entry),
+    wanted: "level:value or level:*, such as agent:writer, one segment without blanks, or a path such as \
+             tenant:acme/app:chat, whose segments have the order of the levels and no wildcard",
+    accepts: |entry| entry.trim().is_empty() || ScopeFilter::can_keep(&entry.to_ascii_lowercase()),
     published: None,
 };
 
@@ -88,11 +97,22 @@ impl serde::Serialize for ScopeFilter {
     }
 }
 
-fn entry_matches(entry: &str, segment: &str) -> bool {
-    match entry.strip_suffix(":*") {
-        Some(level) => segment
-            .split_once(':')
-            .is_some_and(|(of_segment, _)| of_segment == level),
-        None => entry == segment,
-    }
+/// Whether an entry is a path from the root; it can only match at the beginning, where alone a scope has its tenant.
+fn is_path(entry: &str) -> bool {
+    entry.contains('/') || entry.starts_with("tenant:")
+}
+
+/// Whether the text of an entry stands in the scope, from the beginning of a segment to the end of one.
+fn entry_matches(entry: &str, scope: &str) -> bool {
+    let (text, ends) = match entry.strip_suffix('*') {
+        Some(level) if level.ends_with(':') => (level, false),
+        Some("") => return false,
+        _ => (entry, true),
+    };
+    let is_segment = |at: usize| {
+        let (before, after) = (&scope[..at], &scope[at + text.len()..]);
+        (before.is_empty() || before.ends_with('/'))
+            && (!ends || after.is_empty() || after.starts_with('/'))
+    };
+    !text.is_empty() && scope.match_indices(text).any(|(at, _)| is_segment(at))
 }

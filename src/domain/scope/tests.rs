@@ -1,6 +1,7 @@
 //! Scopes, their grammar, and the filters over them.
 
 use super::*;
+use crate::domain::ids::TenantId;
 
 fn path(text: &str) -> ScopePath {
     ScopePath::parse(text).unwrap_or_else(|| panic!("{text}"))
@@ -122,10 +123,51 @@ fn a_scope_filter_admits_by_any_entry_on_any_segment() {
         (&["work:*"], false),
         (&[":*"], false),
         (&["prod"], false),
-        (&["tenant:acme/workspace:prod"], false),
+        (&["tenant:acme"], true),
+        (&["tenant:acm"], false),
+        (&["tenant:acme/workspace:prod"], true),
+        (&["tenant:acme/workspace:prod/agent:x"], true),
+        (&["tenant:acme/workspace:prod/agent:x/toolset:t"], false),
+        (&["tenant:acme/workspace:pro"], false),
+        (&["tenant:acme/agent:x"], false),
     ] {
         let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));
-        assert_eq!(filter.admits(&scope), admitted, "{entries:?}");
+        assert_eq!(filter.admits(scope.as_str()), admitted, "{entries:?}");
+    }
+}
+
+#[test]
+fn a_scope_filter_admits_patterns_that_lie_within_it() {
+    for (entry, pattern, admitted) in [
+        ("*", "tenant:acme/*", false),
+        ("tenant:acme", "tenant:acme/*", true),
+        ("tenant:acme/app:x", "tenant:acme/*", false),
+        ("tenant:acme/app:x", "tenant:acme/app:*", false),
+        ("tenant:acme/app:x", "tenant:acme/app:x", true),
+        ("tenant:acme/app:x", "tenant:acme/app:x/*", true),
+        ("tenant:acme/app:x", "tenant:acme/app:x/agent:*", true),
+        ("app:*", "tenant:acme/app:*", true),
+        ("app:x", "tenant:acme/app:*", false),
+    ] {
+        let filter = ScopeFilter::new([entry.to_owned()]);
+        assert_eq!(filter.admits(pattern), admitted, "{entry} {pattern}");
+    }
+}
+
+#[test]
+fn a_path_of_a_filter_lies_in_the_tenant_of_the_key() {
+    let tenant = TenantId::parse("acme").unwrap();
+    for (entries, outside) in [
+        (&["agent:x", "app:*", ""][..], None),
+        (&["tenant:acme", "TENANT:Acme/App:x"], None),
+        (&["agent:x", "tenant:acme-corp"], Some(1)),
+        (&["tenant:acm/app:x"], Some(0)),
+        (&["app:x/agent:y"], Some(0)),
+        (&["tenant:*"], Some(0)),
+    ] {
+        let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));
+        let found = filter.outside(&tenant).map(|(index, _)| index);
+        assert_eq!(found, outside, "{entries:?}");
     }
 }
 
@@ -138,7 +180,11 @@ fn the_lines_of_a_filter_never_widen_it() {
         (&[""], "*"),
         (&["*"], "*"),
         (&["agent:x\ntenant:*"], "*"),
-        (&["tenant:acme/agent:x"], "*"),
+        (&["Tenant:acme/Agent:x"], "tenant:acme/agent:x"),
+        (&["agent:x/app:y"], "*"),
+        (&["tenant:acme/agent:*"], "*"),
+        (&["tenant:acme/agent:x/app:y"], "*"),
+        (&["tenant:*"], "*"),
         (&["agent"], "agent"),
     ] {
         let filter = ScopeFilter::new(entries.iter().map(ToString::to_string));

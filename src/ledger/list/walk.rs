@@ -260,7 +260,7 @@ impl Walk for ReservationWalk<'_> {
         };
         let filter = &self.query.filter;
         let is_listed =
-            |row: &Reservation| scope_filter.admits(&row.scope_path) && filter.matches(row);
+            |row: &Reservation| scope_filter.admits(row.scope_path.as_str()) && filter.matches(row);
         let entries = found.into_iter().map(|((_, id, score), fields)| {
             let row = read_row(&id, fields_of(&FIELDS, fields.0), now_ms);
             Entry {

@@ -21,12 +21,14 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 
 /// The demo tenant's id.
 pub(super) const TENANT: &str = "demo";
+/// The scope of the demo tenant's agent.
+pub(super) const HELPER: &str = "tenant:demo/app:chat/agent:helper";
 
 /// Scope and tokens of each budget.
 const BUDGETS: [(&str, i64); 3] = [
     ("tenant:demo", 1_000_000),
     ("tenant:demo/app:chat", 250_000),
-    ("tenant:demo/app:chat/agent:helper", 50_000),
+    (HELPER, 50_000),
 ];
 
 /// The file of the demo tenant's key.

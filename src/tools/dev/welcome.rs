@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::demo::TENANT;
+use super::demo::{HELPER, TENANT};
 use super::folder::Folder;
 use super::redis::PrivateRedis;
 use crate::domain::dialect::Dialect;
@@ -45,6 +45,12 @@ pub(super) fn print(
         "\nOperate it; `admin --help` shows what there is:\n  export BUDGET_URL=http://{address} BUDGET_ADMIN_KEY={admin}\n  \
          {program} admin overview\n"
     );
+    if demo.is_some() {
+        text += &format!(
+            "\nMake a key for the agent alone, which no other scope lets past its budget:\n  \
+             {program} admin key create {TENANT} --name helper --scope {HELPER}\n"
+        );
+    }
     text += "\nCtrl-C stops everything.\n";
     println!("{text}");
 }

@@ -43,8 +43,14 @@ pub(super) struct Create {
     /// What it may do, repeated or comma-separated; by default what an agent needs: reservations and balances
     #[arg(long = "permission", value_name = "PERMISSION", value_delimiter = ',')]
     permissions: Vec<String>,
-    /// Allows only requests with such a segment in their scope: agent:writer, or app:*
-    #[arg(long = "scope-filter", value_name = "SEGMENT", value_delimiter = ',')]
+    /// Allows only this scope and those below it: tenant:acme/app:chat/agent:writer. A single segment, agent:writer or
+    /// agent:*, allows it anywhere, which keeps no agent under its budget
+    #[arg(
+        long = "scope",
+        alias = "scope-filter",
+        value_name = "SCOPE",
+        value_delimiter = ','
+    )]
     scope_filter: Vec<String>,
     /// When it ends: a time, or 30d; 90 days by default
     #[arg(long, value_name = "TIME", value_parser = future)]

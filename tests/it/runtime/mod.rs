@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod expire;
 pub(crate) mod expiry;
 pub(crate) mod extend;
+pub(crate) mod fences;
 pub(crate) mod headers;
 pub(crate) mod idempotency;
 pub(crate) mod kill;

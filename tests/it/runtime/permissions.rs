@@ -179,6 +179,14 @@ async fn a_key_restricted_to_scopes_acts_within_them_only() {
         ("agent:b\nworkspace:dev", [false, true]),
         ("tenant:acme", [true, true]),
         ("toolset:*", [false, false]),
+        (dev, [false, true]),
+        ("tenant:acme/workspace:prod", [true, false]),
+        ("tenant:acme/workspace:pro", [false, false]),
+        ("tenant:acme/agent:a", [false, false]),
+        (
+            "tenant:acme/workspace:prod/agent:a/toolset:t",
+            [false, false],
+        ),
     ];
     for (filter, open) in rows {
         let app = TestApp::spawn().await;
@@ -232,21 +240,23 @@ async fn lists_and_balances_of_a_restricted_key_show_its_scopes_only() {
     for scope in [ROOT, prod, dev] {
         app.held(scope, 10, json!({})).await;
     }
-    app.set_key(&[("scope_filter", "workspace:prod")]).await;
     let paths = |rows: &Value| -> Vec<Value> {
         let rows = rows.as_array().expect("rows");
         rows.iter().map(|row| row["scope_path"].clone()).collect()
     };
-    for query in ["", "?sort_by=reserved", "?status=ACTIVE", "?limit=1"] {
-        let listed = app.get(&format!("/v1/reservations{query}")).await;
-        assert_eq!(paths(listed.at("/reservations")), [prod], "{query}");
+    for filter in ["workspace:prod", prod] {
+        app.set_key(&[("scope_filter", filter)]).await;
+        for query in ["", "?sort_by=reserved", "?status=ACTIVE", "?limit=1"] {
+            let listed = app.get(&format!("/v1/reservations{query}")).await;
+            assert_eq!(paths(listed.at("/reservations")), [prod], "{query}");
+        }
+        for query in ["tenant=acme", "workspace=prod"] {
+            let balances = app.get(&format!("/v1/balances?{query}")).await;
+            assert_eq!(paths(balances.at("/balances")), [prod], "{query}");
+        }
+        let other = app.get("/v1/balances?workspace=dev").await;
+        assert_eq!((other.status, other.at("/balances")), (200, &json!([])));
     }
-    for query in ["tenant=acme", "workspace=prod"] {
-        let balances = app.get(&format!("/v1/balances?{query}")).await;
-        assert_eq!(paths(balances.at("/balances")), [prod], "{query}");
-    }
-    let other = app.get("/v1/balances?workspace=dev").await;
-    assert_eq!((other.status, other.at("/balances")), (200, &json!([])));
 }
 
 #[tokio::test]

@@ -135,7 +135,9 @@ impl<'a> BudgetWalk<'a> {
             let row = readable("ledger", &entry, read(record)).flatten();
             Entry {
                 position: Position::new(owner.as_str(), entry),
-                row: row.filter(|row| scope_filter.admits(&row.scope) && self.filter.matches(row)),
+                row: row.filter(|row| {
+                    scope_filter.admits(row.scope.as_str()) && self.filter.matches(row)
+                }),
             }
         };
         let entries: Vec<_> = entry_fields.into_iter().map(entry).collect();

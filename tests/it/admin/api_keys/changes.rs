@@ -101,6 +101,61 @@ async fn rule_56_a_scope_filter_admits_its_scopes_and_no_others() {
 }
 
 #[tokio::test]
+async fn a_path_of_a_scope_filter_is_kept_in_lower_case_and_lies_in_the_keys_tenant() {
+    let app = umbra().await;
+    let (id, secret) = key(&app, &["budgets:write"]).await;
+    for other in ["tenant:umbra-2", "tenant:bolt/app:x"] {
+        let filter = json!(["agent:a", other]);
+        let new = json!({"tenant_id": "umbra", "name": "n", "scope_filter": filter});
+        for response in [
+            app.post_as_admin(KEYS, new).await,
+            change(&app, &id, json!({"scope_filter": filter})).await,
+        ] {
+            assert_eq!(response.error(), INVALID, "{other}");
+            let reason = format!(
+                "Validation failed: scope_filter[1]: {other} does not lie in the tenant umbra of the API key"
+            );
+            assert_eq!(response.text("/message"), reason);
+        }
+    }
+    let response = changed(&app, &id, json!({"scope_filter": ["TENANT:Umbra/App:X"]})).await;
+    assert_eq!(response.at("/scope_filter"), &json!(["tenant:umbra/app:x"]));
+    fund(&app, &secret, "tenant:umbra")
+        .await
+        .refused(403, "FORBIDDEN");
+}
+
+#[tokio::test]
+async fn a_scope_filter_has_64_entries_at_most_and_the_limit_is_a_setting() {
+    let app = umbra().await;
+    let narrow = app.replica(&["--scope-filter-limit", "1"]).await;
+    let (id, _) = key(&app, &["budgets:read"]).await;
+    let entries =
+        |count: usize| -> Vec<String> { (0..count).map(|n| format!("agent:{n}")).collect() };
+    changed(&app, &id, json!({"scope_filter": entries(64)})).await;
+    for (service, limit) in [(&app, 64), (&narrow, 1)] {
+        let filter = entries(limit + 1);
+        let new = json!({"tenant_id": "umbra", "name": "n", "scope_filter": filter});
+        for response in [
+            service.post_as_admin(KEYS, new).await,
+            change(service, &id, json!({"scope_filter": filter})).await,
+        ] {
+            assert_eq!(response.error(), (400, "LIMIT_EXCEEDED"));
+            let present = limit + 1;
+            assert_eq!(
+                response.at("/details"),
+                &json!({"limit": limit, "present": present})
+            );
+            let reason = format!(
+                "Validation failed: scope_filter: must have at most {limit} entries \
+                 (BUDGET_SCOPE_FILTER_LIMIT), not {present}"
+            );
+            assert_eq!(response.text("/message"), reason);
+        }
+    }
+}
+
+#[tokio::test]
 async fn an_entry_of_a_scope_filter_is_kept_as_it_is_or_refused() {
     let app = umbra().await;
     let (id, secret) = key(&app, &["budgets:read"]).await;
@@ -109,6 +164,10 @@ async fn an_entry_of_a_scope_filter_is_kept_as_it_is_or_refused() {
         "agent: x",
         "agent:\u{1}",
         "tenant:umbra/agent:*",
+        "tenant:*",
+        "agent:x/toolset:t",
+        "tenant:umbra/agent:x/app:y",
+        "tenant:umbra/agent: x",
     ] {
         let new = json!({"tenant_id": "umbra", "name": "n", "scope_filter": ["agent:a", entry]});
         let response = app.post_as_admin("/v1/admin/api-keys", new).await;

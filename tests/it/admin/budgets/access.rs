@@ -38,6 +38,8 @@ async fn a_key_sees_the_budgets_of_its_tenant_and_its_scopes() {
             &["tenant:acme/agent:x", "tenant:acme/workspace:w/agent:y"],
         ),
         ("*", &[]),
+        ("tenant:acme/agent:x", &["tenant:acme/agent:x"]),
+        ("tenant:acme/agent:y", &[]),
     ] {
         let restricted = key(" budgets:read ", filter).await;
         let listed = list(&app, Some(&restricted), "sort_by=scope&sort_dir=asc").await;
@@ -45,17 +47,19 @@ async fn a_key_sees_the_budgets_of_its_tenant_and_its_scopes() {
         let default = walked(&app, Some(&restricted), "limit=1").await;
         assert_eq!(default.len(), seen.len(), "{filter}");
     }
-    let restricted = key(" budgets:read ", "agent:x").await;
-    for (prefix, outcome) in [
-        ("tenant:acme/agent:x", Ok(1)),
-        ("tenant:acme/AGENT:X", Ok(0)),
-        ("tenant:acme", Err((403, "FORBIDDEN"))),
-        ("tenant:acme/agent:xy", Err((403, "FORBIDDEN"))),
-    ] {
-        let response = list(&app, Some(&restricted), &format!("scope_prefix={prefix}")).await;
-        match outcome {
-            Ok(count) => assert_eq!(scopes(&response).len(), count, "{prefix}"),
-            Err(error) => assert_eq!(response.error(), error, "{prefix}"),
+    for filter in ["agent:x", "tenant:acme/agent:x"] {
+        let restricted = key(" budgets:read ", filter).await;
+        for (prefix, outcome) in [
+            ("tenant:acme/agent:x", Ok(1)),
+            ("tenant:acme/AGENT:X", Ok(0)),
+            ("tenant:acme", Err((403, "FORBIDDEN"))),
+            ("tenant:acme/agent:xy", Err((403, "FORBIDDEN"))),
+        ] {
+            let response = list(&app, Some(&restricted), &format!("scope_prefix={prefix}")).await;
+            match outcome {
+                Ok(count) => assert_eq!(scopes(&response).len(), count, "{prefix}"),
+                Err(error) => assert_eq!(response.error(), error, "{prefix}"),
+            }
         }
     }
     list(&app, Some("sk_live_nonsense"), "")

@@ -132,8 +132,10 @@ async fn a_key_sees_the_policies_of_its_tenant_and_its_scopes() {
         "the key names its tenant"
     );
     assert!(names(&list(&app, Some(&app.keys[1]), "tenant_id=acme").await).is_empty());
-    let restricted = key(" admin:read ", "agent:x").await;
-    assert_eq!(names(&list(&app, Some(&restricted), "").await), ["x"]);
+    for filter in ["agent:x", "tenant:acme/agent:x"] {
+        let restricted = key(" admin:read ", filter).await;
+        assert_eq!(names(&list(&app, Some(&restricted), "").await), ["x"]);
+    }
     let level = key(" policies:read ", "agent:*").await;
     assert_eq!(
         sorted(names(&list(&app, Some(&level), "").await)),

@@ -20,6 +20,8 @@ async fn a_create_is_checked_in_the_documented_order() {
     app.policy("taken", ROOT, json!({})).await;
     let writer = key(&app, " policies:write ", "").await;
     let restricted = key(&app, " policies:write ", "agent:*").await;
+    let nowhere = key(&app, " policies:write ", "*").await;
+    let fenced = key(&app, " policies:write ", "tenant:acme/app:x").await;
     let reader = key(&app, " policies:read ", "").await;
     let body = |tenant: Value, pattern: &str| json!({"name": "taken", "scope_pattern": pattern, "tenant_id": tenant});
     let null = Value::Null;
@@ -45,6 +47,21 @@ async fn a_create_is_checked_in_the_documented_order() {
             Some(&*restricted),
             body(json!("bolt"), "tenant:bolt/agent:*"),
             invalid,
+        ),
+        (
+            Some(&*nowhere),
+            body(null.clone(), "tenant:acme/*"),
+            (403, "FORBIDDEN"),
+        ),
+        (
+            Some(&*fenced),
+            body(null.clone(), "tenant:acme/app:*"),
+            (403, "FORBIDDEN"),
+        ),
+        (
+            Some(&*fenced),
+            body(null.clone(), "tenant:acme/app:x/*"),
+            (409, "DUPLICATE_RESOURCE"),
         ),
         (Some(&*writer), body(json!("acme"), ROOT), invalid),
         (Some(&*writer), body(null.clone(), "tenant:bolt"), invalid),

@@ -93,13 +93,20 @@ async fn a_key_with_a_scope_filter_sees_what_lies_in_its_scopes() {
     let key = json!({"permissions": ["events:read"], "scope_filter": ["agent:a1"]});
     let key = EventsFixture::key(&fixture.app, "alpha", key).await;
     follow(&fixture.app.store).await;
-    for query in ["", "scope=tenant:alpha/agent:a1"] {
+    let path = json!({"permissions": ["events:read"], "scope_filter": ["tenant:alpha/agent:a1"]});
+    let path = EventsFixture::key(&fixture.app, "alpha", path).await;
+    for (key, query, seen) in [
+        (&key, "", 5),
+        (&key, "scope=tenant:alpha/agent:a1", 5),
+        (&path, "", 5),
+        (&path, "scope=tenant:alpha/agent:a1", 5),
+    ] {
         let page = fixture
             .app
-            .get_with(&key, &format!("/v1/events?{query}"))
+            .get_with(key, &format!("/v1/events?{query}"))
             .await;
         let events = rows(&page);
-        assert_eq!(events.len(), 5);
+        assert_eq!(events.len(), seen, "{query}: {events:?}");
         assert!(
             events
                 .iter()
@@ -108,7 +115,7 @@ async fn a_key_with_a_scope_filter_sees_what_lies_in_its_scopes() {
         let correlation = text(&events[0], "correlation_id");
         let page = fixture
             .app
-            .get_with(&key, &format!("/v1/events?correlation_id={correlation}"))
+            .get_with(key, &format!("/v1/events?correlation_id={correlation}"))
             .await;
         assert!(!rows(&page).is_empty());
     }
