@@ -241,13 +241,7 @@ impl Sweeper {
     }
 
     fn finish(&mut self, outcome: TenantOutcome, sweep: &mut Sweep, lost: &mut impl FnMut(Lease)) {
-        let TenantOutcome {
-            lease,
-            tenant,
-            expired,
-            quarantined,
-            end,
-        } = outcome;
+        let (tenant, expired, quarantined) = (outcome.tenant, outcome.expired, outcome.quarantined);
         sweep.expired += expired;
         sweep.quarantined += quarantined.len();
         self.metrics.expired.inc_by(expired.unsigned_abs());
@@ -259,10 +253,10 @@ impl Sweeper {
                  any, stays until an operator repairs it"
             );
         }
-        match end {
+        match outcome.end {
             Ok(SweepEnd::Clean) => {}
             Ok(SweepEnd::More) => sweep.more = true,
-            Ok(SweepEnd::Fenced) => lost(lease),
+            Ok(SweepEnd::Fenced) => lost(outcome.lease),
             Err(failure) => {
                 let retry_in_ms = PENALTY.as_millis() as u64;
                 sweep.failed += 1;
