@@ -85,19 +85,11 @@ mod tests {
 
     #[test]
     fn the_dialect_names_the_reference_in_responses_but_not_in_records() {
-        let reference = |dialect| {
-            Some(EvidenceRef::new(
-                dialect,
-                "ab".to_owned(),
-                "https://x/ab".to_owned(),
-            ))
-        };
+        let (id, url) = ("ab", "https://x/ab");
+        let reference = |dialect| Some(EvidenceRef::new(dialect, id.to_owned(), url.to_owned()));
         let text = |evidence| {
-            serde_json::to_string(&Response {
-                status: "OK".to_owned(),
-                evidence,
-            })
-            .unwrap()
+            let status = "OK".to_owned();
+            serde_json::to_string(&Response { status, evidence }).unwrap()
         };
         assert_eq!(text(None), r#"{"status":"OK"}"#);
         assert_eq!(

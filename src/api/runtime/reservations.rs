@@ -192,14 +192,10 @@ mod tests {
         ) {
             assert_eq!(refusal(query), message);
         }
-        assert!(
-            refusal("sort_by=price")
-                .contains("allowed: reservation_id, tenant, scope_path, status, reserved")
-        );
-        assert!(
-            refusal(&format!("idempotency_key={}", "k".repeat(257)))
-                .starts_with("Invalid idempotency_key: kkk")
-        );
+        let sorts = "allowed: reservation_id, tenant, scope_path, status, reserved";
+        assert!(refusal("sort_by=price").contains(sorts));
+        let long = refusal(&format!("idempotency_key={}", "k".repeat(257)));
+        assert!(long.starts_with("Invalid idempotency_key: kkk"));
     }
 
     #[test]
@@ -289,10 +285,8 @@ mod tests {
             format!("{query}&idempotency_key=k"),
         ] {
             let message = start(&stale, &acme).expect_err(&stale).message();
-            assert!(
-                message.contains("sort or filters have changed"),
-                "{message}"
-            );
+            let changed = message.contains("sort or filters have changed");
+            assert!(changed, "{message}");
         }
         assert!(start(query, &other).is_err());
     }

@@ -197,14 +197,10 @@ mod tests {
             ("metadata.error_message", "no"),
         ]);
         let shown = read("__admin__", entry).expect("complete");
-        assert_eq!(
-            serde_json::to_string(&shown.metadata).expect("JSON"),
-            r#"{"error_message":"no","method":"POST","path":"/v1/admin/tenants"}"#
-        );
-        let without_status = stored(&[("at_ms", "1"), ("operation", "x")]);
-        assert_eq!(
-            read("acme", without_status).map(drop),
-            Err(RecordError::of("status"))
-        );
+        let shown = serde_json::to_string(&shown.metadata).expect("JSON");
+        let metadata = r#"{"error_message":"no","method":"POST","path":"/v1/admin/tenants"}"#;
+        assert_eq!(shown, metadata);
+        let without_status = read("acme", stored(&[("at_ms", "1"), ("operation", "x")]));
+        assert_eq!(without_status.map(drop), Err(RecordError::of("status")));
     }
 }

@@ -256,17 +256,11 @@ mod tests {
             (2_999, 2, 2_000, 3_000),
             (3_000, 1, 3_000, NEVER_MS),
         ] {
-            assert_eq!(
-                selected(&policies, "tenant:acme", now),
-                Some(expected),
-                "{now}"
-            );
+            let id = selected(&policies, "tenant:acme", now);
+            assert_eq!(id, Some(expected), "{now}");
             let selection = set.select(&path("tenant:acme"), now);
-            assert_eq!(
-                (selection.from_ms, selection.until_ms),
-                (from, until),
-                "{now}"
-            );
+            let interval = (selection.from_ms, selection.until_ms);
+            assert_eq!(interval, (from, until), "{now}");
         }
     }
 
