@@ -12,6 +12,7 @@ use budget_authority::telemetry::{self, Telemetry};
 use budget_authority::tools::bench::{self, BenchArgs};
 use budget_authority::tools::dev::{self, DevArgs};
 use budget_authority::tools::generate::{GenerateArgs, generate};
+use budget_authority::tools::limits::{LimitsArgs, limits};
 use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
 use budget_authority::tools::locate::{LocateArgs, locate};
 use budget_authority::tools::operator::{self, AdminArgs};
@@ -38,6 +39,8 @@ enum Command {
     Admin(Box<AdminArgs>),
     /// Measure a running service, then check its ledgers
     Bench(Box<BenchArgs>),
+    /// Show every limit of the API and its value in this environment
+    Limits(LimitsArgs),
     /// Generate keys for the settings; find and measure keys in Redis
     #[command(subcommand)]
     Keys(KeysCommand),
@@ -110,6 +113,10 @@ async fn main() -> ExitCode {
         }
         Command::Admin(args) => return operator::run(*args).await,
         Command::Completions { shell } => print_completions(shell).map_err(Into::into),
+        Command::Limits(args) => match limits(args) {
+            Ok(text) => print_to_end(text.as_bytes()).map_err(Into::into),
+            Err(error) => error.exit(),
+        },
         Command::Bench(args) => return bench::run(*args).await,
         Command::Keys(KeysCommand::Sizes { args, store }) => show_sizes(&args, store).await,
         Command::Keys(KeysCommand::Locate(args)) => {
@@ -124,11 +131,15 @@ async fn main() -> ExitCode {
     shutdown::exit_code(outcome)
 }
 
-/// Prints the script; its reader may stop before its end.
 fn print_completions(shell: Shell) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "budget-authority", &mut script);
-    match io::stdout().write_all(&script) {
+    print_to_end(&script)
+}
+
+/// Prints a text, unless its reader stops before its end.
+fn print_to_end(text: &[u8]) -> io::Result<()> {
+    match io::stdout().write_all(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{BoolishValueParser, TypedValueParser as _};
 
+use super::limits::LIMITS_HEADING;
 use super::values::{ms, setting};
 use crate::domain::cidr::Cidr;
 
@@ -25,15 +26,15 @@ pub struct HttpConfig {
     #[arg(long, env = "BUDGET_ADMIN_LISTEN", value_name = "ADDR:PORT")]
     pub admin_listen: Option<SocketAddr>,
     /// Largest request body, in bytes
-    #[arg(long, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
+    #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1_024..=16_777_216).map(|bytes| bytes as usize))]
     pub body_limit_bytes: usize,
     /// Time that a request body may take to arrive, in milliseconds
-    #[arg(long = "body-timeout-ms", env = "BUDGET_BODY_TIMEOUT_MS", value_name = "MS", default_value = "10000",
+    #[arg(long = "body-timeout-ms", help_heading = LIMITS_HEADING, env = "BUDGET_BODY_TIMEOUT_MS", value_name = "MS", default_value = "10000",
           value_parser = ms(100..=600_000))]
     pub body_timeout: Duration,
     /// Denials per tenant and minute that emit an event each; one more event counts the others
-    #[arg(long, env = "BUDGET_DENIED_EVENTS_PER_MINUTE", value_name = "N", default_value = "600",
+    #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_DENIED_EVENTS_PER_MINUTE", value_name = "N", default_value = "600",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub denied_events_per_minute: u32,
     /// Origins whose pages may call the API from a browser, comma-separated, or `*`

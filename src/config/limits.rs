@@ -5,9 +5,12 @@ use clap::builder::TypedValueParser as _;
 
 use crate::domain::refusal::CountLimits;
 
+/// The heading of all limits in the help.
+pub const LIMITS_HEADING: &str = "Limits";
+
 /// Limits of what one tenant may store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Limits")]
+#[command(next_help_heading = LIMITS_HEADING)]
 pub struct LimitsConfig {
     /// Largest `metadata` of a request, in bytes of JSON text
     #[arg(long, env = "BUDGET_METADATA_LIMIT_BYTES", value_name = "BYTES", default_value = "16384",

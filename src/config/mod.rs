@@ -26,7 +26,7 @@ use values::ms;
 pub use admin_keys::AdminKeyArgs;
 pub use error::ConfigError;
 pub use http::{CorsOrigins, HttpConfig};
-pub use limits::LimitsConfig;
+pub use limits::{LIMITS_HEADING, LimitsConfig};
 pub use log::{LogArgs, LogFormat};
 pub use retention::RetentionConfig;
 pub use secrets::SecretArgs;
@@ -86,7 +86,7 @@ pub struct ProcessConfig {
     // Written as a path, so that clap reads it as a value of its own and not as a flag that may be absent.
     pub metrics_listen: std::option::Option<SocketAddr>,
     /// Open connections on each address; further ones wait until one closes. Each takes a file descriptor
-    #[arg(long = "max-connections", env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
+    #[arg(long = "max-connections", help_heading = LIMITS_HEADING, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000).map(ConnectionLimits::of))]
     pub connections: ConnectionLimits,
     /// Time that requests and workers may take to finish at shutdown, in milliseconds

@@ -6,6 +6,7 @@ mod client;
 mod client_error;
 pub mod dev;
 pub mod generate;
+pub mod limits;
 pub mod locate;
 pub mod operator;
 mod setup;
