@@ -29,8 +29,7 @@ use state::AppState;
 
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
-    let egress = Egress::new(Resolver::system(), &config.webhooks.roots());
-    planes_reaching(config, store, egress)
+    planes_reaching(config, store, egress(config))
 }
 
 /// The same with a way out of the caller's choice.
@@ -42,9 +41,13 @@ pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> P
 
 /// Says what an operator should know of at each start.
 pub async fn warn_at_start(config: ServeConfig, store: Store) {
-    let egress = Egress::new(Resolver::system(), &config.webhooks.roots());
-    let state = AppState::new(&config, &store, egress);
+    let state = AppState::new(&config, &store, egress(&config));
     if let Err(error) = state.webhooks.warn_of_open_security().await {
         tracing::debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");
     }
+}
+
+fn egress(config: &ServeConfig) -> Egress {
+    let resolver = Resolver::system().limited(config.limits.webhook_lookup_limit);
+    Egress::new(resolver, &config.webhooks.roots())
 }

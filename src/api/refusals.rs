@@ -117,7 +117,7 @@ impl From<Refusal> for ApiError {
             R::Webhook(Webhook::NotFound(_)) => (S::NOT_FOUND, Code::WebhookNotFound),
             R::Webhook(Webhook::UrlNotAdmitted(_)) => (S::BAD_REQUEST, Code::WebhookUrlInvalid),
             R::Webhook(Webhook::ReplayInProgress(_)) => (S::CONFLICT, Code::ReplayInProgress),
-            R::Webhook(Webhook::TestedTooOften { .. }) => {
+            R::Webhook(Webhook::TestedTooOften { .. } | Webhook::OwnerTestedTooOften { .. }) => {
                 (S::TOO_MANY_REQUESTS, Code::LimitExceeded)
             }
             R::Webhook(Webhook::Contended(_)) => (S::CONFLICT, Code::InvalidRequest),
@@ -172,9 +172,12 @@ impl ApiError {
             R::Reservation(Reservation::RateLimited { scope, policy_id, retry_in_ms, until_ms }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .with_details(json!({"scope": scope, "policy_id": policy_id})),
-            R::Webhook(Webhook::TestedTooOften { retry_in_ms, until_ms }) => {
-                self.limited_until(*retry_in_ms, *until_ms)
-            }
+            R::Webhook(Webhook::TestedTooOften { most, retry_in_ms, until_ms, .. }) => self
+                .limited_until(*retry_in_ms, *until_ms)
+                .with_details(json!({"limit": most, "present": most})),
+            R::Webhook(Webhook::OwnerTestedTooOften { most, retry_in_ms, until_ms, .. }) => self
+                .limited_until(*retry_in_ms, *until_ms)
+                .beyond("BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE", *most, *most),
             R::Reservation(Reservation::UnitMismatch { scope, requested, expected }) => {
                 self.with_details(json!({
                     "scope": scope, "requested_unit": requested, "expected_units": expected,

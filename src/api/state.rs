@@ -69,6 +69,7 @@ impl AppState {
                 egress,
                 config.store.dialect.words(),
                 event_days,
+                config.limits.webhook_test_limit_per_minute,
             )
             .limits(config.limits.counts()),
             events: Events::new(store.clone(), event_days),

@@ -1,4 +1,4 @@
-//! Limits of what one tenant may store, so that it cannot hurt others.
+//! Limits of what one tenant may store and do, so that it cannot hurt others.
 
 use clap::Args;
 use clap::builder::TypedValueParser as _;
@@ -8,7 +8,7 @@ use crate::domain::refusal::CountLimits;
 /// The heading of all limits in the help.
 pub const LIMITS_HEADING: &str = "Limits";
 
-/// Limits of what one tenant may store.
+/// Limits of what one tenant may store and do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 #[command(next_help_heading = LIMITS_HEADING)]
 pub struct LimitsConfig {
@@ -36,6 +36,14 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_THRESHOLDS_PER_OWNER", value_name = "N", default_value_t = CountLimits::DEFAULT.thresholds,
           value_parser = clap::value_parser!(u32).range(1..=512))]
     thresholds_per_owner: u32,
+    /// Most test deliveries to the webhooks of one tenant, in a minute
+    #[arg(long, env = "BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE", value_name = "N", default_value = "30",
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub webhook_test_limit_per_minute: u32,
+    /// Most names of webhook receivers that a replica resolves at the same time; further ones wait
+    #[arg(long, env = "BUDGET_WEBHOOK_LOOKUP_LIMIT", value_name = "N", default_value = "32",
+          value_parser = clap::value_parser!(u16).range(1..=400).map(usize::from))]
+    pub webhook_lookup_limit: usize,
 }
 
 impl LimitsConfig {

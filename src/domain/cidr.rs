@@ -20,6 +20,11 @@ impl Cidr {
     pub fn contains(self, address: IpAddr) -> bool {
         bits(address) & self.mask == self.network
     }
+
+    /// Whether all addresses of `other` belong to it.
+    pub fn covers(self, other: Self) -> bool {
+        self.mask <= other.mask && other.network & self.mask == self.network
+    }
 }
 
 impl FromStr for Cidr {
@@ -37,6 +42,8 @@ impl FromStr for Cidr {
             (128, 0)
         };
         let length: u32 = match length {
+            // A sign would parse too.
+            Some(length) if length.starts_with('+') => return Err(CidrError),
             Some(length) => length.parse().map_err(|_| CidrError)?,
             None => width,
         };
@@ -84,7 +91,15 @@ mod tests {
 
     #[test]
     fn what_is_no_network_is_refused() {
-        for text in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "10.0.0.0/", "x/8"] {
+        for text in [
+            "",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0/8",
+            "10.0.0.0/",
+            "10.0.0.0/+8",
+            "x/8",
+        ] {
             assert_eq!(text.parse::<Cidr>(), Err(CidrError), "{text}");
         }
     }

@@ -56,6 +56,7 @@ const LISTS: &[&str] = &[
     "event_types",
     "failed_resources",
     "permissions",
+    "removed_default_ranges",
     "scope_filter",
 ];
 

@@ -21,7 +21,7 @@ pub struct Egress {
 /// The operator's rules for the URLs of receivers.
 #[derive(Debug, Clone)]
 pub struct SecurityPolicy {
-    /// Networks that receivers must not be in, besides those that are always blocked.
+    /// Networks that receivers must not be in, besides those that are always blocked, and those that are without `http`.
     pub blocked: Vec<Cidr>,
     /// Allowed patterns; when there are any, a URL must match one.
     pub patterns: Vec<UrlPattern>,
@@ -39,11 +39,15 @@ pub struct Target {
 /// Why a URL is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Inadmissible {
-    /// It breaks a rule. The message does not reveal what a name resolved to.
+    /// It breaks a rule, as its text alone shows.
     #[error("{0}")]
     Violation(String),
+    /// An address of its name is in a range that is not allowed. A tenant must not learn what a name resolves to inside the
+    /// network, nor whether it does: the message is that of a name that does not resolve.
+    #[error("has a host that does not resolve, or is in a range that is not allowed")]
+    BlockedHost,
     /// The name does not resolve now, but may later.
-    #[error("its host does not resolve")]
+    #[error("has a host that does not resolve, or is in a range that is not allowed")]
     Unresolvable,
 }
 
@@ -74,14 +78,12 @@ impl Egress {
                 found.map_err(|_| Inadmissible::Unresolvable)?
             }
         };
-        let refused = |ip: &IpAddr| address::refusal(*ip, &policy.blocked);
+        let refused = |ip: &IpAddr| address::refusal(*ip, &policy.blocked, policy.allow_http);
         if let Some(why) = found.iter().find_map(refused) {
-            let which = match url.ip() {
-                Some(_) => format!("is in a range that is not allowed: {why}"),
-                // A tenant must not learn what a name resolves to inside the network.
-                None => "has a host in a range that is not allowed".to_owned(),
-            };
-            return Err(Inadmissible::Violation(which));
+            return Err(match url.ip() {
+                Some(_) => violation(&format!("is in a range that is not allowed: {why}")),
+                None => Inadmissible::BlockedHost,
+            });
         }
         let port = url.port();
         let addresses = found.into_iter().map(|ip| SocketAddr::new(ip, port));

@@ -12,7 +12,7 @@ mod resolver;
 mod tls;
 mod url;
 
-pub use address::BLOCKED_BY_DEFAULT;
+pub use address::{BLOCKED_BY_DEFAULT, left_out};
 pub use admission::{Egress, Inadmissible, SecurityPolicy, Target};
 pub use exchange::{Limits, Outbound, PostError, Posted};
 pub use pattern::{PatternError, UrlPattern};

@@ -8,7 +8,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the system may take to resolve a name.
+use tokio::sync::Semaphore;
+
+/// How long a look-up may take, waiting for a permit included.
 const LIMIT: Duration = Duration::from_secs(5);
 
 type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
@@ -17,6 +19,7 @@ type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 #[derive(Clone)]
 pub struct Resolver {
     resolve: Arc<dyn Fn(String) -> Addresses + Send + Sync>,
+    permits: Arc<Semaphore>,
 }
 
 impl Resolver {
@@ -35,7 +38,14 @@ impl Resolver {
     {
         Self {
             resolve: Arc::new(move |host| Box::pin(resolve(host))),
+            permits: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
         }
+    }
+
+    /// The same, with at most so many look-ups at a time: each of the system takes a thread.
+    pub fn limited(mut self, at_a_time: usize) -> Self {
+        self.permits = Arc::new(Semaphore::new(at_a_time));
+        self
     }
 
     /// All addresses of a name; at least one.
@@ -43,7 +53,19 @@ impl Resolver {
     /// # Errors
     /// When the name has no address, or the resolver takes too long.
     pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        let found = tokio::time::timeout(LIMIT, (self.resolve)(host.to_owned())).await;
+        let (resolve, permits) = (Arc::clone(&self.resolve), Arc::clone(&self.permits));
+        let host = host.to_owned();
+        let look_up = async move {
+            let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+            // The system goes on when nobody waits for the result any more, and the permit ends only then.
+            let running = tokio::spawn(async move {
+                let found = resolve(host).await;
+                drop(permit);
+                found
+            });
+            running.await.map_err(io::Error::other)?
+        };
+        let found = tokio::time::timeout(LIMIT, look_up).await;
         let mut found = found.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
         found.dedup();
         match found.is_empty() {
@@ -56,5 +78,43 @@ impl Resolver {
 impl fmt::Debug for Resolver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Resolver")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn so_many_names_are_resolved_at_a_time_and_no_more() {
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (noted, peak) = (Arc::clone(&running), Arc::clone(&most));
+        let resolver = Resolver::of(move |_| {
+            let noted = Arc::clone(&noted);
+            peak.fetch_max(noted.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+            async move {
+                tokio::task::yield_now().await;
+                noted.fetch_sub(1, Ordering::Relaxed);
+                Ok(vec![IpAddr::from([93, 184, 216, 34])])
+            }
+        })
+        .limited(2);
+        let look_up = || resolver.addresses("a.example");
+        let found = tokio::join!(look_up(), look_up(), look_up(), look_up());
+        assert!(found.0.is_ok() && found.1.is_ok() && found.2.is_ok() && found.3.is_ok());
+        assert_eq!(most.load(Ordering::Relaxed), 2);
+        // A look-up that nobody waits for any more keeps its permit until it ends.
+        for left in [1, 0] {
+            tokio::select! {
+                biased;
+                _ = look_up() => panic!("it takes a moment"),
+                () = std::future::ready(()) => {}
+            }
+            assert_eq!(resolver.permits.available_permits(), left);
+        }
+        assert!(look_up().await.is_ok());
+        assert_eq!(running.load(Ordering::Relaxed), 0);
     }
 }

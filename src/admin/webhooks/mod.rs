@@ -29,6 +29,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::refusal::{CountLimits, Refusal, WebhookRefusal};
 use crate::domain::seal::SealingKeys;
+use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::egress::{Egress, Inadmissible};
 use crate::store::admin::target::Target;
@@ -49,6 +50,7 @@ pub struct Webhooks {
     words: &'static Words,
     retention_days: i64,
     limits: CountLimits,
+    tests_per_minute: u32,
 }
 
 /// A subscription with what it sends with.
@@ -99,7 +101,24 @@ impl Target for WebhookTarget {
             Refused::Limited {
                 retry_in_ms,
                 until_ms,
+                most,
             } => R::TestedTooOften {
+                id: self.id.to_string(),
+                most,
+                retry_in_ms,
+                until_ms,
+            },
+            Refused::OwnerLimited {
+                retry_in_ms,
+                until_ms,
+                most,
+            } => R::OwnerTestedTooOften {
+                owner: self
+                    .tenant
+                    .as_ref()
+                    .map_or(SYSTEM, TenantId::as_str)
+                    .to_owned(),
+                most,
                 retry_in_ms,
                 until_ms,
             },
@@ -124,13 +143,14 @@ impl Opened {
 }
 
 impl Webhooks {
-    /// Over a store. `retention_days`: how long events are kept.
+    /// Over a store. `retention_days`: how long events are kept. `tests_per_minute`: of all webhooks of one owner.
     pub fn new(
         store: Store,
         keys: SealingKeys,
         egress: Egress,
         words: &'static Words,
         retention_days: i64,
+        tests_per_minute: u32,
     ) -> Self {
         Self {
             store,
@@ -139,6 +159,7 @@ impl Webhooks {
             words,
             retention_days,
             limits: CountLimits::DEFAULT,
+            tests_per_minute,
         }
     }
 
@@ -331,7 +352,7 @@ impl Webhooks {
             Err(Inadmissible::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),
             // The operator removed every blocked range: for development, where names come and go.
             Err(Inadmissible::Unresolvable) if policy.blocked.is_empty() => Ok(()),
-            Err(unresolvable) => refuse(WebhookRefusal::UrlNotAdmitted(unresolvable.to_string())),
+            Err(host) => refuse(WebhookRefusal::UrlNotAdmitted(host.to_string())),
         }
     }
 

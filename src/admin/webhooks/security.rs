@@ -1,13 +1,15 @@
 //! Reads and replaces the rules for addresses of receivers.
 
-use super::Webhooks;
+use tracing::warn;
+
+use super::{Webhooks, joined};
 use crate::admin::audit::entry;
 use crate::domain::cause::Cause;
 use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};
 use crate::domain::ids::Partition;
 use crate::domain::tenant::NO_TENANT;
-use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern};
+use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern, left_out};
 use crate::store::OperationError;
 use crate::store::admin::webhook_security::{PutWebhookSecurity, PutWebhookSecurityReply};
 
@@ -15,8 +17,8 @@ use crate::store::admin::webhook_security::{PutWebhookSecurity, PutWebhookSecuri
 const RULES_MAX: usize = 1_000;
 
 static NETWORK: Form = Form {
-    wanted: "a network such as 10.0.0.0/8",
-    accepts: |text| text.parse::<Cidr>().is_ok(),
+    wanted: "a network with its prefix length, such as 10.0.0.0/8 or 192.0.2.7/32",
+    accepts: |text| text.contains('/') && text.parse::<Cidr>().is_ok(),
     published: None,
 };
 
@@ -30,7 +32,8 @@ object! {
     /// Rules for the addresses of receivers. What is absent has its default.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct WebhookSecurityConfig: Read + Serialize {
-        /// Networks that no delivery goes to, besides some that are always refused.
+        /// Networks that no delivery goes to, besides some that are always refused. Loopback, link-local and metadata of
+        /// clouds stay refused where they are left out, unless `http` is allowed.
         pub blocked_cidr_ranges: Vec<String> {
             unpublished_items: ..=RULES_MAX,
             each: Text::form(&NETWORK),
@@ -50,6 +53,34 @@ object! {
 impl Default for WebhookSecurityConfig {
     fn default() -> Self {
         Self::parse_json("{}").expect("every member has a default")
+    }
+}
+
+impl WebhookSecurityConfig {
+    /// The default ranges that these rules leave out.
+    fn removed_default_ranges(&self) -> Vec<&'static str> {
+        let ranges = self.blocked_cidr_ranges.iter();
+        let ranges: Vec<Cidr> = ranges.filter_map(|text| text.parse().ok()).collect();
+        left_out(&ranges)
+    }
+
+    fn warn_of_removed_ranges(&self) {
+        let removed = joined(self.removed_default_ranges());
+        if removed.is_empty() {
+            return;
+        }
+        let but = match self.allow_http {
+            true => "",
+            false => {
+                ", but not to loopback, link-local and metadata of clouds, since allow_http is false"
+            }
+        };
+        warn!(
+            removed_default_ranges = removed,
+            allow_http = self.allow_http,
+            "the security configuration of webhooks leaves out the default ranges {removed}: webhooks may be delivered \
+             there{but}"
+        );
     }
 }
 
@@ -92,6 +123,13 @@ impl Webhooks {
             ("metadata.blocked_cidr_count", ranges),
             ("metadata.allowed_url_pattern_count", patterns),
         ]);
+        let removed = settings.removed_default_ranges();
+        if !removed.is_empty() {
+            audit.push((
+                "metadata.removed_default_ranges",
+                joined(removed.iter().copied()),
+            ));
+        }
         let json = |list: &[String]| serde_json::to_string(list).expect("texts serialize");
         let call = PutWebhookSecurity {
             partition: Partition::FIRST,
@@ -102,6 +140,7 @@ impl Webhooks {
             audit: &audit,
         };
         let PutWebhookSecurityReply::Stored = self.store.outcome(&call).await?;
+        settings.warn_of_removed_ranges();
         Ok(())
     }
 
@@ -121,18 +160,12 @@ impl Webhooks {
         })
     }
 
-    /// Says at a start that the rules are those of a development set-up.
+    /// Warns at a start of default ranges that the rules leave out.
     ///
     /// # Errors
     /// Of the store.
     pub async fn warn_of_open_security(&self) -> Result<(), OperationError> {
-        let settings = self.security().await?;
-        if settings.blocked_cidr_ranges.is_empty() && settings.allow_http {
-            tracing::warn!(
-                "webhooks may be delivered to this host and to private networks, without TLS: \
-                 the security configuration of webhooks blocks no range and allows http"
-            );
-        }
+        self.security().await?.warn_of_removed_ranges();
         Ok(())
     }
 }

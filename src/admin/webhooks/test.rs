@@ -1,10 +1,12 @@
 //! Tests a subscription: sends one signed request to its receiver at once.
 
+use std::fmt;
 use std::time::Duration;
 
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
+use tracing::info;
 
 use super::{Opened, Secrets, Webhooks};
 use crate::admin::audit::entry;
@@ -18,7 +20,7 @@ use crate::domain::json::Json;
 use crate::domain::moment::Moment;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::signature::sign;
-use crate::egress::{Inadmissible, Limits, Outbound};
+use crate::egress::{Inadmissible, Limits, Outbound, PostError};
 use crate::store::admin::target::Target as _;
 use crate::store::admin::webhooks::WebhookTest;
 use crate::store::{Lane, OperationError};
@@ -80,7 +82,9 @@ impl Webhooks {
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
         let call = WebhookTest {
             subscription_id: id,
+            owner,
             most: TESTS_PER_MINUTE,
+            owner_most: self.tests_per_minute,
         };
         let target = opened.target();
         self.store.run_for(Lane::Request, &target, &call).await?;
@@ -133,12 +137,14 @@ impl Webhooks {
             .await
         {
             Ok(target) => target,
-            Err(why) => {
-                let message = match why {
-                    Inadmissible::Violation(_) => "Webhook URL rejected by current security policy",
-                    Inadmissible::Unresolvable => "DNS resolution failed",
-                };
+            Err(Inadmissible::Violation(_)) => {
+                let message = "Webhook URL rejected by current security policy";
                 outcome.error_message = Some(message.to_owned());
+                return Ok(outcome);
+            }
+            Err(why @ (Inadmissible::BlockedHost | Inadmissible::Unresolvable)) => {
+                log_failure(opened, &why);
+                outcome.error_message = Some(PostError::Unreachable.to_string());
                 return Ok(outcome);
             }
         };
@@ -153,7 +159,10 @@ impl Webhooks {
                 outcome.error_message =
                     (!posted.is_success()).then(|| format!("HTTP {}", posted.status));
             }
-            Err(error) => outcome.error_message = Some(error.to_string()),
+            Err(error) => {
+                log_failure(opened, &error);
+                outcome.error_message = Some(error.to_string());
+            }
         }
         Ok(outcome)
     }
@@ -193,6 +202,16 @@ impl Webhooks {
         }
         headers
     }
+}
+
+/// The operator learns the cause, which the response keeps from the tenant.
+fn log_failure(opened: &Opened, cause: &dyn fmt::Debug) {
+    let id = opened.subscription.subscription_id.as_str();
+    info!(
+        webhook.id = id,
+        cause = ?cause,
+        "the test of webhook `{id}` reached no receiver: {cause:?}"
+    );
 }
 
 fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {

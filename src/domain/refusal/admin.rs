@@ -100,8 +100,32 @@ pub enum WebhookRefusal {
     )]
     TooManyInWindow(usize),
     /// It was tested too often in this minute.
-    #[error("The webhook was tested too often in this minute")]
+    #[error(
+        "The webhook {} was tested {most} times in this minute, the most that is allowed; try again in {} s",
+        printable(.id), seconds(*.retry_in_ms)
+    )]
     TestedTooOften {
+        /// The subscription.
+        id: String,
+        /// Tests of it in a minute.
+        most: i64,
+        /// How long until it may be tested again, in milliseconds.
+        retry_in_ms: i64,
+        /// From when on, on the store's clock, in milliseconds.
+        until_ms: i64,
+    },
+    /// The owner's webhooks were tested too often in this minute.
+    #[error(
+        "The webhooks of {} were tested {most} times in this minute, the most that BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE \
+         allows; try again in {} s",
+        printable(.owner),
+        seconds(*.retry_in_ms)
+    )]
+    OwnerTestedTooOften {
+        /// A tenant, or the operator.
+        owner: String,
+        /// Tests of all its subscriptions in a minute.
+        most: i64,
         /// How long until it may be tested again, in milliseconds.
         retry_in_ms: i64,
         /// From when on, on the store's clock, in milliseconds.
@@ -135,4 +159,9 @@ pub enum EventRefusal {
     /// There is no event of this id. What was sent may be no id.
     #[error("There is no event {}", printable(.0))]
     NotFound(String),
+}
+
+/// Milliseconds in whole seconds, at least one.
+fn seconds(ms: i64) -> u64 {
+    (ms.max(0) as u64).div_ceil(1000).max(1)
 }

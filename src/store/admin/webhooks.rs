@@ -153,16 +153,18 @@ signature! {
 }
 
 signature! {
-    /// Counts a test delivery of a subscription against its limit, in UTC minutes.
+    /// Counts a test delivery against the limits of its subscription and of its owner, in UTC minutes.
     WEBHOOK_TEST: WebhookTest -> WebhookTestReply = "admin/webhooks/webhook_test";
-    names { subscription_id: &'a SubscriptionId }
-    keys of partition of subscription_id { write webhook_tests(subscription_id); }
+    names { subscription_id: &'a SubscriptionId, owner: &'a Owner }
+    keys of partition of owner { write webhook_tests(subscription_id), owner_tests(owner); }
     args {
-        /// In a minute.
+        /// Of the subscription, in a minute.
         most: u32,
+        /// Of the owner, in a minute.
+        owner_most: u32,
     }
-    replies { limited, counted: Counted }
-    writes "On counted: the count."
+    replies { limited, owner_limited, counted: Counted }
+    writes "On counted: the counts."
 }
 
 /// Why the owner of a subscription cannot change it; `None` if they can.

@@ -184,6 +184,10 @@ keys! { partition {
     ///
     /// Fields: `until_ms` (the end of the minute), `count`.
     webhook_tests: hash = ("webhooktests:" subscription_id), "TTL of 2 minutes";
+    /// Test deliveries of all subscriptions of an owner in the current minute.
+    ///
+    /// Fields: as of `webhooktests`.
+    owner_tests: hash = ("ownertests:" owner), "TTL of 2 minutes";
     /// One delivery.
     delivery: hash = ("delivery:" delivery_id), "not written yet";
     /// What the keys of deliveries start with.

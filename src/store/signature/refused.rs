@@ -142,7 +142,9 @@ refused! {
     /// Another process chooses the events of a replay.
     locked: Locked,
     /// The subscription was tested too often in this minute.
-    limited: Limited { retry_in_ms: i64, until_ms: i64 },
+    limited: Limited { retry_in_ms: i64, until_ms: i64, most: i64 },
+    /// The subscriptions of its owner were tested too often in this minute.
+    owner_limited: OwnerLimited { retry_in_ms: i64, until_ms: i64, most: i64 },
 }
 
 /// The units that ledgers count, blanks between.

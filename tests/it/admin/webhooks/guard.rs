@@ -68,6 +68,9 @@ async fn addresses_are_checked_when_a_webhook_is_created_and_changed() {
         "https://[::ffff:127.0.0.1]/",
         "https://[64:ff9b::10.0.0.1]/",
         "https://[fc00::1]/",
+        "https://[3fff::1]/",
+        "https://[4000::1]/",
+        "https://168.63.129.16/",
         "https://[fe80::1]/",
         "https://[fe80::1%25eth0]/",
         "https://224.0.0.1/",
@@ -127,10 +130,11 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
     let body = json!({"blocked_cidr_ranges": []});
     app.as_admin(Method::PUT, SECURITY, &body).await.expect(200);
     for (url, status) in [
-        ("https://127.0.0.1/", 201),
-        ("https://[::1]/", 201),
+        ("https://127.0.0.1/", 400),
+        ("https://[::1]/", 400),
+        ("https://169.254.169.254/", 400),
         ("https://10.0.0.1/", 201),
-        ("http://127.0.0.1/", 400),
+        ("http://10.0.0.1/", 400),
         ("https://0.0.0.0/", 400),
         ("https://100.64.0.1/", 400),
         ("https://[fe80::1]/", 400),
@@ -151,6 +155,25 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
         400,
         "the default ranges are back"
     );
+}
+
+#[tokio::test]
+async fn a_list_without_the_default_ranges_opens_neither_this_host_nor_metadata() {
+    let app = hooked().await;
+    let body = json!({"blocked_cidr_ranges": ["203.0.113.0/24"]});
+    app.as_admin(Method::PUT, SECURITY, &body).await.expect(200);
+    for url in [
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[fe80::1]/",
+        "https://[fd00:ec2::254]/",
+        "https://168.63.129.16/",
+    ] {
+        let query = format!("{HOOKS}?tenant_id=umbra");
+        let response = app.post_as_admin(&query, hook(url)).await;
+        assert_eq!(response.error(), (400, "WEBHOOK_URL_INVALID"), "{url}");
+    }
 }
 
 #[tokio::test]
@@ -176,6 +199,10 @@ async fn the_configuration_is_replaced_as_a_whole_after_its_checks() {
         (
             json!({"blocked_cidr_ranges": ["10.0.0.0/33"]}),
             "blocked_cidr_ranges[0]",
+        ),
+        (
+            json!({"blocked_cidr_ranges": ["10.0.0.0"]}),
+            "blocked_cidr_ranges[0]: must be a network with its prefix length",
         ),
         (
             json!({"blocked_cidr_ranges": ["10.0.0.0/8", "x"]}),
@@ -207,12 +234,17 @@ async fn the_configuration_is_replaced_as_a_whole_after_its_checks() {
             (
                 entry.get("metadata.allow_http"),
                 entry.get("metadata.blocked_cidr_count"),
+                entry.get("metadata.removed_default_ranges"),
             )
         })
         .collect();
+    let removed = "172.16.0.0/12 192.168.0.0/16 127.0.0.0/8 169.254.0.0/16 ::1/128 fc00::/7";
     assert_eq!(
         done,
-        [(Some("true"), Some("1")), (Some("false"), Some("7"))]
+        [
+            (Some("true"), Some("1"), Some(removed)),
+            (Some("false"), Some("7"), None)
+        ]
     );
 }
 
@@ -242,10 +274,7 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
     assert!(format!("{target:?}").contains("93.184.216.34"));
     assert_eq!(resolved.lock().expect("no panic").len(), 1);
     let again = way_out.admit(&url, &policy).await;
-    assert!(
-        matches!(again, Err(Inadmissible::Violation(_))),
-        "{again:?}"
-    );
+    assert!(matches!(again, Err(Inadmissible::BlockedHost)), "{again:?}");
     assert!(receiver.arrived().is_empty());
 }
 
@@ -271,7 +300,8 @@ async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
     assert_eq!(response.at("/success"), &json!(false));
     assert_eq!(
         response.text("/error_message"),
-        "Webhook URL rejected by current security policy"
+        "Connection failed",
+        "it is not told from a closed port"
     );
     assert_eq!(resolved.lock().expect("no panic").len(), 2);
     assert!(receiver.arrived().is_empty());

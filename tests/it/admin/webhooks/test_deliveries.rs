@@ -1,6 +1,7 @@
 //! The test of a webhook: one signed request, bounded, to the address that was checked.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use budget_authority::domain::webhook::signature::sign;
@@ -8,7 +9,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::admin::http::umbra_on;
-use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::guard::{SECURITY, open};
 use crate::admin::webhooks::subscriptions::{HOOKS, OWN, key, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::receiver::{Receiver, Reply, egress};
@@ -172,7 +173,7 @@ async fn whatever_the_receiver_does_the_response_says_so_in_time() {
     }
     let gone = format!("http://127.0.0.1:{}/", crate::harness::redis::free_port());
     let response = test(&app, &made_for(&app, &gone).await).await;
-    assert_eq!(response.text("/error_message"), "Connection refused");
+    assert_eq!(response.text("/error_message"), "Connection failed");
     let plain = Receiver::start(Reply::Greeting).await;
     let tls = format!("https://127.0.0.1:{}/", plain.address.port());
     let response = test(&app, &made_for(&app, &tls).await).await;
@@ -233,8 +234,90 @@ async fn a_webhook_is_tested_ten_times_a_minute_at_most() {
         "{refused:?}"
     );
     assert!(seconds("x-ratelimit-reset").is_some());
+    assert_eq!(refused.at("/details"), &json!({"limit": 10, "present": 10}));
     let other = made_for(&app, &receiver.url("/")).await;
     assert_eq!(test(&app, &other).await.at("/success"), &json!(true));
+}
+
+#[tokio::test]
+async fn the_webhooks_of_a_tenant_are_tested_so_often_in_all_and_no_more() {
+    let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
+    let settings = ["--webhook-test-limit-per-minute", "3"];
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &settings).await).await;
+    open(&app).await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let refused = loop {
+        let id = made_for(&app, &receiver.url("/")).await;
+        let path = format!("{HOOKS}/{id}/test");
+        let response = app.as_admin(Method::POST, &path, &json!({})).await;
+        if response.status != 200 {
+            break response;
+        }
+        // A minute may end in between.
+        assert!(receiver.arrived().len() <= 6);
+    };
+    assert!(receiver.arrived().len() >= 3);
+    assert_eq!(refused.error(), (429, "LIMIT_EXCEEDED"), "{refused:?}");
+    assert_eq!(refused.at("/details"), &json!({"limit": 3, "present": 3}));
+    let message = refused.text("/message");
+    let named = "The webhooks of umbra were tested 3 times in this minute, the most that \
+                 BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE allows; try again in ";
+    assert!(message.starts_with(named), "{message}");
+    let wait = refused.header("retry-after").map(str::parse::<u64>);
+    assert!(
+        wait.is_some_and(|wait| wait.is_ok_and(|wait| (1..=60).contains(&wait))),
+        "{refused:?}"
+    );
+    let counted = "budget_limit_refusals_total{setting=\"BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE\"} 1";
+    let metrics = app.telemetry.render().expect("metrics");
+    assert!(metrics.contains(counted), "{metrics}");
+    // The operator's own are another owner's.
+    let body = json!({"url": receiver.url("/"), "event_types": ["system.high_latency"]});
+    let made = app.post_as_admin(HOOKS, body).await;
+    test(&app, made.text("/subscription/subscription_id")).await;
+}
+
+#[tokio::test]
+async fn nothing_tells_a_name_that_does_not_exist_from_one_inside_or_a_closed_port() {
+    let begun = AtomicUsize::new(0);
+    // Public when the webhooks are created, then what they stand for.
+    let resolve = move |host: &str| {
+        let first = begun.fetch_add(1, Ordering::Relaxed) < 3;
+        match host {
+            _ if first => vec![IpAddr::from([93, 184, 216, 34])],
+            "inside.test" => vec![IpAddr::from([10, 0, 0, 1])],
+            "closed.test" => vec![IpAddr::from([127, 0, 0, 1])],
+            _ => Vec::new(),
+        }
+    };
+    let (way_out, _) = egress(resolve);
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    let rules = json!({"blocked_cidr_ranges": ["10.0.0.0/8"], "allow_http": true});
+    app.as_admin(Method::PUT, SECURITY, &rules)
+        .await
+        .expect(200);
+    let port = crate::harness::redis::free_port();
+    let mut ids = Vec::new();
+    for host in ["inside.test", "closed.test", "missing.test"] {
+        ids.push(made_for(&app, &format!("http://{host}:{port}/")).await);
+    }
+    for id in ids {
+        let response = test(&app, &id).await;
+        assert_eq!(response.at("/success"), &json!(false));
+        assert_eq!(response.text("/error_message"), "Connection failed");
+    }
+    let refused = |host: &'static str| {
+        let url = format!("https://{host}/");
+        let body = json!({"url": url, "event_types": ["budget.funded"]});
+        let app = &app;
+        async move {
+            let path = format!("{HOOKS}?tenant_id=umbra");
+            let response = app.post_as_admin(&path, body).await;
+            assert_eq!(response.error(), (400, "WEBHOOK_URL_INVALID"), "{host}");
+            response.text("/message").to_owned()
+        }
+    };
+    assert_eq!(refused("inside.test").await, refused("missing.test").await);
 }
 
 #[tokio::test]
