@@ -18,7 +18,7 @@ ARGV[6]  high       text   Highest entry.
 ARGV[7]  rows       int64  How many at most.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | listed scope_filter complete log_entry_facts
+  unauthorized why | forbidden permission | scope_forbidden filter | listed scope_filter complete log_entry_facts
 Writes:
   Nothing.
 ]]

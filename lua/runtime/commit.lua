@@ -29,7 +29,7 @@ ARGV[12]    context         text                     The request cause, lines of
 ARGV[13..]  kept            to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden |
+  unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
   denied reason scope remaining | committed now_ms unit charged released depths scope_path snapshots
@@ -54,8 +54,8 @@ if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'overage_policy', 'expires_at_ms',
   'grace_ms', 'counting_policy')
-local refused = reservation_refusal(record, tenant, why)
-if refused then return {refused} end
+local refused, filter = reservation_refusal(record, tenant, why)
+if refused then return {refused, filter} end
 local status, _, scope_path, held_unit, estimate_text, depths, overage_policy, expires_at_ms, grace_ms,
   counting_policy = unpack(record)
 if status == 'COMMITTED' then

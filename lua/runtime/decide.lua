@@ -38,7 +38,7 @@ ARGV[18]    policy_until_ms    int64                    Until then the policy ap
 ARGV[19..]  facts              to the end               Names and values of action and subject, action_kind first.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | stale now_ms version | corrupt key | unit_mismatch scope units |
   sweep_first now_ms | deny now_ms reason | allow now_ms depths snapshots
 Writes:
@@ -59,7 +59,7 @@ local facts_from = 19
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:create', now)
 if refusal then return {refusal, why} end
-if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
+if not scope_filter_allows(why, scope_path) then return {'scope_forbidden', why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', outcome, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end

@@ -22,7 +22,7 @@ ARGV[7]  reservation_id  text
 ARGV[8]  metadata        text or ''               JSON.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | not_found | foreign | scope_forbidden | idempotency_mismatch |
+  unauthorized why | forbidden permission | not_found | foreign | scope_forbidden filter | idempotency_mismatch |
   replayed now_ms status unit depths scope_path expires_at_ms snapshots | tenant_unreadable | tenant_closed | expired |
   finalized status | max_extensions limit | corrupt key |
   extended now_ms status unit depths scope_path expires_at_ms snapshots
@@ -46,8 +46,8 @@ if refusal then return {refusal, why} end
 local entry = 'extend.' .. key_digest
 local record = reservation_read(reservation, 'unit', 'budgeted', 'expires_at_ms', 'grace_ms', 'max_extensions',
   'extensions', 'extended_ms', 'created_at_ms', entry)
-local refused = reservation_refusal(record, tenant, why)
-if refused then return {refused} end
+local refused, filter = reservation_refusal(record, tenant, why)
+if refused then return {refused, filter} end
 local status, _, scope_path, unit, depths, expires_at_ms, grace_ms, max_extensions, extensions, extended_ms,
   created_at_ms, stored = unpack(record)
 if stored then

@@ -10,7 +10,7 @@ ARGV[2]    tenant    text        Empty for the admin key.
 ARGV[3..]  names     to the end
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | not_found | foreign | scope_forbidden | found now_ms fields
+  unauthorized why | forbidden permission | not_found | foreign | scope_forbidden filter | found now_ms fields
 Writes:
   Nothing.
 ]]
@@ -24,6 +24,6 @@ local refusal, why
 if tenant ~= '' then refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:list', now) end
 if refusal then return {refusal, why} end
 local record = reservation_read(reservation, unpack(ARGV, names_from))
-local refused = reservation_refusal(record, tenant, why)
-if refused then return {refused} end
+local refused, filter = reservation_refusal(record, tenant, why)
+if refused then return {refused, filter} end
 return {'found', now, {unpack(record, 4, #ARGV + 1)}}

@@ -28,7 +28,7 @@ ARGV[11]             kept            n, then n more          Names and values th
 ARGV[kept_to + 1..]  audit           to the end              Names and values of the audit entry, for the admin key.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden |
+  unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   corrupt key | released now_ms unit estimate depths scope_path snapshots
 Writes:
@@ -53,8 +53,8 @@ if refusal then return {refusal, why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local record = reservation_read(reservation, 'unit', 'estimate', 'budgeted', 'expires_at_ms', 'grace_ms',
   'action_kind')
-local refused = reservation_refusal(record, tenant, why)
-if refused then return {refused} end
+local refused, filter = reservation_refusal(record, tenant, why)
+if refused then return {refused, filter} end
 local status, _, scope_path, unit, estimate_text, depths, expires_at_ms, grace_ms, action_kind = unpack(record)
 if status == 'RELEASED' then
   -- @cold ledger/reservation_replay

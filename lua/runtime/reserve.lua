@@ -48,7 +48,7 @@ ARGV[22]              facts                     n, then n more
 ARGV[facts_to + 1..]  kept                      to the end               Names and values that only the record keeps.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | corrupt key | unit_mismatch scope units | budget_not_found |
   sweep_first now_ms | denied reason scope remaining | reserved now_ms ttl_ms depths snapshots
@@ -92,7 +92,7 @@ end
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:create', now)
 if refusal then return {refusal, why} end
-if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
+if not scope_filter_allows(why, scope_path) then return {'scope_forbidden', why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', reservation, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end

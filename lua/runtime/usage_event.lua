@@ -37,7 +37,7 @@ ARGV[18]    policy_until_ms           int64                    Until then the po
 ARGV[19..]  kept                      to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version | corrupt key |
   unit_mismatch scope units | budget_not_found | inactive status scope | sweep_first now_ms |
   denied reason scope remaining | applied now_ms charged depths snapshots
@@ -62,7 +62,7 @@ local kept_from = 19
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
 if refusal then return {refusal, why} end
-if not scope_filter_allows(why, scope_path) then return {'scope_forbidden'} end
+if not scope_filter_allows(why, scope_path) then return {'scope_forbidden', why} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', usage_event, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end

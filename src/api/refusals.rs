@@ -35,7 +35,7 @@ impl From<Refusal> for ApiError {
             R::Access(Access::Unauthorized(why)) => {
                 return Self::unauthorized(BadCredential::Key(*why));
             }
-            R::Access(Access::Forbidden(_) | Access::ScopeForbidden | Access::OtherTenant) => {
+            R::Access(Access::Forbidden(_) | Access::ScopeForbidden(_) | Access::OtherTenant) => {
                 (S::FORBIDDEN, Code::Forbidden)
             }
             R::Access(Access::NotPermitted(_)) => (S::FORBIDDEN, Code::InsufficientPermissions),

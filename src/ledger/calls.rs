@@ -36,7 +36,7 @@ impl Target<'_> {
         match refused {
             Refused::Unauthorized { why } => AccessRefusal::Unauthorized(why).into(),
             Refused::Forbidden { permission } => AccessRefusal::Forbidden(permission).into(),
-            Refused::ScopeForbidden => AccessRefusal::ScopeForbidden.into(),
+            Refused::ScopeForbidden { filter } => AccessRefusal::ScopeForbidden(filter).into(),
             Refused::IdempotencyMismatch => AccessRefusal::IdempotencyMismatch.into(),
             Refused::Corrupt { key } => OperationError::Corrupt(key),
             refused => match self.refusal(refused) {

@@ -18,6 +18,7 @@ fragments! {
     "access/access",
     "access/admin_access",
     "access/scope_filter",
+    "access/subscription_fence",
     "access/tenant",
     "access/idempotency",
     "ledger/budgets",

@@ -30,7 +30,7 @@ ARGV[13]    context       text         The request cause, lines of name and valu
 ARGV[14..]  audit         to the end   Names and values of the audit entry.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | foreign_budget | budget_not_found |
   budget_frozen | budget_closed | corrupt key | budget_exceeded remaining | out_of_range |
   funded at allocated remaining debt spent

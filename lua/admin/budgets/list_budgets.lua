@@ -20,7 +20,8 @@ ARGV[8]    bound          int64 or ''              What is gathered has no more 
 ARGV[9..]  names          to the end
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | too_many | listed scope_filter complete entry_fields
+  unauthorized why | forbidden permission | scope_forbidden filter | too_many |
+  listed scope_filter complete entry_fields
 Writes:
   Nothing.
 ]]

@@ -12,7 +12,7 @@ ARGV[3]  scope     text
 ARGV[4]  foreign   1 or 0  Whether the scope is another tenant's.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | foreign_budget | budget_not_found | found record
+  unauthorized why | forbidden permission | scope_forbidden filter | foreign_budget | budget_not_found | found record
 Writes:
   Nothing.
 ]]

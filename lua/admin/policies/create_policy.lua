@@ -30,7 +30,7 @@ ARGV[12]               fields         n, then n more  Names and values of the re
 ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | clock now_ms | idempotency_mismatch |
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | duplicate_policy |
   too_many count limit present | taken | created record
 Writes:

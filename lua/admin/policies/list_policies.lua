@@ -16,7 +16,7 @@ ARGV[5]  after          text or ''      An id.
 ARGV[6]  rows           int64           How many at most.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden | listed scope_filter last complete records
+  unauthorized why | forbidden permission | scope_forbidden filter | listed scope_filter last complete records
 Writes:
   Nothing.
 ]]

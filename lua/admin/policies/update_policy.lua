@@ -29,8 +29,8 @@ ARGV[changes_to + 1..]  audit         to the end      Names and values of the au
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | policy_not_found | foreign_policy | corrupt key |
-  scope_forbidden | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended |
-  duplicate_policy | updated record
+  scope_forbidden filter | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed |
+  tenant_suspended | duplicate_policy | updated record
 Writes:
   On updated: the policy, the audit entry; where something changed, the tenant's names and version and the event.
   Otherwise nothing.
@@ -54,7 +54,7 @@ local owner, scope_pattern, name = unpack(redis.call('HMGET', policy, 'tenant', 
 if not owner then return {'policy_not_found'} end
 if owner ~= tenant then return {'foreign_policy'} end
 if not (scope_pattern and name) then return {'corrupt', policy} end
-if not scope_filter_allows(filter, scope_pattern) then return {'scope_forbidden'} end
+if not scope_filter_allows(filter, scope_pattern) then return {'scope_forbidden', filter} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
 local tenant_refused, settings = tenant_refusal(tenant_key)

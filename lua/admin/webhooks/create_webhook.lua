@@ -26,37 +26,40 @@ ARGV[3]                key_hash         text            Of the API key; empty fo
 ARGV[4]                owner            text
 ARGV[5]                subscription_id  text
 ARGV[6]                mode             text
-ARGV[7]                millionths       text            What it watches, blanks between.
-ARGV[8]                webhooks_max     int64           Subscriptions that the owner may have.
-ARGV[9]                thresholds_max   int64           Different thresholds that they may watch.
-ARGV[10]               payload_hash     text
-ARGV[11]               context          text            The request cause, lines of name and value.
-ARGV[12]               fields           n, then n more  Names and values of the record.
+ARGV[7]                scope_filter     text or ''
+ARGV[8]                millionths       text            What it watches, blanks between.
+ARGV[9]                webhooks_max     int64           Subscriptions that the owner may have.
+ARGV[10]               thresholds_max   int64           Different thresholds that they may watch.
+ARGV[11]               payload_hash     text
+ARGV[12]               context          text            The request cause, lines of name and value.
+ARGV[13]               fields           n, then n more  Names and values of the record.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
-  tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found | too_many count limit present | taken |
-  checked | created watched record
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
+  replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | tenant_not_found |
+  too_many count limit present | taken | checked | created watched record
 Writes:
   On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise
   nothing.
 ]]
 local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed,
   counts, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, owner, subscription_id, mode, millionths, webhooks_max, thresholds_max,
-  payload_hash, context = unpack(ARGV, 1, 11)
-local fields_from = 13
-local fields_to = 12 + ARGV[12]
+local day, day_start_ms, key_hash, owner, subscription_id, mode, scope_filter, millionths, webhooks_max,
+  thresholds_max, payload_hash, context = unpack(ARGV, 1, 12)
+local fields_from = 14
+local fields_to = 13 + ARGV[13]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
+-- @include access/subscription_fence
 -- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
-local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, owner, 'webhooks:write', '', now)
+local refusal, why, filter = admin_access_refusal(api_key, tenant_key, key_hash, owner, 'webhooks:write', '', now)
 if refusal then return {refusal, why} end
+if not subscription_fence_allows(filter, scope_filter) then return {'scope_forbidden', filter} end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end

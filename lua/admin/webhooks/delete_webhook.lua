@@ -30,8 +30,8 @@ ARGV[7]    context          text        The request cause, lines of name and val
 ARGV[8..]  audit            to the end  Names and values of the audit entry, except the address.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
-  webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended | deleted watched
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
+  replayed outcome… | webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended | deleted watched
 Writes:
   On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing.
 ]]
@@ -41,17 +41,21 @@ local day, day_start_ms, key_hash, owner, subscription_id, payload_hash, context
 local audit_from = 8
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
+-- @include access/subscription_fence
 -- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit
 -- @include access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
-local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, owner, 'webhooks:write', '', now)
+local refusal, why, filter = admin_access_refusal(api_key, tenant_key, key_hash, owner, 'webhooks:write', '', now)
 if refusal then return {refusal, why} end
+local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'url', 'scope_filter')
+if stored[1] == owner and not subscription_fence_allows(filter, stored[4]) then
+  return {'scope_forbidden', filter}
+end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
-local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'url')
 if stored[1] ~= owner then return {'webhook_not_found'} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end

@@ -21,18 +21,22 @@ ARGV[7]  rows             int64             How many at most.
 ARGV[8]  status           text or ''
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | webhook_not_found | listed last_ms last_id id_record
+  unauthorized why | forbidden permission | webhook_not_found | scope_forbidden filter |
+  listed last_ms last_id id_record
 Writes:
   Nothing.
 ]]
 local api_key, tenant_key, webhook, deliveries = unpack(KEYS)
 local key_hash, tenant, delivery_prefix, from_ms, to_ms, after_id, rows, status = unpack(ARGV)
 -- End of the signature.
+-- @include access/subscription_fence
 -- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields
-local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'webhooks:read', '', now_ms())
+local refusal, why, filter =
+  admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'webhooks:read', '', now_ms())
 if refusal then return {refusal, why} end
-local owner = redis.call('HGET', webhook, 'tenant')
+local owner, scope_filter = unpack(redis.call('HMGET', webhook, 'tenant', 'scope_filter'))
 if not owner or (key_hash ~= '' and owner ~= tenant) then return {'webhook_not_found'} end
+if not subscription_fence_allows(filter, scope_filter) then return {'scope_forbidden', filter} end
 local LOOKED_AT_MAX, STEP = 5000, 200
 local reply, looked_at = {'listed', '', ''}, 0
 while true do

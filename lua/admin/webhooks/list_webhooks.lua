@@ -24,8 +24,10 @@ Writes:
 local api_key, tenant_key, webhooks = unpack(KEYS)
 local key_hash, tenant, webhook_prefix, after, rows, status = unpack(ARGV)
 -- End of the signature.
+-- @include access/subscription_fence
 -- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields, admin/webhook
-local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'webhooks:read', '', now_ms())
+local refusal, why, filter =
+  admin_access_refusal(api_key, tenant_key, key_hash, tenant, 'webhooks:read', '', now_ms())
 if refusal then return {refusal, why} end
 local LOOKED_AT_MAX, STEP = 5000, 200
 local reply, looked_at, from = {'listed', ''}, 0, after == '' and '-' or '(' .. after
@@ -33,9 +35,10 @@ while true do
   local ids = redis.call('ZRANGEBYLEX', webhooks, from, '+', 'LIMIT', 0, STEP)
   for _, id in ipairs(ids) do
     local webhook = webhook_prefix .. id
-    local fields = hash_fields(webhook, 'status')
+    local fields = hash_fields(webhook, 'status', 'scope_filter')
     local stored = fields[1]
-    if fields.err or stored and (status == '' or stored == status) then
+    local matches = fields.err or stored and (status == '' or stored == status)
+    if matches and subscription_fence_allows(filter, fields[2]) then
       if #reply - 2 == tonumber(rows) then return reply end
       reply[#reply + 1] = fields.err and {'subscription_id', id} or webhook_without_secrets(webhook)
     end

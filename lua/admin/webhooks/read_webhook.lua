@@ -13,25 +13,33 @@ built    read               hash  tenant:<tenant>
 ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
 ARGV[2]  tenant         text            Of the API key.
 ARGV[3]  permission     text
-ARGV[4]  payload_hash   text or ''
-ARGV[5]  tenant_prefix  prefix tenant:
+ARGV[4]  subscribes     text or ''
+    The scope filter that the subscription is to have, after =; '' where it keeps its own.
+ARGV[5]  payload_hash   text or ''
+ARGV[6]  tenant_prefix  prefix tenant:
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | idempotency_mismatch | replayed outcome | webhook_not_found |
-  found now_ms owner_state record
+  unauthorized why | forbidden permission | scope_forbidden filter | idempotency_mismatch | replayed outcome |
+  webhook_not_found | found now_ms owner_state record
 Writes:
   Nothing.
 ]]
 local api_key, webhook, idempotency = unpack(KEYS)
-local key_hash, tenant, permission, payload_hash, tenant_prefix = unpack(ARGV)
+local key_hash, tenant, permission, subscribes, payload_hash, tenant_prefix = unpack(ARGV)
 -- End of the signature.
+-- @include access/subscription_fence
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, access/idempotency
 local now = now_ms()
-local refusal, why = admin_access_refusal(api_key, tenant_prefix .. tenant, key_hash, tenant, permission, '', now)
+local refusal, why, filter =
+  admin_access_refusal(api_key, tenant_prefix .. tenant, key_hash, tenant, permission, '', now)
 if refusal then return {refusal, why} end
+local owner, scope_filter = unpack(redis.call('HMGET', webhook, 'tenant', 'scope_filter'))
+if owner == tenant and not (subscription_fence_allows(filter, scope_filter)
+    and (subscribes == '' or subscription_fence_allows(filter, subscribes:sub(2)))) then
+  return {'scope_forbidden', filter}
+end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
-local owner = redis.call('HGET', webhook, 'tenant')
 if not owner or (key_hash ~= '' and owner ~= tenant) then return {'webhook_not_found'} end
 local refused = tenant_refusal(tenant_prefix .. owner)
 if refused == 'tenant_suspended' and key_hash == '' then refused = nil end

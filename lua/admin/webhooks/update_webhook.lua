@@ -26,44 +26,50 @@ ARGV[4]                owner            text
 ARGV[5]                subscription_id  text
 ARGV[6]                version          int64           The value that was read before.
 ARGV[7]                status           text            The value that was read before.
-ARGV[8]                millionths       text            What it watches, blanks between.
-ARGV[9]                thresholds_max   int64           Different thresholds that the owner's subscriptions may watch.
-ARGV[10]               payload_hash     text
-ARGV[11]               context          text            The request cause, lines of name and value.
-ARGV[12]               event_type       text or ''      '' for no event.
-ARGV[13]               changed_fields   text            Blanks between.
-ARGV[14]               dropped          text            Fields to be removed, blanks between.
-ARGV[15]               fields           n, then n more  Names and values to be written.
+ARGV[8]                scope_filter     text or ''      That it is to have.
+ARGV[9]                millionths       text            What it watches, blanks between.
+ARGV[10]               thresholds_max   int64           Different thresholds that the owner's subscriptions may watch.
+ARGV[11]               payload_hash     text
+ARGV[12]               context          text            The request cause, lines of name and value.
+ARGV[13]               event_type       text or ''      '' for no event.
+ARGV[14]               changed_fields   text            Blanks between.
+ARGV[15]               dropped          text            Fields to be removed, blanks between.
+ARGV[16]               fields           n, then n more  Names and values to be written.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | clock now_ms | idempotency_mismatch | replayed outcome… |
-  webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended | too_many count limit present | stale |
-  updated watched record
+  unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
+  replayed outcome… | webhook_not_found | tenant_unreadable | tenant_closed | tenant_suspended |
+  too_many count limit present | stale | updated watched record
 Writes:
   On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the
   audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed, counts,
   failing, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, owner, subscription_id, version, status, millionths, thresholds_max, payload_hash,
-  context, event_type, changed_fields, dropped = unpack(ARGV, 1, 14)
-local fields_from = 16
-local fields_to = 15 + ARGV[15]
+local day, day_start_ms, key_hash, owner, subscription_id, version, status, scope_filter, millionths, thresholds_max,
+  payload_hash, context, event_type, changed_fields, dropped = unpack(ARGV, 1, 15)
+local fields_from = 17
+local fields_to = 16 + ARGV[16]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
+-- @include access/subscription_fence
 -- @include ledger/thresholds, admin/watch, admin/webhook, admin/counts, admin/failing, log/events
 -- @include log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
-local refusal, why = admin_access_refusal(api_key, tenant_key, key_hash, owner, 'webhooks:write', '', now)
+local refusal, why, filter = admin_access_refusal(api_key, tenant_key, key_hash, owner, 'webhooks:write', '', now)
 if refusal then return {refusal, why} end
+local stored = redis.call('HMGET', webhook, 'tenant', 'version', 'status', 'scope_filter')
+if stored[1] == owner and not (subscription_fence_allows(filter, stored[4])
+    and subscription_fence_allows(filter, scope_filter)) then
+  return {'scope_forbidden', filter}
+end
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local replay = idempotency_reply(idempotency, payload_hash)
 if replay then return replay end
-local stored = redis.call('HMGET', webhook, 'tenant', 'version', 'status')
 if stored[1] ~= owner then return {'webhook_not_found'} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end

@@ -10,6 +10,6 @@ local function admin_access_refusal(api_key, tenant_key, key_hash, tenant, permi
   local refusal, why = access_refusal(api_key, key_hash, tenant, permission, now)
   if refusal then return refusal, why end
   if redis.call('EXISTS', tenant_key) == 0 then return 'unauthorized', 'KEY_NOT_OWNED_BY_TENANT' end
-  if scope ~= '' and not scope_filter_allows(why, scope) then return 'scope_forbidden' end
+  if scope ~= '' and not scope_filter_allows(why, scope) then return 'scope_forbidden', why end
   return nil, nil, why
 end

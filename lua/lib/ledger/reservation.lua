@@ -11,11 +11,11 @@ local function reservation_read(key, ...)
   return fields
 end
 
--- Returns nil, or the refusal: not_found, foreign or scope_forbidden.
+-- Returns nil, or the refusal and its filter: not_found, foreign or scope_forbidden.
 local function reservation_refusal(fields, tenant, filter)
   if not fields then return 'not_found' end
   if tenant == '' then return nil end -- the admin key may see any tenant's
   if fields[2] ~= tenant then return 'foreign' end
-  if not scope_filter_allows(filter, fields[3]) then return 'scope_forbidden' end
+  if not scope_filter_allows(filter, fields[3]) then return 'scope_forbidden', filter end
   return nil
 end

@@ -56,7 +56,7 @@ impl Webhooks {
     ) -> Result<WebhookCreateResponse, OperationError> {
         // Nobody without a good key learns what is wrong, or makes us resolve a name.
         self.store
-            .admin_access(caller, "webhooks:write", "")
+            .access_to_subscribe(caller, "webhooks:write", settings.scope_filter.as_deref())
             .await?;
         let created = self.create_for(caller, owner, settings, operation, request);
         about(owner.tenant(), created.await)
@@ -138,6 +138,7 @@ impl Webhooks {
                     (None, Some(_)) => "tenant",
                     (None, None) => "system",
                 },
+                scope_filter: settings.scope_filter.as_deref(),
                 millionths: &watched,
                 webhooks_max: self.limits.webhooks,
                 thresholds_max: self.limits.thresholds,

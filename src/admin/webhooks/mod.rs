@@ -200,7 +200,7 @@ impl Webhooks {
             Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
             Caller::Admin(_) => {
                 match self
-                    .read(caller, &id, "webhooks:write", Some(&parts))
+                    .read(caller, &id, "webhooks:write", None, Some(&parts))
                     .await?
                 {
                     Read::Opened(opened) => opened.subscription.owner,
@@ -245,17 +245,19 @@ impl Webhooks {
         id: &SubscriptionId,
         permission: &str,
     ) -> Result<Opened, OperationError> {
-        match self.read(caller, id, permission, None).await? {
+        match self.read(caller, id, permission, None, None).await? {
             Read::Opened(opened) => Ok(*opened),
             Read::Replayed(_) => refuse(WebhookRefusal::NotFound(id.to_string())),
         }
     }
 
+    /// `subscribes`: the scope filter that it is to have, after `=`, where that is to change.
     async fn read(
         &self,
         caller: &Caller,
         id: &SubscriptionId,
         permission: &str,
+        subscribes: Option<&str>,
         parts: Option<&Parts>,
     ) -> Result<Read, OperationError> {
         let parts = parts.filter(|parts| parts.idempotency.is_some());
@@ -269,6 +271,7 @@ impl Webhooks {
             idempotency_scope: idempotency_scope(caller, id),
             digest: parts.and_then(|parts| parts.idempotency.as_deref()),
             permission,
+            subscribes,
             payload_hash: parts.map(|parts| parts.payload_hash.as_str()),
         };
         let target = WebhookTarget {

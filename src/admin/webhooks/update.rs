@@ -49,10 +49,21 @@ impl Webhooks {
     ) -> Result<Subscription, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let mut admitted = false;
+        let subscribes = match &patch.scope_filter {
+            Patch::Keep => None,
+            Patch::Clear => Some("=".to_owned()),
+            Patch::Set(filter) => Some(format!("={filter}")),
+        };
         for _ in 0..ATTEMPTS {
             let parts = Parts::of(request, operation, Pairs::new());
             let opened = match self
-                .read(caller, &id, "webhooks:write", Some(&parts))
+                .read(
+                    caller,
+                    &id,
+                    "webhooks:write",
+                    subscribes.as_deref(),
+                    Some(&parts),
+                )
                 .await?
             {
                 Read::Opened(opened) => opened,
@@ -97,6 +108,7 @@ impl Webhooks {
             subscription_id: id,
             version: subscription.version,
             status: subscription.status.as_str(),
+            scope_filter: plan.next.scope_filter.as_deref(),
             millionths: &watched,
             thresholds_max: self.limits.thresholds,
             event_type: event_type(subscription.status, &plan),

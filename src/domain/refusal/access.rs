@@ -1,5 +1,11 @@
 //! Refusals of the caller, whatever the operation.
 
+use crate::domain::printable::printable;
+use crate::domain::scope::ScopeFilter;
+
+/// How many entries of a scope filter a message names.
+const ENTRIES_NAMED: usize = 10;
+
 /// Why the caller may not do what they ask.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AccessRefusal {
@@ -12,9 +18,9 @@ pub enum AccessRefusal {
     /// On the admin plane: the API key lacks this permission.
     #[error("The API key lacks the permission {0}")]
     NotPermitted(String),
-    /// The API key is restricted to other scopes.
-    #[error("The API key is restricted to other scopes")]
-    ScopeForbidden,
+    /// The API key is restricted to other scopes: to these.
+    #[error("The API key is restricted to other scopes; it may act in {}", named(.0))]
+    ScopeForbidden(ScopeFilter),
     /// The request names another tenant than the API key's.
     #[error("The request names another tenant than the API key's")]
     OtherTenant,
@@ -26,6 +32,17 @@ pub enum AccessRefusal {
         "X-Idempotency-Key is not possible here: the response shows a secret, and there is no key to keep it under"
     )]
     NotRepeatable,
+}
+
+/// The entries of a filter, for a message.
+fn named(filter: &ScopeFilter) -> String {
+    let entries = filter.entries();
+    let first = entries.iter().take(ENTRIES_NAMED);
+    let first: Vec<String> = first.map(|entry| printable(entry).to_string()).collect();
+    match entries.len().saturating_sub(ENTRIES_NAMED) {
+        0 => first.join(", "),
+        more => format!("{}, and {more} more", first.join(", ")),
+    }
 }
 
 /// Why an API key is refused.

@@ -161,7 +161,7 @@ impl Ledger {
         let (now_ms, record) = match found.await {
             Err(OperationError::Refused(
                 Refusal::Reservation(ReservationRefusal::NotFound(_))
-                | Refusal::Access(AccessRefusal::ScopeForbidden),
+                | Refusal::Access(AccessRefusal::ScopeForbidden(_)),
             )) => return Ok(query.empty_page()),
             found => found?,
         };

@@ -41,6 +41,8 @@ signature! {
         permission: &'a str,
         /// '' where the request has named none yet.
         scope: &'a str,
+        /// The scope filter of the subscription that is to be made, after =; '' for any other request.
+        subscribes: Option<&'a str>,
     }
     replies { unauthorized, forbidden, scope_forbidden, granted: Granted }
     writes "Nothing."
@@ -110,6 +112,30 @@ impl Store {
         permission: &str,
         scope: &str,
     ) -> Result<(), OperationError> {
+        self.access(caller, permission, scope, None).await
+    }
+
+    /// The same for a request that makes a subscription with this scope filter.
+    ///
+    /// # Errors
+    /// [`AccessRefusal`](crate::domain::refusal::AccessRefusal).
+    pub async fn access_to_subscribe(
+        &self,
+        caller: &Caller,
+        permission: &str,
+        scope_filter: Option<&str>,
+    ) -> Result<(), OperationError> {
+        let subscribes = format!("={}", scope_filter.unwrap_or_default());
+        self.access(caller, permission, "", Some(&subscribes)).await
+    }
+
+    async fn access(
+        &self,
+        caller: &Caller,
+        permission: &str,
+        scope: &str,
+        subscribes: Option<&str>,
+    ) -> Result<(), OperationError> {
         let Caller::Tenant(caller) = caller else {
             return Ok(());
         };
@@ -117,6 +143,7 @@ impl Store {
             caller,
             permission,
             scope,
+            subscribes,
         };
         let AdminAccessReply::Granted = self.run_for(Lane::Request, &caller.tenant, &call).await?;
         Ok(())

@@ -24,7 +24,7 @@ pub(crate) trait Target {
             (Refused::Forbidden { permission }, _) => {
                 AccessRefusal::NotPermitted(permission).into()
             }
-            (Refused::ScopeForbidden, _) => AccessRefusal::ScopeForbidden.into(),
+            (Refused::ScopeForbidden { filter }, _) => AccessRefusal::ScopeForbidden(filter).into(),
             (
                 Refused::TooMany {
                     count,

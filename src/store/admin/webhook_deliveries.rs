@@ -32,7 +32,7 @@ signature! {
         status: Option<&'a str>,
     }
     replies {
-        unauthorized, forbidden, webhook_not_found,
+        unauthorized, forbidden, webhook_not_found, scope_forbidden,
         listed: Listed { last_ms: Option<i64>, last_id: String, id_record: Vec<(String, Record)> },
     }
     writes "Nothing."

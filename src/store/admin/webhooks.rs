@@ -31,6 +31,7 @@ signature! {
         owner: &'a Owner,
         subscription_id: &'a SubscriptionId,
         mode: &'a str,
+        scope_filter: Option<&'a str>,
         /// What it watches, blanks between.
         millionths: &'a str,
         /// Subscriptions that the owner may have.
@@ -43,8 +44,8 @@ signature! {
         audit of change,
     }
     replies {
-        unauthorized, forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, tenant_suspended,
-        tenant_not_found, too_many, taken: Taken, checked: Checked, created: Created { watched: Option<Watched>, record: FlatRecord },
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
+        tenant_suspended, tenant_not_found, too_many, taken: Taken, checked: Checked, created: Created { watched: Option<Watched>, record: FlatRecord },
     }
     writes "On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise \
 nothing."
@@ -68,11 +69,13 @@ signature! {
         /// Of the API key.
         tenant of caller,
         permission: &'a str,
+        /// The scope filter that the subscription is to have, after =; '' where it keeps its own.
+        subscribes: Option<&'a str>,
         payload_hash: Option<&'a str>,
         tenant_prefix = tenant_prefix(),
     }
     replies {
-        unauthorized, forbidden, idempotency_mismatch, replayed: Replayed { outcome: Vec<String> }, webhook_not_found,
+        unauthorized, forbidden, scope_forbidden, idempotency_mismatch, replayed: Replayed { outcome: Vec<String> }, webhook_not_found,
         found: Found { now_ms: i64, owner_state: OwnerState, record: FlatRecord },
     }
     writes "Nothing."
@@ -99,6 +102,8 @@ signature! {
         version: i64,
         /// The value that was read before.
         status: &'a str,
+        /// That it is to have.
+        scope_filter: Option<&'a str>,
         /// What it watches, blanks between.
         millionths: &'a str,
         /// Different thresholds that the owner's subscriptions may watch.
@@ -116,8 +121,8 @@ signature! {
         audit of change,
     }
     replies {
-        unauthorized, forbidden, clock, idempotency_mismatch, replayed, webhook_not_found, tenant_unreadable, tenant_closed,
-        tenant_suspended, too_many, stale: Stale, updated: Updated { watched: Option<Watched>, record: FlatRecord },
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, webhook_not_found, tenant_unreadable,
+        tenant_closed, tenant_suspended, too_many, stale: Stale, updated: Updated { watched: Option<Watched>, record: FlatRecord },
     }
     writes "On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the \
 audit entry. Otherwise nothing."
@@ -146,8 +151,8 @@ signature! {
         audit of change,
     }
     replies {
-        unauthorized, forbidden, clock, idempotency_mismatch, replayed, webhook_not_found, tenant_unreadable, tenant_closed,
-        tenant_suspended, deleted: Deleted { watched: Option<Watched> },
+        unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, webhook_not_found, tenant_unreadable,
+        tenant_closed, tenant_suspended, deleted: Deleted { watched: Option<Watched> },
     }
     writes "On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing."
 }

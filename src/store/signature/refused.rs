@@ -5,6 +5,7 @@ use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::refusal::{BadKey, CountLimit, Denial};
 use crate::domain::reservation::Status;
+use crate::domain::scope::ScopeFilter;
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply, unknown};
 
@@ -57,8 +58,8 @@ refused! {
     unauthorized: Unauthorized { why: BadKey },
     /// The API key lacks this permission.
     forbidden: Forbidden { permission: String },
-    /// The API key is restricted to other scopes.
-    scope_forbidden: ScopeForbidden,
+    /// The API key is restricted to other scopes: to these.
+    scope_forbidden: ScopeForbidden { filter: ScopeFilter },
     /// The day keys are those of another day than the store's.
     clock: Clock { now_ms: i64 },
     /// The caller's lease is over.

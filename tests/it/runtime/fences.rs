@@ -37,7 +37,10 @@ async fn a_path_fence_keeps_an_agent_under_its_own_limit() {
     };
     assert_eq!(reserve(WRITER).await.error(), (409, "BUDGET_EXCEEDED"));
     for scope in ELSEWHERE {
-        assert_eq!(reserve(scope).await.error(), (403, "FORBIDDEN"), "{scope}");
+        let refused = reserve(scope).await;
+        assert_eq!(refused.error(), (403, "FORBIDDEN"), "{scope}");
+        let reason = format!("The API key is restricted to other scopes; it may act in {WRITER}");
+        assert_eq!(refused.text("/message"), reason);
         let dry = with(ask_body("d", scope, 1), json!({"dry_run": true}));
         for (path, body) in [
             ("/v1/reservations", dry),

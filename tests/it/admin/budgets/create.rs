@@ -9,6 +9,7 @@ use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::{
     AccessRefusal, BadKey, BudgetRefusal, Refusal, TenantRefusal,
 };
+use budget_authority::domain::scope::ScopeFilter;
 
 use crate::harness::admin_fixture::{
     AdminFixture, admin_key, ask, asking, closed, new_budget, refusal, refused_budget, scope,
@@ -126,7 +127,7 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
         (
             &key,
             new_budget(Some("acme"), root, 1),
-            AccessRefusal::ScopeForbidden.into(),
+            AccessRefusal::ScopeForbidden(ScopeFilter::new(["agent:*".to_owned()])).into(),
         ),
         (
             &key,
@@ -141,7 +142,7 @@ async fn the_checks_of_a_creation_stand_in_their_order() {
         (
             &key,
             new_budget(None, root, 1),
-            AccessRefusal::ScopeForbidden.into(),
+            AccessRefusal::ScopeForbidden(ScopeFilter::new(["agent:*".to_owned()])).into(),
         ),
         (
             &admin,
@@ -319,7 +320,7 @@ async fn a_foreign_scope_is_refused_before_it_is_looked_up() {
         (
             &narrow,
             "tenant:other",
-            AccessRefusal::ScopeForbidden.into(),
+            AccessRefusal::ScopeForbidden(ScopeFilter::new(["app:x".to_owned()])).into(),
         ),
         (&narrow, "tenant:acme/app:x", not_found("tenant:acme/app:x")),
         (&admin_key(), "tenant:acme", not_found("tenant:acme")),

@@ -5,6 +5,7 @@ use budget_authority::domain::api_key::permission::Permission;
 use budget_authority::domain::budget::funding::FundingOperation::{Credit, Debit};
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::refusal::{AccessRefusal, BudgetRefusal, Refusal, TenantRefusal};
+use budget_authority::domain::scope::ScopeFilter;
 
 use crate::admin::budgets::funding::{A, ROOT, by, fixture, fund, spent};
 use crate::harness::admin_fixture::{
@@ -33,7 +34,7 @@ async fn the_checks_of_funding_stand_in_their_order() {
         (
             narrow.clone(),
             by(Credit, 1),
-            AccessRefusal::ScopeForbidden.into(),
+            AccessRefusal::ScopeForbidden(ScopeFilter::new(["agent:*".to_owned()])).into(),
         ),
         (
             narrow,

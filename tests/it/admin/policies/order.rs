@@ -20,7 +20,7 @@ async fn a_create_is_checked_in_the_documented_order() {
     app.policy("taken", ROOT, json!({})).await;
     let writer = key(&app, " policies:write ", "").await;
     let restricted = key(&app, " policies:write ", "agent:*").await;
-    let nowhere = key(&app, " policies:write ", "*").await;
+    let unusable = key(&app, " policies:write ", "*").await;
     let fenced = key(&app, " policies:write ", "tenant:acme/app:x").await;
     let reader = key(&app, " policies:read ", "").await;
     let body = |tenant: Value, pattern: &str| json!({"name": "taken", "scope_pattern": pattern, "tenant_id": tenant});
@@ -49,7 +49,7 @@ async fn a_create_is_checked_in_the_documented_order() {
             invalid,
         ),
         (
-            Some(&*nowhere),
+            Some(&*unusable),
             body(null.clone(), "tenant:acme/*"),
             (403, "FORBIDDEN"),
         ),

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 pub(crate) mod changes;
 pub(crate) mod damage;
+pub(crate) mod fences;
 pub(crate) mod guard;
 pub(crate) mod replay;
 pub(crate) mod secrets;

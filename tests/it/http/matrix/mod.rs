@@ -41,14 +41,19 @@ enum Who {
     Expired,
     Poor,
     Other,
+    /// Restricted to one segment that nothing of the victim's has.
     Narrow,
+    /// Restricted to a path that nothing of the victim's lies in.
+    Outside,
+    /// Restricted to a path that all of the victim's lies in.
+    Within,
     Suspended,
     Closed,
     Owner,
     Admin,
 }
 
-const EVERYBODY: [Who; 13] = [
+const EVERYBODY: [Who; 15] = [
     Who::Nobody,
     Who::Garbage,
     Who::WrongSecret,
@@ -58,6 +63,8 @@ const EVERYBODY: [Who; 13] = [
     Who::Poor,
     Who::Other,
     Who::Narrow,
+    Who::Outside,
+    Who::Within,
     Who::Suspended,
     Who::Closed,
     Who::Owner,
@@ -80,9 +87,9 @@ impl Who {
             (Self::Poor, _) if operation.callers.permission().is_empty() => row.good,
             (Self::Poor, _) if (operation.plane == Plane::Runtime) => (403, "FORBIDDEN"),
             (Self::Poor, _) => (403, "INSUFFICIENT_PERMISSIONS"),
-            (Self::Owner, _) => row.good,
+            (Self::Owner | Self::Within, _) => row.good,
             (Self::Other, Some(tenants)) => tenants.other,
-            (Self::Narrow, Some(tenants)) => tenants.narrow,
+            (Self::Narrow | Self::Outside, Some(tenants)) => tenants.narrow,
             (Self::Suspended, Some(tenants)) => tenants.suspended,
             (Self::Closed, Some(tenants)) => tenants.closed,
         }
@@ -114,6 +121,8 @@ impl Who {
             Self::Poor => victim.poor.clone(),
             Self::Other => other.owner.clone(),
             Self::Narrow => victim.narrow.clone(),
+            Self::Outside => victim.outside.clone(),
+            Self::Within => victim.within.clone(),
             Self::Suspended | Self::Closed | Self::Owner => victim.owner.clone(),
         };
         Some((app.names.key, key))
@@ -211,6 +220,10 @@ async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) 
         }
         let victim = &victims.last().expect("just put there").1;
         let told = response.body.to_string();
+        // What the request itself names proves nothing.
+        let (_, sent) = (row.request)(victim, false);
+        let named = sent.as_ref().and_then(|body| body["scope_filter"].as_str());
+        let told = named.map_or(told.clone(), |named| told.replace(named, ""));
         // Whoever is not let in learns nothing that was not in the request.
         if who == Who::Other && !refused {
             assert!(
@@ -218,6 +231,16 @@ async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) 
                 "{} tells {who:?}: {told}",
                 operation.name
             );
+        }
+        // A key that is restricted sees nothing of what lies elsewhere or has no scope.
+        if matches!(who, Who::Narrow | Who::Outside) && !refused {
+            for mark in victim.marks() {
+                assert!(
+                    !told.contains(&mark),
+                    "{} shows {who:?} {mark}: {told}",
+                    operation.name
+                );
+            }
         }
         if expected.0 == 401 {
             assert!(

@@ -109,8 +109,10 @@ fn ledger(victim: &Victim) -> String {
     format!("scope={}&unit=TOKENS", victim.scope())
 }
 
-fn hook() -> Value {
-    json!({"url": "https://hooks.example/in", "event_types": ["budget.funded"]})
+fn hook(victim: &Victim) -> Value {
+    json!({
+        "url": "https://hooks.example/in", "event_types": ["budget.funded"], "scope_filter": format!("{}/*", victim.scope()),
+    })
 }
 
 /// With the tenant that operators must name in the body.
@@ -132,9 +134,8 @@ const CHANGE: Tenants = tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN);
 /// The body names a scope of the victim's; another tenant's key makes it one that is not its own.
 const CREATE: Tenants = tenants(INVALID, FORBIDDEN, CLOSED, FORBIDDEN);
 const OWN: Tenants = tenants(OK, OK, OK, OK);
-/// Scopes do not restrict what hangs on no scope.
-const HOOK_CHANGE: Tenants = tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, OK);
-const HOOK_READ: Tenants = tenants(NO_WEBHOOK, OK, OK, OK);
+const HOOK_CHANGE: Tenants = tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, FORBIDDEN);
+const HOOK_READ: Tenants = tenants(NO_WEBHOOK, OK, OK, FORBIDDEN);
 
 /// The row of an operation. One without an arm does not compile.
 pub fn row(operation: OperationId) -> Row {
@@ -187,13 +188,15 @@ pub fn row(operation: OperationId) -> Row {
         }),
         O::ListPolicies => both(OK, OWN, |v, admin| of_tenant(v, admin, "tenant_id")),
         O::UpdatePolicy => both(OK, CHANGE, |_, _| body(json!({"priority": 7}))),
-        O::CreateTenantWebhook => both(MADE, tenants(MADE, FORBIDDEN, CLOSED, MADE), |_, _| {
-            body(hook())
-        }),
+        O::CreateTenantWebhook => {
+            both(MADE, tenants(MADE, FORBIDDEN, CLOSED, FORBIDDEN), |v, _| {
+                body(hook(v))
+            })
+        }
         O::ListTenantWebhooks => both(OK, OWN, |v, admin| of_tenant(v, admin, "tenant")),
         O::GetTenantWebhook => both(OK, HOOK_READ, nothing),
         O::UpdateTenantWebhook => both(OK, HOOK_CHANGE, |_, _| body(json!({"name": "new"}))),
-        O::DeleteTenantWebhook => both(GONE, tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, GONE), nothing),
+        O::DeleteTenantWebhook => both(GONE, HOOK_CHANGE, nothing),
         O::TestTenantWebhook => both(OK, HOOK_CHANGE, empty),
         O::ListTenantWebhookDeliveries => both(OK, HOOK_READ, nothing),
         O::ListTenantEvents => both(OK, OWN, nothing),
@@ -231,9 +234,9 @@ pub fn row(operation: OperationId) -> Row {
         O::ValidateApiKey => operators(OK, |v, _| body(json!({"key_secret": v.owner}))),
         O::ListAuditLogs => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
         O::GetAdminOverview => operators(OK, nothing),
-        O::CreateWebhookSubscription => {
-            operators(MADE, |v, _| (format!("tenant_id={}", v.name), Some(hook())))
-        }
+        O::CreateWebhookSubscription => operators(MADE, |v, _| {
+            (format!("tenant_id={}", v.name), Some(hook(v)))
+        }),
         O::ListWebhookSubscriptions => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
         O::GetWebhookSubscription => operators(OK, nothing),
         O::UpdateWebhookSubscription => operators(OK, |_, _| body(json!({"name": "new"}))),

@@ -47,6 +47,8 @@ pub struct Victim {
     pub owner: String,
     pub poor: String,
     pub narrow: String,
+    pub outside: String,
+    pub within: String,
     pub revoked: String,
     pub expired: String,
 }
@@ -99,7 +101,9 @@ impl Victim {
         post("/v1/admin/budgets", budget).await;
         let policy = json!({"tenant_id": name, "name": "p", "scope_pattern": scope});
         let policy = post("/v1/admin/policies", policy).await;
-        let hook = json!({"url": "https://hooks.example/in", "event_types": ["budget.funded"]});
+        let hook = json!({
+            "url": "https://hooks.example/in", "event_types": ["budget.funded"], "scope_filter": format!("{scope}/*"),
+        });
         let hook = post(&format!("/v1/admin/webhooks?tenant_id={name}"), hook).await;
         let key =
             async |permissions: &[&str], filter| new_key(app, &name, permissions, filter).await;
@@ -108,6 +112,8 @@ impl Victim {
         let (expired_id, expired) = key(&ALL, json!([])).await;
         let (_, poor) = key(&[], json!([])).await;
         let (_, narrow) = key(&ALL, json!(["agent:elsewhere"])).await;
+        let (_, outside) = key(&ALL, json!([format!("{scope}/agent:elsewhere")])).await;
+        let (_, within) = key(&ALL, json!([scope])).await;
         let held = json!({
             "idempotency_key": "held", "subject": {"tenant": name}, "action": {"kind": "llm", "name": "m"},
             "estimate": {"unit": "TOKENS", "amount": 10},
@@ -153,6 +159,8 @@ impl Victim {
             owner,
             poor,
             narrow,
+            outside,
+            within,
             revoked,
             expired,
         }
@@ -161,6 +169,15 @@ impl Victim {
     /// A new key of the tenant with these permissions; its secret.
     pub async fn key(&self, app: &TestApp, permissions: &[&str]) -> String {
         new_key(app, &self.name, permissions, json!([])).await.1
+    }
+
+    /// Texts that prove that something of the victim's is in a response.
+    pub fn marks(&self) -> Vec<String> {
+        let ids = ["reservation_id", "policy_id", "subscription_id"].map(|name| &self.ids[name]);
+        let mut marks: Vec<String> = ids.into_iter().cloned().collect();
+        marks.push(format!("\"{}\"", self.scope()));
+        marks.push("\"event_id\"".to_owned());
+        marks
     }
 
     pub fn scope(&self) -> String {
