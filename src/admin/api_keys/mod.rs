@@ -108,11 +108,18 @@ impl Admin {
             let key_hash = key.hash();
             let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
             fields.extend(set_fields(new.fields()));
-            let mut parts = target.parts(request, "createApiKey", 201);
+            let resource = ("api_key", target.key_id.as_str());
+            let mut parts = Parts::new(request, "createApiKey", resource, 201);
+            let actor = request.cause.actor.as_str().to_owned();
             parts.audit.extend([
+                ("metadata.actor_type", actor),
                 ("metadata.name", new.name.clone()),
                 ("metadata.permissions", granted.clone()),
             ]);
+            if let Some(filter) = new.scope_filter.as_ref().filter(|f| !f.is_unrestricted()) {
+                let entries = filter.entries().join(" ");
+                parts.audit.push(("metadata.scope_filter", entries));
+            }
             let sealed = match request.idempotency_key {
                 Some(_) => self.sealing.seal(key.expose(), &sealed_for),
                 None => String::new(),

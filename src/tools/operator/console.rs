@@ -5,6 +5,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::key_list::{self, KeyQuery};
 use super::output::Output;
 use super::overview;
 use super::tail::Tail;
@@ -33,6 +34,10 @@ pub(super) enum Action {
     Show(Call),
     /// Prints the rows of a list, filtered by these parameters, at most so many.
     List(&'static List, Map<String, Value>, Option<usize>),
+    /// Makes an API key restricted to these scopes, and prints the body of the response with them.
+    MakeKey(Vec<String>, Call),
+    /// Prints API keys, with who made them.
+    Keys(KeyQuery),
     /// Prints the budgets of a list as a tree.
     Tree(&'static List, Map<String, Value>),
     /// Prints the latest events and follows them.
@@ -63,6 +68,14 @@ impl Action {
                 let rows = rows(list, &filters, limit).await?;
                 output.table(list.columns, &rows, list.nothing)
             }
+            Self::MakeKey(scopes, call) => {
+                let mut made = client.send(&call).await?;
+                if !scopes.is_empty() {
+                    made["scope_filter"] = scopes.into();
+                }
+                output.object(&made)
+            }
+            Self::Keys(query) => key_list::print(&query, client, output).await,
             Self::Tree(list, filters) => {
                 let rows = rows(list, &filters, None).await?;
                 if output.is_json() || rows.is_empty() {

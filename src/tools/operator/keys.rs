@@ -3,10 +3,11 @@
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
-use super::console::{Action, List};
+use super::console::Action;
+use super::key_list::KeyQuery;
 use super::time::future;
 use crate::api::operations::OperationId;
-use crate::tools::call::Call;
+use crate::tools::call::{Call, given};
 
 /// The permissions of an agent.
 const AGENT: &[&str] = &[
@@ -76,18 +77,18 @@ pub(super) struct Filters {
     limit: Option<usize>,
 }
 
-const KEYS: List = List {
-    operation: OperationId::ListApiKeys,
-    member: "keys",
-    columns: "KEY=key_id, TENANT=tenant_id, STATUS=status, EXPIRES=expires_at, BEGINS WITH=key_prefix, NAME=name",
-    nothing: "no API keys; `admin key create TENANT --name NAME` creates one",
-};
-
 impl Command {
     pub fn action(self) -> Action {
         match self {
-            Self::Create(create) => Action::Show(create.call()),
-            Self::List(filters) => Action::list(&KEYS, &filters, filters.limit),
+            Self::Create(create) => Action::MakeKey(create.scope_filter.clone(), create.call()),
+            Self::List(filters) => {
+                let query = KeyQuery {
+                    filters: given(&filters),
+                    tenant: filters.tenant,
+                    limit: filters.limit,
+                };
+                Action::Keys(query)
+            }
             Self::Revoke { key_id, reason } => {
                 let call = Call::to(OperationId::RevokeApiKey, key_id);
                 Action::Show(call.with("reason", reason))

@@ -6,6 +6,7 @@ mod audit;
 mod budgets;
 mod console;
 mod events;
+mod key_list;
 mod keys;
 mod output;
 mod overview;

@@ -111,7 +111,7 @@ async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
         .await;
     let made = operator
         .run(&format!(
-            "--json key create {tenant} --name agent --expires 7d"
+            "--json key create {tenant} --name agent --expires 7d --scope tenant:acme"
         ))
         .await
         .json();
@@ -136,7 +136,15 @@ async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
         rows.iter().map(|row| &row["key_id"]).collect::<Vec<_>>(),
         [id]
     );
-    assert!(!operator.run("key list").await.out.contains(secret));
+    let fence = (&rows[0]["scope_filter"], &rows[0]["created_by"]);
+    assert_eq!(fence, (&json!(["tenant:acme"]), &json!("admin")));
+    assert_eq!(made["scope_filter"], json!(["tenant:acme"]));
+    let table = operator.run("key list").await.out;
+    assert!(!table.contains(secret));
+    assert!(
+        table.contains("tenant:acme") && table.contains("MADE BY"),
+        "{table}"
+    );
     let revoked = operator
         .run(&format!("--json key revoke {id} --reason lost"))
         .await

@@ -4,6 +4,7 @@ use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::{ApiKeyStatus, Permission};
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
+use budget_authority::domain::scope::ScopeFilter;
 
 use crate::harness::admin_fixture::{
     AdminFixture, ask, asking, closed, corrupt, key_text, new_key, refusal, tenant_id,
@@ -53,6 +54,26 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
         event["data"]["permissions"].as_array().map(Vec::len),
         Some(10)
     );
+}
+
+#[tokio::test]
+async fn the_entry_of_a_new_key_tells_its_fence_and_who_made_it() {
+    let fixture = AdminFixture::new();
+    fixture.tenant("acme").await;
+    for filter in [None, Some(["tenant:acme/app:x", "agent:y"])] {
+        let key = ApiKeyCreateRequest {
+            scope_filter: filter.map(|entries| ScopeFilter::new(entries.map(str::to_owned))),
+            ..new_key("acme")
+        };
+        let created = fixture.admin.create_api_key(&key, &ask().request()).await;
+        let created = created.expect("a key");
+        let entry = fixture.tenant_audit("acme").pop().expect("an entry");
+        assert_eq!(entry.get("resource_id"), Some(created.key_id.as_str()));
+        assert_eq!(entry.get("key_id"), None, "no key has acted");
+        assert_eq!(entry.get("metadata.actor_type"), Some("admin"));
+        let entries = filter.map(|entries| entries.join(" "));
+        assert_eq!(entry.get("metadata.scope_filter"), entries.as_deref());
+    }
 }
 
 #[tokio::test]
