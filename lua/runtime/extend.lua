@@ -2,7 +2,7 @@
 --[[ Written by `make signatures`, from the declaration in src/store/runtime/extend.rs.
 Moves the expiry of an active reservation outward, from its expiry and not from now.
 
-An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are EXTENSIONS_MAX of
+An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are extensions_max of
 them at most, whatever the tenant's limit. Of the metadata only the last extension's is kept.
 
 KEYS[1]  read   api_key      hash  apikey:<key_id>
@@ -17,9 +17,10 @@ ARGV[2]  tenant          text
 ARGV[3]  payload_hash    text
 ARGV[4]  key_digest      text                     Of the idempotency key.
 ARGV[5]  extend_by_ms    int64
-ARGV[6]  budget_prefix   prefix budget:<tenant>:
-ARGV[7]  reservation_id  text
-ARGV[8]  metadata        text or ''               JSON.
+ARGV[6]  extensions_max  int64
+ARGV[7]  budget_prefix   prefix budget:<tenant>:
+ARGV[8]  reservation_id  text
+ARGV[9]  metadata        text or ''               JSON.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | not_found | foreign | scope_forbidden filter | idempotency_mismatch |
@@ -31,11 +32,11 @@ Writes:
   and than any before, so that lists look back far enough. Otherwise nothing.
 ]]
 local api_key, tenant_key, reservation, due, due_tenants = unpack(KEYS)
-local key_hash, tenant, payload_hash, key_digest, extend_by_ms, budget_prefix, reservation_id, metadata = unpack(ARGV)
+local key_hash, tenant, payload_hash, key_digest, extend_by_ms, extensions_max, budget_prefix, reservation_id,
+  metadata = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
 -- @include ledger/budgets_of_record, ledger/reservation
-local EXTENSIONS_MAX = 10000
 -- Lists look back 42 days before what retention keeps (src/ledger/list/walk.rs). One day less: a sweep may be late.
 local LIFE_MS_USUAL = 41 * 86400000
 
@@ -67,7 +68,7 @@ if not (tonumber(expires_at_ms) and tonumber(grace_ms) and tonumber(max_extensio
   return {'corrupt', reservation}
 end
 if now > tonumber(expires_at_ms) then return {'expired'} end
-local limit = math.min(tonumber(max_extensions), EXTENSIONS_MAX)
+local limit = math.min(tonumber(max_extensions), tonumber(extensions_max))
 if tonumber(extensions or 0) >= limit then return {'max_extensions', limit} end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end

@@ -67,7 +67,7 @@ local facts_to = 22 + ARGV[22]
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
--- @include ledger/overage_policy, ledger/ledger_hold, ledger/no_threshold_crossed
+-- @include ledger/overage_policy, ledger/ledger_hold, ledger/no_threshold_crossed, ledger/reservation_replay
 local action_kind = ARGV[facts_from + 1]
 
 -- Emits the event of a denial, or those that the moves of ledgers caused.
@@ -96,7 +96,7 @@ if not scope_filter_allows(why, scope_path) then return {'scope_forbidden', why}
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', reservation, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
-if stored_hash then return {'replayed', now, redis.call('HGETALL', reservation)} end
+if stored_hash then return creation_replay(reservation, now) end
 
 local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default_commit_overage_policy',
   'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')

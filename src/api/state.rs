@@ -77,6 +77,7 @@ impl AppState {
             ledger: Ledger::new(
                 store.clone(),
                 http.denied_events_per_minute,
+                config.limits.extensions_per_reservation,
                 reservation_days,
             ),
             store: store.clone(),

@@ -24,6 +24,10 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_SCOPE_FILTER_LIMIT", value_name = "N", default_value = "64",
           value_parser = clap::value_parser!(u32).range(1..=1_000).map(|entries| entries as usize))]
     pub scope_filter_limit: usize,
+    /// Extensions of a reservation, whatever its tenant or policy allows; each stays in the record, in about 200 bytes
+    #[arg(long, env = "BUDGET_EXTENSIONS_PER_RESERVATION", value_name = "N", default_value = "1000",
+          value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub extensions_per_reservation: u32,
     /// Policies that a tenant may have
     #[arg(long, env = "BUDGET_POLICIES_PER_TENANT", value_name = "N", default_value_t = CountLimits::DEFAULT.policies,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

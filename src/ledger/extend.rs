@@ -70,6 +70,7 @@ impl Ledger {
             payload_hash: body.payload_hash.as_str(),
             key_digest: &key_digest,
             extend_by_ms: request.extend_by_ms,
+            extensions_max: self.extensions_max,
             reservation_id,
             metadata: request.metadata.as_ref().map(FreeObject::as_str),
         });

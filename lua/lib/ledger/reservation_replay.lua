@@ -1,4 +1,30 @@
---[[ reservation_replay: replays a commit or release. ]]
+--[[
+reservation_replay: replays a create, commit or release. Reads only what the response shows: a record may hold a thousand
+extensions.
+]]
+
+-- Returns names and values of those fields that are set.
+local function fields_set(key, names)
+  local record = {}
+  for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do
+    if value then record[#record + 1], record[#record + 2] = names[i], value end
+  end
+  return record
+end
+
+-- Adds the snapshots of an operation to names, one for each depth.
+local function add_snapshots(names, operation, depths)
+  for depth in (depths or ''):gmatch('%d+') do names[#names + 1] = operation .. '.' .. depth end
+end
+
+-- Returns what a create has stored. A dry run stored its outcome, which is small.
+local function creation_replay(key, now)
+  local status, depths = unpack(redis.call('HMGET', key, 'status', 'budgeted'))
+  if status == 'DRY_RUN' then return {'replayed', now, redis.call('HGETALL', key)} end
+  local names = {'status', 'unit', 'estimate', 'expires_at_ms', 'extended_ms', 'scope_path', 'caps', 'budgeted'}
+  add_snapshots(names, 'create', depths)
+  return {'replayed', now, fields_set(key, names)}
+end
 
 -- Returns the reply, or nil for a request under another key. Only an ended record has what this reads.
 local function reservation_replay(key, key_digest, payload_hash, now)
@@ -7,11 +33,6 @@ local function reservation_replay(key, key_digest, payload_hash, now)
   if finish_key ~= key_digest then return nil end
   if finish_hash ~= payload_hash then return {'idempotency_mismatch'} end
   local names = {'unit', 'estimate', 'charged', 'scope_path', 'budgeted'}
-  local operation = status == 'COMMITTED' and 'commit.' or 'release.'
-  for depth in (depths or ''):gmatch('%d+') do names[#names + 1] = operation .. depth end
-  local record = {}
-  for i, value in ipairs(redis.call('HMGET', key, unpack(names))) do
-    if value then record[#record + 1], record[#record + 2] = names[i], value end
-  end
-  return {'replayed', now, record}
+  add_snapshots(names, status == 'COMMITTED' and 'commit' or 'release', depths)
+  return {'replayed', now, fields_set(key, names)}
 end

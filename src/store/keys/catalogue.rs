@@ -81,8 +81,8 @@ keys! { partition {
     /// *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`.
     ///
     /// An extension adds `extensions`, `extended_ms`, `extend.<key digest>` (payload hash and expiry), `extend.<key
-    /// digest>.<depth>`, and the latest *`extended_metadata`*. These stay as long as the record, so a script grants 10,000
-    /// extensions at most, whatever a tenant's limit.
+    /// digest>.<depth>`, and the latest *`extended_metadata`*. These stay as long as the record, so there are 1,000
+    /// at most (a setting), whatever a tenant's limit.
     ///
     /// A dry run has the fields of a decision, and `create.<depth>`.
     reservation: hash = ("rsv:" reservation_id), "after the retention of reservations; a dry run by a TTL of 24 hours";

@@ -10,8 +10,8 @@ use crate::store::signature::signature;
 signature! {
     /// Moves the expiry of an active reservation outward, from its expiry and not from now.
     ///
-    /// An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are EXTENSIONS_MAX
-    /// of them at most, whatever the tenant's limit. Of the metadata only the last extension's is kept.
+    /// An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are
+    /// extensions_max of them at most, whatever the tenant's limit. Of the metadata only the last extension's is kept.
     EXTEND: Extend -> ExtendReply = "runtime/extend";
     names { caller: &'a RuntimeCaller, key_id of caller }
     keys of partition of caller {
@@ -25,6 +25,7 @@ signature! {
         payload_hash: &'a str,
         key_digest: &'a str,
         extend_by_ms: i64,
+        extensions_max: u32,
         budget_prefix = budget_prefix(tenant),
         reservation_id: &'a ReservationId,
         /// JSON.

@@ -1,7 +1,6 @@
 //! docs/configuration.md lists what the binaries take, no more and no less; its tables are made from their help.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use budget_authority::config::{DispatcherArgs, ServeArgs};
 use clap::{Args, Command};
@@ -108,23 +107,26 @@ fn document() -> String {
 
 /// A table for each heading of the help.
 fn described() -> String {
-    let (mut text, mut heading) = (String::new(), None);
     let settings = defined();
-    for arg in ServeArgs::augment_args(Command::new("serve")).get_arguments() {
-        if heading != arg.get_help_heading() {
-            heading = arg.get_help_heading();
-            let heading = heading.expect("every setting is under a heading");
-            let columns = "| Variable | Default | Read by | Meaning |\n|---|---|---|---|\n";
-            write!(text, "\n### {heading}\n\n{columns}").expect("a text takes it");
-        }
+    let serve = ServeArgs::augment_args(Command::new("serve"));
+    let mut sections: Vec<(&str, String)> = Vec::new();
+    for arg in serve.get_arguments() {
+        let heading = arg.get_help_heading();
+        let heading = heading.expect("every setting is under a heading");
         let variable = arg.get_env().expect("a variable").to_string_lossy();
         let Setting { default, read_by } = &settings[&*variable];
         let meaning = arg.get_help().expect("every setting has a help");
         let meaning = meaning.to_string().replace('|', "\\|");
-        writeln!(text, "| `{variable}` | {default} | {read_by} | {meaning} |")
-            .expect("a text takes it");
+        let row = format!("| `{variable}` | {default} | {read_by} | {meaning} |\n");
+        match sections.iter_mut().find(|(known, _)| *known == heading) {
+            Some((_, rows)) => *rows += &row,
+            None => sections.push((heading, row)),
+        }
     }
-    text + "\n"
+    let columns = "| Variable | Default | Read by | Meaning |\n|---|---|---|---|\n";
+    let sections = sections.iter();
+    let sections = sections.map(|(heading, rows)| format!("\n### {heading}\n\n{columns}{rows}"));
+    sections.collect::<String>() + "\n"
 }
 
 fn documented() -> BTreeMap<String, Setting> {

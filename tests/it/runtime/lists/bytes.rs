@@ -11,7 +11,7 @@ const NOTE: usize = 900_000;
 
 /// Ten reservations with much metadata.
 async fn heavy(redis: &RedisServer) -> Fixture {
-    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let app = TestApp::spawn_on(&redis.url(), &["--metadata-limit-bytes", "1048576"]).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let mut ids = Vec::new();
     for number in 0..10 {
@@ -116,7 +116,7 @@ async fn however_many_a_tenant_allows_a_record_keeps_so_many_extensions() {
         .reservation(fixture.callers[0].partition, id);
     let most = i64::MAX.to_string();
     fixture
-        .run::<()>(&["HSET", &key, "max_extensions", &most, "extensions", "9999"])
+        .run::<()>(&["HSET", &key, "max_extensions", &most, "extensions", "999"])
         .await;
     let path = format!("/v1/reservations/{id}/extend");
     let extend = |key: &str| json!({"idempotency_key": key, "extend_by_ms": 1_000});
@@ -165,4 +165,25 @@ async fn a_large_gathering_is_paged_in_order() {
     let seen = list.walk("sort_by=reserved", 200).await;
     assert_eq!(texts(&seen, "reservation_id"), list.ids);
     assert!(seen.iter().all(|row| row["reserved"]["amount"] == 10));
+}
+
+#[tokio::test]
+async fn a_replay_of_a_create_reads_no_extensions() {
+    let redis = RedisServer::start();
+    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let first = app.reserve("k", 10).await;
+    let keys = app.store.keys();
+    let key = keys.reservation(app.callers[0].partition, first.text("/reservation_id"));
+    let extensions: Vec<_> = (0..10_000).map(|n| format!("extend.{n}")).collect();
+    for batch in extensions.chunks(1_000) {
+        let mut words = vec!["HSET", key.as_str()];
+        words.extend(batch.iter().flat_map(|name| [name.as_str(), "entry"]));
+        app.run::<i64>(&words).await;
+    }
+    let before = sent_bytes(&redis);
+    let again = app.reserve("k", 10).await;
+    assert_eq!(again.lasting(), first.lasting());
+    let read = sent_bytes(&redis) - before;
+    assert!(read < 10_000, "{read} bytes");
 }
