@@ -210,7 +210,8 @@ async fn a_policy_that_cannot_be_read_stops_what_it_may_govern() {
         .policy("p", ROOT, json!({"caps": {"cooldown_ms": 1}}))
         .await;
     let record = app.store.keys().policy(app.callers[0].partition, &id);
-    app.set(&record, &[("caps", "{\"cooldown_ms\":-1}")]).await;
+    app.set(&record, &[("caps", "{\"cooldown_ms\":\"soon\"}")])
+        .await;
     let before = app.books(ROOT).await;
     let cold = app.replica(&[]).await;
     cold.reserve("k", 1).await.refused(500, "INTERNAL_ERROR");
