@@ -85,10 +85,16 @@ pub struct ProcessConfig {
     )]
     // Written as a path, so that clap reads it as a value of its own and not as a flag that may be absent.
     pub metrics_listen: std::option::Option<SocketAddr>,
-    /// Open connections on each address; further ones wait until one closes. Each takes a file descriptor
+    /// Open connections on each address. Further ones close the longest idle one, or wait while none is idle. Each takes a
+    /// file descriptor
     #[arg(long = "max-connections", help_heading = LIMITS_HEADING, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000).map(ConnectionLimits::of))]
     pub connections: ConnectionLimits,
+    /// Open connections from one client address, or from one /64 network of IPv6, on each address. Further ones close its
+    /// longest idle one, or are refused. Trusted proxies have no limit
+    #[arg(long = "max-connections-per-address", help_heading = LIMITS_HEADING, env = "BUDGET_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N",
+          default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000).map(|n| n as usize))]
+    pub connections_per_address: usize,
     /// Time that requests and workers may take to finish at shutdown, in milliseconds
     #[arg(long = "shutdown-grace-ms", env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = ms(0..=600_000))]
@@ -138,11 +144,13 @@ pub struct DispatcherConfig {
 /// Limits of client connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// `BUDGET_MAX_CONNECTIONS`, default 10000: open connections per address; more wait in the system's queue.
+    /// `BUDGET_MAX_CONNECTIONS`, default 10000: open connections per address.
     pub open_max: usize,
     /// How long a connection may be idle: longer than with usual load balancers, so that they close first and never send
     /// into a connection that is about to close.
     pub idle: Duration,
+    /// How long a new connection may take to send its first byte.
+    pub first: Duration,
     /// How long the head of a request may take from its first byte.
     pub head: Duration,
     /// How long a client may read nothing of its response.
@@ -164,6 +172,7 @@ impl Default for ConnectionLimits {
         Self {
             open_max: 10_000,
             idle: Duration::from_secs(120),
+            first: Duration::from_secs(10),
             head: Duration::from_secs(10),
             response: Duration::from_secs(30),
         }

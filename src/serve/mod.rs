@@ -6,6 +6,7 @@
 //! 2. No connection is accepted. [`LAST_CALL`] later, idle connections are closed.
 //! 3. Requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
 
+mod connections;
 mod server;
 mod timeouts;
 mod unread;
@@ -21,12 +22,14 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 
 use crate::api::Planes;
+use crate::api::auth::client_address::TrustedProxies;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::probes::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Telemetry, measure};
+use connections::Bounds;
 use server::{Phase, Server};
 
 /// How long idle connections stay open after the listener closed; never longer than the shutdown delay.
@@ -134,7 +137,9 @@ pub async fn run(
         let router = router.merge(probes.clone());
         router.layer(from_fn_with_state(telemetry.http.clone(), measure))
     };
-    let server = Server::new(config.process.connections);
+    let trusted = config.http.trusted_proxies.clone().into();
+    let bounds = bounds(&config.process, trusted, &telemetry);
+    let server = Server::new(config.process.connections, bounds);
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -202,7 +207,8 @@ pub async fn run_without_api(
     process: &ProcessConfig,
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
-    let server = Server::new(process.connections);
+    let bounds = bounds(process, [].into(), &telemetry);
+    let server = Server::new(process.connections, bounds);
     if let Some(listener) = metrics {
         announce("metrics", &listener);
         let probes = Probes::new(store.clone(), shutdown.clone()).router();
@@ -210,6 +216,15 @@ pub async fn run_without_api(
     }
     let limits = (Duration::ZERO, process.shutdown_grace);
     until_shutdown(server, &store, limits, &shutdown).await
+}
+
+fn bounds(process: &ProcessConfig, trusted: TrustedProxies, telemetry: &Telemetry) -> Bounds {
+    Bounds {
+        open_max: process.connections.open_max,
+        per_client_max: process.connections_per_address,
+        trusted,
+        metrics: telemetry.http.clone(),
+    }
 }
 
 async fn until_shutdown(

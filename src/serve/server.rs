@@ -16,17 +16,17 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::Instant;
+use tokio::sync::watch;
 use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use crate::config::ConnectionLimits;
+use crate::serve::connections::{Bounds, Connections, Place};
 use crate::serve::timeouts::{Progress, TimedStream};
 use crate::serve::unread::SharedBody;
 
-/// How often to log that connections wait.
-const WARN_EVERY: Duration = Duration::from_secs(60);
+/// The longest head of a request, in bytes; above, the status is 431.
+const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// The phases of the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,12 +47,14 @@ pub(super) enum Phase {
 pub(super) struct Server {
     phase: watch::Sender<Phase>,
     limits: ConnectionLimits,
+    bounds: Bounds,
 }
 
 impl Server {
-    pub(super) fn new(limits: ConnectionLimits) -> Self {
+    pub(super) fn new(limits: ConnectionLimits, bounds: Bounds) -> Self {
         Self {
             limits,
+            bounds,
             phase: watch::Sender::new(Phase::Running),
         }
     }
@@ -60,29 +62,40 @@ impl Server {
     /// Accepts connections and serves them from `router`, in a task of its own.
     pub(super) fn serve(&self, listener: TcpListener, router: Router) {
         let (phase, limits) = (self.phase.subscribe(), self.limits);
+        let connections = Connections::new(self.bounds.clone());
         tokio::spawn(async move {
-            let serve = |stream: TcpStream, peer, permit| {
+            let serve = |stream: TcpStream, peer, progress, place: Option<Place>| {
                 let _ = stream.set_nodelay(true);
-                let served = connection(stream, peer, router.clone(), limits, phase.clone());
+                let (router, phase) = (router.clone(), phase.clone());
+                let served = connection(stream, peer, router, limits, phase, progress);
                 tokio::spawn(async move {
                     served.await;
-                    drop(permit);
+                    drop(place);
                 });
             };
             let mut refusing = phase.clone();
-            let mut permits = Permits::new(limits.open_max);
             loop {
-                let permit = tokio::select! {
-                    permit = permits.take() => permit,
+                let (stream, peer) = tokio::select! {
+                    accepted = listener.accept() => match accepted {
+                        Ok(accepted) => accepted,
+                        Err(error) => {
+                            recover(error).await;
+                            continue;
+                        }
+                    },
                     () = reached(&mut refusing, Phase::Refusing) => break,
                 };
-                let accepted = tokio::select! {
-                    accepted = listener.accept() => accepted,
-                    () = reached(&mut refusing, Phase::Refusing) => break,
-                };
-                match accepted {
-                    Ok((stream, peer)) => serve(stream, peer, Some(permit)),
-                    Err(error) => recover(error).await,
+                let progress = Arc::new(Progress::accepted());
+                tokio::select! {
+                    place = connections.admit(peer.ip(), &progress) => {
+                        if place.is_some() {
+                            serve(stream, peer, Arc::clone(&progress), place);
+                        }
+                    }
+                    () = reached(&mut refusing, Phase::Refusing) => {
+                        serve(stream, peer, Arc::clone(&progress), None);
+                        break;
+                    }
                 }
             }
             // Closing the listener would reset connections that the kernel has accepted, with their requests.
@@ -92,7 +105,7 @@ impl Server {
                         .set_nonblocking(true)
                         .and_then(|()| TcpStream::from_std(stream));
                     if let Ok(stream) = stream {
-                        serve(stream, peer, None);
+                        serve(stream, peer, Arc::new(Progress::accepted()), None);
                     }
                 }
             }
@@ -115,31 +128,6 @@ impl Server {
         let closed = self.all_closed(grace).await;
         self.enter(Phase::Aborted);
         closed
-    }
-}
-
-/// Limits the open connections of an address.
-struct Permits {
-    free: Arc<Semaphore>,
-    warned: Option<Instant>,
-}
-
-impl Permits {
-    fn new(open_max: usize) -> Self {
-        Self {
-            free: Arc::new(Semaphore::new(open_max.min(Semaphore::MAX_PERMITS))),
-            warned: None,
-        }
-    }
-
-    async fn take(&mut self) -> OwnedSemaphorePermit {
-        let long_ago = |at: Instant| at.elapsed() >= WARN_EVERY;
-        if self.free.available_permits() == 0 && self.warned.is_none_or(long_ago) {
-            self.warned = Some(Instant::now());
-            warn!("the limit of open connections is reached; new ones wait until one is closed");
-        }
-        let permit = Arc::clone(&self.free).acquire_owned().await;
-        permit.expect("the semaphore is never closed")
     }
 }
 
@@ -166,9 +154,10 @@ async fn connection(
     router: Router,
     limits: ConnectionLimits,
     mut phase: watch::Receiver<Phase>,
+    progress: Arc<Progress>,
 ) {
     let stopping = phase.clone();
-    let progress = Arc::new(Progress::default());
+    let made_room = Arc::clone(&progress);
     let stream = TimedStream::new(stream, limits, Arc::clone(&progress));
     let service = service_fn(move |mut request: Request<Incoming>| {
         progress.begin();
@@ -200,18 +189,25 @@ async fn connection(
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.idle)
+        .max_header_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
-    let outcome = tokio::select! {
-        outcome = served.as_mut() => outcome,
-        () = reached(&mut phase, Phase::Draining) => {
-            served.as_mut().graceful_shutdown();
-            tokio::select! {
-                outcome = served => outcome,
-                () = reached(&mut phase, Phase::Aborted) => return,
-            }
-        }
+    let is_unused = tokio::select! {
+        outcome = served.as_mut() => return ended(peer, outcome),
+        () = made_room.closing() => made_room.begun() == 0,
+        () = reached(&mut phase, Phase::Draining) => false,
     };
+    // One that has had no request yet may never finish the head of its first; any other may have a response under way.
+    if !is_unused {
+        served.as_mut().graceful_shutdown();
+        tokio::select! {
+            outcome = served => ended(peer, outcome),
+            () = reached(&mut phase, Phase::Aborted) => {}
+        }
+    }
+}
+
+fn ended(peer: SocketAddr, outcome: Result<(), hyper::Error>) {
     if let Err(error) = outcome {
         debug!(peer = %peer, error = %error, "a connection ended early");
     }

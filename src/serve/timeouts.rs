@@ -1,26 +1,61 @@
-//! Connection timeouts: a client must finish the head of a request, and read its response, in time.
+//! Connection timeouts: a client must begin, finish the head of a request, and read its response, in time.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::{Sleep, sleep};
+use tokio::sync::Notify;
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::config::ConnectionLimits;
+
+/// What the times of all connections are counted from.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Counts the requests of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     begun: AtomicU64,
     responded: AtomicU64,
+    /// When it was accepted or last served, in microseconds after the start.
+    served_at: AtomicU64,
+    closing: Notify,
 }
 
 impl Progress {
+    /// A connection that was accepted just now.
+    pub(super) fn accepted() -> Self {
+        let progress = Self::default();
+        progress.serve();
+        progress
+    }
+
+    /// Since when it has no request; `None` while it has one.
+    pub(super) fn idle_since(&self) -> Option<u64> {
+        let served_at = self.served_at.load(Ordering::Relaxed);
+        self.is_between_requests().then_some(served_at)
+    }
+
+    /// Asks that it be closed.
+    pub(super) fn close(&self) {
+        self.closing.notify_one();
+    }
+
+    /// Waits until somebody asks that it be closed.
+    pub(super) async fn closing(&self) {
+        self.closing.notified().await;
+    }
+
+    fn serve(&self) {
+        let micros = u64::try_from(START.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.served_at.store(micros, Ordering::Relaxed);
+    }
+
     /// The head of a request is complete.
     pub(super) fn begin(&self) {
         self.begun.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +66,7 @@ impl Progress {
         self.responded.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn begun(&self) -> u64 {
+    pub(super) fn begun(&self) -> u64 {
         self.begun.load(Ordering::Relaxed)
     }
 
@@ -45,6 +80,8 @@ pub(super) struct TimedStream {
     stream: TcpStream,
     limits: ConnectionLimits,
     progress: Arc<Progress>,
+    /// Runs until the first bytes of the connection.
+    first: Option<Pin<Box<Sleep>>>,
     /// Runs from the first bytes of a head, with the number of requests begun by then; a further request cancels it.
     head: Option<(u64, Pin<Box<Sleep>>)>,
     /// Runs while the client reads nothing.
@@ -61,6 +98,7 @@ impl TimedStream {
             stream,
             limits,
             progress,
+            first: Some(Box::pin(sleep(limits.first))),
             head: None,
             reading: None,
         }
@@ -73,6 +111,7 @@ impl TimedStream {
         tried: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if tried.is_ready() {
+            self.progress.serve();
             self.reading = None;
             return tried;
         }
@@ -102,14 +141,19 @@ impl AsyncRead for TimedStream {
         let before = buffer.filled().len();
         let tried = Pin::new(&mut this.stream).poll_read(cx, buffer);
         if tried.is_pending() {
-            return match &mut this.head {
-                Some((_, head)) => head
+            return match (&mut this.first, &mut this.head) {
+                (Some(first), _) => first
+                    .as_mut()
+                    .poll(cx)
+                    .map(|()| timed_out("begin", this.limits.first)),
+                (None, Some((_, head))) => head
                     .as_mut()
                     .poll(cx)
                     .map(|()| timed_out("finish the head of a request", this.limits.head)),
-                None => Poll::Pending,
+                (None, None) => Poll::Pending,
             };
         }
+        this.first = None;
         let has_read = buffer.filled().len() > before;
         if has_read && this.head.is_none() && this.progress.is_between_requests() {
             this.head = Some((begun, Box::pin(sleep(this.limits.head))));

@@ -1,10 +1,14 @@
 //! Where a request comes from.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName};
 
 use crate::domain::cidr::Cidr;
+
+/// Networks of proxies whose word on a client's address is taken.
+pub type TrustedProxies = Arc<[Cidr]>;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -14,14 +18,13 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Each proxy appends to what it was sent, so only the right end is theirs; what stands further left anybody may have
 /// written. An entry that is no address ends the walk at the proxy that sent it.
 pub fn client_address(trusted: &[Cidr], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-    let is_trusted = |address: IpAddr| trusted.iter().any(|cidr| cidr.contains(address));
     let mut client = peer.to_canonical();
     // Several lines mean the same as one with their values in this order.
     let lines = headers.get_all(FORWARDED_FOR).iter().rev();
     let texts = lines.map(|line| line.to_str().unwrap_or("?"));
     let hops = texts.flat_map(|text| text.rsplit(',')).map(str::trim);
     for hop in hops.filter(|hop| !hop.is_empty()) {
-        if !is_trusted(client) {
+        if !is_trusted(trusted, client) {
             break;
         }
         match address(hop) {
@@ -30,6 +33,22 @@ pub fn client_address(trusted: &[Cidr], peer: IpAddr, headers: &HeaderMap) -> Ip
         }
     }
     client
+}
+
+/// Whether an address is a trusted proxy's.
+pub fn is_trusted(trusted: &[Cidr], address: IpAddr) -> bool {
+    trusted.iter().any(|cidr| cidr.contains(address))
+}
+
+/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address below which it may choose at will.
+pub fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) & !u128::from(u64::MAX);
+            IpAddr::V6(Ipv6Addr::from(network))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
 }
 
 /// Some proxies add the client's port.
@@ -94,6 +113,18 @@ mod tests {
             let peer = peer.parse().expect("an address");
             let found = client_address(&trusted, peer, &headers);
             assert_eq!(found.to_string(), client, "{peer} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_cannot_become_many_by_its_own_addresses() {
+        for (address, network) in [
+            ("192.0.2.1", "192.0.2.1"),
+            ("::ffff:192.0.2.1", "192.0.2.1"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ] {
+            let address = address.parse().expect("an address");
+            assert_eq!(network_of(address).to_string(), network);
         }
     }
 

@@ -1,6 +1,7 @@
 //! HTTP, the description of the API, and settings.
 
 pub(crate) mod clients;
+pub(crate) mod connections;
 pub(crate) mod hostile;
 pub(crate) mod logs;
 pub(crate) mod matrix;

@@ -27,7 +27,7 @@ use crate::harness::{eventually, store};
 
 pub(crate) struct Service {
     pub(crate) api: SocketAddr,
-    metrics: SocketAddr,
+    pub(crate) metrics: SocketAddr,
     pub(crate) shutdown: Shutdown,
     pub(crate) running: JoinHandle<Result<(), ServeError>>,
 }

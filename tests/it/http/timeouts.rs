@@ -1,19 +1,17 @@
-//! Clients that are silent in a head, a body or a response; and too many clients.
+//! Clients that are silent in a head, a body or a response.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use budget_authority::config::ConnectionLimits;
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use crate::harness::app::{TestApp, config, reserve_body};
+use crate::harness::app::{TestApp, config};
 use crate::harness::raw::response_to;
 use crate::harness::redis::shared;
 use crate::harness::store;
-use crate::harness::wire::Wire;
 use crate::http::serving::{LARGE, Service};
 
 const SHORT: Duration = Duration::from_millis(300);
@@ -164,38 +162,6 @@ async fn a_client_that_does_not_take_its_response_is_left() {
         }
     }
     assert!(sum > LARGE, "{sum}");
-}
-
-#[tokio::test]
-async fn more_connections_than_allowed_wait_until_one_is_closed() {
-    let app = TestApp::spawn_on(&shared().url(), &["--max-connections", "2"]).await;
-    app.budget("tenant:acme", 100, 0).await;
-    let key = app.keys[0].clone();
-    let (mut open, path) = (Vec::new(), "/v1/reservations");
-    for number in 0..2 {
-        let mut wire = Wire::open(app.address).await.expect("a connection");
-        let body = reserve_body(&format!("k{number}"), 1);
-        assert_eq!(
-            wire.post(&key, path, &body)
-                .await
-                .expect("an answer")
-                .status,
-            200
-        );
-        open.push(wire);
-    }
-    let mut third = Wire::open(app.address).await.expect("the system's queue");
-    let (mut waiting, body) = (
-        tokio::spawn(async move { third.post(&key, path, &reserve_body("k3", 1)).await }),
-        json!({}),
-    );
-    assert!(timeout(SHORT, &mut waiting).await.is_err(), "no place yet");
-    // The others are served meanwhile.
-    let response = open[0].post(&app.keys[0], path, &body).await;
-    assert_eq!(response.expect("an answer").status, 400);
-    open.pop();
-    let response = timeout(SOON, waiting).await.expect("a place is free");
-    assert_eq!(response.expect("no panic").expect("an answer").status, 200);
 }
 
 #[tokio::test]

@@ -1,0 +1,184 @@
+//! The open connections of an address: how many there may be, and which ones make room when there are too many.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::timeouts::Progress;
+use crate::api::auth::client_address::{TrustedProxies, is_trusted, network_of};
+use crate::telemetry::HttpMetrics;
+
+/// How soon to look for an idle connection again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How often to log that a limit is reached.
+const WARN_EVERY: Duration = Duration::from_secs(60);
+
+const OPEN_MAX: &str = "BUDGET_MAX_CONNECTIONS";
+const PER_CLIENT_MAX: &str = "BUDGET_MAX_CONNECTIONS_PER_ADDRESS";
+
+/// How many connections an address may have.
+#[derive(Clone)]
+pub(super) struct Bounds {
+    /// In all.
+    pub(super) open_max: usize,
+    /// From one client address.
+    pub(super) per_client_max: usize,
+    /// Peers that speak for many clients, and so have no limit of their own.
+    pub(super) trusted: TrustedProxies,
+    /// Counts what the bounds close or refuse.
+    pub(super) metrics: HttpMetrics,
+}
+
+/// The open connections of an address. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Connections(Arc<Shared>);
+
+struct Shared {
+    bounds: Bounds,
+    table: Mutex<Table>,
+    freed: Notify,
+}
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    open: HashMap<u64, Open>,
+    clients: HashMap<IpAddr, usize>,
+    warned: Option<Instant>,
+}
+
+struct Open {
+    client: IpAddr,
+    progress: Arc<Progress>,
+}
+
+/// The place of one connection, free again when it is dropped.
+pub(super) struct Place {
+    connections: Connections,
+    id: u64,
+}
+
+enum Admission {
+    Admitted(Place),
+    /// All others are at work.
+    Full,
+    Refused,
+}
+
+impl Connections {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Self(Arc::new(Shared {
+            bounds,
+            table: Mutex::default(),
+            freed: Notify::new(),
+        }))
+    }
+
+    /// Finds a place for a connection. Where there is none, the longest idle connection is closed; if none is idle, this
+    /// waits. `None` where the peer has too many, and none of them is idle.
+    pub(super) async fn admit(&self, peer: IpAddr, progress: &Arc<Progress>) -> Option<Place> {
+        loop {
+            let mut freed = pin!(self.0.freed.notified());
+            freed.as_mut().enable();
+            match self.try_admit(peer, progress) {
+                Admission::Admitted(place) => return Some(place),
+                Admission::Refused => return None,
+                // What became idle meanwhile tells nobody.
+                Admission::Full => drop(tokio::time::timeout(LOOK_AGAIN, freed).await),
+            }
+        }
+    }
+
+    fn try_admit(&self, peer: IpAddr, progress: &Arc<Progress>) -> Admission {
+        let (bounds, client) = (&self.0.bounds, network_of(peer));
+        let mut table = self.table();
+        let is_bound = !is_trusted(&bounds.trusted, peer);
+        let of_client = table.clients.get(&client).copied().unwrap_or_default();
+        if is_bound && of_client >= bounds.per_client_max {
+            self.count(&mut table, PER_CLIENT_MAX);
+            if !table.close_idle(1, |open| open.client == client) {
+                return Admission::Refused;
+            }
+        }
+        if table.open.len() >= bounds.open_max {
+            self.count(&mut table, OPEN_MAX);
+            // Several at once, because finding them takes a look at all.
+            if !table.close_idle((bounds.open_max / 100).max(1), |_| true) {
+                return Admission::Full;
+            }
+        }
+        let id = table.enter(client, Arc::clone(progress));
+        Admission::Admitted(Place {
+            connections: self.clone(),
+            id,
+        })
+    }
+
+    fn count(&self, table: &mut Table, setting: &'static str) {
+        let refusals = &self.0.bounds.metrics.limit_refusals;
+        refusals.with_label_values(&[setting]).inc();
+        let long_ago = |at: Instant| at.elapsed() >= WARN_EVERY;
+        if table.warned.is_none_or(long_ago) {
+            table.warned = Some(Instant::now());
+            warn!("{setting} is reached; idle connections are closed for new ones");
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // Nothing is left half-done by a panic under the lock.
+        let table = self.0.table.lock();
+        table.unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.table().leave(self.id);
+        self.connections.0.freed.notify_one();
+    }
+}
+
+impl Table {
+    fn enter(&mut self, client: IpAddr, progress: Arc<Progress>) -> u64 {
+        self.next += 1;
+        *self.clients.entry(client).or_default() += 1;
+        self.open.insert(self.next, Open { client, progress });
+        self.next
+    }
+
+    /// Does nothing if the connection was closed to make room.
+    fn leave(&mut self, id: u64) {
+        let Some(Open { client, .. }) = self.open.remove(&id) else {
+            return;
+        };
+        let left = self.clients.get_mut(&client).map(|count| {
+            *count -= 1;
+            *count
+        });
+        if left == Some(0) {
+            self.clients.remove(&client);
+        }
+    }
+
+    /// Closes so many of the connections that have no request, the longest idle ones first; whether there was any.
+    fn close_idle(&mut self, count: usize, among: impl Fn(&Open) -> bool) -> bool {
+        let chosen = self.open.iter().filter(|(_, open)| among(open));
+        let mut idle: Vec<_> = chosen
+            .filter_map(|(id, open)| Some((open.progress.idle_since()?, *id)))
+            .collect();
+        idle.sort_unstable();
+        for (_, id) in idle.iter().take(count) {
+            if let Some(open) = self.open.get(id) {
+                open.progress.close();
+            }
+            self.leave(*id);
+        }
+        !idle.is_empty()
+    }
+}

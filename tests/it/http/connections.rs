@@ -1,0 +1,181 @@
+//! Too many connections: who makes room, and that probes are served all the same.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use budget_authority::config::ConnectionLimits;
+use reqwest::StatusCode;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use crate::harness::app::config;
+use crate::harness::redis::shared;
+use crate::harness::{http, store};
+use crate::http::serving::Service;
+
+/// Far above what these tests wait for, far below the limits of an idle connection.
+const SOON: Duration = Duration::from_secs(5);
+
+async fn service(settings: &[&str]) -> Service {
+    let config = config(
+        "redis://unused",
+        &[&["--shutdown-delay-ms", "0"], settings].concat(),
+    );
+    Service::start_with(store(&shared().url()), config).await
+}
+
+async fn open(address: SocketAddr) -> TcpStream {
+    TcpStream::connect(address).await.expect("a connection")
+}
+
+/// Whether the server closes the connection soon.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut received = Vec::new();
+    timeout(SOON, stream.read_to_end(&mut received))
+        .await
+        .is_ok()
+}
+
+async fn ask(stream: &mut TcpStream, path: &str) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+}
+
+/// Whether there is a response with status 200 soon.
+async fn is_served(stream: &mut TcpStream) -> bool {
+    let mut head = [0; 12];
+    let read = timeout(SOON, stream.read_exact(&mut head)).await;
+    read.is_ok_and(|read| read.is_ok()) && head == *b"HTTP/1.1 200"
+}
+
+#[tokio::test]
+async fn silent_connections_do_not_keep_a_probe_waiting() {
+    let service = service(&["--max-connections", "50"]).await;
+    for address in [service.api, service.metrics] {
+        let mut silent = Vec::new();
+        for number in 0..50 {
+            let mut stream = open(address).await;
+            if number % 2 == 0 {
+                // Half a head is no request either.
+                stream.write_all(b"GET /li").await.expect("sent");
+            }
+            silent.push(stream);
+        }
+        for path in ["/live", "/ready"] {
+            let url = format!("http://{address}{path}");
+            let response = timeout(SOON, http::get(url)).await.expect("no waiting");
+            assert_eq!(response.expect("a response").status(), StatusCode::OK);
+        }
+        assert!(
+            is_closed(&mut silent[0]).await,
+            "the longest idle one made room"
+        );
+    }
+    let metrics = format!("http://{}/metrics", service.metrics);
+    let text = http::get(metrics).await.expect("a response").text().await;
+    let text = text.expect("text");
+    assert!(
+        text.contains(r#"budget_limit_refusals_total{setting="BUDGET_MAX_CONNECTIONS"}"#),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn a_connection_with_a_request_is_not_closed_for_another() {
+    let service = service(&["--max-connections", "2"]).await;
+    let (mut first, mut second) = (open(service.api).await, open(service.api).await);
+    ask(&mut first, "/slow").await;
+    ask(&mut second, "/slow").await;
+    let metrics = format!("http://{}/metrics", service.metrics);
+    crate::harness::eventually("both requests are in flight", || async {
+        let text = http::get(&metrics).await.ok()?.text().await.ok()?;
+        text.contains("budget_http_requests_in_flight 2")
+            .then_some(())
+    })
+    .await;
+    // It waits until one of the others has its response.
+    let mut third = open(service.api).await;
+    ask(&mut third, "/live").await;
+    for stream in [&mut first, &mut second, &mut third] {
+        assert!(is_served(stream).await);
+    }
+}
+
+#[tokio::test]
+async fn one_address_cannot_take_all_places_unless_it_is_a_proxy() {
+    let few = ["--max-connections-per-address", "3"];
+    let alone = service(&few).await;
+    let mut open_ones = Vec::new();
+    for _ in 0..4 {
+        let mut stream = open(alone.api).await;
+        ask(&mut stream, "/live").await;
+        assert!(is_served(&mut stream).await);
+        open_ones.push(stream);
+    }
+    assert!(
+        is_closed(&mut open_ones[0]).await,
+        "its longest idle one made room"
+    );
+    // Where none of them is idle, there is no further one.
+    for stream in &mut open_ones[1..] {
+        let mut rest = [0; 4_096];
+        let _ = stream
+            .read(&mut rest)
+            .await
+            .expect("the rest of the response");
+        ask(stream, "/slow").await;
+    }
+    let metrics = format!("http://{}/metrics", alone.metrics);
+    crate::harness::eventually("all three are at work", || async {
+        let text = http::get(&metrics).await.ok()?.text().await.ok()?;
+        text.contains("budget_http_requests_in_flight 3")
+            .then_some(())
+    })
+    .await;
+    assert!(is_closed(&mut open(alone.api).await).await);
+
+    let behind = service(&[&few[..], &["--trusted-proxies", "127.0.0.0/8"]].concat()).await;
+    let mut open_ones = Vec::new();
+    for _ in 0..6 {
+        open_ones.push(open(behind.api).await);
+    }
+    for stream in &mut open_ones {
+        ask(stream, "/live").await;
+        assert!(is_served(stream).await);
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_never_begins_is_closed_long_before_an_idle_one() {
+    let mut config = config("redis://unused", &["--shutdown-delay-ms", "0"]);
+    config.process.connections = ConnectionLimits {
+        first: Duration::from_millis(300),
+        ..ConnectionLimits::default()
+    };
+    let service = Service::start_with(store(&shared().url()), config).await;
+    let (mut silent, mut used) = (open(service.api).await, open(service.api).await);
+    ask(&mut used, "/live").await;
+    assert!(is_served(&mut used).await);
+    assert!(is_closed(&mut silent).await);
+    ask(&mut used, "/live").await;
+    let mut rest = [0; 4_096];
+    assert!(used.read(&mut rest).await.expect("still open") > 0);
+}
+
+#[tokio::test]
+async fn a_head_has_at_most_32_kib() {
+    let service = service(&[]).await;
+    for (length, status) in [(31 * 1024, "HTTP/1.1 200"), (33 * 1024, "HTTP/1.1 431")] {
+        let mut stream = open(service.api).await;
+        let head = format!(
+            "GET /live HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+            "y".repeat(length)
+        );
+        let _ = stream.write_all(head.as_bytes()).await;
+        let mut line = [0; 12];
+        let read = timeout(SOON, stream.read_exact(&mut line)).await;
+        read.expect("soon").expect("a response");
+        assert_eq!(String::from_utf8_lossy(&line), status, "{length}");
+    }
+}
