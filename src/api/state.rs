@@ -9,6 +9,7 @@ use crate::admin::audit::logs::AuditLogs;
 use crate::admin::events::Events;
 use crate::admin::webhooks::Webhooks;
 use crate::api::auth::access::Access;
+use crate::api::auth::backoff::AdminKeyBackoff;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::body::BodyLimits;
 use crate::config::ServeConfig;
@@ -57,6 +58,7 @@ impl AppState {
                 store.clone(),
                 config.store.dialect,
                 config.admin_keys.clone(),
+                AdminKeyBackoff::new(http.admin_key_failures),
             ),
             auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)

@@ -25,6 +25,10 @@ pub struct HttpConfig {
     /// Address of the admin plane, to keep it off the network of agents; by default it shares the address of the API
     #[arg(long, env = "BUDGET_ADMIN_LISTEN", value_name = "ADDR:PORT")]
     pub admin_listen: Option<SocketAddr>,
+    /// Wrong admin keys from one client address after which its next attempts wait, 1 to 5 seconds each; 0 for no limit
+    #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_ADMIN_KEY_FAILURES", value_name = "N", default_value = "10",
+          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub admin_key_failures: u32,
     /// Largest request body, in bytes
     #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1_024..=16_777_216).map(|bytes| bytes as usize))]

@@ -42,6 +42,8 @@ pub struct Failure<'a> {
     pub message: &'a str,
     /// The tenant that was to be acted upon, where the request names one.
     pub tenant: Option<&'a TenantId>,
+    /// Whether nobody knows who asked.
+    pub is_unknown: bool,
     /// The partition of the key that was presented, where it names one.
     pub partition: Option<Partition>,
 }
@@ -49,13 +51,12 @@ pub struct Failure<'a> {
 impl Admin {
     /// Writes the audit entry of a failure. An error here is only logged, because the response is decided.
     pub async fn audit_failure(&self, failure: &Failure<'_>) {
-        let unknown_caller = failure.status == 401;
-        let (tenant, sentinel, per_minute) = match unknown_caller {
+        let (tenant, sentinel, per_minute) = match failure.is_unknown {
             true => (None, UNKNOWN_CALLER, Some(UNKNOWN_CALLERS_PER_MINUTE)),
             false => (failure.tenant, NO_TENANT, None),
         };
         let partition = tenant.map(TenantId::partition).or(failure.partition);
-        let entry = failure.entry(unknown_caller);
+        let entry = failure.entry();
         let booked = self
             .store
             .audit_failure(
@@ -78,7 +79,7 @@ impl Admin {
 }
 
 impl Failure<'_> {
-    fn entry(&self, unknown_caller: bool) -> Pairs {
+    fn entry(&self) -> Pairs {
         let method = printable_up_to(self.method, METHOD_CHARS_MAX);
         let path = printable_up_to(self.path, PATH_CHARS_MAX);
         let mut entry = vec![
@@ -86,7 +87,7 @@ impl Failure<'_> {
             ("status", self.status.to_string()),
             ("error_code", self.code.to_owned()),
         ];
-        push_cause(&mut entry, self.cause, !unknown_caller);
+        push_cause(&mut entry, self.cause, !self.is_unknown);
         let message = printable_up_to(self.message, MESSAGE_CHARS_MAX - 1);
         entry.push(("metadata.error_message", message));
         entry
@@ -163,9 +164,10 @@ mod tests {
             code: "INVALID_REQUEST",
             message: &format!("a\r\nb{}", "x".repeat(3000)),
             tenant: None,
+            is_unknown: false,
             partition: None,
         };
-        let entry = failure.entry(false);
+        let entry = failure.entry();
         let value = |name: &str| {
             entry
                 .iter()

@@ -1,10 +1,15 @@
 //! Turns credentials into callers. An API key gets its tenant here, which never changes; the script that does the work
 //! checks whether the key is valid. An admin key is compared here, because it is configured here.
 
+use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use axum::http::HeaderValue;
 use quick_cache::sync::Cache;
 
+use super::backoff::{AdminKeyBackoff, Paused};
+use crate::api::dialect::headers::RATE_LIMIT_RESET;
 use crate::api::errors::ApiError;
 use crate::domain::admin_key::{AdminCaller, AdminKeys};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
@@ -23,16 +28,23 @@ pub struct Access {
     store: Store,
     dialect: Dialect,
     admin_keys: AdminKeys,
+    backoff: AdminKeyBackoff,
     tenants: Arc<Cache<KeyId, TenantId>>,
 }
 
 impl Access {
     /// With the credentials of the configuration.
-    pub fn new(store: Store, dialect: Dialect, admin_keys: AdminKeys) -> Self {
+    pub fn new(
+        store: Store,
+        dialect: Dialect,
+        admin_keys: AdminKeys,
+        backoff: AdminKeyBackoff,
+    ) -> Self {
         Self {
             store,
             dialect,
             admin_keys,
+            backoff,
             tenants: Arc::new(Cache::new(REMEMBERED_KEYS)),
         }
     }
@@ -73,9 +85,39 @@ impl Access {
     /// The holder of an admin key, if it is one of those configured.
     ///
     /// # Errors
-    /// 401; also when none is configured.
-    pub fn admin_caller(&self, text: &str) -> Result<AdminCaller, ApiError> {
-        let admin = self.admin_keys.accept(text.trim());
-        admin.ok_or_else(|| ApiError::unauthorized(BadCredential::AdminKey))
+    /// 401; also when none is configured. 429 after too many wrong keys from the same address.
+    pub fn admin_caller(&self, text: &str, address: IpAddr) -> Result<AdminCaller, ApiError> {
+        let now = Instant::now();
+        let paused = self.backoff.pause(address, now);
+        if let Some(paused) = paused.filter(|paused| !paused.is_operator) {
+            return Err(self.too_many_failures(address, paused));
+        }
+        match (self.admin_keys.accept(text.trim()), paused) {
+            (Some(admin), _) => {
+                self.backoff.accepted(address, now);
+                Ok(admin)
+            }
+            (None, Some(paused)) => Err(self.too_many_failures(address, paused)),
+            (None, None) => {
+                self.backoff.failed(address, now);
+                Err(ApiError::unauthorized(BadCredential::AdminKey))
+            }
+        }
+    }
+
+    fn too_many_failures(&self, address: IpAddr, paused: Paused) -> ApiError {
+        let (limit, present) = (self.backoff.failures_max(), paused.failures);
+        let seconds = (paused.wait.as_millis() as u64).div_ceil(1000).max(1);
+        let message = format!(
+            "Too many wrong admin keys from {address}: {present}, and above {limit} each is followed by a pause; \
+             try again in {seconds} s"
+        );
+        let until = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            + paused.wait;
+        ApiError::limited(message, seconds)
+            .with_header(RATE_LIMIT_RESET, HeaderValue::from(until.as_secs()))
+            .beyond("BUDGET_ADMIN_KEY_FAILURES", limit.into(), present.into())
     }
 }

@@ -41,6 +41,7 @@ pub(super) async fn record(
     caller: Option<&Caller>,
     Failed { status, error }: Failed,
 ) {
+    let is_unknown = caller.is_none() || status == StatusCode::UNAUTHORIZED;
     let caller = match caller {
         Some(Caller::Tenant(caller)) => Some(caller),
         Some(Caller::Admin(_)) | None => None,
@@ -56,6 +57,7 @@ pub(super) async fn record(
         code: code.as_str(),
         message: &error.map(ApiError::message).unwrap_or_default(),
         tenant: named.or(caller.map(|caller| &caller.tenant)),
+        is_unknown,
         partition: caller.map(|caller| caller.partition),
     };
     state.admin.audit_failure(&failure).await;

@@ -8,11 +8,12 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::audit;
+use super::ambiguous::ambiguity;
+use super::audit::{self, AlreadyAudited};
 use super::client_address::client_address;
 use super::unauthorized;
 use crate::api::dialect::{headers, is_blank};
@@ -37,11 +38,11 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Unknown paths and methods need the credential of their plane: without a valid key they return 401.
+    /// Unknown paths and methods need a credential that their plane takes: without a valid key they return 401.
     fn callers(&self) -> Callers {
         match (self.operation, self.plane) {
             (Some(operation), _) => operation.callers,
-            (None, Plane::Runtime) => Callers::Tenant(None),
+            (None, Plane::Runtime) => Callers::Both(None),
             (None, Plane::Admin) => Callers::Admin,
         }
     }
@@ -61,12 +62,16 @@ pub async fn authenticate(State(guard): State<Guard>, request: Request, next: Ne
 async fn identified(guard: Guard, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let (state, callers) = (&guard.state, guard.callers());
-    let caller = caller_of(state, callers, &parts.headers).await;
+    let caller = match ambiguity(&parts) {
+        Some(error) => Err(error),
+        None => caller_of(state, callers, &parts).await,
+    };
     let cause = cause_of(&guard, &parts, caller.as_ref().ok());
     let target = (guard.plane == Plane::Admin).then(|| (parts.method.clone(), parts.uri.clone()));
     let api_key_header = state.access.dialect().api_key_header(&parts.headers);
+    let has_authorization = parts.headers.contains_key(header::AUTHORIZATION);
     let mut response = match &caller {
-        Err(error) => error.clone().into_response(),
+        Err(error) => refused(error.clone()),
         Ok(_) if guard.plane == Plane::Admin && is_traversal(parts.uri.path()) => {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
@@ -83,7 +88,7 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
     let caller = caller.ok();
     unauthorized::note(
         state,
-        (guard.plane, callers, api_key_header),
+        (guard.plane, callers, api_key_header, has_authorization),
         (caller.as_ref(), &cause),
         &mut response,
     );
@@ -102,17 +107,16 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
     response
 }
 
-async fn caller_of(
-    state: &AppState,
-    callers: Callers,
-    headers: &HeaderMap,
-) -> Result<Caller, ApiError> {
+async fn caller_of(state: &AppState, callers: Callers, parts: &Parts) -> Result<Caller, ApiError> {
+    let headers = &parts.headers;
     let admin_key = headers
         .get(headers::ADMIN_KEY)
         .filter(|value| !is_blank(value));
     match (callers, admin_key) {
         (Callers::Admin | Callers::Both(_), Some(key)) => {
-            let admin = state.access.admin_caller(text(key))?;
+            let admin = state
+                .access
+                .admin_caller(text(key), source_ip(state, parts))?;
             Ok(Caller::Admin(admin))
         }
         (Callers::Admin, None) => Err(ApiError::unauthorized(BadCredential::NoAdminKey)),
@@ -123,6 +127,15 @@ async fn caller_of(
             Ok(Caller::Tenant(caller))
         }
     }
+}
+
+/// The response to a request of an unknown caller. One that has to wait has no audit entry: the failures before it have theirs.
+fn refused(error: ApiError) -> Response {
+    let mut response = error.into_response();
+    if response.status() == StatusCode::TOO_MANY_REQUESTS {
+        response.extensions_mut().insert(AlreadyAudited);
+    }
+    response
 }
 
 fn text(value: &HeaderValue) -> &str {

@@ -15,9 +15,10 @@ use crate::telemetry::RefusedCredential;
 
 /// Counts a response if its status is 401, and makes it name the header that is missing or wrong. A request without any key
 /// is counted in metrics alone. `api_key_header`: the header in which the API key was sent, or should have been.
+/// `has_authorization`: whether there is a header that others read and this service does not.
 pub(super) fn note(
     state: &AppState,
-    (plane, callers, api_key_header): (Plane, Callers, &str),
+    (plane, callers, api_key_header, has_authorization): (Plane, Callers, &str, bool),
     (caller, cause): (Option<&Caller>, &Cause),
     response: &mut Response,
 ) {
@@ -31,7 +32,12 @@ pub(super) fn note(
     }) else {
         return;
     };
-    error.name_header(&header_of(credential, callers, api_key_header));
+    let mut header = header_of(credential, callers, api_key_header);
+    let is_missing = matches!(credential, BadCredential::NoKey | BadCredential::NoAdminKey);
+    if is_missing && has_authorization {
+        header += "; Authorization is not read";
+    }
+    error.name_header(&header);
     let plane = plane.as_str();
     let reason = credential.as_str();
     response

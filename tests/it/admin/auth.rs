@@ -330,7 +330,7 @@ async fn introspection_is_answered_on_both_addresses_and_validation_on_the_opera
             );
         }
     }
-    for (address, expected) in [(app.address, 401), (admin, 200)] {
+    for (address, expected) in [(app.address, 404), (admin, 200)] {
         let request = client.post(format!("http://{address}{VALIDATE}"));
         let request = request.header("X-Admin-API-Key", ADMIN_KEY);
         let response = request.json(&json!({"key_secret": "x"})).send().await;

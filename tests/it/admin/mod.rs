@@ -10,6 +10,7 @@ pub(crate) mod corruption;
 pub(crate) mod edges;
 pub mod events;
 pub(crate) mod http;
+pub(crate) mod key_guessing;
 pub(crate) mod limits;
 pub(crate) mod listen;
 pub mod overview;

@@ -120,6 +120,9 @@ impl TestApp {
         if !settings.contains(&"--admin-keys") {
             words.extend(["--admin-keys", ADMIN_KEY]);
         }
+        if !settings.contains(&"--admin-key-failures") {
+            words.extend(["--admin-key-failures", "0"]);
+        }
         words.extend(settings);
         let config = config(redis_url, &words);
         let telemetry = Telemetry::new().expect("distinct names");

@@ -106,6 +106,7 @@ impl TenantFixture {
                 code: "DUPLICATE_RESOURCE",
                 message: "no",
                 tenant: Some(&tenant),
+                is_unknown: false,
                 partition: None,
             };
             self.admin.audit_failure(&failure).await;

@@ -19,6 +19,7 @@ fn failure<'a>(
         code: "INVALID_REQUEST",
         message: "no",
         tenant,
+        is_unknown: status == 401,
         partition: None,
     }
 }

@@ -1,0 +1,155 @@
+//! Guessing admin keys, and requests whose headers can be read in two ways.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::http::TENANTS;
+use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::eventually;
+use crate::harness::raw::response_to;
+use crate::harness::redis::shared;
+use crate::harness::response::Response;
+
+const HINT: &str = "; Authorization is not read)";
+
+async fn ask(app: &TestApp, key: &str, from: &str) -> Response {
+    let headers = [("X-Admin-API-Key", key), ("X-Forwarded-For", from)];
+    app.call(Method::GET, TENANTS, &headers, &Value::Null).await
+}
+
+#[tokio::test]
+async fn who_guesses_admin_keys_has_to_wait_and_others_do_not() {
+    let settings = [
+        "--admin-key-failures",
+        "3",
+        "--trusted-proxies",
+        "127.0.0.0/8",
+    ];
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    let (guesser, operator) = ("192.0.2.1", "192.0.2.2");
+    for _ in 0..3 {
+        ask(&app, "wrong", guesser)
+            .await
+            .refused(401, "UNAUTHORIZED");
+    }
+    for key in ["wrong", ADMIN_KEY] {
+        let refused = ask(&app, key, guesser).await.refused(429, "LIMIT_EXCEEDED");
+        assert_eq!(refused.header("retry-after"), Some("1"), "{refused:?}");
+        assert!(refused.header("x-ratelimit-reset").is_some(), "{refused:?}");
+        assert_eq!(refused.at("/details"), &json!({"limit": 3, "present": 3}));
+        let message = refused.text("/message");
+        assert!(
+            message.contains(guesser) && message.contains("try again in 1 s"),
+            "{message}"
+        );
+    }
+    ask(&app, ADMIN_KEY, operator).await.expect(200);
+    // The pause is short, and once a right key was sent, the neighbours' wrong ones do not keep it waiting any more.
+    eventually("the pause is over", || async {
+        (ask(&app, ADMIN_KEY, guesser).await.status == 200).then_some(())
+    })
+    .await;
+    ask(&app, "wrong", guesser)
+        .await
+        .refused(401, "UNAUTHORIZED");
+    ask(&app, "wrong", guesser)
+        .await
+        .refused(429, "LIMIT_EXCEEDED");
+    ask(&app, ADMIN_KEY, guesser).await.expect(200);
+    let text = app.telemetry.render().expect("metrics");
+    let counted = r#"budget_limit_refusals_total{setting="BUDGET_ADMIN_KEY_FAILURES"}"#;
+    assert!(text.contains(counted), "{text}");
+    let first = budget_authority::domain::ids::Partition::FIRST;
+    let audited = app.admin_fixture().audit(first, "__unauth__");
+    assert_eq!(
+        audited.len(),
+        4,
+        "who has to wait is not audited: {audited:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_request_with_two_keys_or_hosts_or_no_host_is_refused() {
+    let app = TestApp::spawn().await;
+    let key = &app.keys[0];
+    let (host, get) = ("Host: x\r\n", "GET /v1/balances?tenant=acme HTTP/1.1\r\n");
+    let api_key = format!("X-Service-API-Key: {key}\r\n");
+    let admin_key = format!("X-Admin-API-Key: {ADMIN_KEY}\r\n");
+    let tenants = "GET /v1/admin/tenants HTTP/1.1\r\n";
+    for (head, problem) in [
+        (format!("{get}{api_key}"), "Host is missing"),
+        (
+            format!("{get}{host}{host}{api_key}"),
+            "Host is sent more than once",
+        ),
+        (
+            format!("{get}{host}{api_key}{api_key}"),
+            "X-Service-API-Key is sent more than once",
+        ),
+        (
+            format!("{get}{host}{api_key}X-Cycles-API-Key: a\r\nX-Cycles-API-Key: b\r\n"),
+            "X-Cycles-API-Key is sent more than once",
+        ),
+        (
+            format!("{tenants}{host}{admin_key}{admin_key}"),
+            "X-Admin-API-Key is sent more than once",
+        ),
+        (format!("{tenants}{admin_key}"), "Host is missing"),
+    ] {
+        let request = format!("{head}Connection: close\r\n\r\n");
+        let raw = response_to(app.address, request.as_bytes()).await;
+        assert_eq!(raw.error(), (400, "INVALID_REQUEST".to_owned()), "{head}");
+        assert!(raw.body.contains(problem), "{head}: {raw:?}");
+    }
+    // HTTP/1.0 has no Host; the other dialect's header beside the own one is not ambiguous.
+    for head in [
+        format!("GET /v1/balances?tenant=acme HTTP/1.0\r\n{api_key}"),
+        format!("{get}{host}{api_key}X-Cycles-API-Key: a\r\nConnection: close\r\n"),
+    ] {
+        let raw = response_to(app.address, format!("{head}\r\n").as_bytes()).await;
+        assert_eq!(raw.status, 200, "{raw:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_bearer_token_is_answered_with_the_header_to_use() {
+    let app = TestApp::spawn().await;
+    let bearer = [("Authorization", "Bearer abc")];
+    for (path, header) in [
+        ("/v1/balances?tenant=acme", "X-Service-API-Key"),
+        (
+            "/v1/reservations?tenant=acme",
+            "X-Service-API-Key or X-Admin-API-Key",
+        ),
+        (TENANTS, "X-Admin-API-Key"),
+    ] {
+        let response = app.call(Method::GET, path, &bearer, &Value::Null).await;
+        let message = response
+            .refused(401, "UNAUTHORIZED")
+            .text("/message")
+            .to_owned();
+        assert!(
+            message.ends_with(&format!("(header {header}{HINT}")),
+            "{message}"
+        );
+    }
+    let both = [bearer[0], ("X-Service-API-Key", "nonsense")];
+    let response = app
+        .call(Method::GET, "/v1/balances", &both, &Value::Null)
+        .await;
+    assert!(
+        !response.text("/message").contains("Authorization"),
+        "{response:?}"
+    );
+}
+
+#[tokio::test]
+async fn to_an_admin_key_an_unknown_path_does_not_exist() {
+    let app = TestApp::spawn().await;
+    for path in ["/v1/no/such", "/no/such", "/v1/admin/no/such", "/"] {
+        app.get_as_admin(path).await.refused(404, "NOT_FOUND");
+        let wrong = [("X-Admin-API-Key", "wrong")];
+        let response = app.call(Method::GET, path, &wrong, &Value::Null).await;
+        response.refused(401, "UNAUTHORIZED");
+    }
+}
