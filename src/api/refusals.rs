@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::dialect::headers::RATE_LIMIT_RESET;
 use super::errors::{ApiError, Code};
+use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
@@ -110,6 +111,10 @@ impl From<Refusal> for ApiError {
             R::ApiKey(ApiKey::NotFound(_)) => (S::NOT_FOUND, Code::NotFound),
             R::ApiKey(ApiKey::Revoked(_)) => (S::CONFLICT, Code::KeyRevoked),
             R::ApiKey(ApiKey::Ended { .. }) => (S::CONFLICT, Code::InvalidRequest),
+            R::ApiKey(ApiKey::EndedSince { status, .. }) => match status {
+                ApiKeyStatus::Expired => (S::CONFLICT, Code::KeyExpired),
+                ApiKeyStatus::Active | ApiKeyStatus::Revoked => (S::CONFLICT, Code::KeyRevoked),
+            },
             R::ApiKey(ApiKey::ExpiresInThePast | ApiKey::ScopeOutside { .. }) => {
                 (S::BAD_REQUEST, Code::InvalidRequest)
             }

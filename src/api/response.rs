@@ -18,6 +18,10 @@ pub struct CheckedJson<T>(pub StatusCode, pub T);
 #[derive(Debug)]
 pub struct CheckedNoContent;
 
+/// The same with a secret in it, of which nobody on the way may keep a copy.
+#[derive(Debug)]
+pub struct CheckedSecret<T>(pub CheckedJson<T>);
+
 /// Part of every response whose script has checked the API key.
 #[derive(Debug, Clone, Copy)]
 pub struct CallerChecked;
@@ -43,6 +47,12 @@ impl<T: Serialize> IntoResponse for CheckedJson<T> {
             }
             Err(error) => ApiError::internal(error).into_response(),
         }
+    }
+}
+
+impl<T: Serialize> IntoResponse for CheckedSecret<T> {
+    fn into_response(self) -> Response {
+        ([(header::CACHE_CONTROL, "no-store")], self.0).into_response()
     }
 }
 

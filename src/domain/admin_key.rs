@@ -28,15 +28,27 @@ impl AdminKeyName {
 }
 
 /// The holder of an admin key. Only [`AdminKeys::accept`] makes one.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AdminCaller {
     name: Option<AdminKeyName>,
+    digest: [u8; 32],
 }
 
 impl AdminCaller {
     /// The name of the key, if it has one.
     pub fn name(&self) -> Option<&AdminKeyName> {
         self.name.as_ref()
+    }
+
+    /// The digest of the key, which tells it from others of the same name.
+    pub(super) fn digest(&self) -> &[u8] {
+        &self.digest
+    }
+}
+
+impl fmt::Debug for AdminCaller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "AdminCaller({:?}, redacted)", self.name)
     }
 }
 
@@ -115,7 +127,7 @@ impl AdminKeys {
         });
         let place = usize::try_from(found.checked_sub(1)?).ok()?;
         let name = self.0.get(place)?.name.clone();
-        Some(AdminCaller { name })
+        Some(AdminCaller { name, digest })
     }
 }
 

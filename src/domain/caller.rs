@@ -37,6 +37,14 @@ pub enum Caller {
 }
 
 impl Caller {
+    /// What tells its key from all others.
+    pub fn identity(&self) -> &[u8] {
+        match self {
+            Self::Tenant(caller) => caller.key_id.as_str().as_bytes(),
+            Self::Admin(caller) => caller.digest(),
+        }
+    }
+
     /// Whether it is the admin key.
     pub fn is_admin(&self) -> bool {
         matches!(self, Self::Admin(_))

@@ -44,6 +44,15 @@ impl PayloadHash {
         Self::of_patch_and_target(&normalised(body), target)
     }
 
+    /// The same request of one caller alone.
+    pub fn of_caller(&self, identity: &[u8]) -> Self {
+        let digest = Sha256::new()
+            .chain_update(&self.0)
+            .chain_update(identity)
+            .finalize();
+        Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))
+    }
+
     fn of_canonical(canonical: &str) -> Self {
         let digest = Sha256::digest(canonical);
         Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))

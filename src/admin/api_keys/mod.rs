@@ -7,7 +7,7 @@ pub use list::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 pub use validate::{Granted, ValidatedApiKey};
 
 use super::{Admin, Parts, Request, refuse};
-use crate::domain::api_key::permission::Permission;
+use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::api_key::{
     ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyUpdateRequest,
@@ -137,22 +137,25 @@ impl Admin {
                 fields: Counted(&fields),
             };
             let creation = Creation::new(true, &target);
-            let (created_at, expires_at, sealed) =
+            let (created_at, expires_at, sealed, is_replay) =
                 match self.store.create_api_key(&creation, &call).await? {
                     CreateApiKeyReply::Taken => continue,
                     CreateApiKeyReply::Created {
                         created_at,
                         expires_at,
                         sealed,
-                    }
-                    | CreateApiKeyReply::Replayed {
+                    } => (created_at, expires_at, sealed, false),
+                    CreateApiKeyReply::Replayed {
                         created_at,
                         expires_at,
                         sealed,
                         ..
-                    } => (created_at, expires_at, sealed),
+                    } => (created_at, expires_at, sealed, true),
                 };
             let key = self.first_key(key, &sealed, &sealed_for)?;
+            if is_replay {
+                self.check_active(key.key_id()).await?;
+            }
             self.key_owners.insert(key.key_id().clone(), tenant.clone());
             return Ok(ApiKeyCreateResponse {
                 key_id: key.key_id().clone(),
@@ -165,6 +168,22 @@ impl Admin {
             });
         }
         Err(OperationError::Corrupt("random key id".to_owned()))
+    }
+
+    /// Refuses to show a key again that has ended.
+    async fn check_active(&self, key_id: &KeyId) -> Result<(), OperationError> {
+        let found = self.store.api_key_records(std::slice::from_ref(key_id));
+        let record = found.await?.pop().transpose()?;
+        let status = record.as_ref().and_then(|record| record.get("status"));
+        let status = status.and_then(ApiKeyStatus::parse);
+        match status {
+            Some(ApiKeyStatus::Active) => Ok(()),
+            None => refuse(ApiKeyRefusal::NotFound(key_id.to_string())),
+            Some(status) => {
+                let key_id = key_id.clone();
+                refuse(ApiKeyRefusal::EndedSince { key_id, status })
+            }
+        }
     }
 
     /// The key that the outcome is about: of this request, or of the first one under its idempotency key.

@@ -29,7 +29,7 @@ object! {
         /// The subscription.
         pub subscription: Subscription,
         /// Key of the signatures of its deliveries.
-        signing_secret: String { required: false },
+        signing_secret: Option<String>,
     }
 }
 
@@ -76,20 +76,34 @@ impl Webhooks {
             return refuse(AccessRefusal::NotRepeatable);
         }
         let record = self.created(caller, owner, settings, operation, request);
-        let record = record.await?;
+        let (record, is_replay) = record.await?;
         let subscription = Subscription::from_record(&record)?;
         let id = subscription.subscription_id.as_str();
         let corrupt = || OperationError::Corrupt(id.to_owned());
         let sealed = record.get("signing_secret").ok_or_else(corrupt)?;
+        if is_replay {
+            let id = &subscription.subscription_id;
+            match self.store.webhook_secret(id).await? {
+                None => return refuse(WebhookRefusal::NotFound(id.to_string())),
+                // Another secret since; that one is for who has set it.
+                Some(present) if present != sealed => {
+                    return Ok(WebhookCreateResponse {
+                        subscription,
+                        signing_secret: None,
+                    });
+                }
+                Some(_) => {}
+            }
+        }
         let secret = self.keys.open(sealed, &associated(id, "signing_secret"));
         let secret = secret.map_err(|_| corrupt())?;
         Ok(WebhookCreateResponse {
             subscription,
-            signing_secret: secret,
+            signing_secret: Some(secret),
         })
     }
 
-    /// The record with its sealed secrets.
+    /// The record with its sealed secrets, and whether it is that of an earlier request.
     async fn created(
         &self,
         caller: &Caller,
@@ -97,7 +111,7 @@ impl Webhooks {
         settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<Record, OperationError> {
+    ) -> Result<(Record, bool), OperationError> {
         // A refusal of the address is said after those that stand before it in order.
         let url_refused = match self.check_url(&settings.url).await {
             Ok(()) => None,
@@ -152,7 +166,8 @@ impl Webhooks {
             match created.await? {
                 CreateWebhookReply::Created { watched, record } => {
                     self.spread(watched).await;
-                    return Ok(record.0);
+                    let is_replay = record.0.get("subscription_id") != Some(id.as_str());
+                    return Ok((record.0, is_replay));
                 }
                 CreateWebhookReply::Checked => break,
                 CreateWebhookReply::Taken => {}

@@ -8,7 +8,7 @@ use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::query::Query;
-use crate::api::response::{CheckedJson, Returns};
+use crate::api::response::{CheckedJson, CheckedSecret, Returns};
 use crate::domain::api_key::{
     ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyUpdateRequest,
 };
@@ -22,12 +22,16 @@ pub(in crate::api) const CREATE: Declaration = declare!(
 .returns::<ApiKeyCreateResponse>(201, "The new key.")
 .refuses(&[409]);
 
-impl ChangeBody for ApiKeyCreateRequest {}
+impl ChangeBody for ApiKeyCreateRequest {
+    const SHOWS_SECRET: bool = true;
+}
 
-async fn create_api_key(change: Change<ApiKeyCreateRequest>) -> Returns<ApiKeyCreateResponse> {
+async fn create_api_key(
+    change: Change<ApiKeyCreateRequest>,
+) -> Result<CheckedSecret<ApiKeyCreateResponse>, ApiError> {
     let (admin, request) = (&change.state.admin, change.request());
     let created = admin.create_api_key(&change.body, &request).await?;
-    Ok(CheckedJson::created(created))
+    Ok(CheckedSecret(CheckedJson::created(created)))
 }
 
 list_response! {

@@ -81,6 +81,10 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
         let body = T::from_json(sent)?;
         sizes?;
         let (payload_hash, target) = target?;
+        let payload_hash = match T::SHOWS_SECRET {
+            true => payload_hash.of_caller(caller.identity()),
+            false => payload_hash,
+        };
         body.check()?;
         if T::HAS_KEY {
             key = idempotency_key(&parts.headers, body.idempotency_key())?;
@@ -102,6 +106,8 @@ impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
 pub trait ChangeBody: Read {
     /// Whether it must be sent.
     const PRESENCE: Presence = Presence::Required;
+    /// Whether the response shows a secret, so that a replay is for the caller of the first request alone.
+    const SHOWS_SECRET: bool = false;
     /// Whether it has a member for the idempotency key.
     const HAS_KEY: bool = false;
 

@@ -1,6 +1,7 @@
 //! Refusals of operations of the admin plane, by what they act on.
 
 use crate::domain::api_key::permission::ApiKeyStatus;
+use crate::domain::api_key::secret::KeyId;
 use crate::domain::bulk::ROWS_MAX;
 use crate::domain::ids::TenantId;
 use crate::domain::printable::printable;
@@ -38,6 +39,16 @@ pub enum ApiKeyRefusal {
     Ended {
         /// The key.
         key_id: String,
+        /// Which of the two.
+        status: ApiKeyStatus,
+    },
+    /// It has ended since it was created, so a replay of its creation does not show it.
+    #[error(
+        "The API key {key_id} is {status}, so it is not shown again; use another idempotency key for a new one"
+    )]
+    EndedSince {
+        /// The key.
+        key_id: KeyId,
         /// Which of the two.
         status: ApiKeyStatus,
     },

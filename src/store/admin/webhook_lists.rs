@@ -53,6 +53,18 @@ impl Store {
         self.write(command("ZREM", directory, ids)).await
     }
 
+    /// The present secret of a subscription, as it is stored; `None` where there is no subscription.
+    pub async fn webhook_secret(&self, id: &SubscriptionId) -> Result<Option<String>, StoreError> {
+        let key = self.keys().webhook(id.partition(), id.as_str());
+        let fields = ["signing_secret"];
+        let found = self
+            .records([key].into_iter(), &fields)
+            .await?
+            .pop()
+            .transpose()?;
+        Ok(found.and_then(|record| record.get("signing_secret").map(str::to_owned)))
+    }
+
     /// The records of these subscriptions without their secrets, in their order: an empty one where there is none, and an
     /// error where the key holds something else.
     pub async fn webhook_records(

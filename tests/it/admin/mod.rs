@@ -16,6 +16,7 @@ pub(crate) mod listen;
 pub mod overview;
 pub mod policies;
 pub(crate) mod round_trips;
+pub(crate) mod secret_replays;
 pub(crate) mod states;
 pub mod tenants;
 pub mod webhooks;

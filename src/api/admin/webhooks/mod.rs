@@ -12,7 +12,7 @@ use crate::api::admin::extract::{AdminJson, Change, ChangeBody, NoBody, PathId, 
 use crate::api::errors::{ApiError, Code};
 use crate::api::operation::{Declaration, Operation, declare, parameters};
 use crate::api::query::Query;
-use crate::api::response::{CheckedJson, CheckedNoContent, Returns};
+use crate::api::response::{CheckedJson, CheckedNoContent, CheckedSecret, Returns};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
@@ -43,15 +43,17 @@ pub(in crate::api) const CREATE_OWN: Declaration = declare!(
 .returns::<WebhookCreateResponse>(201, "The new subscription.")
 .refuses(&[409]);
 
-impl ChangeBody for WebhookCreateRequest {}
+impl ChangeBody for WebhookCreateRequest {
+    const SHOWS_SECRET: bool = true;
+}
 
 async fn create_webhook(
     change: Change<WebhookCreateRequest, Owner>,
-) -> Returns<WebhookCreateResponse> {
+) -> Result<CheckedSecret<WebhookCreateResponse>, ApiError> {
     let (owner, webhooks) = (&change.target, &change.state.webhooks);
     let (operation, request) = (change.operation.name, change.request());
     let created = webhooks.create(&change.caller, owner, &change.body, operation, &request);
-    Ok(CheckedJson::created(created.await?))
+    Ok(CheckedSecret(CheckedJson::created(created.await?)))
 }
 
 pub(in crate::api) const GET: Declaration = declare!(get_webhook, "Gets a webhook subscription")
