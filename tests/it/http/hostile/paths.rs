@@ -39,7 +39,7 @@ async fn an_id_is_any_text_of_128_characters_and_names_nothing_but_reservations(
     for (id, status, code) in [
         (long("x", 129), 400, "INVALID_REQUEST"),
         (long("%C3%A9", 129), 400, "INVALID_REQUEST"),
-        (long("x", 60_000), 400, "INVALID_REQUEST"),
+        (long("x", 30_000), 400, "INVALID_REQUEST"),
         ("%FF".to_owned(), 400, "INVALID_REQUEST"),
         ("a%C3".to_owned(), 400, "INVALID_REQUEST"),
         (long("x", 128), 404, "NOT_FOUND"),
@@ -216,9 +216,9 @@ async fn hostile_values_of_a_query_are_refused_or_find_nothing() {
         let path = format!("/v1/balances?tenant={tenant}");
         target.check("GET", &path, 403, "FORBIDDEN").await;
     }
-    let long = format!("/v1/reservations?status={}", "x".repeat(50_000));
+    let long = format!("/v1/reservations?status={}", "x".repeat(30_000));
     let raw = target.check("GET", &long, 400, "INVALID_REQUEST").await;
     assert!(raw.body.len() < 1_000, "{raw:?}");
-    let many = format!("/v1/reservations?{}", "a=b&".repeat(12_000));
+    let many = format!("/v1/reservations?{}", "a=b&".repeat(7_000));
     target.ask("GET", &many).await.expect(200);
 }
