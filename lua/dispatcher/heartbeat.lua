@@ -25,6 +25,8 @@ redis.call('ZREMRANGEBYSCORE', dispatchers, '-inf', now)
 if action == 'leave' then
   redis.call('ZREM', dispatchers, dispatcher)
 else
+  -- A time further ahead than its own duration was set before the clock went back.
+  redis.call('ZREMRANGEBYSCORE', dispatchers, '(' .. now + duration_ms, '+inf')
   redis.call('ZADD', dispatchers, now + duration_ms, dispatcher)
 end
 return {'alive', now, unpack(redis.call('ZRANGE', dispatchers, 0, -1))}

@@ -147,3 +147,35 @@ async fn a_lease_that_a_script_refused_is_given_up() {
     assert!(!leases.current().contains(&lost));
     assert_eq!(leases.current().len(), 1023);
 }
+
+#[tokio::test]
+async fn a_heartbeat_and_a_lease_from_before_the_clock_went_back_count_as_lapsed() {
+    let store = store(&shared().url());
+    let redis = RedisFixture::on(store.clone());
+    let far = (redis.now_ms().await + 3_600_000).to_string();
+    let prefix = store.keys().prefix().to_owned();
+    let ghosts = format!("{prefix}:{{dir}}:dispatchers");
+    redis.run::<()>(&["ZADD", &ghosts, &far, "ghost"]).await;
+    for partition in Partition::all().take(8) {
+        let lease = format!("{prefix}:{{{partition}}}:lease");
+        let fields = ["owner", "ghost", "token", "5", "until_ms", &far];
+        redis
+            .run::<()>(&[&["HSET", lease.as_str()][..], &fields].concat())
+            .await;
+    }
+    let keeper = keeper(&store, "alive");
+    let renewal = keeper.run_once().await.expect("Redis answers");
+    assert_eq!((renewal.dispatchers, renewal.held), (1, 1024));
+    let taken = keeper.leases().current();
+    assert_eq!(taken.iter().filter(|lease| lease.token == 6).count(), 8);
+    // Its own lease from before is renewed as it is.
+    let own = format!("{prefix}:{{{}}}:lease", Partition::FIRST);
+    redis.run::<()>(&["HSET", &own, "until_ms", &far]).await;
+    let again = keeper_with(&store, "alive", LEASE);
+    again.run_once().await.expect("Redis answers");
+    let kept = again.leases().current();
+    let first = kept
+        .iter()
+        .find(|lease| lease.partition == Partition::FIRST);
+    assert_eq!(first.map(|lease| lease.token), Some(6));
+}
