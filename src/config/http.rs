@@ -9,6 +9,7 @@ use clap::builder::{BoolishValueParser, TypedValueParser as _};
 use super::limits::LIMITS_HEADING;
 use super::values::{ms, setting};
 use crate::domain::cidr::Cidr;
+use crate::domain::dialect::Dialect;
 
 /// Settings of the API.
 #[derive(Debug, Clone, Args)]
@@ -59,12 +60,14 @@ pub struct HttpConfig {
         value_delimiter = ','
     )]
     pub trusted_proxies: Vec<Cidr>,
-    /// Let GET /v1/admin/budgets without a tenant list the budgets of all tenants, as some dashboards expect
+    /// Let GET /v1/admin/budgets without a tenant list the budgets of all tenants, as some dashboards expect; `true` by
+    /// default in the dialect that has them
     #[arg(
         long,
         env = "BUDGET_ALLOW_CROSS_TENANT_LIST",
         value_name = "true|false",
         default_value = "false",
+        default_value_if("dialect", Dialect::LISTS_ALL_TENANTS.as_str(), "true"),
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",

@@ -271,6 +271,12 @@ mod tests {
         assert_eq!(config.process.metrics_listen.map(|a| a.port()), Some(7879));
         assert_eq!(config.store.redis.timeout, Duration::from_secs(2));
         assert!(!config.secrets.is_present());
+        assert!(!config.http.allow_cross_tenant_list);
+        let cycles = parse(&["--dialect=cycles"]).expect("a dialect");
+        assert!(cycles.http.allow_cross_tenant_list);
+        let closed = ["--dialect=cycles", "--allow-cross-tenant-list=false"];
+        let closed = parse(&closed).expect("both");
+        assert!(!closed.http.allow_cross_tenant_list);
         let off = parse(&["--metrics-listen=off"]).expect("off");
         assert_eq!(off.process.metrics_listen, None);
     }

@@ -102,6 +102,9 @@ impl Dialect {
     /// Every dialect, in the order of their numbers.
     pub const ALL: [Self; 2] = [Self::Service, Self::Cycles];
 
+    /// The dialect whose dashboard lists the budgets of all tenants at once.
+    pub const LISTS_ALL_TENANTS: Self = Self::Cycles;
+
     /// The words of this dialect.
     pub fn words(self) -> &'static Words {
         match self {
