@@ -56,7 +56,7 @@ pub enum ReservationRefusal {
     #[error("Budget not found for provided scope: {0}")]
     BudgetNotFound(ScopePath),
     /// A ledger does not allow it.
-    #[error("{} at {scope}: requested {requested}{}", .denial.cause(), and_remaining(.remaining))]
+    #[error("{} at {scope}: requested {requested}{}{}", .denial.cause(), and_remaining(.remaining), .denial.cure())]
     Denied {
         /// Reason.
         denial: Denial,
@@ -113,6 +113,19 @@ impl Denial {
             Self::DebtOutstanding => "The budget has outstanding debt",
             Self::TenantClosed => "The tenant is closed",
             Self::TenantSuspended => "The tenant is suspended",
+        }
+    }
+
+    /// The end of its message: what to do where waiting does not help.
+    fn cure(self) -> &'static str {
+        match self {
+            Self::OverdraftLimitExceeded => {
+                "; it refuses reservations until an operator funds it (REPAY_DEBT where it has debt, else CREDIT)"
+            }
+            Self::DebtOutstanding => {
+                "; it refuses reservations until an operator repays the debt (REPAY_DEBT)"
+            }
+            _ => "",
         }
     }
 }
