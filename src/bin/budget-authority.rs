@@ -180,6 +180,11 @@ async fn verified(args: StoreArgs, verify: impl AsyncFnOnce(Store) -> u8) -> Exi
 async fn show_sizes(args: &SizesArgs, store: StoreArgs) -> Result<(), Box<dyn std::error::Error>> {
     let store = store.into_config()?.open(&prometheus::Registry::new())?;
     let sizes = sizes(&store, &args.tenant).await?;
+    if sizes.keys.is_empty() {
+        let (tenant, prefix) = (&args.tenant, store.keys().prefix());
+        let nobody = format!("there is no tenant `{tenant}` under the key prefix `{prefix}`");
+        return Err(nobody.into());
+    }
     print!(
         "{}",
         if args.json {

@@ -3,6 +3,7 @@
 //! ```text
 //! redis://[user[:password]@]host[:port][/db]                              one server
 //! redis+unix:///path/to/socket[?db=0&user=…&pass=…]                       one server, Unix socket
+//! /path/to/socket                                                         the same
 //! redis+sentinel://[user[:password]@]host[:port],host[:port]/master[/db]  the master that Sentinel names
 //!                  [?sentinel_user=…&sentinel_password=…]
 //! redis+cluster://[user[:password]@]host[:port],host[:port]               Redis Cluster, some of its nodes
@@ -60,6 +61,10 @@ pub enum RedisUrlError {
 impl Topology {
     /// Reads a connection URL; `tls` holds a private authority and a client certificate, if any.
     pub(crate) fn parse(url: &str, tls: Option<&TlsCertificates>) -> Result<Self, RedisUrlError> {
+        // A socket alone, as `redis-cli -s` takes it.
+        let socket =
+            url::Url::from_file_path(url).map(|path| format!("redis+unix://{}", path.path()));
+        let url = socket.as_deref().unwrap_or(url);
         let (scheme, rest) = url.split_once("://").ok_or(RedisUrlError::Scheme)?;
         if rest.contains('#') {
             return Err(RedisUrlError::Fragment);
@@ -233,6 +238,10 @@ mod tests {
         };
         assert_eq!(info.addr().to_string(), "/run/redis.sock");
         assert_eq!(info.redis_settings().db(), 2);
+        let Ok(Topology::Standalone(info)) = parse("/tmp/a folder/redis#1.sock") else {
+            panic!("standalone");
+        };
+        assert_eq!(info.addr().to_string(), "/tmp/a folder/redis#1.sock");
     }
 
     #[test]

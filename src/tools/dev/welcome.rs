@@ -45,6 +45,10 @@ pub(super) fn print(
         "\nOperate it; `admin --help` shows what there is:\n  export BUDGET_URL=http://{address} BUDGET_ADMIN_KEY={admin}\n  \
          {program} admin overview\n"
     );
+    if let Some((redis, _)) = private {
+        let socket = redis.socket().display();
+        text += &format!("  {program} ledger verify --redis-url {socket}\n");
+    }
     if demo.is_some() {
         text += &format!(
             "\nMake a key for the agent alone, which no other scope lets past its budget:\n  \

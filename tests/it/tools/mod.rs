@@ -7,4 +7,5 @@ pub(crate) mod operator;
 pub(crate) mod operator_looks;
 pub(crate) mod readme;
 pub(crate) mod verify;
+pub(crate) mod verify_commands;
 pub(crate) mod verify_counts;
