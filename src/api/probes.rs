@@ -19,7 +19,7 @@ use tracing::warn;
 
 use crate::shutdown::Shutdown;
 use crate::store::Store;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, error_chain};
 
 /// A probe waits this long for Redis.
 const PROBE_LIMIT: Duration = Duration::from_millis(1_000);
@@ -52,19 +52,22 @@ impl Probes {
             .with_state(self)
     }
 
-    /// Whether a request would be served now: not stopping, the right deployment, and a node that answers.
+    /// Whether a request would be served now: not stopping, the right deployment, a node that answers, and none that evicts
+    /// keys.
     async fn is_ready(&self) -> bool {
         if self.shutdown.has_begun() {
             return false;
         }
         let probe = async {
             self.store.deployment().await?;
-            self.store.ping(PING_LIMIT).await
+            let (store, limit) = (&self.store, PING_LIMIT);
+            tokio::try_join!(store.ping(limit), store.check_eviction(limit))
         };
         match tokio::time::timeout(PROBE_LIMIT, probe).await {
-            Ok(Ok(())) => true,
+            Ok(Ok(_)) => true,
             Ok(Err(error)) => {
-                warn!(error = %error, "not ready: {error}");
+                let error = error_chain(&error);
+                warn!(error, "not ready: {error}");
                 false
             }
             Err(_) => {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::BoolishValueParser;
 use prometheus::Registry;
 use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
@@ -26,7 +27,7 @@ const URL: SecretSetting = SecretSetting {
 pub struct StoreArgs {
     /// Connection URL of Redis: redis://[user:password@]host[:port][/db],
     /// redis+sentinel://host[:port],…/master[/db][?sentinel_user=…&sentinel_password=…],
-    /// redis+cluster://host[:port],… or redis+unix:///path; with rediss for TLS. Required, here or in a file
+    /// redis+cluster://host[:port],… or redis+unix:///path, which may be /path alone; with rediss for TLS. Required, here or in a file
     #[arg(
         long,
         env = "BUDGET_REDIS_URL",
@@ -65,6 +66,18 @@ pub struct StoreArgs {
     #[arg(long, env = "BUDGET_REDIS_CONNECTIONS", value_name = "N", default_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     redis_connections: u16,
+    /// Use a Redis that is too old, or that evicts keys: it may lose reservations and ledgers
+    #[arg(
+        long,
+        env = "BUDGET_ALLOW_UNSAFE_REDIS",
+        value_name = "true|false",
+        default_value = "false",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_parser = BoolishValueParser::new()
+    )]
+    allow_unsafe_redis: bool,
     /// Prefix of every key, so that one Redis can hold several deployments
     #[arg(
         long,
@@ -125,6 +138,7 @@ impl StoreArgs {
         let mut redis = RedisOptions::new(url.expose_secret());
         redis.timeout = self.redis_timeout;
         redis.connections = self.redis_connections.into();
+        redis.allow_unsafe = self.allow_unsafe_redis;
         redis.tls = self.tls(url.expose_secret())?;
         redis.check().map_err(url_error)?;
         Ok(StoreConfig {

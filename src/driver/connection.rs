@@ -39,6 +39,8 @@ pub struct RedisOptions {
     pub connections: usize,
     /// Connections per node for work off the request path.
     pub background_connections: usize,
+    /// Whether a Redis that may lose records is used all the same.
+    pub allow_unsafe: bool,
 }
 
 impl RedisOptions {
@@ -54,6 +56,7 @@ impl RedisOptions {
             connect_timeout: Duration::from_secs(1),
             connections: 2,
             background_connections: 4,
+            allow_unsafe: false,
         }
     }
 
@@ -133,6 +136,7 @@ impl Connection {
         let mut ask_next: Option<Arc<Node>> = None;
         let mut failures = 0;
         let (mut loaded, mut with_source) = (false, None);
+        let mut cause = None;
         loop {
             let (node, asking) = match ask_next.take() {
                 Some(node) => (node, true),
@@ -140,6 +144,7 @@ impl Connection {
                     Ok(node) => (node, false),
                     Err(unavailable) => {
                         failures += 1;
+                        let unavailable = unavailable.with_cause(&mut cause);
                         self.reconnect(failures, deadline, unavailable).await?;
                         continue;
                     }
@@ -155,7 +160,7 @@ impl Connection {
                 Err(error) => {
                     self.distrust(&node);
                     failures += 1;
-                    let unavailable = error.of(&node);
+                    let unavailable = error.of(&node).with_cause(&mut cause);
                     // A command that was sent may have run.
                     if unavailable.effect_unknown() {
                         return Err(unavailable.into());

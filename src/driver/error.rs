@@ -88,6 +88,17 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
+    /// Keeps the cause of a failure to connect for the next one, which may have none because the deadline cut it short.
+    pub(crate) fn with_cause(mut self, last: &mut Option<RedisError>) -> Self {
+        if let Self::NotConnected { source, .. } = &mut self {
+            match source {
+                Some(cause) => *last = Some(cause.clone()),
+                None => source.clone_from(last),
+            }
+        }
+        self
+    }
+
     /// Whether the command may have run although no reply came.
     pub fn effect_unknown(&self) -> bool {
         match self {

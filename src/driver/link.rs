@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value,
+};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -15,6 +17,10 @@ use super::retry::backoff;
 
 /// Commands that may wait in a connection's queue; further senders wait.
 const QUEUE: usize = 1024;
+
+/// A host that drops packets is as silent as a server without TLS that is spoken to with TLS.
+const NO_HANDSHAKE: &str = "no handshake within the connect timeout; is the address right, and does the URL use TLS \
+                            (rediss://) exactly if the server does?";
 
 /// The settings and metrics that all connections of a store share.
 #[derive(Debug, Clone)]
@@ -29,6 +35,18 @@ pub(crate) struct Dialer {
     pub verify_role: bool,
     pub clock: Arc<Clock>,
     pub metrics: StoreMetrics,
+}
+
+impl Dialer {
+    /// What `opening` gives, within the connect timeout. A failure is counted.
+    pub(crate) async fn in_time<T>(
+        &self,
+        opening: impl Future<Output = RedisResult<T>>,
+    ) -> RedisResult<T> {
+        let opened = timeout(self.connect_timeout, opening).await;
+        let opened = opened.unwrap_or_else(|_| Err((ErrorKind::Io, NO_HANDSHAKE).into()));
+        opened.inspect_err(|_| self.metrics.connection_failures.inc())
+    }
 }
 
 /// A connection, and whether it is still open.
@@ -86,7 +104,7 @@ impl Link {
     /// The connection, opened when there is none. All callers wait for the same attempt.
     ///
     /// # Errors
-    /// The failure of the attempt; `None` when the deadline came first.
+    /// The last failed attempt; `None` when the deadline came before any failed.
     pub(crate) async fn connect(&self, deadline: Instant) -> Result<Live, Option<RedisError>> {
         if let Some(live) = self.shared.live() {
             return Ok(live);
@@ -98,12 +116,8 @@ impl Link {
             return Ok(live);
         }
         self.start_dialing();
-        let in_time = timeout_at(deadline, attempted).await.is_ok();
-        match self.shared.live() {
-            Some(live) => Ok(live),
-            None if in_time => Err(self.shared.last_failure()),
-            None => Err(None),
-        }
+        let _ = timeout_at(deadline, attempted).await;
+        self.shared.live().ok_or_else(|| self.shared.last_failure())
     }
 
     /// Starts an attempt unless one is running, in a task of its own, so that a caller that gives up does not abort it.
@@ -167,11 +181,7 @@ impl Shared {
             }
             Ok::<_, RedisError>(connection)
         };
-        let connection = timeout(self.dialer.connect_timeout, open)
-            .await
-            .unwrap_or_else(|_| {
-                Err((ErrorKind::Io, "no connection within the connect timeout").into())
-            })?;
+        let connection = self.dialer.in_time(open).await?;
         Ok(Live { connection, alive })
     }
 
@@ -188,7 +198,6 @@ impl Shared {
             Err(error) => {
                 dial.failures = dial.failures.saturating_add(1);
                 dial.last = Some((Instant::now(), error));
-                self.dialer.metrics.connection_failures.inc();
             }
         }
         drop(dial);

@@ -14,7 +14,7 @@ metrics! {
         pub extra_round_trips: IntCounterVec["reason"] = "budget_extra_round_trips_total",
         /// Connections opened for requests, reconnects included.
         pub connections_opened: IntCounter = "budget_redis_connections_opened_total",
-        /// Failed attempts to open a connection for requests.
+        /// Failed attempts to open a connection.
         pub connection_failures: IntCounter = "budget_redis_connection_failures_total",
         /// Changes of a primary, by Sentinel or in a cluster slot.
         pub primary_changes: IntCounter = "budget_redis_primary_changes_total",

@@ -17,7 +17,7 @@ pub(crate) type Pooled = Object<Opener>;
 /// this one does so only when a connection of the pool broke since the last check.
 pub(crate) struct Opener {
     manager: deadpool_redis::Manager,
-    verify_role: bool,
+    dialer: Dialer,
     broken_at: Arc<Mutex<Option<Instant>>>,
 }
 
@@ -33,12 +33,11 @@ pub(crate) fn pool(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Pool<Op
     });
     let opener = Opener {
         manager: deadpool_redis::Manager::new_with_config(info, config)?,
-        verify_role: dialer.verify_role,
+        dialer: dialer.clone(),
         broken_at,
     };
     let pool = Pool::builder(opener)
         .max_size(dialer.pooled.max(1))
-        .create_timeout(Some(dialer.connect_timeout))
         .recycle_timeout(Some(dialer.connect_timeout))
         .runtime(Runtime::Tokio1)
         .build();
@@ -51,11 +50,14 @@ impl Manager for Opener {
     type Error = RedisError;
 
     async fn create(&self) -> Result<MultiplexedConnection, RedisError> {
-        let mut connection = self.manager.create().await?;
-        if self.verify_role {
-            require_master(&mut connection).await?;
-        }
-        Ok(connection)
+        let open = async {
+            let mut connection = self.manager.create().await?;
+            if self.dialer.verify_role {
+                require_master(&mut connection).await?;
+            }
+            Ok(connection)
+        };
+        self.dialer.in_time(open).await
     }
 
     async fn recycle(

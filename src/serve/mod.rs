@@ -6,6 +6,7 @@
 //! 2. No connection is accepted. [`LAST_CALL`] later, idle connections are closed.
 //! 3. Requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
 
+mod complaints;
 mod connections;
 mod server;
 mod timeouts;
@@ -29,6 +30,7 @@ use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Telemetry, measure};
+use complaints::Complaints;
 use connections::Bounds;
 use server::{Phase, Server};
 
@@ -265,28 +267,27 @@ fn announce(what: &str, listener: &TcpListener) {
     }
 }
 
-/// Returns only when the deployment does not fit. Warns once about a Redis that is absent or configured dangerously.
+/// Returns only when the deployment or its Redis cannot be used. Warns about a Redis that is absent or configured
+/// dangerously.
 async fn watch_deployment(store: &Store) -> StoreError {
-    let mut warned = false;
-    loop {
-        match store.deployment().await {
-            Ok(_) => break,
+    let mut complaints = Complaints::default();
+    let findings = loop {
+        let checked = async {
+            let findings = store.inspect().await?;
+            store.deployment().await.map(|_| findings)
+        };
+        match checked.await {
+            Ok(findings) => break findings,
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full)) => {
-                if !std::mem::replace(&mut warned, true) {
-                    warn!(error = %error, "waiting for Redis: {error}");
-                }
+                complaints.waiting_for_redis(&error);
             }
             Err(refused) => return refused,
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    match store.inspect().await {
-        Ok(findings) => {
-            for finding in findings {
-                warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
-            }
-        }
-        Err(error) => warn!(error = %error, "cannot check the settings of Redis: {error}"),
+    };
+    complaints.over();
+    for finding in findings {
+        warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
     }
     pending().await
 }

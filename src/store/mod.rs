@@ -68,6 +68,7 @@ struct Inner {
     metrics: StoreMetrics,
     connection: Connection,
     deployment: OnceCell<Deployment>,
+    allow_unsafe: bool,
 }
 
 impl Store {
@@ -100,6 +101,7 @@ impl Store {
             metrics,
             connection: Connection::new(topology, dialer, options.timeout)?,
             deployment: OnceCell::new(),
+            allow_unsafe: options.allow_unsafe,
         };
         Ok(Self {
             inner: Arc::new(inner),

@@ -1,6 +1,7 @@
 //! Looks at how Redis is configured and says what is at risk.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
@@ -17,51 +18,82 @@ pub struct Finding {
 }
 
 /// What is asked of each node, in the order of [`judge`]'s checks.
-const SETTINGS: [&str; 5] = [
-    "maxmemory",
-    "maxmemory-policy",
-    "appendonly",
-    "save",
-    "hash-max-listpack-value",
-];
+const SETTINGS: [&str; 4] = ["maxmemory", "appendonly", "save", "hash-max-listpack-value"];
 
 impl Store {
     /// Checks each node's version, eviction policy, persistence and hash encoding.
     ///
     /// # Errors
-    /// When a node cannot be asked at all. What an ACL hides is a finding, not an error.
+    /// When no node can be asked at all; a version or a policy that may lose records, unless the settings allow it. What an
+    /// ACL hides is a finding, not an error.
     pub async fn inspect(&self) -> Result<Vec<Finding>, StoreError> {
-        let deadline = Instant::now() + self.timeout();
-        let mut info = redis::cmd("INFO");
-        info.arg("server");
+        let mut findings = Vec::new();
         let mut config = redis::cmd("CONFIG");
         config.arg("GET").arg(&SETTINGS);
-        let mut findings = Vec::new();
-        for (node, reply) in self.everywhere(&info, deadline).await? {
-            let text: String = redis::from_redis_value(reply).unwrap_or_default();
-            findings.extend(judge_version(&text).map(|message| Finding { node, message }));
-        }
-        match self.everywhere(&config, deadline).await {
-            Ok(replies) => {
-                for (node, reply) in replies {
-                    let messages = judge(&settings(reply));
-                    let finding = |message| Finding {
-                        node: node.clone(),
-                        message,
-                    };
-                    findings.extend(messages.into_iter().map(finding));
+        for (command, what) in [
+            (redis::cmd("INFO"), "version and eviction policy"),
+            (config, "memory and persistence"),
+        ] {
+            let deadline = Instant::now() + self.timeout();
+            let replies = match self.everywhere_reachable(&command, deadline).await {
+                Err(StoreError::Refused { code, .. }) => {
+                    findings.push(Finding {
+                        node: "Redis".to_owned(),
+                        message: format!(
+                            "it refuses to state its {what} ({code}), which were not checked: make sure that \
+                             maxmemory-policy is noeviction and appendonly is yes"
+                        ),
+                    });
+                    continue;
                 }
+                replies => replies?,
+            };
+            for (node, reply) in replies {
+                let messages = match reply {
+                    Value::Map(_) | Value::Array(_) => judge(&settings(reply)),
+                    reply => self.judge_info(&node, reply)?,
+                };
+                let finding = |message| Finding {
+                    node: node.clone(),
+                    message,
+                };
+                findings.extend(messages.into_iter().map(finding));
             }
-            Err(StoreError::Refused { code, .. }) => findings.push(Finding {
-                node: "Redis".to_owned(),
-                message: format!(
-                    "CONFIG GET is refused ({code}), so eviction policy and persistence were not checked: \
-                     make sure that maxmemory-policy is noeviction and appendonly is yes"
-                ),
-            }),
-            Err(error) => return Err(error),
         }
         Ok(findings)
+    }
+
+    /// Checks that no node evicts keys, unless the settings allow it. A node that cannot be asked is no evidence.
+    ///
+    /// # Errors
+    /// [`StoreError::Deployment`] names the node, its policy and what to do.
+    pub async fn check_eviction(&self, limit: Duration) -> Result<(), StoreError> {
+        if self.inner.allow_unsafe {
+            return Ok(());
+        }
+        let mut memory = redis::cmd("INFO");
+        memory.arg("memory");
+        let deadline = Instant::now() + limit.min(self.timeout());
+        let replies = self.everywhere_reachable(&memory, deadline).await;
+        for (node, reply) in replies.unwrap_or_default() {
+            self.judge_info(&node, reply)?;
+        }
+        Ok(())
+    }
+
+    /// What `INFO` says of a Redis that may lose records.
+    fn judge_info(&self, node: &str, reply: Value) -> Result<Vec<String>, StoreError> {
+        let text: String = redis::from_redis_value(reply).unwrap_or_default();
+        let messages: Vec<String> = judge_version(&text)
+            .into_iter()
+            .chain(judge_policy(&text))
+            .collect();
+        match messages.first() {
+            Some(message) if !self.inner.allow_unsafe => Err(StoreError::Deployment(format!(
+                "Redis at {node}: {message}; or set BUDGET_ALLOW_UNSAFE_REDIS=true"
+            ))),
+            _ => Ok(messages),
+        }
     }
 }
 
@@ -69,7 +101,7 @@ fn settings(reply: Value) -> HashMap<String, String> {
     redis::from_redis_value(reply).unwrap_or_default()
 }
 
-/// `INFO server` has a `redis_version`; Valkey states 7.2.4 there and its own number in `valkey_version`.
+/// `INFO` has a `redis_version`; Valkey states 7.2.4 there and its own number in `valkey_version`.
 fn judge_version(info: &str) -> Option<String> {
     let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
     let number = |version: &str| {
@@ -86,20 +118,23 @@ fn judge_version(info: &str) -> Option<String> {
     let too_old = number(version).is_some_and(|found| found < least);
     too_old.then(|| {
         let version = version.trim();
-        format!("{name} {version} is too old: scripts need Redis 7 or Valkey 7.2 or later")
+        format!("{name} {version} is too old. Use Redis 7.0 or Valkey 7.2 or later")
+    })
+}
+
+fn judge_policy(info: &str) -> Option<String> {
+    let mut policies = info
+        .lines()
+        .filter_map(|line| line.strip_prefix("maxmemory_policy:"));
+    let policy = policies.next()?.trim();
+    (policy != "noeviction").then(|| {
+        format!("maxmemory-policy is {policy}: it may throw reservations and ledgers away. Set it to noeviction")
     })
 }
 
 fn judge(settings: &HashMap<String, String>) -> Vec<String> {
     let setting = |name: &str| settings.get(name).map(String::as_str);
     let mut messages = Vec::new();
-    if let Some(policy) = setting("maxmemory-policy")
-        && policy != "noeviction"
-    {
-        messages.push(format!(
-            "maxmemory-policy is {policy}: Redis may throw reservations and ledgers away. Set it to noeviction"
-        ));
-    }
     if let Some("0") = setting("maxmemory") {
         messages.push(
             "maxmemory is not set: nothing is refused before the host runs out of memory. Set it below the memory of the host"
@@ -135,7 +170,6 @@ mod tests {
     fn a_safe_configuration_raises_nothing() {
         let safe = [
             ("maxmemory", "1000000"),
-            ("maxmemory-policy", "noeviction"),
             ("appendonly", "yes"),
             ("save", ""),
             ("hash-max-listpack-value", "1024"),
@@ -148,18 +182,31 @@ mod tests {
     fn each_risk_is_named_with_its_remedy() {
         let risky = [
             ("maxmemory", "0"),
-            ("maxmemory-policy", "allkeys-lru"),
             ("appendonly", "no"),
             ("save", ""),
             ("hash-max-listpack-value", "64"),
         ];
         let found = messages(&risky);
-        assert_eq!(found.len(), 4);
-        assert!(found[0].contains("allkeys-lru") && found[0].contains("noeviction"));
-        assert!(found[1].contains("maxmemory is not set"));
-        assert!(found[2].contains("loses everything"));
-        assert!(found[3].contains("64"));
+        assert_eq!(found.len(), 3);
+        assert!(found[0].contains("maxmemory is not set"));
+        assert!(found[1].contains("loses everything"));
+        assert!(found[2].contains("64"));
         assert!(messages(&[("appendonly", "no"), ("save", "3600 1")])[0].contains("last snapshot"));
+    }
+
+    #[test]
+    fn every_policy_that_evicts_is_named() {
+        assert_eq!(judge_policy("maxmemory_policy:noeviction\r\n"), None);
+        assert_eq!(judge_policy("used_memory:1\r\n"), None);
+        for policy in [
+            "allkeys-lru",
+            "volatile-lfu",
+            "allkeys-random",
+            "volatile-ttl",
+        ] {
+            let message = judge_policy(&format!("used_memory:1\r\nmaxmemory_policy:{policy}\r\n"));
+            assert!(message.is_some_and(|m| m.contains(policy) && m.contains("noeviction")));
+        }
     }
 
     #[test]

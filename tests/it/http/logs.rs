@@ -21,14 +21,14 @@ const ADMIN_KEYS: [&str; 2] = [
 ];
 
 /// The built service with all of its log in a file of the test's.
-struct Service {
-    child: Child,
+pub(crate) struct Service {
+    pub child: Child,
     address: SocketAddr,
     log: std::path::PathBuf,
 }
 
 impl Service {
-    fn start(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
+    pub fn start(redis_url: &str, prefix: &str, settings: &[&str]) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let log = std::env::temp_dir().join(format!("{:016x}.log", rand::random::<u64>()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
@@ -49,8 +49,12 @@ impl Service {
         }
     }
 
-    async fn ready(&self) {
-        let url = format!("http://{}/ready", self.address);
+    pub fn ready_url(&self) -> String {
+        format!("http://{}/ready", self.address)
+    }
+
+    pub async fn ready(&self) {
+        let url = self.ready_url();
         eventually("the service is ready", async || {
             let response = http::get(&url).await.ok()?;
             response.status().is_success().then_some(())
@@ -58,7 +62,7 @@ impl Service {
         .await;
     }
 
-    fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).expect("a log")
     }
 }

@@ -236,7 +236,15 @@ async fn a_corrupt_record_names_script_and_line() {
 #[tokio::test]
 async fn risky_settings_are_found() {
     let server = RedisServer::start_with(&["--maxmemory-policy", "allkeys-lru"]);
-    let findings = store(&server.url())
+    let mut options = RedisOptions::new(server.url());
+    let refused = store_with(options.clone()).inspect().await;
+    let message = refused.expect_err("it evicts").to_string();
+    assert!(
+        message.contains("allkeys-lru") && message.contains("BUDGET_ALLOW_UNSAFE_REDIS"),
+        "{message}"
+    );
+    options.allow_unsafe = true;
+    let findings = store_with(options)
         .inspect()
         .await
         .expect("it can be asked");

@@ -9,4 +9,5 @@ pub(crate) mod outage;
 pub(crate) mod scripts;
 pub(crate) mod sentinel;
 pub(crate) mod slots;
+pub(crate) mod start;
 pub(crate) mod topologies;

@@ -1,0 +1,114 @@
+//! What a start needs of Redis, and what it says while it waits.
+
+use std::time::Duration;
+
+use budget_authority::store::RedisOptions;
+use budget_authority::telemetry::error_chain;
+
+use crate::harness::redis::{RedisServer, free_port};
+use crate::harness::{eventually, http, store_with};
+use crate::http::logs::Service;
+
+const PASSWORD: &str = "redis-password-Kc4mWd";
+
+async fn ended(service: &mut Service) -> bool {
+    let child = std::sync::Mutex::new(&mut service.child);
+    let status = eventually("the service has ended", async || {
+        child.lock().expect("no panic").try_wait().expect("ours")
+    });
+    status.await.success()
+}
+
+#[tokio::test]
+async fn a_redis_that_evicts_keys_refuses_the_start_unless_a_setting_says_otherwise() {
+    let server = RedisServer::start_with(&["--maxmemory-policy", "volatile-ttl"]);
+    let mut service = Service::start(&server.url(), "evicting", &[]);
+    assert!(!ended(&mut service).await);
+    let log = service.log();
+    let why = "maxmemory-policy is volatile-ttl: it may throw reservations and ledgers away. Set it to noeviction; or set \
+               BUDGET_ALLOW_UNSAFE_REDIS=true";
+    assert!(log.contains(why), "{log}");
+    let service = Service::start(&server.url(), "evicting", &["--allow-unsafe-redis"]);
+    service.ready().await;
+    assert!(service.log().contains("maxmemory-policy is volatile-ttl"));
+}
+
+#[tokio::test]
+async fn a_redis_that_begins_to_evict_makes_unready_until_it_ends() {
+    let server = RedisServer::start();
+    let service = Service::start(&server.url(), "turned", &[]);
+    service.ready().await;
+    server.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lfu"]);
+    let status = || async {
+        http::get(&service.ready_url())
+            .await
+            .ok()
+            .map(|r| r.status())
+    };
+    assert_eq!(status().await.map(|s| s.as_u16()), Some(503));
+    let log = service.log();
+    assert!(
+        log.contains("not ready") && log.contains("allkeys-lfu"),
+        "{log}"
+    );
+    server.run::<()>(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    assert_eq!(status().await.map(|s| s.as_u16()), Some(200));
+}
+
+#[tokio::test]
+async fn a_failure_to_connect_has_its_cause_and_is_counted() {
+    let server = RedisServer::start_with(&["--requirepass", "another"]);
+    let plain = RedisServer::start();
+    for (case, address, cause) in [
+        (
+            "password",
+            format!("redis://:{PASSWORD}@127.0.0.1:{}", server.port),
+            "WRONGPASS",
+        ),
+        (
+            "host",
+            format!("redis://:{PASSWORD}@missing.invalid"),
+            "lookup",
+        ),
+        (
+            "refused",
+            format!("redis://:{PASSWORD}@127.0.0.1:{}", free_port()),
+            "refused",
+        ),
+        (
+            "tls",
+            format!("rediss://:{PASSWORD}@127.0.0.1:{}", plain.port),
+            "timed out",
+        ),
+    ] {
+        let mut options = RedisOptions::new(address);
+        options.timeout = Duration::from_millis(1_500);
+        let store = store_with(options);
+        let failed = store.deployment().await.expect_err("it cannot connect");
+        let message = error_chain(&failed);
+        assert!(message.contains(cause), "{case}: {message}");
+        assert!(!message.contains(PASSWORD) && !format!("{failed:?}").contains(PASSWORD));
+        assert!(store.metrics().connection_failures.get() > 0, "{case}");
+    }
+}
+
+#[tokio::test]
+async fn the_log_repeats_why_a_start_waits_and_says_when_it_is_over() {
+    let mut server = RedisServer::start();
+    server.kill();
+    let service = Service::start(&server.url(), "waiting", &[]);
+    let waits = |log: &str| log.matches("waiting for Redis").count();
+    eventually("the cause is repeated", async || {
+        (waits(&service.log()) >= 2).then_some(())
+    })
+    .await;
+    let log = service.log();
+    assert!(log.contains("refused"), "{log}");
+    server.restart();
+    service.ready().await;
+    eventually("it is over", async || {
+        service.log().contains("Redis responds").then_some(())
+    })
+    .await;
+    assert!(waits(&service.log()) < 6, "{}", service.log());
+}
