@@ -50,7 +50,7 @@ struct Table {
     next: u64,
     open: HashMap<u64, Open>,
     clients: HashMap<IpAddr, usize>,
-    warned: Option<Instant>,
+    warned: HashMap<&'static str, Instant>,
 }
 
 struct Open {
@@ -83,10 +83,11 @@ impl Connections {
     /// Finds a place for a connection. Where there is none, the longest idle connection is closed; if none is idle, this
     /// waits. `None` where the peer has too many, and none of them is idle.
     pub(super) async fn admit(&self, peer: IpAddr, progress: &Arc<Progress>) -> Option<Place> {
+        let mut counted = false;
         loop {
             let mut freed = pin!(self.0.freed.notified());
             freed.as_mut().enable();
-            match self.try_admit(peer, progress) {
+            match self.try_admit(peer, progress, &mut counted) {
                 Admission::Admitted(place) => return Some(place),
                 Admission::Refused => return None,
                 // What became idle meanwhile tells nobody.
@@ -95,19 +96,19 @@ impl Connections {
         }
     }
 
-    fn try_admit(&self, peer: IpAddr, progress: &Arc<Progress>) -> Admission {
+    fn try_admit(&self, peer: IpAddr, progress: &Arc<Progress>, counted: &mut bool) -> Admission {
         let (bounds, client) = (&self.0.bounds, network_of(peer));
         let mut table = self.table();
         let is_bound = !is_trusted(&bounds.trusted, peer);
         let of_client = table.clients.get(&client).copied().unwrap_or_default();
         if is_bound && of_client >= bounds.per_client_max {
-            self.count(&mut table, PER_CLIENT_MAX);
+            self.count(&mut table, PER_CLIENT_MAX, counted);
             if !table.close_idle(1, |open| open.client == client) {
                 return Admission::Refused;
             }
         }
         if table.open.len() >= bounds.open_max {
-            self.count(&mut table, OPEN_MAX);
+            self.count(&mut table, OPEN_MAX, counted);
             // Several at once, because finding them takes a look at all.
             if !table.close_idle((bounds.open_max / 100).max(1), |_| true) {
                 return Admission::Full;
@@ -120,13 +121,19 @@ impl Connections {
         })
     }
 
-    fn count(&self, table: &mut Table, setting: &'static str) {
+    /// Counts a connection that found no place, once.
+    fn count(&self, table: &mut Table, setting: &'static str, counted: &mut bool) {
+        if std::mem::replace(counted, true) {
+            return;
+        }
         let refusals = &self.0.bounds.metrics.limit_refusals;
         refusals.with_label_values(&[setting]).inc();
-        let long_ago = |at: Instant| at.elapsed() >= WARN_EVERY;
-        if table.warned.is_none_or(long_ago) {
-            table.warned = Some(Instant::now());
-            warn!("{setting} is reached; idle connections are closed for new ones");
+        let warned = table.warned.get(setting);
+        if warned.is_none_or(|at| at.elapsed() >= WARN_EVERY) {
+            table.warned.insert(setting, Instant::now());
+            warn!(
+                "{setting} is reached; a new connection closes an idle one, or waits or is refused where none is idle"
+            );
         }
     }
 

@@ -25,6 +25,8 @@ use crate::serve::connections::{Bounds, Connections, Place};
 use crate::serve::timeouts::{Progress, TimedStream};
 use crate::serve::unread::SharedBody;
 
+/// How long an idle connection that was closed for another may take: its last response may be under way.
+const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// The longest head of a request, in bytes; above, the status is 431.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
@@ -192,18 +194,21 @@ async fn connection(
         .max_header_size(HEAD_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service);
     let mut served = pin!(served);
-    let is_unused = tokio::select! {
+    let limit = tokio::select! {
         outcome = served.as_mut() => return ended(peer, outcome),
-        () = made_room.closing() => made_room.begun() == 0,
-        () = reached(&mut phase, Phase::Draining) => false,
+        () = made_room.closing() => match made_room.begun() {
+            // It may never finish the head of its first request.
+            0 => return,
+            _ => CLOSE_LIMIT,
+        },
+        () = reached(&mut phase, Phase::Draining) => Duration::MAX,
     };
-    // One that has had no request yet may never finish the head of its first; any other may have a response under way.
-    if !is_unused {
-        served.as_mut().graceful_shutdown();
-        tokio::select! {
-            outcome = served => ended(peer, outcome),
-            () = reached(&mut phase, Phase::Aborted) => {}
-        }
+    // A response may be under way.
+    served.as_mut().graceful_shutdown();
+    tokio::select! {
+        outcome = served => ended(peer, outcome),
+        () = tokio::time::sleep(limit) => {}
+        () = reached(&mut phase, Phase::Aborted) => {}
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -24,6 +24,8 @@ pub(super) struct Progress {
     responded: AtomicU64,
     /// When it was accepted or last served, in microseconds after the start.
     served_at: AtomicU64,
+    /// Whether the client leaves a part of its response unread.
+    unread: AtomicBool,
     closing: Notify,
 }
 
@@ -35,10 +37,11 @@ impl Progress {
         progress
     }
 
-    /// Since when it has no request; `None` while it has one.
+    /// Since when it has no request; `None` while it has one, or a response that is not sent yet.
     pub(super) fn idle_since(&self) -> Option<u64> {
         let served_at = self.served_at.load(Ordering::Relaxed);
-        self.is_between_requests().then_some(served_at)
+        let is_idle = self.is_between_requests() && !self.unread.load(Ordering::Relaxed);
+        is_idle.then_some(served_at)
     }
 
     /// Asks that it be closed.
@@ -110,6 +113,9 @@ impl TimedStream {
         cx: &mut Context<'_>,
         tried: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        self.progress
+            .unread
+            .store(tried.is_pending(), Ordering::Relaxed);
         if tried.is_ready() {
             self.progress.serve();
             self.reading = None;

@@ -147,6 +147,26 @@ async fn one_address_cannot_take_all_places_unless_it_is_a_proxy() {
 }
 
 #[tokio::test]
+async fn a_client_that_reads_nothing_keeps_its_place() {
+    let service = service(&["--max-connections-per-address", "2"]).await;
+    let (mut first, mut second) = (open(service.api).await, open(service.api).await);
+    for stream in [&mut first, &mut second] {
+        ask(stream, "/large").await;
+        assert!(is_served(stream).await);
+    }
+    // The rest of both responses is on its way. Neither is idle, so no more of the address are let in besides them.
+    assert!(is_closed(&mut open(service.api).await).await);
+    drop((first, second));
+    crate::harness::eventually("there are places again", || async {
+        let mut stream = open(service.api).await;
+        let request = stream.write_all(b"GET /live HTTP/1.1\r\nHost: x\r\n\r\n");
+        request.await.ok()?;
+        is_served(&mut stream).await.then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_connection_that_never_begins_is_closed_long_before_an_idle_one() {
     let mut config = config("redis://unused", &["--shutdown-delay-ms", "0"]);
     config.process.connections = ConnectionLimits {
