@@ -5,13 +5,14 @@
 //! refusal. From elsewhere a right key waits with the others, for [`PAUSE_MAX`] at most after the last wrong one.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::client_address::network_of;
 
-/// Addresses whose failures are counted apart, about 100 bytes each. Those beyond are counted together.
+/// Addresses whose failures are counted, about 100 bytes each. Those beyond are not kept waiting: with so many addresses, a
+/// pause that they share would keep out operators, and guesses are hopeless anyway, because keys are long.
 const FAILING_MAX: usize = 4_096;
 /// Addresses from which a key was accepted; only who has a key can add one.
 const OPERATORS_MAX: usize = 1_024;
@@ -20,6 +21,8 @@ const OPERATORS_MAX: usize = 1_024;
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// After this long without a wrong key, an address has a clean slate.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+/// How often at most to look at all addresses for those to forget.
+const PRUNE_EVERY: Duration = Duration::from_secs(1);
 /// How long an address counts as an operator's after its last right key.
 const OPERATOR_FOR: Duration = Duration::from_secs(900);
 
@@ -34,6 +37,8 @@ pub struct AdminKeyBackoff {
 #[derive(Debug, Default)]
 struct Addresses {
     failing: HashMap<IpAddr, Failing>,
+    /// When those that are forgotten were removed last.
+    pruned: Option<Instant>,
     operators: HashMap<IpAddr, Instant>,
 }
 
@@ -72,7 +77,7 @@ impl AdminKeyBackoff {
     /// Whether attempts from an address have to wait.
     pub fn pause(&self, address: IpAddr, now: Instant) -> Option<Paused> {
         let (address, addresses) = (network_of(address), self.addresses());
-        let failing = addresses.failing.get(&addresses.counted_as(address))?;
+        let failing = addresses.failing.get(&address)?;
         let wait = failing.until.saturating_duration_since(now);
         let accepted = addresses.operators.get(&address);
         (!wait.is_zero()).then(|| Paused {
@@ -100,20 +105,15 @@ impl AdminKeyBackoff {
             return;
         }
         let (address, mut addresses) = (network_of(address), self.addresses());
-        if addresses.failing.len() >= FAILING_MAX {
-            let is_remembered =
-                |failing: &Failing| now.duration_since(failing.last) < FORGOTTEN_AFTER;
-            addresses
-                .failing
-                .retain(|_, failing| is_remembered(failing));
+        if !addresses.make_room(address, now) {
+            return;
         }
-        let counted_as = addresses.counted_as(address);
         let clean = Failing {
             count: 0,
             last: now,
             until: now,
         };
-        let failing = addresses.failing.entry(counted_as).or_insert(clean);
+        let failing = addresses.failing.entry(address).or_insert(clean);
         if now.duration_since(failing.last) >= FORGOTTEN_AFTER {
             *failing = clean;
         }
@@ -133,17 +133,26 @@ impl AdminKeyBackoff {
 }
 
 impl Addresses {
-    /// The address itself, or the one that stands for all those that have no place of their own.
-    fn counted_as(&self, address: IpAddr) -> IpAddr {
-        match self.failing.len() < FAILING_MAX || self.failing.contains_key(&address) {
-            true => address,
-            false => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+    /// Whether an address has a place among those that fail.
+    fn make_room(&mut self, address: IpAddr, now: Instant) -> bool {
+        if self.failing.len() < FAILING_MAX || self.failing.contains_key(&address) {
+            return true;
         }
+        let just_now = |at: Instant| now.duration_since(at) < PRUNE_EVERY;
+        if self.pruned.is_none_or(|at| !just_now(at)) {
+            self.pruned = Some(now);
+            let is_remembered =
+                |failing: &Failing| now.duration_since(failing.last) < FORGOTTEN_AFTER;
+            self.failing.retain(|_, failing| is_remembered(failing));
+        }
+        self.failing.len() < FAILING_MAX
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     fn address(number: u32) -> IpAddr {
@@ -187,17 +196,18 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_those_beyond_wait_together() {
+    fn memory_is_bounded_and_those_beyond_are_not_kept_waiting() {
         let (backoff, now) = (AdminKeyBackoff::new(1), Instant::now());
         for number in 0..10_000 {
             backoff.failed(address(number), now);
             backoff.accepted(address(number), now);
         }
         let addresses = backoff.addresses();
-        assert!(addresses.failing.len() <= FAILING_MAX + 1);
+        assert_eq!(addresses.failing.len(), FAILING_MAX);
         assert_eq!(addresses.operators.len(), OPERATORS_MAX);
         drop(addresses);
-        assert!(backoff.pause(address(20_000), now).is_some());
+        assert!(backoff.pause(address(0), now).is_some());
+        assert_eq!(backoff.pause(address(9_999), now), None);
         let later = now + FORGOTTEN_AFTER;
         backoff.failed(address(20_000), later);
         assert_eq!(backoff.addresses().failing.len(), 1);
