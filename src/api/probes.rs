@@ -8,6 +8,7 @@
 //!
 //! A store outage drains traffic; it does not restart processes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,10 +16,12 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::shutdown::Shutdown;
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 use crate::telemetry::{Telemetry, error_chain};
 
 /// A probe waits this long for Redis.
@@ -28,17 +31,26 @@ const PROBE_LIMIT: Duration = Duration::from_millis(1_000);
 /// is no reason to take the replica away from all others.
 const PING_LIMIT: Duration = Duration::from_millis(500);
 
+/// How long the policies of the nodes count as checked. Probes are public, so each must not cost a call of every node.
+const CHECKED_FOR: Duration = Duration::from_secs(1);
+
 /// What the probes look at.
 #[derive(Clone)]
 pub struct Probes {
     store: Store,
     shutdown: Shutdown,
+    /// When no node was found to evict keys. The lock lets one probe check at a time.
+    checked: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Probes {
     /// Probes of a process that serves from `store` until `shutdown`.
     pub fn new(store: Store, shutdown: Shutdown) -> Self {
-        Self { store, shutdown }
+        Self {
+            store,
+            shutdown,
+            checked: Arc::default(),
+        }
     }
 
     /// The probes' routes.
@@ -52,6 +64,15 @@ impl Probes {
             .with_state(self)
     }
 
+    async fn check_eviction(&self) -> Result<(), StoreError> {
+        let mut checked = self.checked.lock().await;
+        if checked.is_none_or(|at| at.elapsed() >= CHECKED_FOR) {
+            self.store.check_eviction(PING_LIMIT).await?;
+            *checked = Some(Instant::now());
+        }
+        Ok(())
+    }
+
     /// Whether a request would be served now: not stopping, the right deployment, a node that answers, and none that evicts
     /// keys.
     async fn is_ready(&self) -> bool {
@@ -60,8 +81,7 @@ impl Probes {
         }
         let probe = async {
             self.store.deployment().await?;
-            let (store, limit) = (&self.store, PING_LIMIT);
-            tokio::try_join!(store.ping(limit), store.check_eviction(limit))
+            tokio::try_join!(self.store.ping(PING_LIMIT), self.check_eviction())
         };
         match tokio::time::timeout(PROBE_LIMIT, probe).await {
             Ok(Ok(_)) => true,
