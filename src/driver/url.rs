@@ -238,10 +238,10 @@ mod tests {
         };
         assert_eq!(info.addr().to_string(), "/run/redis.sock");
         assert_eq!(info.redis_settings().db(), 2);
-        let Ok(Topology::Standalone(info)) = parse("/tmp/a folder/redis#1.sock") else {
+        let Ok(Topology::Standalone(info)) = parse("/run/a folder/redis#1.sock") else {
             panic!("standalone");
         };
-        assert_eq!(info.addr().to_string(), "/tmp/a folder/redis#1.sock");
+        assert_eq!(info.addr().to_string(), "/run/a folder/redis#1.sock");
     }
 
     #[test]

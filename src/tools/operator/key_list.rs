@@ -44,7 +44,7 @@ pub(super) async fn print(
     output.table(COLUMNS, &keys, NOTHING)
 }
 
-/// Who made each key that the audit log tells of: the name of the admin key, or else `admin`.
+/// The maker of each key that has an audit entry: the name of the admin key, or `admin`.
 async fn creators(
     client: &Client,
     tenant: Option<&str>,
