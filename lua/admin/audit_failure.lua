@@ -3,7 +3,7 @@
 Writes the audit entry of a refused admin request: with the tenant that it was to act on, if that tenant has a record,
 else with the sentinel of the partition.
 
-Where per_minute is given, no more entries are written in a minute; the rest is counted for a rollup.
+Where per_minute is given, no more entries of the tenant are written in a minute; the rest is counted for a rollup.
 
 KEYS[1]  write  tenant_key          hash    tenant:<tenant>
 KEYS[2]  write  audit_log           stream  audit:<tenant>:<day>
@@ -11,7 +11,7 @@ KEYS[3]  write  chain               hash    chain:<tenant>
 KEYS[4]  write  sentinel_log        stream  audit:<sentinel>:<day>
 KEYS[5]  write  sentinel_chain      hash    chain:<sentinel>
 KEYS[6]  write  days                zset    days
-KEYS[7]  write  audit_failures      hash    auditfail:<sentinel>
+KEYS[7]  write  audit_failures      hash    auditfail:<tenant>
 KEYS[8]  write  audit_failures_due  zset    auditfail
 KEYS[9]  write  unsealed            set     unsealed
 
@@ -19,7 +19,7 @@ ARGV[1]    day           yyyymmdd
 ARGV[2]    day_start_ms  int64
 ARGV[3]    tenant        text         The sentinel where no tenant is known.
 ARGV[4]    sentinel      text
-ARGV[5]    per_minute    int64 or ''  Only where no tenant is known.
+ARGV[5]    per_minute    int64 or ''  Only where a tenant's key was refused, or the caller is unknown.
 ARGV[6..]  audit         to the end   Names and values of the audit entry.
 
 Replies, the first that applies:
@@ -33,7 +33,7 @@ local day, day_start_ms, tenant, sentinel, per_minute = unpack(ARGV, 1, 5)
 local audit_from = 6
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/audit, log/audit_failures
-local now = now_ms()
+local now, counted = now_ms(), tenant
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local _, settings = tenant_refusal(tenant_key)
 if settings.err or not settings[TENANT_STATUS] then
@@ -47,7 +47,7 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days)
 if per_minute == '' then
   audit_append(now, entry)
 else
-  audit_failure_append(audit_failures, audit_failures_due, sentinel, per_minute, audit_append, now, entry)
+  audit_failure_append(audit_failures, audit_failures_due, counted, per_minute, audit_append, now, entry)
 end
 day_register(days, tenant_key, settings, tenant, day, now)
 return {'booked', tenant}

@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 pub use crate::admin::budgets::list::{BudgetFilter, BudgetQuery, BudgetSort};
 pub use crate::admin::tenants::update::UpdatedTenant;
 pub use api_keys::{ApiKeyFilter, ApiKeyQuery, ApiKeySort, Granted, ValidatedApiKey};
-pub use audit::Failure;
+pub use audit::{FailedCaller, Failure};
 pub use budgets::{Funded, Funding};
 pub use bulk_actions::BulkRequest;
 pub use overview::AdminOverviewResponse;
@@ -37,6 +37,7 @@ pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 use audit::entry;
 
 use crate::domain::api_key::secret::KeyId;
+use crate::domain::audit::FAILURES_PER_MINUTE_DEFAULT;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
@@ -57,6 +58,7 @@ pub struct Admin {
     sealing: SealingKeys,
     cross_tenant_list: bool,
     limits: CountLimits,
+    audit_failures_per_minute: u32,
     last_overview: Arc<overview::LastOverview>,
 }
 
@@ -97,6 +99,7 @@ impl Admin {
             sealing: SealingKeys::default(),
             cross_tenant_list: false,
             limits: CountLimits::DEFAULT,
+            audit_failures_per_minute: FAILURES_PER_MINUTE_DEFAULT,
             last_overview: Arc::default(),
         }
     }
@@ -109,6 +112,14 @@ impl Admin {
     /// With other limits than the defaults.
     pub fn limits(self, limits: CountLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// With another bound of the audit entries that a tenant's refused requests write in a minute.
+    pub fn audit_failures_per_minute(self, audit_failures_per_minute: u32) -> Self {
+        Self {
+            audit_failures_per_minute,
+            ..self
+        }
     }
 
     /// Whether the admin key may list the budgets of all tenants at once.

@@ -64,6 +64,7 @@ impl AppState {
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
                 .sealing(config.secrets.clone())
                 .limits(config.limits.counts())
+                .audit_failures_per_minute(config.limits.audit_failures_per_minute)
                 .cross_tenant_list(http.allow_cross_tenant_list),
             webhooks: Webhooks::new(
                 store.clone(),

@@ -3,6 +3,7 @@
 use clap::Args;
 use clap::builder::TypedValueParser as _;
 
+use crate::domain::audit::FAILURES_PER_MINUTE_DEFAULT;
 use crate::domain::refusal::CountLimits;
 
 /// The heading of all limits in the help.
@@ -44,6 +45,11 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE", value_name = "N", default_value = "30",
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub webhook_test_limit_per_minute: u32,
+    /// Audit entries of refused requests of the admin plane that a tenant's keys, or unknown callers, cause in a minute; one
+    /// more entry counts the others
+    #[arg(long, env = "BUDGET_AUDIT_FAILURES_PER_MINUTE", value_name = "N",
+          default_value_t = FAILURES_PER_MINUTE_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub audit_failures_per_minute: u32,
     /// Most names of webhook receivers that a replica resolves at the same time; further ones wait
     #[arg(long, env = "BUDGET_WEBHOOK_LOOKUP_LIMIT", value_name = "N", default_value = "32",
           value_parser = clap::value_parser!(u16).range(1..=400).map(usize::from))]

@@ -1,7 +1,7 @@
 --[[
-audit_failures: bounds the audit entries of unknown callers, whose refusals cost them nothing: above a rate per minute
-they are only counted, exactly, and one entry for the minute says how many. The counter keeps the minute, its count,
-and the entry of the first request beyond the rate.
+audit_failures: bounds the audit entries of requests that a tenant's keys may not make, and of unknown callers, since
+refusals cost them nothing: above a rate per minute they are only counted, exactly, and one entry for the minute says
+how many. The counter keeps the minute, its count, and the entry of the first request beyond the rate.
 ]]
 
 -- Called before the effects: raises where what the others write is of another type.

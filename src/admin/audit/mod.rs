@@ -22,8 +22,16 @@ const PATH_CHARS_MAX: usize = 200;
 /// The longest method that an entry keeps, in characters.
 const METHOD_CHARS_MAX: usize = 16;
 
-/// Entries of unknown callers in one partition and minute; the rest is summed up in one. Anybody can cause them.
-const UNKNOWN_CALLERS_PER_MINUTE: u32 = 600;
+/// Who made a request that failed. Refusals cost nothing, so those of all but operators are bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailedCaller {
+    /// Nobody knows.
+    Unknown,
+    /// The holder of a tenant's key.
+    Tenant,
+    /// The holder of an admin key.
+    Operator,
+}
 
 /// A request that was refused or failed.
 #[derive(Debug)]
@@ -40,10 +48,10 @@ pub struct Failure<'a> {
     pub code: &'a str,
     /// The sentence of the error.
     pub message: &'a str,
-    /// The tenant that was to be acted upon, where the request names one.
+    /// The tenant of the key, or that an operator was to act upon.
     pub tenant: Option<&'a TenantId>,
-    /// Whether nobody knows who asked.
-    pub is_unknown: bool,
+    /// Who asked.
+    pub caller: FailedCaller,
     /// The partition of the key that was presented, where it names one.
     pub partition: Option<Partition>,
 }
@@ -51,9 +59,11 @@ pub struct Failure<'a> {
 impl Admin {
     /// Writes the audit entry of a failure. An error here is only logged, because the response is decided.
     pub async fn audit_failure(&self, failure: &Failure<'_>) {
-        let (tenant, sentinel, per_minute) = match failure.is_unknown {
-            true => (None, UNKNOWN_CALLER, Some(UNKNOWN_CALLERS_PER_MINUTE)),
-            false => (failure.tenant, NO_TENANT, None),
+        let most = Some(self.audit_failures_per_minute);
+        let (tenant, sentinel, per_minute) = match failure.caller {
+            FailedCaller::Unknown => (None, UNKNOWN_CALLER, most),
+            FailedCaller::Tenant => (failure.tenant, NO_TENANT, most),
+            FailedCaller::Operator => (failure.tenant, NO_TENANT, None),
         };
         let partition = tenant.map(TenantId::partition).or(failure.partition);
         let entry = failure.entry();
@@ -87,7 +97,7 @@ impl Failure<'_> {
             ("status", self.status.to_string()),
             ("error_code", self.code.to_owned()),
         ];
-        push_cause(&mut entry, self.cause, !self.is_unknown);
+        push_cause(&mut entry, self.cause, self.caller != FailedCaller::Unknown);
         let message = printable_up_to(self.message, MESSAGE_CHARS_MAX - 1);
         entry.push(("metadata.error_message", message));
         entry
@@ -164,7 +174,7 @@ mod tests {
             code: "INVALID_REQUEST",
             message: &format!("a\r\nb{}", "x".repeat(3000)),
             tenant: None,
-            is_unknown: false,
+            caller: FailedCaller::Operator,
             partition: None,
         };
         let entry = failure.entry();

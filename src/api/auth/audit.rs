@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
-use crate::admin::Failure;
+use crate::admin::{FailedCaller, Failure};
 use crate::api::errors::{ApiError, Code};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -41,14 +41,17 @@ pub(super) async fn record(
     caller: Option<&Caller>,
     Failed { status, error }: Failed,
 ) {
-    let is_unknown = caller.is_none() || status == StatusCode::UNAUTHORIZED;
-    let caller = match caller {
-        Some(Caller::Tenant(caller)) => Some(caller),
-        Some(Caller::Admin(_)) | None => None,
+    let is_unknown = status == StatusCode::UNAUTHORIZED;
+    let (who, caller) = match caller {
+        Some(Caller::Tenant(caller)) if is_unknown => (FailedCaller::Unknown, Some(caller)),
+        Some(Caller::Tenant(caller)) => (FailedCaller::Tenant, Some(caller)),
+        Some(Caller::Admin(_)) if !is_unknown => (FailedCaller::Operator, None),
+        Some(Caller::Admin(_)) | None => (FailedCaller::Unknown, None),
     };
     let error = error.as_ref();
     let code = error.map_or(Code::InternalError, ApiError::code);
-    let named = error.and_then(ApiError::tenant);
+    // A key acts on its own tenant alone, whatever it names.
+    let tenant = caller.map(|caller| &caller.tenant);
     let failure = Failure {
         cause,
         method: method.as_str(),
@@ -56,8 +59,8 @@ pub(super) async fn record(
         status: status.as_u16(),
         code: code.as_str(),
         message: &error.map(ApiError::message).unwrap_or_default(),
-        tenant: named.or(caller.map(|caller| &caller.tenant)),
-        is_unknown,
+        tenant: tenant.or_else(|| error.and_then(ApiError::tenant)),
+        caller: who,
         partition: caller.map(|caller| caller.partition),
     };
     state.admin.audit_failure(&failure).await;

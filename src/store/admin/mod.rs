@@ -52,19 +52,19 @@ signature! {
     /// Writes the audit entry of a refused admin request: with the tenant that it was to act on, if that tenant has a record,
     /// else with the sentinel of the partition.
     ///
-    /// Where per_minute is given, no more entries are written in a minute; the rest is counted for a rollup.
+    /// Where per_minute is given, no more entries of the tenant are written in a minute; the rest is counted for a rollup.
     AUDIT_FAILURE: AuditFailure -> AuditFailureReply = "admin/audit_failure";
     names { partition: Partition }
     keys of partition {
         write tenant_key: tenant(tenant), audit_log: audit(tenant, day), chain(tenant), sentinel_log: audit(sentinel, day),
-            sentinel_chain: chain(sentinel), days(), audit_failures(sentinel), audit_failures_due(), unsealed();
+            sentinel_chain: chain(sentinel), days(), audit_failures(tenant), audit_failures_due(), unsealed();
     }
     args {
         day,
         /// The sentinel where no tenant is known.
         tenant: &'a str,
         sentinel: &'a str,
-        /// Only where no tenant is known.
+        /// Only where a tenant's key was refused, or the caller is unknown.
         per_minute: Option<u32>,
         audit: &'a [Pair],
     }
@@ -150,7 +150,7 @@ impl Store {
     }
 
     /// Writes the audit entry of a refused request, with the tenant that it was to act on, if that exists, else with the
-    /// sentinel. More than `per_minute` of one sentinel and minute are only counted; that is for requests without a tenant.
+    /// sentinel. More than `per_minute` of one tenant, or of the sentinel without one, are only counted in a minute.
     ///
     /// # Errors
     /// [`StoreError`]; the request's own outcome does not depend on it.

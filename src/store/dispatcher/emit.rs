@@ -24,15 +24,19 @@ signature! {
 }
 
 signature! {
-    /// Writes the rollup of the refused requests of unknown callers in a past minute beyond those that were written, where no
-    /// later request did.
+    /// Writes the rollup of the refused requests of a tenant's keys, or of unknown callers, in a past minute beyond those that
+    /// were written, where no later request did.
     AUDIT_FAILURES: AuditFailures -> EmittedReply declared elsewhere = "dispatcher/audit_failures", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
-        write audit_failures(sentinel), audit_failures_due(), audit_log: audit(sentinel, day), chain(sentinel), unsealed(),
-            days();
+        write audit_failures(tenant), audit_failures_due(), audit_log: audit(tenant, day), chain(tenant), unsealed(), days();
     }
-    args { day, sentinel: &'a str, fencing_token: Lease }
+    args {
+        day,
+        /// Or the sentinel of unknown callers.
+        tenant: &'a str,
+        fencing_token: Lease,
+    }
     replies { clock, fenced, early, flushed: Flushed { entries: i64 } }
     writes "On flushed: the audit entry; the count goes."
 }

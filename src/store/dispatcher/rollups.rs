@@ -15,7 +15,7 @@ words! {
         Denials = "denials",
         /// Refused API keys, by key.
         AuthFailures = "auth_failures",
-        /// Audit entries of unknown callers, by partition.
+        /// Audit entries of refused requests, by tenant; those of unknown callers, by partition.
         AuditFailures = "audit_failures",
     }
 }
@@ -58,7 +58,7 @@ impl Store {
             }
             Rollup::AuditFailures => {
                 let call = AuditFailures {
-                    sentinel: member,
+                    tenant: member,
                     fencing_token: lease,
                 };
                 self.emit(&call).await

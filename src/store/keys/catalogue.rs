@@ -132,10 +132,10 @@ keys! { partition {
     auth_failures: hash = ("authfail:" member), "TTL of a minute, or with its rollup";
     /// `<tenant>:<key_id>` with a rollup of failures to be emitted, by the end of the minute.
     auth_failures_due: zset = ("authfail"), "an entry with its rollup";
-    /// Refused admin requests of unknown callers in the current minute: `minute_ms`, `count`, `suppressed`, the first
-    /// suppressed one.
-    audit_failures: hash = ("auditfail:" sentinel), "with its rollup, or when the next minute overwrites it";
-    /// The sentinels with a rollup of refused requests to be written, by the end of the minute.
+    /// Refused admin requests of a tenant's keys, or of unknown callers, in the current minute: `minute_ms`, `count`,
+    /// `suppressed`, the first suppressed one.
+    audit_failures: hash = ("auditfail:" tenant), "with its rollup, or when the next minute overwrites it";
+    /// Tenants and `__unauth__` with a rollup of refused requests to be written, by the end of the minute.
     audit_failures_due: zset = ("auditfail"), "an entry with its rollup";
     /// A day's audit entries of a tenant; those of no tenant are under `__admin__` and `__unauth__`.
     ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::Failure;
+use budget_authority::admin::{FailedCaller, Failure};
 use budget_authority::dispatcher::{SealPass, Sealer, ViewMetrics};
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::{Partition, TenantId};
@@ -106,7 +106,7 @@ impl TenantFixture {
                 code: "DUPLICATE_RESOURCE",
                 message: "no",
                 tenant: Some(&tenant),
-                is_unknown: false,
+                caller: FailedCaller::Operator,
                 partition: None,
             };
             self.admin.audit_failure(&failure).await;

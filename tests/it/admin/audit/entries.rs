@@ -1,6 +1,6 @@
 //! Where refused requests are audited.
 
-use budget_authority::admin::Failure;
+use budget_authority::admin::{FailedCaller, Failure};
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::Partition;
 
@@ -19,7 +19,10 @@ fn failure<'a>(
         code: "INVALID_REQUEST",
         message: "no",
         tenant,
-        is_unknown: status == 401,
+        caller: match status {
+            401 => FailedCaller::Unknown,
+            _ => FailedCaller::Operator,
+        },
         partition: None,
     }
 }

@@ -1,12 +1,14 @@
-//! Refused requests without a known caller: each is audited up to a bound; those beyond it are counted.
+//! Refused requests of unknown callers and of tenants' keys: each is audited up to a bound; those beyond it are counted.
 
 use std::time::Duration;
 
 use budget_authority::dispatcher::Rollups;
 use budget_authority::domain::ids::Partition;
 use reqwest::Method;
+use serde_json::json;
 
 use crate::harness::app::TestApp;
+use crate::harness::redis;
 
 /// The entries of today: stream id, then names and values.
 async fn booked(app: &TestApp) -> Vec<(String, Vec<String>)> {
@@ -116,4 +118,95 @@ async fn the_dispatcher_rolls_up_a_flood_after_which_no_request_comes() {
         .run(&["ZRANGE", &keys.days(Partition::FIRST), "0", "-1"])
         .await;
     assert!(days[0].starts_with("__unauth__:"), "{days:?}");
+}
+
+/// The entries of today of a tenant's refused requests.
+async fn refused(app: &TestApp, tenant: usize) -> Vec<(String, Vec<String>)> {
+    let (store, caller) = (&app.store, &app.callers[tenant]);
+    let keys = store.keys();
+    let log = keys.audit(caller.partition, caller.tenant.as_str(), store.today());
+    app.run(&["XRANGE", &log, "-", "+"]).await
+}
+
+#[tokio::test]
+async fn a_flood_of_requests_that_a_key_may_not_make_is_summed_up_for_its_tenant_alone() {
+    let settings = ["--audit-failures-per-minute", "20"];
+    let app = TestApp::spawn_on(&redis::shared().url(), &settings).await;
+    app.with_left_in_minute(Duration::from_secs(20)).await;
+    let permissions = [("permissions", "reservations:create")];
+    let lacking = app.add_key(0, &permissions).await;
+    for number in 0..50 {
+        match number % 2 {
+            0 => app.get("/v1/admin/policies?status=none").await.expect(400),
+            _ => {
+                let refused = app.get_with(&lacking, "/v1/admin/policies").await;
+                refused.expect(403)
+            }
+        };
+    }
+    app.get_as(1, "/v1/admin/policies?status=none")
+        .await
+        .expect(400);
+    assert_eq!(refused(&app, 0).await.len(), 20);
+    assert_eq!(refused(&app, 1).await.len(), 1, "no tenant hides another's");
+    let (keys, caller) = (app.store.keys(), &app.callers[0]);
+    let due = keys.audit_failures_due(caller.partition);
+    let due: Vec<String> = app.run(&["ZRANGE", &due, "0", "-1"]).await;
+    assert_eq!(due, ["acme"], "the minute waits for its sum");
+    // What an operator does to the tenant is none of its flood.
+    let path = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
+    let body = json!({"operation": "CREDIT", "amount": {"unit": "TOKENS", "amount": 1}, "idempotency_key": "f"});
+    app.post_as_admin(path, body).await.expect(404);
+    let operators = &refused(&app, 0).await[20];
+    assert_eq!(
+        value(operators, "operation"),
+        Some("POST:/v1/admin/budgets/fund")
+    );
+
+    let counter = keys.audit_failures(caller.partition, "acme");
+    let minute: i64 = app.run(&["HGET", &counter, "minute_ms"]).await;
+    app.set(&counter, &[("minute_ms", &(minute - 60_000).to_string())])
+        .await;
+    app.get_with(&lacking, "/v1/admin/policies")
+        .await
+        .expect(403);
+    let entries = refused(&app, 0).await;
+    assert_eq!(entries.len(), 23);
+    assert_eq!(value(&entries[21], "metadata.count"), Some("30"));
+    assert_eq!(value(&entries[21], "error_code"), Some("INVALID_REQUEST"));
+    assert_eq!(value(&entries[22], "metadata.count"), None);
+    for (number, entry) in entries.iter().enumerate() {
+        let sequence = (number + 1).to_string();
+        assert_eq!(value(entry, "sequence"), Some(sequence.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn the_dispatcher_rolls_up_the_flood_of_a_tenant_into_its_own_log() {
+    let app = TestApp::spawn().await;
+    let (store, keys, caller) = (&app.store, app.store.keys(), &app.callers[1]);
+    let counter = keys.audit_failures(caller.partition, "bolt");
+    let first = [
+        ("minute_ms", "0"),
+        ("suppressed", "7"),
+        ("status", "403"),
+        ("key_id", caller.key_id.as_str()),
+    ];
+    app.set(&counter, &first).await;
+    let due = keys.audit_failures_due(caller.partition);
+    app.run::<i64>(&["ZADD", &due, "1", "bolt"]).await;
+    let lasting = Duration::from_secs(60);
+    let lease = app.lease_of(caller.partition, "d", lasting).await;
+    let rollups = Rollups::new(
+        store.clone(),
+        "service-server",
+        &prometheus::Registry::new(),
+    );
+    let rollups = rollups.expect("a fresh registry");
+    let pass = rollups.run_once(&[lease], |_| {}).await;
+    assert_eq!(pass.expect("Redis answers").done, 1);
+    let entries = refused(&app, 1).await;
+    assert_eq!(entries.len(), 1);
+    assert_eq!(value(&entries[0], "metadata.count"), Some("7"));
+    assert_eq!(value(&entries[0], "key_id"), Some(caller.key_id.as_str()));
 }
