@@ -33,34 +33,49 @@ local names_from = 9
 -- End of the signature.
 -- @include base/time, access/access, base/hash_fields
 
--- The ids of one index from the start of the walk on, at most count, and whether the index has no more.
+-- Of the rows of one score: the rank of the first one behind an id, which may have gone, and the rank behind the last one.
+-- Nothing reads them all, as they may be any number.
+local function ranks_behind(index, score, id)
+  local first = redis.call('ZCOUNT', index, '-inf', '(' .. score)
+  local last = first + redis.call('ZCOUNT', index, score, score)
+  local ends = last
+  while first < last do
+    local middle = math.floor((first + last) / 2)
+    if redis.call('ZRANGE', index, middle, middle)[1] > id then last = middle else first = middle + 1 end
+  end
+  return first, ends
+end
+
+-- The rows of one index from the start of the walk on, ids and scores, at most count, and whether the index has no more.
 local function index_page(index, count, resumed)
-  local page, start = {}, direction == 'asc' and low or high
-  local bound = start
+  local page, bound, last = {}, low, high
+  if direction == 'desc' then bound, last = high, low end
   if resumed then
-    for _, id in ipairs(redis.call('ZRANGEBYSCORE', index, start, start)) do
-      if id > after_id then page[#page + 1] = {id, start} end
-    end
-    bound = '(' .. start
+    local rank, ends = ranks_behind(index, bound, after_id)
+    if rank < ends then page = redis.call('ZRANGE', index, rank, math.min(rank + count, ends) - 1, 'WITHSCORES') end
+    bound = '(' .. bound
   end
-  if #page >= count then return page, false end
-  local wanted = count - #page
-  local found
+  local left = count - #page / 2
+  if left == 0 then return page, false end
   if direction == 'asc' then
-    found = redis.call('ZRANGEBYSCORE', index, bound, high, 'WITHSCORES', 'LIMIT', 0, wanted)
-    for i = 1, #found, 2 do page[#page + 1] = {found[i], found[i + 1]} end
-  else
-    found = redis.call('ZREVRANGEBYSCORE', index, bound, low, 'WITHSCORES', 'LIMIT', 0, wanted)
-    -- Redis turns ties around with the direction: read each score again, ascending.
-    local score = nil
-    for i = 2, #found, 2 do
-      if found[i] ~= score then
-        score = found[i]
-        for _, id in ipairs(redis.call('ZRANGEBYSCORE', index, score, score)) do page[#page + 1] = {id, score} end
-      end
-    end
+    local found = redis.call('ZRANGEBYSCORE', index, bound, last, 'WITHSCORES', 'LIMIT', 0, left)
+    for at = 1, #found do page[#page + 1] = found[at] end
+    return page, #found < 2 * left
   end
-  return page, #found < wanted * 2
+  local found, from = redis.call('ZREVRANGEBYSCORE', index, bound, last, 'WITHSCORES', 'LIMIT', 0, left), 1
+  while found[from] do
+    -- The rows of one score, which Redis turns around with the direction. Of the last ones, others may come first.
+    local score, behind = found[from + 1], from
+    while found[behind + 1] == score do behind = behind + 2 end
+    if found[behind] or #found < 2 * left then
+      for at = behind - 2, from, -2 do page[#page + 1], page[#page + 2] = found[at], score end
+    else
+      local ids = redis.call('ZRANGEBYSCORE', index, score, score, 'LIMIT', 0, (behind - from) / 2)
+      for _, id in ipairs(ids) do page[#page + 1], page[#page + 2] = id, score end
+    end
+    from = behind
+  end
+  return page, #found < 2 * left
 end
 
 local now = now_ms()
@@ -76,15 +91,11 @@ for i = indexes_from, #KEYS do
     break
   end
   local page, complete = index_page(KEYS[i], rows - taken, i == indexes_from and after_id ~= '')
-  for _, row in ipairs(page) do
-    if taken == rows then
-      complete = false
-      break
-    end
-    taken = taken + 1
-    local n, fields = #reply, hash_fields(reservation_prefix .. row[1], unpack(ARGV, names_from))
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i - indexes_from + 1, row[1], row[2], fields.err and {} or fields
+  for at = 1, #page, 2 do
+    local n, fields = #reply, hash_fields(reservation_prefix .. page[at], unpack(ARGV, names_from))
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = i - indexes_from + 1, page[at], page[at + 1], fields.err and {} or fields
   end
+  taken = taken + #page / 2
   if not complete then
     reply[5] = 0
     break

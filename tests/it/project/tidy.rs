@@ -85,6 +85,7 @@ const READS: &[&str] = &[
     "XRANGE",
     "XREVRANGE",
     "ZCARD",
+    "ZCOUNT",
     "ZLEXCOUNT",
     "ZRANGE",
     "ZRANGEBYLEX",

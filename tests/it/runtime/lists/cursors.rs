@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use super::{Fixture, rows, texts};
 use crate::harness::app::TestApp;
-use crate::harness::redis::shared;
+use crate::harness::redis::{RedisServer, shared};
+use crate::harness::redis_fixture::now_ms;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::tenant_fixture::TenantFixture;
 
@@ -107,6 +108,46 @@ async fn reservations_of_one_moment_page_by_ascending_id() {
             let seen = texts(&list.walk(sort, limit).await, "reservation_id");
             assert_eq!(seen, list.ids, "{sort} by {limit}");
         }
+    }
+}
+
+/// How often Redis ran commands of these names, and the microseconds that it took for all of them.
+fn spent(redis: &RedisServer, names: &[&str]) -> (u64, u64) {
+    let stats: String = redis.run(&["INFO", "commandstats"]);
+    let of = |line: &str| {
+        let (name, figures) = line.strip_prefix("cmdstat_")?.split_once(':')?;
+        let mut figures = figures
+            .split([',', '='])
+            .filter_map(|f| f.parse::<u64>().ok());
+        names.contains(&name).then_some(())?;
+        Some((figures.next()?, figures.next()?))
+    };
+    let counted = stats.lines().filter_map(of);
+    counted.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
+}
+
+#[tokio::test]
+async fn rows_of_one_millisecond_are_read_in_bounded_steps() {
+    const HOLDS: usize = 20_000;
+    const INDEX_READS: [&str; 4] = ["zcount", "zrange", "zrangebyscore", "zrevrangebyscore"];
+    let redis = RedisServer::start();
+    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
+    let created = now_ms(&app.store).await - 1_000;
+    let mut ids = tenant.write_holds(HOLDS, created + 3_600_000).await;
+    complete(&app, &tenant).await;
+    ids.sort();
+    let list = Fixture { app, ids };
+    for query in ["", "sort_dir=asc"] {
+        let before = spent(&redis, &INDEX_READS);
+        let seen = texts(&list.walk(query, 200).await, "reservation_id");
+        assert!(seen == list.ids, "{query} has each row once, in order");
+        let after = spent(&redis, &INDEX_READS);
+        let (reads, us) = (after.0 - before.0, after.1 - before.1);
+        let pages = HOLDS as u64 / 200;
+        assert!(reads <= pages * 24, "{query}: {reads} reads of an index");
+        // All 20,000 ids take milliseconds.
+        assert!(us < pages * 600, "{query}: {us} us for {pages} pages");
     }
 }
 
