@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/index_rows.rs.
 Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
 neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/views.rs.
 Records how far some partitions are in a view over all tenants. What was further stays.
 

@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/runtime/extend.rs.
 Moves the expiry of an active reservation outward, from its expiry and not from now.
 

@@ -3,7 +3,7 @@
 //! | path | response |
 //! |---|---|
 //! | `/live`, `/actuator/health/liveness` | 200 while the process runs |
-//! | `/ready`, `/actuator/health/readiness`, `/actuator/health` | 200 while requests can be served, else 503 |
+//! | `/ready`, `/actuator/health/readiness`, `/actuator/health` | 200 while requests can be served, else 503. `/ready` also warns while memory is short |
 //! | `/metrics` | the Prometheus text format |
 //!
 //! A store outage drains traffic; it does not restart processes.
@@ -16,12 +16,13 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use serde_json::json;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
 use crate::shutdown::Shutdown;
-use crate::store::{Store, StoreError};
+use crate::store::{MemoryStep, Store, StoreError};
 use crate::telemetry::{Telemetry, error_chain};
 
 /// A probe waits this long for Redis.
@@ -58,9 +59,9 @@ impl Probes {
         Router::new()
             .route("/live", get(live))
             .route("/ready", get(ready))
-            .route("/actuator/health", get(ready))
+            .route("/actuator/health", get(readiness))
             .route("/actuator/health/liveness", get(live))
-            .route("/actuator/health/readiness", get(ready))
+            .route("/actuator/health/readiness", get(readiness))
             .with_state(self)
     }
 
@@ -71,6 +72,18 @@ impl Probes {
             *checked = Some(Instant::now());
         }
         Ok(())
+    }
+
+    /// What readiness says while the fullest node is short of memory.
+    fn memory_warning(&self) -> Option<String> {
+        let (share, steps) = (self.store.fullest_share(), self.store.memory_steps());
+        let percent = share.percent();
+        (steps.at(share) > MemoryStep::Enough).then(|| {
+            format!(
+                "Redis uses {percent} % of maxmemory; from {} % on, creates, events and decisions are refused",
+                steps.refuse
+            )
+        })
     }
 
     /// Whether a request would be served now: not stopping, the right deployment, a node that answers, and none that evicts
@@ -99,21 +112,34 @@ impl Probes {
 }
 
 async fn live() -> Response {
-    health(StatusCode::OK)
+    health(StatusCode::OK, UP)
 }
 
-async fn ready(State(probes): State<Probes>) -> Response {
+async fn readiness(State(probes): State<Probes>) -> Response {
     match probes.is_ready().await {
-        true => health(StatusCode::OK),
-        false => health(StatusCode::SERVICE_UNAVAILABLE),
+        true => health(StatusCode::OK, UP),
+        false => health(StatusCode::SERVICE_UNAVAILABLE, DOWN),
     }
 }
 
-fn health(status: StatusCode) -> Response {
-    let body = match status {
-        StatusCode::OK => r#"{"status":"UP"}"#,
-        _ => r#"{"status":"DOWN"}"#,
-    };
+/// Readiness that warns. A replica whose Redis is short of memory stays ready: others would fare no better, and commits and
+/// releases must get through.
+async fn ready(State(probes): State<Probes>) -> Response {
+    let response = readiness(State(probes.clone())).await;
+    let warning = probes.memory_warning();
+    match (response.status(), warning) {
+        (StatusCode::OK, Some(warning)) => {
+            let body = json!({"status": "UP", "warning": warning});
+            health(StatusCode::OK, body.to_string())
+        }
+        _ => response,
+    }
+}
+
+const UP: &str = r#"{"status":"UP"}"#;
+const DOWN: &str = r#"{"status":"DOWN"}"#;
+
+fn health(status: StatusCode, body: impl IntoResponse) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "application/json"),
         (header::CACHE_CONTROL, "no-store"),

@@ -6,6 +6,7 @@ mod error;
 mod http;
 mod limits;
 mod log;
+mod memory;
 mod retention;
 mod secret_file;
 mod secrets;
@@ -21,6 +22,7 @@ use clap::{Args, Command, FromArgMatches};
 
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::SealingKeys;
+use memory::MemoryArgs;
 use values::ms;
 
 pub use admin_keys::AdminKeyArgs;
@@ -51,6 +53,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     limits: LimitsConfig,
     #[command(flatten)]
+    memory: MemoryArgs,
+    #[command(flatten)]
     process: ProcessConfig,
     /// The log, which starts before settings are checked against each other.
     #[command(flatten)]
@@ -64,6 +68,8 @@ pub struct DispatcherArgs {
     store: StoreArgs,
     #[command(flatten)]
     retention: RetentionConfig,
+    #[command(flatten)]
+    memory: MemoryArgs,
     #[command(flatten)]
     process: ProcessConfig,
     /// The log, which starts before settings are checked against each other.
@@ -196,7 +202,7 @@ impl ServeArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
-        let store = self.store.into_config()?;
+        let store = self.store.into_config()?.with_memory(self.memory)?;
         let http = self.http.check();
         let admin_keys = self.admin_keys.into_keys()?;
         if http.admin_listen.is_some() && admin_keys.is_empty() {
@@ -241,7 +247,7 @@ impl DispatcherArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
         Ok(DispatcherConfig {
-            store: self.store.into_config()?,
+            store: self.store.into_config()?.with_memory(self.memory)?,
             retention: self.retention.check()?,
             process: self.process,
         })
@@ -297,6 +303,9 @@ mod tests {
             --secret-keys-file=/missing => BUDGET_SECRET_KEYS_FILE
             --redis-url-file=/missing => BUDGET_REDIS_URL BUDGET_REDIS_URL_FILE
             --cors-origins=*,https://a.example => BUDGET_CORS_ORIGINS
+            --memory-warn-percent=86 => BUDGET_MEMORY_WARN_PERCENT BUDGET_MEMORY_COUNT_DENIALS_PERCENT
+            --memory-refuse-percent=84 => BUDGET_MEMORY_COUNT_DENIALS_PERCENT BUDGET_MEMORY_REFUSE_PERCENT
+            --memory-refuse-percent=101 => memory-refuse-percent
             --cors-origins=a.example/x => cors-origins
             --trusted-proxies=10.0.0.0/33 => trusted-proxies
             --reservation-retention-days=0 => reservation-retention-days

@@ -11,6 +11,7 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
+use super::memory::MemoryArgs;
 use super::secret_file::SecretSetting;
 use super::values::{ms, setting};
 use crate::domain::dialect::Dialect;
@@ -104,6 +105,15 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
+    /// With the shares from which on its memory counts as short.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub(super) fn with_memory(mut self, memory: MemoryArgs) -> Result<Self, ConfigError> {
+        self.redis.memory = memory.into_steps()?;
+        Ok(self)
+    }
+
     /// A store with these settings, whose metrics are in `registry`.
     ///
     /// # Errors

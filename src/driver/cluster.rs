@@ -67,6 +67,11 @@ impl ClusterRouter {
         }
     }
 
+    /// The owner of `slot` as far as it is known.
+    pub(crate) fn known_owner(&self, slot: u16) -> Option<Arc<Node>> {
+        self.map().owner(slot)
+    }
+
     /// The owner of `slot`; reads the map first when the owner is unknown.
     pub(crate) async fn node(
         self: &Arc<Self>,

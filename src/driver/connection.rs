@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::cluster::ClusterRouter;
 use super::error::{StoreError, Unavailable};
 use super::link::Dialer;
+use super::memory::{MemoryShare, MemorySteps};
 use super::metrics::ExtraTrip;
 use super::node::{Lane, Node, SendError};
 use super::retry::{Action, action, backoff};
@@ -41,6 +42,8 @@ pub struct RedisOptions {
     pub background_connections: usize,
     /// Whether a Redis that may lose records is used all the same.
     pub allow_unsafe: bool,
+    /// From which shares of its memory on Redis is short of it.
+    pub memory: MemorySteps,
 }
 
 impl RedisOptions {
@@ -57,6 +60,7 @@ impl RedisOptions {
             connections: 2,
             background_connections: 4,
             allow_unsafe: false,
+            memory: MemorySteps::DEFAULT,
         }
     }
 
@@ -207,7 +211,10 @@ impl Connection {
                     (reason, true)
                 }
                 Action::NotReady => return Err(not_ready(&node, refusal).into()),
-                Action::Full => return Err(StoreError::Full),
+                Action::Full => {
+                    node.memory.note(MemoryShare::FULL);
+                    return Err(StoreError::Full);
+                }
                 Action::Failed => return Err(failed(&refusal, request.script)),
             };
             self.dialer.metrics.extra_trip(reason);
@@ -277,6 +284,16 @@ impl Connection {
             Router::Sentinel(sentinel) => sentinel.node(deadline).await,
             Router::Cluster(cluster) => cluster.node(slot, deadline).await,
         }
+    }
+
+    /// How much of its memory the node of `slot` uses, as last seen; none while no node is known for it.
+    pub(crate) fn memory_share(&self, slot: u16) -> MemoryShare {
+        let node = match &self.router {
+            Router::Standalone(node) => return node.memory.get(),
+            Router::Sentinel(sentinel) => sentinel.current(),
+            Router::Cluster(cluster) => cluster.known_owner(slot),
+        };
+        node.map_or_else(MemoryShare::default, |node| node.memory.get())
     }
 
     /// Looks for the owner again after a node gave no reply or a refusal.

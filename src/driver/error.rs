@@ -8,8 +8,8 @@ pub enum StoreError {
     /// Redis gave no reply in time. A later retry may succeed.
     #[error("Redis is unavailable: {0}")]
     Unavailable(#[from] Unavailable),
-    /// Redis is at `maxmemory` and refused a script before it ran.
-    #[error("Redis is out of memory")]
+    /// Redis is at `maxmemory`, or so near that nothing new is stored. Nothing was done.
+    #[error("Redis is out of memory, or close to it")]
     Full,
     /// A script raised an error: a corrupt record or a mistake in the script.
     #[error("script `{script}` failed at {place}: {message}")]

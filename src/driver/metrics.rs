@@ -20,6 +20,8 @@ metrics! {
         pub primary_changes: IntCounter = "budget_redis_primary_changes_total",
         /// Primaries that did not answer the last readiness probe.
         pub unreachable_primaries: IntGauge = "budget_redis_primaries_unreachable",
+        /// The share of maxmemory that the fullest primary uses; 0 without a limit.
+        pub memory_used: Gauge = "budget_redis_memory_used_ratio",
     }
 }
 
@@ -50,6 +52,8 @@ words! {
         Paging = "paging",
         /// The id belongs to another partition than the caller's, and was read there.
         ForeignId = "foreign_id",
+        /// Redis had no memory for the request, so it was looked up whether it was made before.
+        Full = "full",
         /// An admin key names no tenant, so the owner of the reservation or policy was looked up.
         Owner = "owner",
     }

@@ -9,6 +9,7 @@ pub(crate) mod cluster;
 pub(crate) mod connection;
 pub mod error;
 pub(crate) mod link;
+pub mod memory;
 pub mod metrics;
 pub(crate) mod node;
 pub(crate) mod pool;

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::error::Unavailable;
 use super::link::{Dialer, Link, Live};
+use super::memory::SeenShare;
 use super::pool::{Opener, Pooled, pool};
 use super::script::Script;
 
@@ -58,6 +59,8 @@ pub(crate) struct Node {
     /// Host and port, or the socket's path; identifies the node.
     pub address: String,
     pub info: ConnectionInfo,
+    /// How much of its memory is used.
+    pub memory: SeenShare,
     links: Box<[Link]>,
     next: AtomicUsize,
     pool: Pool<Opener>,
@@ -83,6 +86,7 @@ impl Node {
             address: info.addr().to_string(),
             pool: pool(info.clone(), dialer)?,
             info,
+            memory: SeenShare::default(),
             links,
             next: AtomicUsize::new(0),
             lost,

@@ -81,7 +81,8 @@ impl SentinelRouter {
         }
     }
 
-    fn current(&self) -> Option<Arc<Node>> {
+    /// The master as far as it is known.
+    pub(crate) fn current(&self) -> Option<Arc<Node>> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.as_ref().filter(|node| !node.is_lost()).cloned()
     }

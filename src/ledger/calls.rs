@@ -13,8 +13,9 @@ use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
 use crate::store::runtime::expire::expire_tenant;
 use crate::store::runtime::read::{Authenticate, AuthenticateReply};
+use crate::store::runtime::replay::{Replay, ReplayReply};
 use crate::store::signature::{Refused, ScriptCall, Signature};
-use crate::store::{ExtraTrip, Lane, OperationError, StoreError};
+use crate::store::{ExtraTrip, Lane, MemoryStep, OperationError, StoreError};
 
 /// What a request is about, which its refusals name.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +40,7 @@ impl Target<'_> {
             Refused::ScopeForbidden { filter } => AccessRefusal::ScopeForbidden(filter).into(),
             Refused::IdempotencyMismatch => AccessRefusal::IdempotencyMismatch.into(),
             Refused::Corrupt { key } => OperationError::Corrupt(key),
+            Refused::MemoryFull => StoreError::Full.into(),
             refused => match self.refusal(refused) {
                 Some(refusal) => refusal.into(),
                 None => unexpected.into(),
@@ -249,6 +251,40 @@ impl Ledger {
         }))
     }
 
+    /// Calls a script that stores something new, see [`Ledger::decided_under`]. While its node is short of memory, only a
+    /// request that was made before gets its response.
+    pub(super) async fn created_under<C>(
+        &self,
+        replay: &Replay<'_>,
+        target: Target<'_>,
+        call: impl Fn(&Attempt) -> C,
+    ) -> Result<(C::Outcome, Option<Arc<InForce>>), OperationError>
+    where
+        C: ScriptCall,
+        C::Outcome: From<ReplayReply>,
+    {
+        if self.store.memory_step(replay.caller.partition) < MemoryStep::Refuse {
+            match self
+                .decided_under(&replay.caller.tenant, target, call)
+                .await
+            {
+                Err(OperationError::Store(StoreError::Full)) => {}
+                outcome => return outcome,
+            }
+            self.store.metrics().extra_trip(ExtraTrip::Full);
+        }
+        let replayed = Box::pin(self.run(Lane::Request, target, replay)).await?;
+        Ok((replayed.into(), None))
+    }
+
+    /// Above this number in a minute, a tenant's denials are only counted.
+    pub(super) fn denied_per_minute(&self, caller: &RuntimeCaller) -> u32 {
+        match self.store.memory_step(caller.partition) {
+            MemoryStep::Enough | MemoryStep::Warn => self.denied_per_minute,
+            MemoryStep::CountDenials | MemoryStep::Refuse => 0,
+        }
+    }
+
     /// Expires the tenant's holds that were due by a time, page by page, until none is left. It is a sweep: its events name no
     /// request.
     async fn expire_dead_holds(&self, tenant: &TenantId, until_ms: i64) -> Result<(), StoreError> {
@@ -286,7 +322,7 @@ mod tests {
             };
             for refused in Refused::samples(signature) {
                 let word = refused.word();
-                // Such a call is repeated, or `decided_under` knows the tenant.
+                // Such a call is repeated, or no refusal, or `decided_under` knows the tenant.
                 let is_of_call = matches!(
                     word,
                     "clock"
@@ -295,6 +331,7 @@ mod tests {
                         | "tenant_closed"
                         | "tenant_suspended"
                         | "tenant_unreadable"
+                        | "memory_full"
                 );
                 let error = target.error(refused, signature);
                 let is_known = is_of_call || !matches!(error, OperationError::Store(_));

@@ -20,6 +20,7 @@ use crate::domain::subject::Subject;
 use crate::domain::words::words;
 use crate::store::OperationError;
 use crate::store::runtime::decide::{Decide, DecideReply};
+use crate::store::runtime::replay::Replay;
 
 object! {
     /// Asks whether an action would be allowed.
@@ -163,7 +164,7 @@ impl Ledger {
                 swept_until_ms: attempt.swept_until_ms,
                 outcome_status,
                 caps: caps.map(Caps::to_json),
-                denied_per_minute: self.denied_per_minute,
+                denied_per_minute: self.denied_per_minute(caller),
                 context: &context,
                 retention_ms: RETENTION_MS,
                 policies_version: policy.version.to_string(),
@@ -172,7 +173,16 @@ impl Ledger {
                 facts: &facts,
             }
         };
-        let (reply, policy) = self.decided_under(&caller.tenant, target, call).await?;
+        let replay = Replay {
+            caller,
+            reservation_id,
+            event_id: None,
+            decision_id,
+            payload_hash: body.payload_hash.as_str(),
+            scope_path: scope_path.as_str(),
+            permission: "reservations:create",
+        };
+        let (reply, policy) = self.created_under(&replay, target, call).await?;
         let allowed = |caps: Option<Caps>, balances| Outcome {
             scope_path: scope_path.clone(),
             decision: Decision::allow(caps.as_ref()),

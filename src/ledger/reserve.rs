@@ -22,6 +22,7 @@ use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::domain::tenant::RESERVATION_TTL_MS_DEFAULT;
 use crate::domain::words::words;
+use crate::store::runtime::replay::Replay;
 use crate::store::runtime::reserve::{Reserve, ReserveReply};
 use crate::store::{Counted, OperationError};
 
@@ -155,7 +156,7 @@ impl Ledger {
                 swept_until_ms: attempt.swept_until_ms,
                 reservation_id: &id,
                 policy: policy_words(policy),
-                denied_per_minute: self.denied_per_minute,
+                denied_per_minute: self.denied_per_minute(caller),
                 context: &context,
                 policies_version: selection.version.to_string(),
                 policy_from_ms: selection.from_ms,
@@ -165,7 +166,16 @@ impl Ledger {
                 kept: kept(request, policy),
             }
         };
-        match self.decided_under(&caller.tenant, target, call).await? {
+        let replay = Replay {
+            caller,
+            reservation_id: Some(id.as_str()),
+            event_id: None,
+            decision_id: None,
+            payload_hash: body.payload_hash.as_str(),
+            scope_path: scope_path.as_str(),
+            permission: "reservations:create",
+        };
+        match self.created_under(&replay, target, call).await? {
             (
                 ReserveReply::Reserved {
                     now_ms,

@@ -17,6 +17,7 @@ use crate::domain::reservation::balances_at;
 use crate::domain::subject::Subject;
 use crate::domain::words::words;
 use crate::store::OperationError;
+use crate::store::runtime::replay::Replay;
 use crate::store::runtime::usage_event::{UsageEvent, UsageEventReply};
 
 object! {
@@ -112,7 +113,17 @@ impl Ledger {
             policy_until_ms: attempt.policy.until_ms,
             kept: &kept,
         };
-        let (charged, balances) = match self.decided(&caller.tenant, target, call).await? {
+        let replay = Replay {
+            caller,
+            reservation_id: None,
+            event_id: Some(event_id.as_str()),
+            decision_id: None,
+            payload_hash: body.payload_hash.as_str(),
+            scope_path: scope_path.as_str(),
+            permission: "reservations:commit",
+        };
+        let (reply, _) = self.created_under(&replay, target, call).await?;
+        let (charged, balances) = match reply {
             UsageEventReply::Applied {
                 charged,
                 depths,

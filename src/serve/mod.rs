@@ -8,11 +8,11 @@
 
 mod complaints;
 mod connections;
+mod memory;
 mod server;
 mod timeouts;
 mod unread;
 
-use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -267,8 +267,8 @@ fn announce(what: &str, listener: &TcpListener) {
     }
 }
 
-/// Returns only when the deployment or its Redis cannot be used. Warns about a Redis that is absent or configured
-/// dangerously.
+/// Returns only when the deployment or its Redis cannot be used. Warns about a Redis that is absent, configured dangerously, or
+/// short of memory.
 async fn watch_deployment(store: &Store) -> StoreError {
     let mut complaints = Complaints::default();
     let findings = loop {
@@ -289,5 +289,5 @@ async fn watch_deployment(store: &Store) -> StoreError {
     for finding in findings {
         warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
     }
-    pending().await
+    memory::watch(store).await
 }

@@ -1,5 +1,6 @@
 //! Calls off the request path: single commands, pipelines over many partitions, probes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{Cmd, Value};
@@ -156,7 +157,8 @@ impl Store {
     ) -> Result<Vec<(String, Value)>, StoreError> {
         let replies = self.on_each_node(command, Lane::Background, deadline);
         let replies = replies.await?.into_iter();
-        replies.map(|(node, reply)| Ok((node, reply?))).collect()
+        let read = |(node, reply): (Arc<Node>, Result<_, _>)| Ok((node.address.clone(), reply?));
+        replies.map(read).collect()
     }
 
     /// The same, with the replies of reachable nodes.
@@ -172,7 +174,7 @@ impl Store {
         let all = self.on_each_node(command, Lane::Background, deadline);
         for (node, reply) in all.await? {
             match reply {
-                Ok(reply) => replies.push((node, reply)),
+                Ok(reply) => replies.push((node.address.clone(), reply)),
                 Err(error) => failure = Some(error),
             }
         }
@@ -183,19 +185,19 @@ impl Store {
     }
 
     /// Runs a command on each node that holds data, on all at the same time; the replies come in the order of the nodes.
-    async fn on_each_node(
+    pub(super) async fn on_each_node(
         &self,
         command: &Cmd,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Vec<(String, Result<Value, StoreError>)>, StoreError> {
+    ) -> Result<Vec<(Arc<Node>, Result<Value, StoreError>)>, StoreError> {
         let mut sent = JoinSet::new();
         let nodes = self.inner.connection.nodes(deadline).await?;
         for (position, node) in nodes.into_iter().enumerate() {
             let (store, command) = (self.clone(), command.clone());
             sent.spawn(async move {
                 let reply = store.query_node(&node, &command, lane, deadline).await;
-                (position, node.address.clone(), reply)
+                (position, node, reply)
             });
         }
         let mut replies = sent.join_all().await;

@@ -11,6 +11,7 @@ pub mod dispatcher;
 mod error;
 pub mod fragments;
 pub mod keys;
+mod memory;
 mod pipelines;
 mod records;
 pub mod runtime;
@@ -30,6 +31,7 @@ pub use crate::driver::call::Call;
 pub use crate::driver::clock::{Clock, Day};
 pub use crate::driver::connection::RedisOptions;
 pub use crate::driver::error::{StoreError, Unavailable};
+pub use crate::driver::memory::{MemoryShare, MemoryStep, MemorySteps};
 pub use crate::driver::metrics::{ExtraTrip, StoreMetrics};
 pub use crate::driver::node::Lane;
 pub use crate::driver::reply::Reply;
@@ -41,10 +43,12 @@ pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
 pub use deployment::Deployment;
 pub use error::OperationError;
 pub use keys::Keys;
+pub use memory::FullestNode;
 
 use crate::domain::ids::DeploymentSecret;
 use crate::driver::connection::{Connection, Request};
 use crate::driver::link::Dialer;
+use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
 use crate::store::deployment::{META, Meta};
 use crate::store::signature::{Refused, ScriptCall};
@@ -69,6 +73,8 @@ struct Inner {
     connection: Connection,
     deployment: OnceCell<Deployment>,
     allow_unsafe: bool,
+    memory: MemorySteps,
+    fullest: SeenShare,
 }
 
 impl Store {
@@ -102,6 +108,8 @@ impl Store {
             connection: Connection::new(topology, dialer, options.timeout)?,
             deployment: OnceCell::new(),
             allow_unsafe: options.allow_unsafe,
+            memory: options.memory,
+            fullest: SeenShare::default(),
         };
         Ok(Self {
             inner: Arc::new(inner),

@@ -12,6 +12,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &runtime::extend::EXTEND,
     &runtime::usage_event::USAGE_EVENT,
     &runtime::decide::DECIDE,
+    &runtime::replay::REPLAY,
     &runtime::read::GET,
     &runtime::read::LIST,
     &runtime::read::ROWS,

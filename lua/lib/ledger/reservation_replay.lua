@@ -17,10 +17,13 @@ local function add_snapshots(names, operation, depths)
   for depth in (depths or ''):gmatch('%d+') do names[#names + 1] = operation .. '.' .. depth end
 end
 
--- Returns what a create has stored. A dry run stored its outcome, which is small.
+-- What is small, so a replay reads it whole.
+local SMALL = {DRY_RUN = true, DECISION = true, APPLIED = true}
+
+-- Returns what a create, a usage event, a decision or a dry run has stored.
 local function creation_replay(key, now)
   local status, depths = unpack(redis.call('HMGET', key, 'status', 'budgeted'))
-  if status == 'DRY_RUN' then return {'replayed', now, redis.call('HGETALL', key)} end
+  if SMALL[status] then return {'replayed', now, redis.call('HGETALL', key)} end
   local names = {'status', 'unit', 'estimate', 'expires_at_ms', 'extended_ms', 'scope_path', 'caps', 'budgeted'}
   add_snapshots(names, 'create', depths)
   return {'replayed', now, fields_set(key, names)}

@@ -16,7 +16,7 @@ signature! {
     /// written. Adding a row again changes nothing. A cursor that is no id counts as none.
     ///
     /// Raises where the key of an index has another type.
-    INDEX_VIEW: IndexView -> IndexViewReply = "dispatcher/index_view";
+    INDEX_VIEW: IndexView -> IndexViewReply = "dispatcher/index_view", flags "allow-oom";
     keys of views { write cursors: view_cursors(); }
     each { write indexes: view_rows | view_rows_of_kind | view_ids | denials_of_minute }
     args {

@@ -22,7 +22,7 @@ signature! {
     ///
     /// A partition is under one time only. Dispatchers report one time for all partitions that they have followed to the end,
     /// so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has no time.
-    SET_WATERMARKS: SetWatermarks -> SetWatermarksReply = "dispatcher/set_watermarks";
+    SET_WATERMARKS: SetWatermarks -> SetWatermarksReply = "dispatcher/set_watermarks", flags "allow-oom";
     names { view: &'a str }
     keys of views { write watermarks(view); }
     args {

@@ -12,7 +12,7 @@ signature! {
     ///
     /// An idempotency entry is kept as long as the reservation, so that no retry extends twice. So there are
     /// extensions_max of them at most, whatever the tenant's limit. Of the metadata only the last extension's is kept.
-    EXTEND: Extend -> ExtendReply = "runtime/extend";
+    EXTEND: Extend -> ExtendReply = "runtime/extend", flags "allow-oom";
     names { caller: &'a RuntimeCaller, key_id of caller }
     keys of partition of caller {
         read api_key(key_id);

@@ -7,6 +7,7 @@ pub mod expire;
 pub mod extend;
 pub mod read;
 pub mod release;
+pub mod replay;
 pub mod reserve;
 pub mod usage_event;
 

@@ -102,6 +102,8 @@ refused! {
     sweep_first: SweepFirst { now_ms: i64 },
     /// Other policies apply than those that the caller chose from: choose again, then call again.
     stale: Stale { now_ms: i64, version: String },
+    /// There is no memory for what is new.
+    memory_full: MemoryFull,
     /// A policy allows no more reservations in this minute.
     rate_limited: RateLimited { now_ms: i64, until_ms: i64, policy_id: String },
     /// The ledger is closed.

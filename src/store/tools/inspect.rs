@@ -51,7 +51,10 @@ impl Store {
             for (node, reply) in replies {
                 let messages = match reply {
                     Value::Map(_) | Value::Array(_) => judge(&settings(reply)),
-                    reply => self.judge_info(&node, reply)?,
+                    reply => {
+                        let info: String = redis::from_redis_value(reply).unwrap_or_default();
+                        self.judge_info(&node, &info)?
+                    }
                 };
                 let finding = |message| Finding {
                     node: node.clone(),
@@ -71,22 +74,17 @@ impl Store {
         if self.inner.allow_unsafe {
             return Ok(());
         }
-        let mut memory = redis::cmd("INFO");
-        memory.arg("memory");
-        let deadline = Instant::now() + limit.min(self.timeout());
-        let replies = self.everywhere_reachable(&memory, deadline).await;
-        for (node, reply) in replies.unwrap_or_default() {
-            self.judge_info(&node, reply)?;
+        for (node, info) in self.memory_infos(limit).await.unwrap_or_default() {
+            self.judge_info(&node, &info)?;
         }
         Ok(())
     }
 
     /// What `INFO` says of a Redis that may lose records.
-    fn judge_info(&self, node: &str, reply: Value) -> Result<Vec<String>, StoreError> {
-        let text: String = redis::from_redis_value(reply).unwrap_or_default();
-        let messages: Vec<String> = judge_version(&text)
+    fn judge_info(&self, node: &str, info: &str) -> Result<Vec<String>, StoreError> {
+        let messages: Vec<String> = judge_version(info)
             .into_iter()
-            .chain(judge_policy(&text))
+            .chain(judge_policy(info))
             .collect();
         match messages.first() {
             Some(message) if !self.inner.allow_unsafe => Err(StoreError::Deployment(format!(

@@ -30,7 +30,10 @@ async fn a_redis_that_evicts_keys_refuses_the_start_unless_a_setting_says_otherw
     assert!(log.contains(why), "{log}");
     let service = Service::start(&server.url(), "evicting", &["--allow-unsafe-redis"]);
     service.ready().await;
-    assert!(service.log().contains("maxmemory-policy is volatile-ttl"));
+    eventually("the log warns", || async {
+        service.log().contains("maxmemory-policy is volatile-ttl")
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -49,7 +49,8 @@ impl<'a> Monitor<'a> {
             let command = line.split('"').nth(1).unwrap_or_default().to_lowercase();
             // What the harness's own connection says when it opens.
             let greeting = matches!(command.as_str(), "client" | "hello" | "select" | "auth");
-            if !inside && !greeting {
+            // The service looks at the memory each second, whatever is asked of it.
+            if !inside && !greeting && command != "info" {
                 seen.push(command);
             }
         }

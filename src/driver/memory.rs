@@ -1,0 +1,143 @@
+//! How much of its memory a Redis node uses, and from which shares on requests that take more are cut back.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// From which shares of `maxmemory` on memory counts as short, in percent; ascending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemorySteps {
+    /// Readiness and the log warn.
+    pub warn: u32,
+    /// Denials are only counted.
+    pub count_denials: u32,
+    /// Creates, usage events and decisions are refused.
+    pub refuse: u32,
+}
+
+/// How short memory is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MemoryStep {
+    /// Not short, as far as known.
+    #[default]
+    Enough,
+    /// Somebody should act.
+    Warn,
+    /// Denials are only counted.
+    CountDenials,
+    /// Creates, usage events and decisions are refused.
+    Refuse,
+}
+
+impl MemorySteps {
+    /// What a deployment starts with.
+    pub const DEFAULT: Self = Self {
+        warn: 75,
+        count_denials: 85,
+        refuse: 90,
+    };
+
+    /// The step at a share.
+    pub fn at(self, share: MemoryShare) -> MemoryStep {
+        let reaches = |percent: u32| share.permille >= percent * 10;
+        match share {
+            _ if reaches(self.refuse) => MemoryStep::Refuse,
+            _ if reaches(self.count_denials) => MemoryStep::CountDenials,
+            _ if reaches(self.warn) => MemoryStep::Warn,
+            _ => MemoryStep::Enough,
+        }
+    }
+}
+
+/// The share of `maxmemory` that a node uses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MemoryShare {
+    permille: u32,
+}
+
+impl MemoryShare {
+    /// All of it.
+    pub(crate) const FULL: Self = Self { permille: 1_000 };
+
+    /// As `INFO memory` states it; none where there is no limit. Redis does not count all that it uses, such as buffers of
+    /// replicas, against its limit.
+    pub(crate) fn of_info(info: &str) -> Self {
+        let figure = |name: &str| {
+            let value = info.lines().find_map(|line| line.strip_prefix(name));
+            value.and_then(|value| value.trim().parse::<u64>().ok())
+        };
+        let limit = figure("maxmemory:").unwrap_or(0);
+        let not_counted = figure("mem_not_counted_for_evict:").unwrap_or(0);
+        let used = figure("used_memory:").unwrap_or(0);
+        let used = used.saturating_sub(not_counted);
+        let permille = used.saturating_mul(1_000).checked_div(limit);
+        Self {
+            permille: permille.and_then(|it| u32::try_from(it).ok()).unwrap_or(0),
+        }
+    }
+
+    /// In whole percent, rounded down.
+    pub fn percent(self) -> u32 {
+        self.permille / 10
+    }
+
+    /// 1 for all of it.
+    pub fn ratio(self) -> f64 {
+        f64::from(self.permille) / 1_000.0
+    }
+
+    /// Two hundredths more: what must have become free before a step counts as over.
+    pub fn with_margin(self) -> Self {
+        Self {
+            permille: self.permille + 20,
+        }
+    }
+}
+
+/// The share of a node as it was last seen.
+#[derive(Debug, Default)]
+pub(crate) struct SeenShare(AtomicU32);
+
+impl SeenShare {
+    pub(crate) fn note(&self, share: MemoryShare) {
+        self.0.store(share.permille, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> MemoryShare {
+        MemoryShare {
+            permille: self.0.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_is_what_redis_counts_against_its_limit() {
+        let permille = |info: &str| MemoryShare::of_info(info).permille;
+        let info =
+            "# Memory\r\nused_memory:950\r\nmem_not_counted_for_evict:50\r\nmaxmemory:1000\r\n";
+        assert_eq!(permille(info), 900);
+        assert_eq!(permille("used_memory:2000\r\nmaxmemory:1000\r\n"), 2_000);
+        assert_eq!(permille("used_memory:2000\r\nmaxmemory:0\r\n"), 0);
+        assert_eq!(permille(""), 0);
+    }
+
+    #[test]
+    fn each_step_begins_at_its_percent() {
+        let step = |permille| MemorySteps::DEFAULT.at(MemoryShare { permille });
+        let steps = [0, 749, 750, 849, 850, 899, 900, 3_000].map(step);
+        use MemoryStep::{CountDenials, Enough, Refuse, Warn};
+        let expected = [
+            Enough,
+            Enough,
+            Warn,
+            Warn,
+            CountDenials,
+            CountDenials,
+            Refuse,
+            Refuse,
+        ];
+        assert_eq!(steps, expected);
+    }
+}

@@ -1,0 +1,79 @@
+//! How short of memory Redis is. Each process looks now and then, so that no request has to ask.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Store, StoreError};
+use crate::domain::ids::Partition;
+use crate::driver::memory::{MemoryShare, MemoryStep, MemorySteps};
+use crate::driver::node::Lane;
+use crate::driver::slot;
+
+/// The node that uses the largest share of its memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FullestNode {
+    /// Its address.
+    pub node: String,
+    /// What it uses.
+    pub share: MemoryShare,
+}
+
+impl Store {
+    /// From which shares on memory is short.
+    pub fn memory_steps(&self) -> MemorySteps {
+        self.inner.memory
+    }
+
+    /// What the fullest node uses, as last seen.
+    pub fn fullest_share(&self) -> MemoryShare {
+        self.inner.fullest.get()
+    }
+
+    /// How short of memory the node of a partition is, as last seen.
+    pub fn memory_step(&self, partition: Partition) -> MemoryStep {
+        let key = self.keys().outbox(partition);
+        let share = self.inner.connection.memory_share(slot::of(key.as_bytes()));
+        self.inner.memory.at(share)
+    }
+
+    /// Asks each node how much of its memory it uses, and remembers it. `None` where no node can be asked; what was seen
+    /// before stays then.
+    pub async fn look_at_memory(&self, limit: Duration) -> Option<FullestNode> {
+        let infos = self.memory_infos(limit).await.ok()?;
+        let shares = infos.iter().map(|(node, info)| FullestNode {
+            node: node.clone(),
+            share: MemoryShare::of_info(info),
+        });
+        shares.max_by_key(|fullest| fullest.share)
+    }
+
+    /// `INFO memory` of each node that replies, with its address; what it says is remembered.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the nodes are not known.
+    pub(super) async fn memory_infos(
+        &self,
+        limit: Duration,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let mut command = redis::cmd("INFO");
+        command.arg("memory");
+        let deadline = Instant::now() + limit.min(self.timeout());
+        let replies = self.on_each_node(&command, Lane::Background, deadline);
+        let mut infos = Vec::new();
+        for (node, reply) in replies.await? {
+            let Ok(reply) = reply.map(redis::from_redis_value::<String>) else {
+                continue;
+            };
+            let info = reply.unwrap_or_default();
+            node.memory.note(MemoryShare::of_info(&info));
+            infos.push((node.address.clone(), info));
+        }
+        let shares = infos.iter().map(|(_, info)| MemoryShare::of_info(info));
+        if let Some(fullest) = shares.max() {
+            self.inner.fullest.note(fullest);
+            self.metrics().memory_used.set(fullest.ratio());
+        }
+        Ok(infos)
+    }
+}
