@@ -5,12 +5,14 @@
 
 use std::error::Error;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::api::dialect::headers::RATE_LIMIT_RESET;
 use crate::domain::fields::{Problems, object};
 use crate::domain::ids::{RequestId, TRACE_ID_PATTERN, TenantId, TraceId};
 use crate::domain::json::JsonError;
@@ -129,10 +131,9 @@ impl ApiError {
         Self::new(StatusCode::GONE, Code::ReservationExpired, message)
     }
 
-    /// 429: too many. `retry_after_s` is raised to 1.
-    pub fn limited(message: impl Into<String>, retry_after_s: u64) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message)
-            .with_header(header::RETRY_AFTER, HeaderValue::from(retry_after_s.max(1)))
+    /// 429: too many, for so long.
+    pub fn limited(message: impl Into<String>, wait: Duration) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, Code::LimitExceeded, message).retry_after(wait)
     }
 
     /// 500: a bug or a corrupt record. The cause is logged and never sent.
@@ -169,6 +170,15 @@ impl ApiError {
     pub fn beyond(mut self, setting: &'static str, limit: i64, present: i64) -> Self {
         self.extras.limit = Some(RefusedLimit(setting));
         self.with_details(json!({"limit": limit, "present": present}))
+    }
+
+    /// With the headers that say how long to wait, in whole seconds, and until when.
+    pub fn retry_after(self, wait: Duration) -> Self {
+        let seconds = (wait.as_millis() as u64).div_ceil(1000).max(1);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let until = now.unwrap_or_default() + wait;
+        self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds))
+            .with_header(RATE_LIMIT_RESET, HeaderValue::from(until.as_secs()))
     }
 
     /// With a response header.

@@ -1,6 +1,8 @@
 //! The errors that clients get for errors of the layers below. One table gives every refusal its status and code; its message
 //! stands with the refusal itself.
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use serde_json::json;
 
@@ -11,7 +13,8 @@ use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
     BulkRefusal as Bulk, Denial, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
-    ReservationRefusal as Reservation, TenantRefusal as Tenant, WebhookRefusal as Webhook,
+    ReservationRefusal as Reservation, TenantRefusal as Tenant, TooManyGather,
+    WebhookRefusal as Webhook,
 };
 use crate::store::{OperationError, StoreError};
 
@@ -143,6 +146,8 @@ impl From<Refusal> for ApiError {
 
             R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),
 
+            R::Gather(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
+
             R::List(list) if list.is_of_runtime_plane => (S::BAD_REQUEST, Code::InvalidRequest),
             R::List(list) => {
                 let message = format!("Invalid sort_by: {list}");
@@ -209,6 +214,10 @@ impl ApiError {
             }
             R::Webhook(Webhook::UrlNotAdmitted(_)) => self.with_details(json!({"field": "url"})),
             R::TooMany(excess) => self.beyond(excess.count.setting(), excess.limit, excess.present),
+            R::Gather(TooManyGather { limit, .. }) => {
+                let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+                self.retry_after(Duration::from_secs(1)).beyond(TooManyGather::SETTING, limit, limit)
+            }
             R::Bulk(Bulk::TooManyMatched(total) | Bulk::CountMismatch(total)) => {
                 self.with_details(json!({"total_matched": total}))
             }

@@ -16,6 +16,7 @@ use crate::config::ServeConfig;
 use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
 use crate::ledger::Ledger;
+use crate::listing::GatherPlaces;
 use crate::store::Store;
 
 /// Handles on the layers below. Every request takes several, so a clone costs one count.
@@ -38,6 +39,8 @@ pub struct Handles {
     pub audit_logs: AuditLogs,
     /// The runtime plane's operations.
     pub ledger: Ledger,
+    /// Where lists gather.
+    pub gather_places: GatherPlaces,
     /// For what a handler must ask the store itself: the secret that seals cursors.
     pub store: Store,
     /// Networks of proxies whose word on a client's address is taken.
@@ -83,6 +86,7 @@ impl AppState {
                 config.limits.extensions_per_reservation,
                 reservation_days,
             ),
+            gather_places: GatherPlaces::new(config.limits.gathering_lists_per_tenant),
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),
             body_limits: BodyLimits {

@@ -50,6 +50,10 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_AUDIT_FAILURES_PER_MINUTE", value_name = "N",
           default_value_t = FAILURES_PER_MINUTE_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub audit_failures_per_minute: u32,
+    /// Lists in an order without an index that a tenant's keys, or the operators, may request at the same time from a replica
+    #[arg(long, env = "BUDGET_GATHERING_LISTS_PER_TENANT", value_name = "N", default_value = "2",
+          value_parser = clap::value_parser!(u16).range(1..=1_000).map(usize::from))]
+    pub gathering_lists_per_tenant: usize,
     /// Most names of webhook receivers that a replica resolves at the same time; further ones wait
     #[arg(long, env = "BUDGET_WEBHOOK_LOOKUP_LIMIT", value_name = "N", default_value = "32",
           value_parser = clap::value_parser!(u16).range(1..=400).map(usize::from))]

@@ -34,6 +34,7 @@
 //! }
 //! ```
 
+mod gathering;
 mod position;
 mod sorted;
 #[cfg(test)]
@@ -44,6 +45,10 @@ use std::fmt::Display;
 
 use tracing::error;
 
+use crate::domain::refusal::TooManyGather;
+use gathering::Place;
+
+pub use gathering::{GatherPlaces, OwnPlaces};
 pub(crate) use position::orders;
 pub use position::{OneOrder, Position, RowOrder, Sort, SortKey, SortValue};
 pub use sorted::{Sorted, gather};
@@ -62,6 +67,8 @@ pub struct ListQuery<F, K> {
     pub after: Option<Position>,
     /// Rows on the page at most, at least 1.
     pub limit: usize,
+    /// Where it gathers, if it must; `None`: anywhere.
+    pub places: Option<OwnPlaces>,
 }
 
 impl<F, K: SortKey> ListQuery<F, K> {
@@ -73,7 +80,27 @@ impl<F, K: SortKey> ListQuery<F, K> {
             any_order: false,
             after: None,
             limit,
+            places: None,
         }
+    }
+
+    /// Takes a place for gathering, until it is dropped.
+    ///
+    /// # Errors
+    /// [`TooManyGather`] where too many lists of the same owner gather.
+    pub async fn place<T>(&self) -> Result<Option<Place<'_>>, TooManyGather>
+    where
+        K: RowOrder<T>,
+    {
+        let Some(places) = &self.places else {
+            return Ok(None);
+        };
+        let refusal = |limit| TooManyGather {
+            owner: places.owner.clone(),
+            limit,
+            advice: K::ADVICE,
+        };
+        places.take().await.map(Some).map_err(refusal)
     }
 
     /// Whether an order that has an index may stand in for this one. An order that was begun is kept.

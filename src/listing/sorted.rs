@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, Walk};
-use crate::domain::refusal::TooManyToSort;
+use crate::domain::refusal::{TooManyGather, TooManyToSort};
 
 /// Rows that come first after the last page, in order: a page, and one more to know whether another follows.
 pub struct Sorted<'q, T, F, K> {
@@ -63,19 +63,20 @@ impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
     }
 }
 
-/// A page of all rows of a walk, sorted as the query says.
+/// A page of all rows of a walk, sorted as the query says. From the second step on it takes a place.
 ///
 /// # Errors
-/// Those of the walk; [`TooManyToSort`] above `bounds.matches` matches or `bounds.rows` entries.
+/// Those of the walk; [`TooManyToSort`] above `bounds.matches` matches or `bounds.rows` entries; [`TooManyGather`].
 pub async fn gather<W: Walk, F, K: RowOrder<W::Row>>(
     walk: &mut W,
     query: &ListQuery<F, K>,
     bounds: Bounds,
 ) -> Result<Page<W::Row, K>, W::Error>
 where
-    W::Error: From<TooManyToSort>,
+    W::Error: From<TooManyToSort> + From<TooManyGather>,
 {
     let (mut sorted, mut matches, mut examined) = (Sorted::new(query), 0, 0);
+    let mut place = None;
     loop {
         let step = walk.step().await?;
         examined += step.examined();
@@ -88,6 +89,9 @@ where
         }
         if step.complete {
             return Ok(sorted.into_page());
+        }
+        if place.is_none() {
+            place = Some(query.place().await?);
         }
     }
 }

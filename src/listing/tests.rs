@@ -2,7 +2,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
-use crate::domain::refusal::TooManyToSort;
+use crate::domain::refusal::{TooManyGather, TooManyToSort};
 
 orders! {
     /// Its ties turn round with the numbers.
@@ -29,6 +29,13 @@ fn id_of(number: i64) -> String {
 #[derive(Debug, PartialEq)]
 enum Failure {
     TooMany(TooManyToSort),
+    Gather(TooManyGather),
+}
+
+impl From<TooManyGather> for Failure {
+    fn from(refusal: TooManyGather) -> Self {
+        Self::Gather(refusal)
+    }
 }
 
 impl From<TooManyToSort> for Failure {

@@ -3,13 +3,11 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
-use axum::http::HeaderValue;
 use quick_cache::sync::Cache;
 
 use super::backoff::{AdminKeyBackoff, Paused};
-use crate::api::dialect::headers::RATE_LIMIT_RESET;
 use crate::api::errors::ApiError;
 use crate::domain::admin_key::{AdminCaller, AdminKeys};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
@@ -112,12 +110,10 @@ impl Access {
             "Too many wrong admin keys from {address}: {present}, and above {limit} each is followed by a pause; \
              try again in {seconds} s"
         );
-        let until = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            + paused.wait;
-        ApiError::limited(message, seconds)
-            .with_header(RATE_LIMIT_RESET, HeaderValue::from(until.as_secs()))
-            .beyond("BUDGET_ADMIN_KEY_FAILURES", limit.into(), present.into())
+        ApiError::limited(message, paused.wait).beyond(
+            "BUDGET_ADMIN_KEY_FAILURES",
+            limit.into(),
+            present.into(),
+        )
     }
 }

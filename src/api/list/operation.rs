@@ -39,7 +39,15 @@ impl<L: List> ListCall<L> {
     /// # Errors
     /// As [`ListRequest::query`].
     pub async fn query(&self) -> Result<ListQuery<L::Filter, L::Sort>, ApiError> {
-        self.list.query(self.state.store.secret().await?)
+        let query = self.list.query(self.state.store.secret().await?)?;
+        let owner = match &self.caller {
+            Caller::Tenant(caller) => Some(caller.tenant.clone()),
+            Caller::Admin(_) => None,
+        };
+        Ok(ListQuery {
+            places: Some(self.state.gather_places.of(owner)),
+            ..query
+        })
     }
 
     /// The holder of an API key.

@@ -15,6 +15,8 @@ pub use limit::{CountLimit, CountLimits, TooMany};
 pub use reservation::{Denial, ReservationRefusal};
 pub use tenant::TenantRefusal;
 
+use crate::domain::ids::TenantId;
+
 /// Declares the families: `Variant(Type),`.
 macro_rules! families {
     ($($(#[$doc:meta])* $family:ident($refusal:ty),)*) => {
@@ -49,6 +51,8 @@ families! {
     TooMany(TooMany),
     /// Of lists.
     List(TooManyToSort),
+    /// Of one more list that gathers.
+    Gather(TooManyGather),
 }
 
 /// More rows than may be sorted: the order that a list should have is not that of an index.
@@ -63,4 +67,26 @@ pub struct TooManyToSort {
     pub advice: &'static str,
     /// Whether the list is of the runtime plane, which has another error code for it.
     pub is_of_runtime_plane: bool,
+}
+
+/// As many lists of one owner as may gather rows at the same time do so.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "Too many lists at the same time: {limit} are being sorted for {} already, the most that {} allows; \
+     try again in 1 s, or {advice}",
+    owner.as_ref().map_or("operators", TenantId::as_str),
+    Self::SETTING
+)]
+pub struct TooManyGather {
+    /// A tenant; `None`: the operators.
+    pub owner: Option<TenantId>,
+    /// How many may.
+    pub limit: usize,
+    /// How to ask instead.
+    pub advice: &'static str,
+}
+
+impl TooManyGather {
+    /// The setting that sets the limit.
+    pub const SETTING: &'static str = "BUDGET_GATHERING_LISTS_PER_TENANT";
 }

@@ -11,14 +11,15 @@ use crate::store::OperationError;
 /// was not seen can come before it.
 ///
 /// # Errors
-/// [`OperationError`]; refused where `bounds.rows` reservations are due within that time.
+/// [`OperationError`]; refused where `bounds.rows` reservations are due within that time, and where
+/// too many lists look at more than a page may.
 pub(super) async fn page(
     mut walk: ReservationWalk<'_>,
     query: &ReservationQuery,
     bounds: Bounds,
 ) -> Result<ReservationPage, OperationError> {
     walk.start_by_expiry();
-    let (mut sorted, mut examined) = (Sorted::new(query), 0);
+    let (mut sorted, mut examined, mut place) = (Sorted::new(query), 0, None);
     loop {
         let step = walk.step().await?;
         examined += step.entries.len();
@@ -42,6 +43,9 @@ pub(super) async fn page(
         let comes_further = certain > 0 || query.after.as_ref().is_some_and(is_behind);
         if examined >= bounds.page_rows && comes_further {
             return Ok(sorted.into_short_page(certain, unseen));
+        }
+        if examined >= bounds.page_rows && place.is_none() {
+            place = Some(query.place().await?);
         }
         if examined > bounds.rows {
             return Err(ReservationSort::too_many(bounds.rows).into());

@@ -5,6 +5,7 @@ mod cursors;
 mod damage;
 mod expiry;
 mod filters;
+mod gathering;
 mod long_lives;
 
 use serde_json::{Value, json};

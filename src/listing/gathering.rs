@@ -1,0 +1,116 @@
+//! Bounds how many lists of one owner gather at the same time, so that others' requests come in between.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+use crate::domain::ids::TenantId;
+
+/// How long a list waits for another one of its owner to end.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// The places of this replica for lists that gather: as many for each owner. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct GatherPlaces {
+    limit: usize,
+    /// Of owners whose lists gather at present.
+    used: Arc<Mutex<HashMap<Option<TenantId>, Arc<Semaphore>>>>,
+}
+
+/// The places of one owner.
+#[derive(Debug, Clone)]
+pub struct OwnPlaces {
+    /// A tenant; `None`: the operators.
+    pub owner: Option<TenantId>,
+    all: GatherPlaces,
+}
+
+/// A place, until it is dropped.
+pub struct Place<'a> {
+    permit: Option<OwnedSemaphorePermit>,
+    of: &'a OwnPlaces,
+}
+
+impl GatherPlaces {
+    /// So many for each owner.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            used: Arc::default(),
+        }
+    }
+
+    /// Those of a tenant, or of the operators.
+    pub fn of(&self, owner: Option<TenantId>) -> OwnPlaces {
+        OwnPlaces {
+            owner,
+            all: self.clone(),
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, HashMap<Option<TenantId>, Arc<Semaphore>>> {
+        // Nothing is left half-done by a panic under the lock.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OwnPlaces {
+    /// Takes a place, and waits a little where all are taken.
+    ///
+    /// # Errors
+    /// How many there are, where none became free.
+    pub async fn take(&self) -> Result<Place<'_>, usize> {
+        let limit = self.all.limit;
+        let places = {
+            let mut used = self.all.used();
+            let places = used.entry(self.owner.clone());
+            Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(limit))))
+        };
+        match timeout(WAIT, places.acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Place {
+                permit: Some(permit),
+                of: self,
+            }),
+            Ok(Err(_)) | Err(_) => Err(limit),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.permit = None;
+        let mut used = self.of.all.used();
+        let is_free = |places: &Arc<Semaphore>| Arc::strong_count(places) == 1;
+        if used.get(&self.of.owner).is_some_and(is_free) {
+            used.remove(&self.of.owner);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn each_owner_has_its_places_and_nothing_is_kept_of_those_that_are_free() {
+        let places = GatherPlaces::new(2);
+        let (acme, operators) = (places.of(TenantId::parse("acme")), places.of(None));
+        let first = acme.take().await.ok();
+        let second = acme.take().await.ok();
+        assert!(first.is_some() && second.is_some());
+        assert!(operators.take().await.is_ok(), "those of others are free");
+        let third = tokio::spawn({
+            let acme = acme.clone();
+            async move { acme.take().await.is_ok() }
+        });
+        tokio::task::yield_now().await;
+        assert!(!third.is_finished(), "both are taken");
+        drop(first);
+        assert!(third.await.expect("no panic"), "one became free");
+        drop(second);
+        assert!(places.used().is_empty());
+    }
+}

@@ -1,0 +1,57 @@
+//! How many lists of one tenant may gather at the same time.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::cursors::complete;
+use crate::harness::app::TestApp;
+use crate::harness::redis::RedisServer;
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
+use crate::harness::slow_proxy::SlowProxy;
+use crate::harness::tenant_fixture::TenantFixture;
+
+const SORTED: &str = "/v1/reservations?sort_by=reserved";
+
+#[tokio::test]
+async fn a_tenant_gathers_as_many_lists_at_once_as_it_may_and_keeps_no_other_from_it() {
+    let server = RedisServer::start();
+    let way = SlowProxy::to(server.port).await;
+    let settings = [
+        &["--gathering-lists-per-tenant", "1"][..],
+        LONG_REDIS_TIMEOUT,
+    ];
+    let app = TestApp::spawn_on(&way.url(), &settings.concat()).await;
+    for name in ["acme", "bolt"] {
+        let mut tenant = TenantFixture::bare(&app.store, name).await;
+        let now = now_ms(&app.store).await;
+        tenant.write_holds(2_000, now + 60_000).await;
+        complete(&app, &tenant).await;
+    }
+    // Ten steps then take more than a second that another list waits.
+    way.delay(Duration::from_millis(250));
+    let (first, second, others) =
+        tokio::join!(app.get(SORTED), app.get(SORTED), app.get_as(1, SORTED));
+    way.delay(Duration::ZERO);
+    others.expect(200);
+    let (refused, listed) = match first.status {
+        429 => (first, second),
+        _ => (second, first),
+    };
+    listed.expect(200);
+    assert_eq!(refused.error(), (429, "LIMIT_EXCEEDED"), "{refused:?}");
+    assert_eq!(refused.at("/details"), &json!({"limit": 1, "present": 1}));
+    assert_eq!(refused.header("retry-after"), Some("1"), "{refused:?}");
+    assert!(refused.header("x-ratelimit-reset").is_some(), "{refused:?}");
+    assert_eq!(
+        refused.text("/message"),
+        "Too many lists at the same time: 1 are being sorted for acme already, the most that \
+         BUDGET_GATHERING_LISTS_PER_TENANT allows; try again in 1 s, or narrow the list with from and to, or sort by \
+         created_at_ms"
+    );
+    let counted = "budget_limit_refusals_total{setting=\"BUDGET_GATHERING_LISTS_PER_TENANT\"} 1\n";
+    let metrics = app.telemetry.render().expect("metrics");
+    assert!(metrics.contains(counted), "{metrics}");
+    app.get(SORTED).await.expect(200);
+}
