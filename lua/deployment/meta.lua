@@ -1,25 +1,28 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/deployment.rs.
-Starts a deployment, or reads how it was started. The values of the first caller stay.
+Reads how a deployment was started, or starts one. The values of the first caller stay.
 
 KEYS[1]  write  meta  hash  meta
 
 ARGV[1]  layout      int64  The newest layout of the caller.
 ARGV[2]  partitions  int64
-ARGV[3]  secret      text   32 random bytes, base64url.
+ARGV[3]  secret      text   32 random bytes, base64url; empty: only read.
 ARGV[4]  dialect     text
 
 Replies, the first that applies:
-  meta layout partitions secret dialect
+  missing | meta layout partitions secret dialect
 Writes:
-  All four fields at once, if the key does not exist.
+  All four fields at once, if the key does not exist and a secret is given.
 ]]
 local meta = KEYS[1]
 local layout, partitions, secret, dialect = unpack(ARGV)
 -- End of the signature.
 
+local absent = redis.call('EXISTS', meta) == 0
+if absent and secret == '' then return {'missing'} end
+
 -- Effects: none can fail.
-if redis.call('EXISTS', meta) == 0 then
+if absent then
   redis.call('HSET', meta, 'layout', layout, 'partitions', partitions, 'secret', secret, 'dialect', dialect)
 end
 local stored = redis.call('HMGET', meta, 'layout', 'partitions', 'secret', 'dialect')

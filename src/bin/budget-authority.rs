@@ -167,7 +167,7 @@ async fn develop(args: DevArgs) -> Result<(), Box<dyn std::error::Error>> {
 async fn verified(args: StoreArgs, verify: impl AsyncFnOnce(Store) -> u8) -> ExitCode {
     let opened = args
         .into_config()
-        .and_then(|config| config.open(&prometheus::Registry::new()));
+        .and_then(|config| config.open_to_read(&prometheus::Registry::new()));
     match opened {
         Ok(store) => ExitCode::from(verify(store).await),
         Err(error) => {
@@ -178,7 +178,9 @@ async fn verified(args: StoreArgs, verify: impl AsyncFnOnce(Store) -> u8) -> Exi
 }
 
 async fn show_sizes(args: &SizesArgs, store: StoreArgs) -> Result<(), Box<dyn std::error::Error>> {
-    let store = store.into_config()?.open(&prometheus::Registry::new())?;
+    let store = store
+        .into_config()?
+        .open_to_read(&prometheus::Registry::new())?;
     let sizes = sizes(&store, &args.tenant).await?;
     if sizes.keys.is_empty() {
         let (tenant, prefix) = (&args.tenant, store.keys().prefix());

@@ -131,6 +131,15 @@ impl StoreConfig {
         )
         .map_err(url_error)
     }
+
+    /// The same for a tool, which starts no deployment.
+    ///
+    /// # Errors
+    /// As for [`StoreConfig::open`].
+    pub fn open_to_read(mut self, registry: &Registry) -> Result<Store, ConfigError> {
+        self.redis.may_start = false;
+        self.open(registry)
+    }
 }
 
 impl StoreArgs {

@@ -44,6 +44,8 @@ pub struct RedisOptions {
     pub allow_unsafe: bool,
     /// From which shares of its memory on Redis is short of it.
     pub memory: MemorySteps,
+    /// Whether a deployment without data is started; a tool only reads.
+    pub may_start: bool,
 }
 
 impl RedisOptions {
@@ -61,6 +63,7 @@ impl RedisOptions {
             background_connections: 4,
             allow_unsafe: false,
             memory: MemorySteps::DEFAULT,
+            may_start: true,
         }
     }
 
@@ -165,8 +168,10 @@ impl Connection {
                     self.distrust(&node);
                     failures += 1;
                     let unavailable = error.of(&node).with_cause(&mut cause);
-                    // A command that was sent may have run.
-                    if unavailable.effect_unknown() {
+                    // A command that was sent may have run. Other data does not change back soon.
+                    if unavailable.effect_unknown()
+                        || matches!(unavailable, Unavailable::OtherData(_))
+                    {
                         return Err(unavailable.into());
                     }
                     self.reconnect(failures, deadline, unavailable).await?;
@@ -246,6 +251,8 @@ impl Connection {
         deadline: Instant,
     ) -> Result<Value, SendError> {
         let open = node.open(lane, deadline).await?;
+        // Again, because a connection that was just opened may have found it.
+        self.dialer.identity.check().map_err(SendError::OtherData)?;
         let sent_at = Instant::now();
         let reply = if asking {
             let mut pipeline = Pipeline::with_capacity(2);

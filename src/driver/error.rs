@@ -2,6 +2,8 @@
 
 use redis::{RedisError, ServerError};
 
+pub use super::identity::OtherData;
+
 /// A failed call of the store. The causes are in `source()`.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -59,6 +61,9 @@ pub enum Unavailable {
         #[source]
         source: Option<RedisError>,
     },
+    /// Redis does not hold the data that the process started with.
+    #[error(transparent)]
+    OtherData(#[from] OtherData),
     /// Earlier calls of the request used up its deadline.
     #[error("the request's deadline for Redis is over")]
     TimeIsUp,
@@ -103,7 +108,10 @@ impl Unavailable {
     pub fn effect_unknown(&self) -> bool {
         match self {
             Self::NoReply { .. } | Self::ReplyLost { .. } => true,
-            Self::NotConnected { .. } | Self::NotReady { .. } | Self::TimeIsUp => false,
+            Self::NotConnected { .. }
+            | Self::NotReady { .. }
+            | Self::OtherData(_)
+            | Self::TimeIsUp => false,
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::clock::Clock;
+use super::identity::Identity;
 use super::metrics::StoreMetrics;
 use super::retry::backoff;
 
@@ -34,6 +35,7 @@ pub(crate) struct Dialer {
     /// Whether a node must report that it is a master before it is used, because a Sentinel named it.
     pub verify_role: bool,
     pub clock: Arc<Clock>,
+    pub identity: Arc<Identity>,
     pub metrics: StoreMetrics,
 }
 
@@ -46,6 +48,14 @@ impl Dialer {
         let opened = timeout(self.connect_timeout, opening).await;
         let opened = opened.unwrap_or_else(|_| Err((ErrorKind::Io, NO_HANDSHAKE).into()));
         opened.inspect_err(|_| self.metrics.connection_failures.inc())
+    }
+
+    /// What is asked of a node over each new connection.
+    pub(crate) async fn admit(&self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+        if self.verify_role {
+            require_master(connection).await?;
+        }
+        self.identity.compare_over(connection).await
     }
 }
 
@@ -170,9 +180,7 @@ impl Shared {
                 .client
                 .get_multiplexed_async_connection_with_config(&config)
                 .await?;
-            if self.dialer.verify_role {
-                require_master(&mut connection).await?;
-            }
+            self.dialer.admit(&mut connection).await?;
             let sent = Instant::now();
             let time: Vec<i64> = redis::cmd("TIME").query_async(&mut connection).await?;
             if let [seconds, micros] = time[..] {
@@ -226,9 +234,7 @@ pub(crate) fn noticing(
 }
 
 /// Refuses a node that does not report that it is a master. When an ACL hides `ROLE`, the node is accepted.
-pub(crate) async fn require_master(
-    connection: &mut MultiplexedConnection,
-) -> Result<(), RedisError> {
+async fn require_master(connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
     match connection.send_packed_command(&redis::cmd("ROLE")).await? {
         Value::Array(fields) => match fields.first() {
             Some(Value::BulkString(role)) if role == b"master" => Ok(()),

@@ -18,6 +18,8 @@ metrics! {
         pub connection_failures: IntCounter = "budget_redis_connection_failures_total",
         /// Changes of a primary, by Sentinel or in a cluster slot.
         pub primary_changes: IntCounter = "budget_redis_primary_changes_total",
+        /// 1 while the deployment's record in Redis is gone or another one than at the start, so that nothing is served.
+        pub other_data: IntGauge = "budget_deployment_record_differs",
         /// Primaries that did not answer the last readiness probe.
         pub unreachable_primaries: IntGauge = "budget_redis_primaries_unreachable",
         /// The share of maxmemory that the fullest primary uses; 0 without a limit.

@@ -8,6 +8,7 @@ pub mod clock_monitor;
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub mod error;
+pub(crate) mod identity;
 pub(crate) mod link;
 pub mod memory;
 pub mod metrics;

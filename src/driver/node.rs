@@ -9,7 +9,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, ConnectionInfo, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::Unavailable;
+use super::error::{OtherData, Unavailable};
 use super::link::{Dialer, Link, Live};
 use super::memory::SeenShare;
 use super::pool::{Opener, Pooled, pool};
@@ -34,6 +34,8 @@ pub(crate) enum SendError {
     ReplyLost(RedisError),
     /// The deadline passed after the command was sent; it may have run.
     NoReply,
+    /// The command was not sent, because the node holds other data.
+    OtherData(OtherData),
 }
 
 impl SendError {
@@ -44,6 +46,7 @@ impl SendError {
             Self::NotConnected(source) => Unavailable::NotConnected { node, source },
             Self::ReplyLost(source) => Unavailable::ReplyLost { node, source },
             Self::NoReply => Unavailable::NoReply { node },
+            Self::OtherData(other) => other.into(),
         }
     }
 }

@@ -8,7 +8,7 @@ use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleResult};
 use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult};
 
-use super::link::{Dialer, noticing, require_master};
+use super::link::{Dialer, noticing};
 
 /// A connection that returns to the pool when it is dropped.
 pub(crate) type Pooled = Object<Opener>;
@@ -52,9 +52,7 @@ impl Manager for Opener {
     async fn create(&self) -> Result<MultiplexedConnection, RedisError> {
         let open = async {
             let mut connection = self.manager.create().await?;
-            if self.dialer.verify_role {
-                require_master(&mut connection).await?;
-            }
+            self.dialer.admit(&mut connection).await?;
             Ok(connection)
         };
         self.dialer.in_time(open).await

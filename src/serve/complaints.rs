@@ -1,8 +1,8 @@
-//! How often the log says that a start waits for Redis.
+//! How often the log says why a process waits.
 
 use std::time::{Duration, Instant};
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::store::StoreError;
 use crate::telemetry::error_chain;
@@ -27,6 +27,14 @@ impl Complaints {
         }
     }
 
+    /// The same for a record that somebody must restore.
+    pub(super) fn other_data(&mut self, error: &StoreError) {
+        let cause = error_chain(error);
+        if self.pause_after(&cause, Instant::now()).is_some() {
+            error!(error = %cause, "{cause}");
+        }
+    }
+
     /// The pause after a warning that is due now.
     fn pause_after(&mut self, cause: &str, now: Instant) -> Option<Duration> {
         let pause = match &self.last {
@@ -38,10 +46,10 @@ impl Complaints {
         Some(pause)
     }
 
-    /// Says that Redis responds, if the log stated otherwise.
-    pub(super) fn over(&mut self) {
+    /// Says that it is over, if the log stated otherwise.
+    pub(super) fn over(&mut self, message: &str) {
         if self.last.take().is_some() {
-            info!("Redis responds");
+            info!("{message}");
         }
     }
 }

@@ -267,8 +267,11 @@ fn announce(what: &str, listener: &TcpListener) {
     }
 }
 
+/// How often the deployment's record is compared with the one that the process started with.
+const DEPLOYMENT_PERIOD: Duration = Duration::from_secs(2);
+
 /// Returns only when the deployment or its Redis cannot be used. Warns about a Redis that is absent, configured dangerously, or
-/// short of memory.
+/// short of memory, and about a deployment that lost its record.
 async fn watch_deployment(store: &Store) -> StoreError {
     let mut complaints = Complaints::default();
     let findings = loop {
@@ -285,9 +288,24 @@ async fn watch_deployment(store: &Store) -> StoreError {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
-    complaints.over();
+    complaints.over("Redis responds");
     for finding in findings {
         warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
     }
-    memory::watch(store).await
+    tokio::select! {
+        never = memory::watch(store) => never,
+        never = watch_record(store) => never,
+    }
+}
+
+/// Says when the deployment's record is gone or another one, and when it is back.
+async fn watch_record(store: &Store) -> ! {
+    let mut complaints = Complaints::default();
+    loop {
+        tokio::time::sleep(DEPLOYMENT_PERIOD).await;
+        match store.compare_deployment().await {
+            Ok(()) => complaints.over("the deployment's record is back"),
+            Err(error) => complaints.other_data(&error),
+        }
+    }
 }

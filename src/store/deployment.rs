@@ -1,27 +1,39 @@
 //! What was fixed when the deployment was started, and whether it fits this process.
 
-use crate::domain::ids::DeploymentSecret;
-use crate::driver::error::StoreError;
-use crate::store::signature::signature;
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+use secrecy::SecretString;
+use tokio::time::{Instant, timeout_at};
+use tracing::{info, warn};
+
+use super::{Call, Lane, Store};
+use crate::domain::ids::{DeploymentSecret, Partition};
+use crate::driver::connection::failed;
+use crate::driver::error::{StoreError, Unavailable};
+use crate::driver::node::SendError;
+use crate::driver::slot;
+use crate::store::signature::{ScriptCall, signature};
 
 signature! {
-    /// Starts a deployment, or reads how it was started. The values of the first caller stay.
+    /// Reads how a deployment was started, or starts one. The values of the first caller stay.
     META: Meta -> MetaReply = "deployment/meta", flags "allow-oom";
     keys of deployment { write meta(); }
     args {
         /// The newest layout of the caller.
         layout: i64,
         partitions: i64,
-        /// 32 random bytes, base64url.
+        /// 32 random bytes, base64url; empty: only read.
         secret: &'a str,
         dialect: &'a str,
     }
     replies {
+        missing: Missing,
         meta: Meta {
             layout: Option<String>, partitions: Option<String>, secret: Option<String>, dialect: Option<String>,
         },
     }
-    writes "All four fields at once, if the key does not exist."
+    writes "All four fields at once, if the key does not exist and a secret is given."
 }
 
 /// The newest layout of the data that this binary reads and writes.
@@ -43,12 +55,12 @@ impl Deployment {
     }
 
     /// A secret for a deployment that is about to start, base64url.
-    pub(super) fn propose_secret() -> String {
+    fn propose_secret() -> String {
         DeploymentSecret::generate().expose()
     }
 
     /// Holds the reply of `meta.lua` against what this process expects.
-    pub(super) fn check(reply: MetaReply, prefix: &str, dialect: &str) -> Result<Self, StoreError> {
+    fn check(reply: MetaReply, prefix: &str, dialect: &str) -> Result<Self, StoreError> {
         let damaged = |what| {
             StoreError::Deployment(format!(
                 "the record `{prefix}:meta` is damaged ({what}): restore it from a backup; without it no id can be derived"
@@ -63,7 +75,10 @@ impl Deployment {
             partitions,
             secret,
             dialect: found,
-        } = reply;
+        } = reply
+        else {
+            return Err(damaged("all of it"));
+        };
         let number = |text: Option<String>| text.and_then(|text| text.parse::<i64>().ok());
         let layout = number(layout).ok_or_else(|| damaged("layout"))?;
         let partitions = number(partitions).ok_or_else(|| damaged("partitions"))?;
@@ -92,6 +107,195 @@ impl Deployment {
         let secret = DeploymentSecret::parse(&secret).ok_or_else(|| damaged("secret"))?;
         Ok(Self { secret })
     }
+}
+
+/// How long the start of a deployment waits for replicas to have its record.
+const REPLICAS_WAIT: Duration = Duration::from_millis(500);
+
+impl Store {
+    /// The deployment's record. Read once, and created by the first process that ever starts.
+    ///
+    /// # Errors
+    /// [`StoreError::Deployment`] when the data belongs to another kind of deployment, or has lost its record;
+    /// [`Unavailable::OtherData`] while the record is not the one that this process read.
+    pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
+        let timed = self.begin_call()?;
+        self.deployment_by(timed.deadline).await
+    }
+
+    /// The deployment's secret, from which ids are derived.
+    ///
+    /// # Errors
+    /// As for [`Store::deployment`].
+    pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
+        self.deployment().await.map(Deployment::secret)
+    }
+
+    /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.
+    pub(super) async fn deployment_by(&self, deadline: Instant) -> Result<&Deployment, StoreError> {
+        let inner = &self.inner;
+        if let Some(known) = inner.deployment.get() {
+            inner.identity.check().map_err(Unavailable::from)?;
+            return Ok(known);
+        }
+        let load = || self.load_deployment(deadline);
+        let loading = Box::pin(inner.deployment.get_or_try_init(load));
+        let loaded = timeout_at(deadline, loading).await;
+        loaded.unwrap_or_else(|_| {
+            Err(Unavailable::NotConnected {
+                node: "Redis".to_owned(),
+                source: None,
+            }
+            .into())
+        })
+    }
+
+    /// Compares the record in Redis with the one that this process read, if it has read one.
+    ///
+    /// # Errors
+    /// [`Unavailable::OtherData`] if it is gone or another one, or was before and Redis cannot be asked now.
+    pub async fn compare_deployment(&self) -> Result<(), StoreError> {
+        let (inner, deadline) = (&self.inner, self.deadline());
+        if inner.deployment.initialized() {
+            let slot = slot::of(self.keys().meta().as_bytes());
+            if let Ok(node) = inner.connection.route(slot, deadline).await {
+                let compared = inner.identity.command();
+                match node.send(Lane::Background, &compared, deadline).await {
+                    Ok(reply) => {
+                        inner.identity.compare(&reply);
+                        if matches!(reply, Value::ServerError(_)) {
+                            inner.connection.distrust(&node);
+                        }
+                    }
+                    Err(_) => inner.connection.distrust(&node),
+                }
+            }
+        }
+        Ok(inner.identity.check().map_err(Unavailable::from)?)
+    }
+
+    async fn load_deployment(&self, deadline: Instant) -> Result<Deployment, StoreError> {
+        let (keys, dialect) = (self.keys(), self.inner.dialect);
+        let call = |secret: &str| {
+            let meta = Meta {
+                layout: LAYOUT,
+                partitions: PARTITIONS,
+                secret,
+                dialect,
+            };
+            meta.on(keys, self.today())
+        };
+        let mut reply = self.execute(&call(""), Lane::Background, deadline).await?;
+        if let MetaReply::Missing = read(reply.clone())? {
+            self.check_empty().await?;
+            let secret = Deployment::propose_secret();
+            reply = self.start_deployment(&call(&secret), deadline).await?;
+        }
+        let deployment = Deployment::check(read(reply)?, keys.prefix(), dialect)?;
+        let secret = SecretString::from(deployment.secret.expose());
+        self.inner.identity.keep(secret);
+        Ok(deployment)
+    }
+
+    /// Refuses to start a deployment where there are tenants: a record that was lost is restored, not replaced.
+    async fn check_empty(&self) -> Result<(), StoreError> {
+        let (keys, prefix) = (self.keys(), self.keys().prefix());
+        let meta = keys.meta();
+        if !self.inner.may_start {
+            let none = format!(
+                "there is no deployment under the key prefix `{prefix}`: `{meta}` does not exist"
+            );
+            return Err(StoreError::Deployment(none));
+        }
+        let of_partitions = Partition::all().map(|partition| keys.of(partition).tenants());
+        let exists = |key: String| {
+            let mut command = redis::cmd("EXISTS");
+            command.arg(&key);
+            (key, command)
+        };
+        let commands: Vec<_> = std::iter::once(keys.directory())
+            .chain(of_partitions)
+            .map(exists)
+            .collect();
+        for (index, reply) in self
+            .pipelines_before_start(&commands)
+            .await?
+            .into_iter()
+            .enumerate()
+        {
+            match reply {
+                Some(Value::Int(0)) => {}
+                Some(Value::Int(_)) => {
+                    let found = &commands[index].0;
+                    return Err(StoreError::Deployment(format!(
+                        "the deployment's record `{meta}` is gone, but there are tenants (`{found}`): restore it from a \
+                         backup, or choose another BUDGET_KEY_PREFIX (docs/operating.md, \"The deployment's record\")"
+                    )));
+                }
+                // A node that cannot be asked may hold tenants.
+                _ => {
+                    return Err(Unavailable::NotConnected {
+                        node: "each master of Redis".to_owned(),
+                        source: None,
+                    }
+                    .into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the record, and waits a moment for the replicas of its node.
+    async fn start_deployment(&self, call: &Call, deadline: Instant) -> Result<Value, StoreError> {
+        let connection = &self.inner.connection;
+        let node = connection
+            .route(slot::of(call.key.as_bytes()), deadline)
+            .await?;
+        let role = redis::cmd("ROLE");
+        let role = self.query_node(&node, &role, Lane::Background, deadline);
+        let replicas = match role.await {
+            Ok(Value::Array(role)) => match role.get(2) {
+                Some(Value::Array(replicas)) => replicas.len(),
+                _ => 0,
+            },
+            _ => 0,
+        };
+        let mut pipeline = Pipeline::with_capacity(2);
+        pipeline.add_command(call.script.whole(&call.command));
+        if replicas > 0 {
+            let limit_ms = REPLICAS_WAIT.as_millis() as u64;
+            pipeline.cmd("WAIT").arg(replicas).arg(limit_ms);
+        }
+        let of_node = |error: SendError| error.of(&node);
+        let open = node
+            .open(Lane::Background, deadline)
+            .await
+            .map_err(of_node)?;
+        let mut replies = open
+            .send_all(&pipeline, deadline)
+            .await
+            .map_err(of_node)?
+            .into_iter();
+        let reply = replies.next().unwrap_or_default();
+        if let Value::ServerError(refusal) = reply {
+            connection.distrust(&node);
+            return Err(failed(&refusal, Some(call.script)));
+        }
+        let record = &call.key;
+        info!("started a new deployment: wrote `{record}`, which must never be lost");
+        if let Some(Value::Int(reached)) = replies.next()
+            && reached < replicas as i64
+        {
+            warn!(
+                "`{record}` reached {reached} of {replicas} replicas so far: a failover now may lose it"
+            );
+        }
+        Ok(reply)
+    }
+}
+
+fn read(reply: Value) -> Result<MetaReply, StoreError> {
+    Meta::read(reply)?.map_err(|refused| refused.unexpected(&META))
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ use std::time::Duration;
 use redis::Value;
 use secrecy::ExposeSecret;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 pub use crate::driver::call::Call;
 pub use crate::driver::clock::{Clock, Day};
@@ -45,12 +45,11 @@ pub use error::OperationError;
 pub use keys::Keys;
 pub use memory::FullestNode;
 
-use crate::domain::ids::DeploymentSecret;
 use crate::driver::connection::{Connection, Request};
+use crate::driver::identity::Identity;
 use crate::driver::link::Dialer;
 use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
-use crate::store::deployment::{META, Meta};
 use crate::store::signature::{Refused, ScriptCall};
 
 /// How often a call is repeated with another day. Once may not do around midnight: the day can end between two calls.
@@ -72,9 +71,11 @@ struct Inner {
     metrics: StoreMetrics,
     connection: Connection,
     deployment: OnceCell<Deployment>,
+    identity: Arc<Identity>,
     allow_unsafe: bool,
     memory: MemorySteps,
     fullest: SeenShare,
+    may_start: bool,
 }
 
 impl Store {
@@ -91,12 +92,14 @@ impl Store {
         // TLS needs one provider per process; an error only says that there is one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let clock = Arc::new(Clock::default());
+        let identity = Arc::new(Identity::new(keys.meta(), metrics.clone()));
         let dialer = Dialer {
             connect_timeout: options.connect_timeout.min(options.timeout),
             links: options.connections,
             pooled: options.background_connections,
             verify_role: false,
             clock: Arc::clone(&clock),
+            identity: Arc::clone(&identity),
             metrics: metrics.clone(),
         };
         let topology = Topology::parse(options.url.expose_secret(), options.tls.as_ref())?;
@@ -107,9 +110,11 @@ impl Store {
             metrics,
             connection: Connection::new(topology, dialer, options.timeout)?,
             deployment: OnceCell::new(),
+            identity,
             allow_unsafe: options.allow_unsafe,
             memory: options.memory,
             fullest: SeenShare::default(),
+            may_start: options.may_start,
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -139,52 +144,6 @@ impl Store {
     /// How long a request may take in all; outside a request, a call.
     pub fn timeout(&self) -> Duration {
         self.inner.connection.timeout
-    }
-
-    /// The deployment's record. Read once, and created by the first process that ever asks.
-    ///
-    /// # Errors
-    /// [`StoreError::Deployment`] when the data belongs to another kind of deployment.
-    pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
-        let timed = self.begin_call()?;
-        self.deployment_by(timed.deadline).await
-    }
-
-    /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.
-    async fn deployment_by(&self, deadline: Instant) -> Result<&Deployment, StoreError> {
-        let inner = &self.inner;
-        if let Some(known) = inner.deployment.get() {
-            return Ok(known);
-        }
-        let load = || async {
-            let call = Meta {
-                layout: deployment::LAYOUT,
-                partitions: deployment::PARTITIONS,
-                secret: &Deployment::propose_secret(),
-                dialect: inner.dialect,
-            };
-            let call = call.on(&inner.keys, self.today());
-            let reply = self.execute(&call, Lane::Background, deadline).await?;
-            let meta = Meta::read(reply)?.map_err(|refused| refused.unexpected(&META))?;
-            Deployment::check(meta, inner.keys.prefix(), inner.dialect)
-        };
-        let loading = Box::pin(inner.deployment.get_or_try_init(load));
-        let loaded = timeout_at(deadline, loading).await;
-        loaded.unwrap_or_else(|_| {
-            Err(Unavailable::NotConnected {
-                node: "Redis".to_owned(),
-                source: None,
-            }
-            .into())
-        })
-    }
-
-    /// The deployment's secret, from which ids are derived.
-    ///
-    /// # Errors
-    /// As for [`Store::deployment`].
-    pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
-        self.deployment().await.map(Deployment::secret)
     }
 
     /// Runs a script on a lane. One that replies that its clock is in another day is called again, with that day.

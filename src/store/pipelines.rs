@@ -23,6 +23,14 @@ impl Store {
         commands: &[(String, Cmd)],
     ) -> Result<Vec<Option<Value>>, StoreError> {
         self.deployment().await?;
+        self.pipelines_before_start(commands).await
+    }
+
+    /// The same before the deployment is known.
+    pub(super) async fn pipelines_before_start(
+        &self,
+        commands: &[(String, Cmd)],
+    ) -> Result<Vec<Option<Value>>, StoreError> {
         let connection = &self.inner.connection;
         let routing = self.begin_call()?;
         let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();

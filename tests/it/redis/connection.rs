@@ -229,7 +229,7 @@ async fn a_corrupt_record_names_script_and_line() {
     else {
         panic!("{error}")
     };
-    assert_eq!((script, place.as_str()), ("meta", "deployment/meta.lua:25"));
+    assert_eq!((script, place.as_str()), ("meta", "deployment/meta.lua:28"));
     assert!(message.starts_with("WRONGTYPE"), "{message}");
 }
 

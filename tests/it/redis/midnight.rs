@@ -53,6 +53,7 @@ impl ServerAtMidnight {
 
     fn reply(&self, words: &[String]) -> String {
         match words[0].as_str() {
+            "HGET" => format!("$43\r\n{}\r\n", "A".repeat(43)),
             "TIME" => texts(&[&(MIDNIGHT_MS / 1000).to_string(), "0"]),
             "EVALSHA" if words[3].ends_with(":meta") => {
                 let secret = "A".repeat(43);

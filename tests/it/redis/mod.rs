@@ -2,6 +2,7 @@
 
 pub(crate) mod cluster;
 pub(crate) mod connection;
+pub(crate) mod deployment;
 pub(crate) mod lanes;
 pub(crate) mod memory;
 pub(crate) mod midnight;

@@ -11,7 +11,7 @@ use crate::http::logs::Service;
 
 const PASSWORD: &str = "redis-password-Kc4mWd";
 
-async fn ended(service: &mut Service) -> bool {
+pub(crate) async fn ended(service: &mut Service) -> bool {
     let child = std::sync::Mutex::new(&mut service.child);
     let status = eventually("the service has ended", async || {
         child.lock().expect("no panic").try_wait().expect("ours")

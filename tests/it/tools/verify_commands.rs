@@ -15,6 +15,7 @@ fn run_binary(arguments: &[&str]) -> (Option<i32>, String) {
 #[tokio::test]
 async fn the_sizes_of_a_tenant_that_nobody_knows_are_an_error() {
     let store = store(&shared().url());
+    store.deployment().await.expect("a deployment");
     let (url, prefix) = (shared().url(), store.keys().prefix());
     let arguments = [
         "keys",
@@ -40,7 +41,7 @@ async fn a_ledger_is_verified_through_the_path_of_a_socket() {
     let (code, text) = run_binary(&["ledger", "verify", "--redis-url", &socket]);
     assert_eq!(code, Some(2), "{text}");
     assert!(
-        text.contains("there is no tenant under the key prefix `ba`"),
+        text.contains("there is no deployment under the key prefix `ba`"),
         "{text}"
     );
     std::fs::remove_dir_all(folder).expect("it is ours");
