@@ -3,8 +3,9 @@
 Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged
 moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
 
-Only rows created before ended_before_ms are examined. If fewer than asked for were examined, none is left.
-first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was not examined.
+Only rows created before ended_before_ms are examined, from behind the last one that earlier calls kept. If fewer than
+asked for were examined, none is left. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of
+the first row that was not examined.
 
 KEYS[1]  read   lease  hash  lease
 KEYS[2]  write  index  zset  rsvs:<tenant>:<of_day>  (if reservations)
@@ -13,27 +14,35 @@ built    write         hash  rsv:<reservation_id>
 built    write         hash  usage_event:<event_id>
 built    write         hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  record_prefix    text                     Of reservations or of usage events.
-ARGV[2]  budget_prefix    prefix budget:<tenant>:
-ARGV[3]  ended_before_ms  int64
-ARGV[4]  rows             int64                    How many at most.
-ARGV[5]  fencing_token    int64
-ARGV[6]  kept_before      int64                    Rows of the index that earlier calls kept.
+ARGV[1]  record_prefix     text                     Of reservations or of usage events.
+ARGV[2]  budget_prefix     prefix budget:<tenant>:
+ARGV[3]  ended_before_ms   int64
+ARGV[4]  rows              int64                    How many at most.
+ARGV[5]  fencing_token     int64
+ARGV[6]  after_created_ms  int64 or ''              Of the last row of the index that earlier calls kept.
+ARGV[7]  after_id          text or ''
 
 Replies, the first that applies:
-  fenced | purged examined removed kept first_ended_ms next_created_ms
+  fenced | purged examined removed first_ended_ms next_created_ms last_created_ms last_id
 Writes:
   On purged: the records and their rows go; the bases of the ledgers.
 ]]
 local lease, index = unpack(KEYS)
-local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, kept_before = unpack(ARGV)
+local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id = unpack(ARGV)
 -- End of the signature.
 -- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 
 -- Reads: every record and every ledger.
-local ids = redis.call('ZRANGEBYSCORE', index, '-inf', '(' .. ended_before_ms, 'LIMIT', kept_before, rows)
-local removed, bases, kept, first_ended = {}, {}, 0, nil
+local from = 0
+if after_id ~= '' then
+  local rank = redis.call('ZRANK', index, after_id)
+  -- Once that row is gone, from the first one of its time.
+  from = rank and rank + 1 or redis.call('ZCOUNT', index, '-inf', '(' .. after_created_ms)
+end
+-- One row more, which is not examined.
+local found = redis.call('ZRANGE', index, from, from + rows, 'WITHSCORES')
+local removed, bases, first_ended, last_created, last_id = {}, {}, nil, nil, nil
 
 -- The present base of a ledger, false when it is gone, nil when it is corrupt.
 local function ledger_base(key)
@@ -66,7 +75,11 @@ local function moved_to_bases(id, record)
   return true
 end
 
-for _, id in ipairs(ids) do
+local examined = 0
+while examined < tonumber(rows) and found[2 * examined + 1]
+  and tonumber(found[2 * examined + 2]) < tonumber(ended_before_ms) do
+  local id, created = found[2 * examined + 1], found[2 * examined + 2]
+  examined = examined + 1
   local record = hash_fields(record_prefix .. id, 'status', 'unit', 'scope_path', 'budgeted', 'charged',
     'finalized_at_ms', 'expired_at_ms', 'created_at_ms')
   local status = record[1]
@@ -77,7 +90,7 @@ for _, id in ipairs(ids) do
   elseif ended and (not first_ended or ended < first_ended) then
     first_ended = ended
   end
-  if purge then removed[#removed + 1] = id else kept = kept + 1 end
+  if purge then removed[#removed + 1] = id else last_created, last_id = created, id end
 end
 
 -- Effects: none can fail.
@@ -86,5 +99,4 @@ for key, base in pairs(bases) do
 end
 for _, id in ipairs(removed) do redis.call('UNLINK', record_prefix .. id) end
 if #removed > 0 then redis.call('ZREM', index, unpack(removed)) end
-local next_created = redis.call('ZRANGE', index, kept_before + kept, kept_before + kept, 'WITHSCORES')[2]
-return {'purged', #ids, #removed, kept, first_ended or '', next_created or ''}
+return {'purged', examined, #removed, first_ended or '', found[2 * examined + 2] or '', last_created or '', last_id or ''}

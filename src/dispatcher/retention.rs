@@ -5,6 +5,8 @@
 //! recomputed. Then it deletes the day's event log and its audit log, once that is sealed. A day with nothing left leaves
 //! the registry. Each step is one short script or command.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tracing::{error, info};
@@ -17,14 +19,14 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::metrics::metrics;
 use crate::store::dispatcher::poll::{Due, unreadable};
-use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records};
+use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records, Walk};
 use crate::store::dispatcher::retire::{Retire, RetireReply, TRIM_ENTRIES};
 use crate::store::{Day, Keys, Lane, Lease, Store, StoreError};
 
 /// Days processed in each partition in one pass.
 const ROWS: usize = 8;
 
-/// Pages of one kind of records that one pass removes from a day; the rest waits for the next pass.
+/// Pages of one kind of records that one pass examines of a day; the next pass resumes there.
 const PAGES_PER_DAY: usize = 50;
 
 /// Usage events are kept at least this long, because a client may retry the charge of a lost reservation for days and must
@@ -90,7 +92,11 @@ pub struct Retention {
     clock: ClockWatch,
     periods: RetentionConfig,
     metrics: RetentionMetrics,
+    walks: Mutex<HashMap<WalkOf, Walk>>,
 }
+
+/// A day of a tenant that several passes walk through, and the kind of records.
+type WalkOf = (Partition, String, Records);
 
 /// The outcome of purging one kind of records of a day.
 enum PurgeOutcome {
@@ -115,6 +121,7 @@ impl Retention {
             clock,
             periods,
             metrics,
+            walks: Mutex::default(),
         }
     }
 
@@ -140,6 +147,8 @@ impl Retention {
             ..RetentionPass::default()
         };
         self.metrics.lag_seconds.set(due.lag_seconds);
+        self.walks()
+            .retain(|(partition, ..), _| leases.iter().any(|lease| lease.partition == *partition));
         for (lease, members) in due.by_lease {
             for Due { member, .. } in members {
                 match self.process(lease, &member, now_ms, &mut pass).await {
@@ -271,31 +280,27 @@ impl Retention {
                 next_ms: day.start_ms() + period_ms + 1,
             });
         }
-        let (mut removed_sum, mut kept_sum, mut earliest_ms) = (0, 0, None::<i64>);
-        let mut pages = 0;
-        // A page without removals does not count, because the next pass would only read it again.
-        while pages < PAGES_PER_DAY {
+        let walk_of = (lease.partition, format!("{tenant}:{day}"), records);
+        let mut walk = self.walks().remove(&walk_of).unwrap_or_default();
+        let mut removed_sum = 0;
+        for _ in 0..PAGES_PER_DAY {
             let page = self
                 .store
-                .purge(lease, tenant, day, records, ended_before_ms, kept_sum);
+                .purge(lease, tenant, day, records, ended_before_ms, &mut walk);
             let Some(PurgeReply::Purged {
                 examined,
                 removed,
-                kept,
-                first_ended_ms,
                 next_created_ms,
+                ..
             }) = page.await?
             else {
                 return Ok(PurgeOutcome::Fenced);
             };
             removed_sum += removed;
-            kept_sum += kept;
-            pages += usize::from(removed > 0);
-            earliest_ms = [earliest_ms, first_ended_ms].into_iter().flatten().min();
             if examined < PAGE_ROWS {
                 // Rows that stay for another reason than their recent end are examined daily.
-                let other = (kept_sum > 0).then_some(now_ms - period_ms + DAY_MS);
-                let candidates = [earliest_ms, next_created_ms, other];
+                let other = walk.last_kept.map(|_| now_ms - period_ms + DAY_MS);
+                let candidates = [walk.first_ended_ms, next_created_ms, other];
                 let first_ms = candidates.into_iter().flatten().min().unwrap_or(now_ms);
                 return Ok(PurgeOutcome::Done {
                     removed: removed_sum,
@@ -303,9 +308,14 @@ impl Retention {
                 });
             }
         }
+        self.walks().insert(walk_of, walk);
         Ok(PurgeOutcome::More {
             removed: removed_sum,
         })
+    }
+
+    fn walks(&self) -> std::sync::MutexGuard<'_, HashMap<WalkOf, Walk>> {
+        self.walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Postpones a day that failed, so that it does not delay the others.

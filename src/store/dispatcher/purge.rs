@@ -9,9 +9,9 @@ signature! {
     /// Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged moves
     /// into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
     ///
-    /// Only rows created before ended_before_ms are examined. If fewer than asked for were examined, none is left.
-    /// first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of the first row that was
-    /// not examined.
+    /// Only rows created before ended_before_ms are examined, from behind the last one that earlier calls kept. If fewer than
+    /// asked for were examined, none is left. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of
+    /// the first row that was not examined.
     PURGE: Purge -> PurgeReply = "dispatcher/purge", flags "allow-oom";
     names { tenant: &'a str, of_day: Day, reservations: bool, usage_events: bool }
     keys of partition of fencing_token {
@@ -26,13 +26,15 @@ signature! {
         ended_before_ms: i64,
         rows: i64,
         fencing_token: Lease,
-        /// Rows of the index that earlier calls kept.
-        kept_before: i64,
+        /// Of the last row of the index that earlier calls kept.
+        after_created_ms: Option<i64>,
+        after_id: Option<&'a str>,
     }
     replies {
         fenced,
         purged: Purged {
-            examined: i64, removed: i64, kept: i64, first_ended_ms: Option<i64>, next_created_ms: Option<i64>,
+            examined: i64, removed: i64, first_ended_ms: Option<i64>, next_created_ms: Option<i64>,
+            last_created_ms: Option<i64>, last_id: Option<String>,
         },
     }
     writes "On purged: the records and their rows go; the bases of the ledgers."
@@ -40,6 +42,15 @@ signature! {
 
 /// Records that one call of `purge.lua` examines at most: well below a millisecond of Redis's time.
 pub const PAGE_ROWS: i64 = 50;
+
+/// How far retention has come through a day's records of a kind.
+#[derive(Debug, Default)]
+pub struct Walk {
+    /// Creation time and id of the last one that stays.
+    pub last_kept: Option<(i64, String)>,
+    /// The earliest end among those that stay because they ended too recently.
+    pub first_ended_ms: Option<i64>,
+}
 
 words! {
     /// Which records of a day.
@@ -52,8 +63,7 @@ words! {
 }
 
 impl Store {
-    /// Runs `purge.lua` once over a day's records that ended before a time; `kept_before` rows of it were kept by earlier
-    /// calls of the same walk. `None` where another dispatcher holds the lease by now.
+    /// Runs `purge.lua` once over a day's records that ended before a time, from where `walk` is, which moves on. `None` where another dispatcher holds the lease by now.
     pub async fn purge(
         &self,
         lease: Lease,
@@ -61,7 +71,7 @@ impl Store {
         day: Day,
         records: Records,
         ended_before_ms: i64,
-        kept_before: i64,
+        walk: &mut Walk,
     ) -> Result<Option<PurgeReply>, StoreError> {
         let keys = self.keys().of(lease.partition);
         let call = Purge {
@@ -76,8 +86,23 @@ impl Store {
             ended_before_ms,
             rows: PAGE_ROWS,
             fencing_token: lease,
-            kept_before,
+            after_created_ms: walk.last_kept.as_ref().map(|(created_ms, _)| *created_ms),
+            after_id: walk.last_kept.as_ref().map(|(_, id)| id.as_str()),
         };
-        self.run_leased(Lane::Background, &call).await
+        let reply = self.run_leased(Lane::Background, &call).await?;
+        if let Some(PurgeReply::Purged {
+            first_ended_ms,
+            last_created_ms,
+            last_id,
+            ..
+        }) = &reply
+        {
+            let ended_ms = [walk.first_ended_ms, *first_ended_ms].into_iter().flatten();
+            walk.first_ended_ms = ended_ms.min();
+            walk.last_kept = last_created_ms
+                .zip(last_id.clone())
+                .or(walk.last_kept.take());
+        }
+        Ok(reply)
     }
 }

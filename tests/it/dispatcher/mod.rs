@@ -5,5 +5,6 @@ pub(crate) mod denial_rollups;
 pub(crate) mod lease;
 pub(crate) mod process;
 pub(crate) mod retention;
+pub(crate) mod retention_walks;
 pub(crate) mod view_damage;
 pub(crate) mod views;

@@ -90,6 +90,7 @@ const READS: &[&str] = &[
     "ZRANGE",
     "ZRANGEBYLEX",
     "ZRANGEBYSCORE",
+    "ZRANK",
     "ZREVRANGEBYLEX",
     "ZREVRANGEBYSCORE",
     "ZSCORE",

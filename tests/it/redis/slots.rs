@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::domain::cause::Cause;
 use budget_authority::store::Lane;
-use budget_authority::store::dispatcher::purge::{PurgeReply, Records};
+use budget_authority::store::dispatcher::purge::{PurgeReply, Records, Walk};
 use budget_authority::store::runtime::expire::ExpireReply;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -212,16 +212,26 @@ async fn retention_forgets_no_record_while_it_moves() {
         );
         let purging = tokio::spawn(async move {
             store
-                .purge(lease, id.as_str(), day, Records::Reservations, later, 0)
+                .purge(
+                    lease,
+                    id.as_str(),
+                    day,
+                    Records::Reservations,
+                    later,
+                    &mut Walk::default(),
+                )
                 .await
         });
         repeated_request(&purging, fixture, before).await;
         block_in_place(|| resharding.finish());
         let purged = purging.await.expect("no panic").expect("Redis answers");
-        let Some(PurgeReply::Purged { removed, kept, .. }) = purged else {
+        let Some(PurgeReply::Purged {
+            removed, examined, ..
+        }) = purged
+        else {
             panic!("{purged:?}");
         };
-        assert_eq!((removed, kept), (1, 1));
+        assert_eq!((removed, examined), (1, 2));
         let audit = LedgerAudit::run(fixture, 0).await;
         assert_eq!(audit.figure("tenant:acme", "base_spent"), 200);
     }
