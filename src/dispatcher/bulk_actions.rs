@@ -56,7 +56,9 @@ impl BulkActions {
     pub async fn run_once(&self, leases: &[Lease]) -> Result<Pass, StoreError> {
         let mut pass = Pass::default();
         let now_ms = self.store.clock().now_ms();
-        let due = DueRows::poll(&self.store, Keys::bulks, leases, now_ms, ROWS).await?;
+        let longest_ms = RETRY_AFTER.as_millis() as i64;
+        let due = DueRows::poll_within(&self.store, Keys::bulks, leases, now_ms, ROWS, longest_ms)
+            .await?;
         self.metrics.lag_seconds.set(due.lag_seconds);
         for (Lease { partition, .. }, members) in due.by_lease {
             for member in members {

@@ -41,11 +41,35 @@ impl DueRows {
         now_ms: i64,
         rows: usize,
     ) -> Result<Self, StoreError> {
-        let polled = store.poll(index, &partitions(leases), rows).await?;
-        Ok(Self::of(leases, polled, now_ms, rows))
+        Self::poll_within(store, index, leases, now_ms, rows, i64::MAX).await
     }
 
-    fn of(leases: &[Lease], polled: Vec<Option<Vec<Due>>>, now_ms: i64, rows: usize) -> Self {
+    /// The same for an index whose members are set at most `longest_ms` ahead: those further ahead are from before the clock
+    /// went back, and are due.
+    ///
+    /// # Errors
+    /// As for [`DueRows::poll`].
+    pub async fn poll_within(
+        store: &Store,
+        index: fn(&Keys, Partition) -> String,
+        leases: &[Lease],
+        now_ms: i64,
+        rows: usize,
+        longest_ms: i64,
+    ) -> Result<Self, StoreError> {
+        let polled = store.poll(index, &partitions(leases), rows).await?;
+        let ahead_ms = now_ms.saturating_add(longest_ms);
+        let is_due = |at_ms| at_ms <= now_ms || at_ms > ahead_ms;
+        Ok(Self::of(leases, polled, now_ms, rows, is_due))
+    }
+
+    fn of(
+        leases: &[Lease],
+        polled: Vec<Option<Vec<Due>>>,
+        now_ms: i64,
+        rows: usize,
+        is_due: impl Fn(i64) -> bool,
+    ) -> Self {
         let mut selected = Self {
             by_lease: Vec::new(),
             lag_seconds: 0.0,
@@ -54,7 +78,7 @@ impl DueRows {
         };
         for (lease, found) in leases.iter().zip(polled) {
             let mut due = found.unwrap_or_default();
-            due.retain(|due| due.at_ms <= now_ms);
+            due.retain(|due| is_due(due.at_ms));
             for Due { at_ms, .. } in &due {
                 let lag_seconds = (now_ms - at_ms) as f64 / 1_000.0;
                 selected.lag_seconds = selected.lag_seconds.max(lag_seconds);
@@ -167,7 +191,7 @@ mod tests {
             };
             Some((0..count).map(due).collect())
         };
-        let due = DueRows::of(&leases, members.map(due).into(), 1, 2);
+        let due = DueRows::of(&leases, members.map(due).into(), 1, 2, |_| true);
         let emit = |lease: Lease, member: String| {
             let detail = format!("`{member}` is damaged");
             let code = "MEMBER".to_owned();

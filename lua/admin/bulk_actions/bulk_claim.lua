@@ -26,11 +26,13 @@ local fields_from = 5
 -- End of the signature.
 -- @include base/time
 local now = now_ms()
-local hash, until_ms, response, in_progress =
-  unpack(redis.call('HMGET', bulk, 'payload_hash', 'until_ms', 'response', 'in_progress'))
+local hash, until_ms, response, in_progress, its_lease_ms =
+  unpack(redis.call('HMGET', bulk, 'payload_hash', 'until_ms', 'response', 'in_progress', 'lease_ms'))
 if hash and payload_hash ~= '' and hash ~= payload_hash then return {'idempotency_mismatch'} end
 if response then return {'replayed', response, in_progress} end
-if hash and mode ~= 'renew' and now < tonumber(until_ms) then return {'busy'} end
+-- A lease further ahead than its own duration is from before the clock went back.
+local ahead = its_lease_ms and until_ms - its_lease_ms > now
+if hash and mode ~= 'renew' and now < tonumber(until_ms) and not ahead then return {'busy'} end
 redis.call('ZCARD', bulks)
 
 -- Effects: none can fail.
@@ -39,7 +41,7 @@ if not hash and mode ~= 'begin' then
   return {'none'}
 end
 if not hash then redis.call('HSET', bulk, 'payload_hash', payload_hash, 'begun_ms', now, unpack(ARGV, fields_from)) end
-redis.call('HSET', bulk, 'until_ms', now + lease_ms)
+redis.call('HSET', bulk, 'until_ms', now + lease_ms, 'lease_ms', lease_ms)
 redis.call('ZADD', bulks, now + lease_ms, member)
 if mode == 'renew' then return {'renewed'} end
 return {'claimed', now, unpack(redis.call('HGETALL', bulk))}

@@ -45,7 +45,7 @@ local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days)
 -- Effects: none can fail.
 audit_append(now, entry)
 redis.call('HSET', bulk, 'response', response, 'in_progress', in_progress)
-redis.call('HDEL', bulk, 'rows', 'until_ms')
+redis.call('HDEL', bulk, 'rows', 'until_ms', 'lease_ms')
 redis.call('PEXPIRE', bulk, keep_ms)
 redis.call('ZREM', bulks, member)
 day_register(days, tenant_key, settings, tenant, day, now)

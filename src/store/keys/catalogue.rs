@@ -158,7 +158,8 @@ keys! { partition {
     closing: hash = ("closing:" tenant), "with the end of the close";
     /// Tenants whose close has not ended, by the time from which a dispatcher resumes it.
     closings: zset = ("closings"), "an entry with its intent";
-    /// The claim of a bulk action: the rows, the request cause, `until_ms` of its lease; at the end `response`.
+    /// The claim of a bulk action: the rows, the request cause, `until_ms` and `lease_ms` of its lease; at the end
+    /// `response`.
     bulk: hash = ("bulk:" tenant ":" digest), "TTL of 15 minutes after the end of the action";
     /// `<tenant>:<digest>` of bulk actions that have not ended, by the time from which a dispatcher resumes them.
     bulks: zset = ("bulks"), "an entry with the end of the action";

@@ -294,9 +294,10 @@ async fn the_same_call_waits_for_another_attempt_and_then_asks_to_retry() {
     let claims: Vec<String> = fixture.redis().run(&["KEYS", &pattern]);
     // As of a runner that never ends and keeps renewing its lease.
     fixture.redis().run::<()>(&["HDEL", &claims[0], "response"]);
-    fixture
-        .redis()
-        .run::<()>(&["HSET", &claims[0], "until_ms", "99999999999999"]);
+    let far = (fixture.store.clock().now_ms() + 60_000).to_string();
+    let lease = ["until_ms", &far, "lease_ms", "60000"];
+    let set = [&["HSET", claims[0].as_str()][..], &lease].concat();
+    fixture.redis().run::<()>(&set);
     let begun = Instant::now();
     let response = app
         .post_as_admin(BUDGETS, &body)

@@ -147,9 +147,8 @@ async fn rows_whose_events_cannot_be_emitted_fail_and_change_nothing() {
     );
 }
 
-#[tokio::test]
-async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
-    let (app, fixture) = stocked(COUNT).await;
+/// An action whose rows are done and whose end a dispatcher could not write at first; the request.
+async fn unfinished(app: &TestApp, fixture: &AdminFixture, bulks: &BulkActions) -> Value {
     let audit = fixture
         .store
         .keys()
@@ -162,32 +161,71 @@ async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
     app.post_as_admin(BUDGETS, &body)
         .await
         .refused(500, "INTERNAL_ERROR");
-    let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
-    let lease = lease(&fixture).await;
+    let lease = lease(fixture).await;
     eventually("a dispatcher tries", || async {
         let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
         pass.failed == 1
     })
     .await;
     fixture.redis().run::<()>(&["DEL", &audit]);
-    let index = fixture.store.keys().bulks(umbra().partition());
-    let put_off: Vec<(String, f64)> =
-        fixture
-            .redis()
-            .run(&["ZRANGE", &index, "0", "-1", "WITHSCORES"]);
-    assert!(
-        put_off[0].1 > fixture.store.clock().now_ms() as f64 + 20_000.0,
-        "put off"
-    );
+    body
+}
+
+/// The claim of the only action, its entry in the index and the time there.
+fn claim(fixture: &AdminFixture) -> (String, String, f64) {
     let keys = fixture.store.keys();
-    let (tenant, digest) = put_off[0].0.split_once(':').expect("two parts");
+    let index = [
+        "ZRANGE",
+        &keys.bulks(umbra().partition()),
+        "0",
+        "-1",
+        "WITHSCORES",
+    ];
+    let found: Vec<(String, f64)> = fixture.redis().run(&index);
+    let (member, at_ms) = found[0].clone();
+    let (tenant, digest) = member.split_once(':').expect("two parts");
     let claim = keys.bulk(umbra().partition(), tenant, digest);
+    (claim, member.clone(), at_ms)
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
+    let (app, fixture) = stocked(COUNT).await;
+    let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
+    let body = unfinished(&app, &fixture, &bulks).await;
+    let (claim, _, put_off_ms) = claim(&fixture);
+    assert!(put_off_ms > fixture.store.clock().now_ms() as f64 + 20_000.0);
     fixture
         .redis()
         .run::<()>(&["HSET", &claim, "until_ms", "0"]);
     let response = app.post_as_admin(BUDGETS, &body).await;
     assert_eq!(ids(&response, "succeeded").len(), COUNT, "{response:?}");
     check(&fixture, COUNT, 3).await;
+}
+
+#[tokio::test]
+async fn a_claim_from_before_the_clock_went_back_is_resumed() {
+    for by_dispatcher in [true, false] {
+        let (app, fixture) = stocked(COUNT).await;
+        let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
+        let body = unfinished(&app, &fixture, &bulks).await;
+        let (claim, member, at_ms) = claim(&fixture);
+        let later = (at_ms as i64 + 3_600_000).to_string();
+        let redis = fixture.redis();
+        redis.run::<()>(&["HSET", &claim, "until_ms", &later]);
+        let index = fixture.store.keys().bulks(umbra().partition());
+        redis.run::<()>(&["ZADD", &index, &later, &member]);
+        if by_dispatcher {
+            let lease = lease(&fixture).await;
+            let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
+            assert_eq!(pass.done, 1);
+        }
+        let begun = std::time::Instant::now();
+        let response = app.post_as_admin(BUDGETS, &body).await;
+        assert_eq!(ids(&response, "succeeded").len(), COUNT, "{response:?}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "nobody waits");
+        check(&fixture, COUNT, 3).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
