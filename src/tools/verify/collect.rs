@@ -26,6 +26,8 @@ pub(super) struct Collector<'a> {
     pub store: &'a Store,
     pub tenant: &'a TenantId,
     pub ledgers: BTreeMap<LedgerName, Ledger>,
+    /// The latest time that a record or an index has.
+    pub latest_ms: i64,
     pub report: Report,
 }
 
@@ -42,6 +44,7 @@ impl<'a> Collector<'a> {
             store,
             tenant,
             ledgers: BTreeMap::new(),
+            latest_ms: 0,
             report: Report {
                 tenants: 1,
                 ..Report::default()
@@ -133,13 +136,24 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Compares each ledger with its records, then checks whether a base moved meanwhile.
+    /// Compares each ledger with its records, and checks whether a base moved meanwhile.
     async fn compare(mut self) -> Result<Report, StoreError> {
         let ledgers = std::mem::take(&mut self.ledgers);
+        self.read_ledgers(ledgers.keys().cloned().collect()).await?;
         for (name, ledger) in &ledgers {
             let figures = &ledger.figures;
             let comparison = ledger.totals.compare(figures);
+            // By the clock, what a record did later than the ledger was read does not count. A time that is still to come is
+            // from before the clock went back.
+            let later_ms = self.latest_ms.max(ledger.at_ms);
+            let after = self.ledgers.get(name);
+            let went_back = after.is_some_and(|after| after.at_ms < later_ms);
             let computed = match comparison {
+                Comparison::Wrong(_) if went_back => {
+                    let ledger = format!("{} {}", self.tenant, show(name));
+                    self.report.unsettled.push(ledger);
+                    figures.stored
+                }
                 Comparison::Wrong(computed) => computed,
                 Comparison::Right | Comparison::Unknown => figures.stored,
             };
@@ -164,7 +178,6 @@ impl<'a> Collector<'a> {
             }
             self.report.ledgers.push(row);
         }
-        self.read_ledgers(ledgers.keys().cloned().collect()).await?;
         for (name, before) in &ledgers {
             let now = self.ledgers.get(name);
             if now.map(|ledger| ledger.figures.base) != Some(before.figures.base) {

@@ -33,6 +33,8 @@ impl Collector<'_> {
                 Self::usage_event,
             ),
         };
+        let last_ms = self.store.last_score(&index).await?;
+        self.latest_ms = self.latest_ms.max(last_ms.unwrap_or(0));
         self.check_each(&index, &prefix, until_ms, progress, check)
             .await
     }
@@ -155,6 +157,8 @@ impl Collector<'_> {
                 return self.corrupt(row);
             };
             let effect = effect(debt);
+            let latest_ms = effect.ended_ms.unwrap_or(effect.begun_ms);
+            self.latest_ms = self.latest_ms.max(latest_ms);
             if let Some(ledger) = self.ledgers.get_mut(&name) {
                 ledger.totals.count(effect, ledger.at_ms);
                 continue;

@@ -27,6 +27,8 @@ pub struct Report {
     pub differences: Vec<Difference>,
     /// Ledgers and counts that changed too often to be verified.
     pub unverified: Vec<String>,
+    /// Ledgers with records from before Redis's clock went back, which cannot be verified before it has been there again.
+    pub unsettled: Vec<String>,
     /// Reservations that the sweeper could not expire.
     pub quarantine: Vec<Quarantined>,
     /// Records read, repetitions included.
@@ -128,7 +130,7 @@ impl LedgerRow {
 impl Report {
     /// Whether nothing is wrong and everything was verified.
     pub fn is_right(&self) -> bool {
-        self.differences.is_empty() && self.unverified.is_empty()
+        self.differences.is_empty() && self.unverified.is_empty() && self.unsettled.is_empty()
     }
 
     /// Adds the report of one tenant.
@@ -139,6 +141,7 @@ impl Report {
         self.ledgers.append(&mut part.ledgers);
         self.differences.append(&mut part.differences);
         self.unverified.append(&mut part.unverified);
+        self.unsettled.append(&mut part.unsettled);
     }
 
     /// Lists the quarantine of one tenant or of all.
@@ -211,6 +214,11 @@ impl Report {
         for ledger in &self.unverified {
             text += &format!("{ledger}: it changed too often to be verified; try again\n");
         }
+        for ledger in &self.unsettled {
+            text += &format!(
+                "{ledger}: unsettled, the clock went back; try again once it has reached the times of the records\n"
+            );
+        }
         for row in &self.quarantine {
             let owner = row.tenant.as_deref().unwrap_or("an unknown tenant");
             text += &format!(
@@ -224,7 +232,10 @@ impl Report {
             self.ledgers.len(),
             self.reservations,
             self.usage_events,
-            match (self.differences.len(), self.unverified.len()) {
+            match (
+                self.differences.len(),
+                self.unverified.len() + self.unsettled.len()
+            ) {
                 (0, 0) => "all is right".to_owned(),
                 (count, 0) => format!("{count} differences"),
                 (count, open) => format!("{count} differences, {open} ledgers not verified"),

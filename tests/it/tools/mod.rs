@@ -7,5 +7,6 @@ pub(crate) mod operator;
 pub(crate) mod operator_looks;
 pub(crate) mod readme;
 pub(crate) mod verify;
+pub(crate) mod verify_clock;
 pub(crate) mod verify_commands;
 pub(crate) mod verify_counts;
