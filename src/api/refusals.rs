@@ -124,6 +124,7 @@ impl From<Refusal> for ApiError {
 
             R::Webhook(Webhook::NotFound(_)) => (S::NOT_FOUND, Code::WebhookNotFound),
             R::Webhook(Webhook::UrlNotAdmitted(_)) => (S::BAD_REQUEST, Code::WebhookUrlInvalid),
+            R::Webhook(Webhook::LookUpsBusy) => return Self::unavailable(refusal, 1),
             R::Webhook(Webhook::ReplayInProgress(_)) => (S::CONFLICT, Code::ReplayInProgress),
             R::Webhook(Webhook::TestedTooOften { .. } | Webhook::OwnerTestedTooOften { .. }) => {
                 (S::TOO_MANY_REQUESTS, Code::LimitExceeded)

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use tokio_rustls::TlsConnector;
 
 use super::pattern::UrlPattern;
-use super::resolver::Resolver;
+use super::resolver::{LookUpError, Resolver};
 use super::tls::TrustedRoots;
 use super::url::ReceiverUrl;
 use super::{address, tls};
@@ -49,6 +49,9 @@ pub enum Inadmissible {
     /// The name does not resolve now, but may later.
     #[error("has a host that does not resolve, or is in a range that is not allowed")]
     Unresolvable,
+    /// Nothing is known of the name, because too many names are looked up at the same time.
+    #[error("too many host names are looked up at the same time")]
+    Busy,
 }
 
 impl Egress {
@@ -75,7 +78,10 @@ impl Egress {
             Some(ip) => vec![ip],
             None => {
                 let found = self.resolver.addresses(url.host()).await;
-                found.map_err(|_| Inadmissible::Unresolvable)?
+                found.map_err(|error| match error {
+                    LookUpError::Busy => Inadmissible::Busy,
+                    LookUpError::NotFound => Inadmissible::Unresolvable,
+                })?
             }
         };
         let refused = |ip: &IpAddr| address::refusal(*ip, &policy.blocked, policy.allow_http);

@@ -9,9 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
-/// How long a look-up may take, waiting for a permit included.
+/// How long a look-up may take.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a name waits while as many as allowed are looked up.
+const PERMIT_LIMIT: Duration = Duration::from_secs(2);
+
+/// Why there are no addresses.
+#[derive(Debug)]
+pub(super) enum LookUpError {
+    /// Too many names are looked up at the same time; this one was not.
+    Busy,
+    /// The name has no address, or the resolver takes too long.
+    NotFound,
+}
 
 type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
@@ -51,26 +64,25 @@ impl Resolver {
     /// All addresses of a name; at least one.
     ///
     /// # Errors
-    /// When the name has no address, or the resolver takes too long.
-    pub(super) async fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
-        let (resolve, permits) = (Arc::clone(&self.resolve), Arc::clone(&self.permits));
-        let host = host.to_owned();
-        let look_up = async move {
-            let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-            // The system goes on when nobody waits for the result any more, and the permit ends only then.
-            let running = tokio::spawn(async move {
-                let found = resolve(host).await;
-                drop(permit);
-                found
-            });
-            running.await.map_err(io::Error::other)?
+    /// [`LookUpError`].
+    pub(super) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, LookUpError> {
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let Ok(Ok(permit)) = timeout(PERMIT_LIMIT, permit).await else {
+            return Err(LookUpError::Busy);
         };
-        let found = tokio::time::timeout(LIMIT, look_up).await;
-        let mut found = found.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-        found.dedup();
-        match found.is_empty() {
-            true => Err(io::ErrorKind::NotFound.into()),
-            false => Ok(found),
+        let (resolve, host) = (Arc::clone(&self.resolve), host.to_owned());
+        // The system goes on when nobody waits for the result any more, and the permit ends only then.
+        let running = tokio::spawn(async move {
+            let found = resolve(host).await;
+            drop(permit);
+            found
+        });
+        match timeout(LIMIT, running).await {
+            Ok(Ok(Ok(mut found))) if !found.is_empty() => {
+                found.dedup();
+                Ok(found)
+            }
+            _ => Err(LookUpError::NotFound),
         }
     }
 }

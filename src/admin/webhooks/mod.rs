@@ -353,8 +353,9 @@ impl Webhooks {
         match self.egress.admit(url, &policy).await {
             Ok(_) => Ok(()),
             Err(Inadmissible::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),
-            // The operator removed every blocked range: for development, where names come and go.
+            // For development, where names come and go.
             Err(Inadmissible::Unresolvable) if policy.blocked.is_empty() => Ok(()),
+            Err(Inadmissible::Busy) => refuse(WebhookRefusal::LookUpsBusy),
             Err(host) => refuse(WebhookRefusal::UrlNotAdmitted(host.to_string())),
         }
     }
@@ -393,7 +394,6 @@ fn millionths(subscription: &Subscription) -> String {
     joined_numbers(&subscription.watched_millionths())
 }
 
-/// Numbers with a blank between them.
 fn joined_numbers(numbers: &[i64]) -> String {
     let words: Vec<String> = numbers.iter().map(i64::to_string).collect();
     words.join(" ")

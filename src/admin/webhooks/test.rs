@@ -10,6 +10,7 @@ use tracing::info;
 
 use super::{Opened, Secrets, Webhooks};
 use crate::admin::audit::entry;
+use crate::admin::refuse;
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;
@@ -18,6 +19,7 @@ use crate::domain::fields::object;
 use crate::domain::ids::hex;
 use crate::domain::json::Json;
 use crate::domain::moment::Moment;
+use crate::domain::refusal::WebhookRefusal;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::signature::sign;
 use crate::egress::{Inadmissible, Limits, Outbound, PostError};
@@ -142,6 +144,7 @@ impl Webhooks {
                 outcome.error_message = Some(message.to_owned());
                 return Ok(outcome);
             }
+            Err(Inadmissible::Busy) => return refuse(WebhookRefusal::LookUpsBusy),
             Err(why @ (Inadmissible::BlockedHost | Inadmissible::Unresolvable)) => {
                 log_failure(opened, &why);
                 outcome.error_message = Some(PostError::Unreachable.to_string());

@@ -79,6 +79,11 @@ pub enum WebhookRefusal {
     /// Its address is not admitted, for this reason.
     #[error("Validation failed: url: {0}")]
     UrlNotAdmitted(String),
+    /// Its address was not checked, because too many host names are looked up at the same time.
+    #[error(
+        "Too many host names of webhooks are looked up at the same time (BUDGET_WEBHOOK_LOOKUP_LIMIT); retry"
+    )]
+    LookUpsBusy,
     /// It would select nothing.
     #[error(
         "Validation failed: event_types: the webhook must retain at least one event type or event category"

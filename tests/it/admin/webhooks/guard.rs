@@ -2,15 +2,17 @@
 //! resolve the names.
 
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use budget_authority::egress::{Inadmissible, SecurityPolicy};
+use budget_authority::egress::{Egress, Inadmissible, Resolver, SecurityPolicy, TrustedRoots};
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::subscriptions::{HOOKS, hook, hooked, made, patch};
 use crate::harness::app::TestApp;
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply, egress};
 
 pub(crate) const SECURITY: &str = "/v1/admin/config/webhook-security";
@@ -305,4 +307,40 @@ async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
     );
     assert_eq!(resolved.lock().expect("no panic").len(), 2);
     assert!(receiver.arrived().is_empty());
+}
+
+/// The only permit is taken by a name whose look-up does not end.
+#[tokio::test]
+async fn a_name_that_gets_no_turn_to_be_looked_up_is_503_and_not_the_fault_of_the_caller() {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let noted = Arc::clone(&taken);
+    let resolver = Resolver::of(move |host| {
+        let noted = Arc::clone(&noted);
+        async move {
+            if host == "slow.example" {
+                noted.fetch_add(1, Ordering::Relaxed);
+                std::future::pending::<()>().await;
+            }
+            Ok(vec![IpAddr::from([93, 184, 216, 34])])
+        }
+    });
+    let way_out = Egress::new(resolver.limited(1), &TrustedRoots::public());
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    let id = made(&app, hook("https://good.example/")).await;
+    let path = format!("{HOOKS}?tenant_id=umbra");
+    let create = async |url: &str| app.post_as_admin(&path, hook(url)).await;
+    let others = async {
+        let slow_begun = async || taken.load(Ordering::Relaxed) == 1;
+        eventually("the permit is taken", slow_begun).await;
+        let test = format!("{HOOKS}/{id}/test");
+        let nothing = json!({});
+        let tested = app.as_admin(Method::POST, &test, &nothing);
+        tokio::join!(create("https://good.example/"), tested)
+    };
+    let (slow, (created, tested)) = tokio::join!(create("https://slow.example/"), others);
+    slow.refused(400, "WEBHOOK_URL_INVALID");
+    for busy in [created, tested] {
+        let busy = busy.refused(503, "INTERNAL_ERROR");
+        assert!(busy.header("retry-after").is_some());
+    }
 }
