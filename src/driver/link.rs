@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value,
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, PushInfo, PushKind, RedisError,
+    RedisResult, Value,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -15,6 +16,7 @@ use super::clock::Clock;
 use super::identity::Identity;
 use super::metrics::StoreMetrics;
 use super::retry::backoff;
+use super::tls_mismatch::explain;
 
 /// Commands that may wait in a connection's queue; further senders wait.
 const QUEUE: usize = 1024;
@@ -40,14 +42,22 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// What `opening` gives, within the connect timeout. A failure is counted.
+    /// What `opening` a connection gives, within the connect timeout. A failure is counted, and explained where it can be.
     pub(crate) async fn in_time<T>(
         &self,
+        info: &ConnectionInfo,
         opening: impl Future<Output = RedisResult<T>>,
     ) -> RedisResult<T> {
         let opened = timeout(self.connect_timeout, opening).await;
-        let opened = opened.unwrap_or_else(|_| Err((ErrorKind::Io, NO_HANDSHAKE).into()));
-        opened.inspect_err(|_| self.metrics.connection_failures.inc())
+        let failure = match opened.unwrap_or_else(|_| Err((ErrorKind::Io, NO_HANDSHAKE).into())) {
+            Ok(opened) => return Ok(opened),
+            Err(failure) => failure,
+        };
+        self.metrics.connection_failures.inc();
+        Err(match explain(info, &failure).await {
+            Some(mismatch) => (ErrorKind::Io, mismatch).into(),
+            None => failure,
+        })
     }
 
     /// What is asked of a node over each new connection.
@@ -189,7 +199,8 @@ impl Shared {
             }
             Ok::<_, RedisError>(connection)
         };
-        let connection = self.dialer.in_time(open).await?;
+        let info = self.client.get_connection_info();
+        let connection = self.dialer.in_time(info, open).await?;
         Ok(Live { connection, alive })
     }
 

@@ -19,4 +19,5 @@ pub(crate) mod retry;
 pub mod script;
 pub(crate) mod sentinel;
 pub(crate) mod slot;
+pub(crate) mod tls_mismatch;
 pub(crate) mod url;

@@ -17,6 +17,7 @@ pub(crate) type Pooled = Object<Opener>;
 /// this one does so only when a connection of the pool broke since the last check.
 pub(crate) struct Opener {
     manager: deadpool_redis::Manager,
+    info: ConnectionInfo,
     dialer: Dialer,
     broken_at: Arc<Mutex<Option<Instant>>>,
 }
@@ -32,7 +33,8 @@ pub(crate) fn pool(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Pool<Op
         *noticed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     });
     let opener = Opener {
-        manager: deadpool_redis::Manager::new_with_config(info, config)?,
+        manager: deadpool_redis::Manager::new_with_config(info.clone(), config)?,
+        info,
         dialer: dialer.clone(),
         broken_at,
     };
@@ -55,7 +57,7 @@ impl Manager for Opener {
             self.dialer.admit(&mut connection).await?;
             Ok(connection)
         };
-        self.dialer.in_time(open).await
+        self.dialer.in_time(&self.info, open).await
     }
 
     async fn recycle(

@@ -20,6 +20,7 @@ pub mod receiver;
 pub mod redis;
 pub mod redis_fixture;
 pub mod resharding;
+pub mod resp_server;
 pub mod response;
 pub mod retrying_client;
 pub mod runtime_calls;

@@ -54,6 +54,21 @@ impl RedisServer {
         panic!("redis-server does not start; is it installed?");
     }
 
+    /// A server with a port of its own for TLS, which is also returned, and which takes clients with its own certificate.
+    pub fn start_with_tls() -> (Self, u16) {
+        let port = free_port();
+        let (port_text, file) = (port.to_string(), |name| {
+            tls_file(name).display().to_string()
+        });
+        let settings = [
+            ["--tls-port", &port_text],
+            ["--tls-cert-file", &file("server.pem")],
+            ["--tls-key-file", &file("server.key")],
+            ["--tls-ca-cert-file", &file("ca.pem")],
+        ];
+        (Self::start_with(settings.as_flattened()), port)
+    }
+
     fn prepare(program: &'static str, settings: &[&str]) -> Self {
         let (port, folder) = (free_port(), Folder::new());
         let mut arguments: Vec<String> = Vec::new();
@@ -158,6 +173,11 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A key or certificate of the servers that use TLS.
+pub fn tls_file(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/harness/tls")).join(name)
 }
 
 /// Three masters without replicas.

@@ -11,7 +11,7 @@ use budget_authority::store::{
 };
 use redis::{ClientTlsConfig, TlsCertificates, Value};
 
-use crate::harness::redis::{RedisServer, free_port, shared};
+use crate::harness::redis::{RedisServer, shared, tls_file};
 use crate::harness::{eventually, store, store_with};
 
 /// Any script will do: this one answers five fields for a key of its own.
@@ -261,30 +261,15 @@ async fn risky_settings_are_found() {
 
 #[tokio::test]
 async fn a_tls_server_is_reached_through_a_private_authority_with_a_client_certificate() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/harness/tls");
-    let file = |name: &str| format!("{folder}/{name}");
-    let (port, ca, cert, key) = (
-        free_port(),
-        file("ca.pem"),
-        file("server.pem"),
-        file("server.key"),
-    );
-    let port_text = port.to_string();
-    let settings = [
-        ["--tls-port", &port_text],
-        ["--tls-cert-file", &cert],
-        ["--tls-key-file", &key],
-        ["--tls-ca-cert-file", &ca],
-    ];
-    let _server = RedisServer::start_with(settings.as_flattened());
-    let read = |path: &str| std::fs::read(path).expect("a fixture");
+    let (_server, port) = RedisServer::start_with_tls();
+    let read = |name: &str| std::fs::read(tls_file(name)).expect("a fixture");
     let mut options = RedisOptions::new(format!("rediss://localhost:{port}"));
     options.tls = Some(TlsCertificates {
         client_tls: Some(ClientTlsConfig {
-            client_cert: read(&cert),
-            client_key: read(&key),
+            client_cert: read("server.pem"),
+            client_key: read("server.key"),
         }),
-        root_cert: Some(read(&ca)),
+        root_cert: Some(read("ca.pem")),
     });
     options.timeout = Duration::from_millis(500);
     call(&store_with(options.clone())).await.expect("it runs");

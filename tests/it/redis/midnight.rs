@@ -1,8 +1,6 @@
 //! Calls around midnight: a script takes the keys of a day only on that day of its clock.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use budget_authority::domain::ids::TenantId;
@@ -11,6 +9,7 @@ use budget_authority::store::{Lane, Store, StoreError};
 
 use tokio::time::Instant;
 
+use crate::harness::resp_server::{serve, text, texts};
 use crate::harness::store;
 
 const MIDNIGHT_MS: i64 = 1_709_251_200_000;
@@ -27,33 +26,18 @@ struct ServerAtMidnight {
 impl ServerAtMidnight {
     /// A store whose clock has just passed midnight, on a server whose clock shows `times_ms`.
     fn start(times_ms: &[i64]) -> (Self, Store) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = listener.local_addr().expect("an address").port();
         let server = Self {
             times_ms: Arc::new(Mutex::new(times_ms.iter().copied().collect())),
             days: Arc::default(),
         };
         let serving = server.clone();
-        std::thread::spawn(move || {
-            for connection in listener.incoming().flatten() {
-                let serving = serving.clone();
-                std::thread::spawn(move || serving.serve(connection));
-            }
-        });
-        (server, store(&format!("redis://127.0.0.1:{port}")))
-    }
-
-    fn serve(&self, mut connection: TcpStream) {
-        let mut requests = BufReader::new(connection.try_clone().expect("a second handle"));
-        while let Some(words) = request(&mut requests) {
-            let reply = self.reply(&words);
-            connection.write_all(reply.as_bytes()).expect("it is sent");
-        }
+        let url = serve(move |words| serving.reply(words));
+        (server, store(&url))
     }
 
     fn reply(&self, words: &[String]) -> String {
         match words[0].as_str() {
-            "HGET" => format!("$43\r\n{}\r\n", "A".repeat(43)),
+            "HGET" => text(&"A".repeat(43)),
             "TIME" => texts(&[&(MIDNIGHT_MS / 1000).to_string(), "0"]),
             "EVALSHA" if words[3].ends_with(":meta") => {
                 let secret = "A".repeat(43);
@@ -77,32 +61,6 @@ impl ServerAtMidnight {
     fn days(&self) -> Vec<String> {
         self.days.lock().expect("days").clone()
     }
-}
-
-/// The words of the next request; `None` at the end of the connection.
-fn request(from: &mut impl BufRead) -> Option<Vec<String>> {
-    let number = |from: &mut _| {
-        let mut line = String::new();
-        BufRead::read_line(from, &mut line).ok()?;
-        line.trim_end().get(1..)?.parse::<usize>().ok()
-    };
-    let mut words = Vec::new();
-    for _ in 0..number(from)? {
-        let mut word = vec![0; number(from)? + 2];
-        from.read_exact(&mut word).ok()?;
-        word.truncate(word.len() - 2);
-        words.push(String::from_utf8_lossy(&word).into_owned());
-    }
-    Some(words)
-}
-
-fn texts(texts: &[&str]) -> String {
-    let bulk = |text: &&str| format!("${}\r\n{text}\r\n", text.len());
-    format!(
-        "*{}\r\n{}",
-        texts.len(),
-        texts.iter().map(bulk).collect::<String>()
-    )
 }
 
 async fn expire(store: &Store) -> Result<Option<ExpireReply>, StoreError> {

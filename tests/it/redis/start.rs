@@ -6,6 +6,7 @@ use budget_authority::store::RedisOptions;
 use budget_authority::telemetry::error_chain;
 
 use crate::harness::redis::{RedisServer, free_port};
+use crate::harness::resp_server::{serve, text, texts};
 use crate::harness::{eventually, http, store_with};
 use crate::http::logs::Service;
 
@@ -30,10 +31,7 @@ async fn a_redis_that_evicts_keys_refuses_the_start_unless_a_setting_says_otherw
     assert!(log.contains(why), "{log}");
     let service = Service::start(&server.url(), "evicting", &["--allow-unsafe-redis"]);
     service.ready().await;
-    eventually("the log warns", || async {
-        service.log().contains("maxmemory-policy is volatile-ttl")
-    })
-    .await;
+    assert!(service.log().contains("maxmemory-policy is volatile-ttl"));
 }
 
 #[tokio::test]
@@ -62,6 +60,7 @@ async fn a_redis_that_begins_to_evict_makes_unready_until_it_ends() {
 async fn a_failure_to_connect_has_its_cause_and_is_counted() {
     let server = RedisServer::start_with(&["--requirepass", "another"]);
     let plain = RedisServer::start();
+    let secured = RedisServer::start_with_tls();
     for (case, address, cause) in [
         (
             "password",
@@ -81,7 +80,12 @@ async fn a_failure_to_connect_has_its_cause_and_is_counted() {
         (
             "tls",
             format!("rediss://:{PASSWORD}@127.0.0.1:{}", plain.port),
-            "timed out",
+            "the server answers without TLS: the URL must begin with redis, not rediss",
+        ),
+        (
+            "plain",
+            format!("redis://:{PASSWORD}@127.0.0.1:{}", secured.1),
+            "the server answers with TLS: the URL must begin with rediss, not redis",
         ),
     ] {
         let mut options = RedisOptions::new(address);
@@ -114,4 +118,28 @@ async fn the_log_repeats_why_a_start_waits_and_says_when_it_is_over() {
     })
     .await;
     assert!(waits(&service.log()) < 6, "{}", service.log());
+}
+
+/// A stand-in for a Redis that is not installed here.
+#[tokio::test]
+async fn a_redis_that_is_too_old_refuses_the_start_unless_a_setting_says_otherwise() {
+    let url = serve(|words| match words[0].as_str() {
+        "INFO" => text("# Server\r\nredis_version:6.2.0\r\nmaxmemory_policy:noeviction\r\n"),
+        "TIME" => texts(&["1709251200", "0"]),
+        "CONFIG" => "*0\r\n".to_owned(),
+        _ => "+OK\r\n".to_owned(),
+    });
+    let mut service = Service::start(&url, "old", &[]);
+    assert!(!ended(&mut service).await);
+    let log = service.log();
+    let why = "Redis 6.2.0 is too old. Use Redis 7.0 or Valkey 7.2 or later; or set BUDGET_ALLOW_UNSAFE_REDIS=true";
+    assert!(log.contains(why), "{log}");
+    let mut options = RedisOptions::new(url);
+    options.allow_unsafe = true;
+    let findings = store_with(options).inspect().await.expect("it is allowed");
+    assert!(
+        findings
+            .iter()
+            .any(|found| found.message.contains("too old"))
+    );
 }
