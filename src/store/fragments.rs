@@ -57,6 +57,7 @@ fragments! {
     "admin/tenant_flip",
     "admin/watch",
     "admin/webhook",
+    "admin/webhook_status",
     "admin/counts",
     "admin/failing",
     "admin/record_changes",

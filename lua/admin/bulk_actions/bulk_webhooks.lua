@@ -5,17 +5,18 @@ has an outcome is left alone.
 
 The outcome is '' for a subscription that must be judged again.
 
-KEYS[1]     write  tenant_key  hash    tenant:<owner>
-KEYS[2]     write  webhooks    zset    webhooks:<owner>
-KEYS[3]     write  watch       hash    watch:<owner>
-KEYS[4]     write  thresholds  hash    thresholds
-KEYS[5]     write  event_log   stream  events:<owner>:<day>
-KEYS[6]     write  outbox      stream  outbox
-KEYS[7]     write  days        zset    days
-KEYS[8]     write  counts      hash    counts
-KEYS[9]     write  failing     zset    failing
-KEYS[10]    write  bulk_rows   hash    bulkrow:<claim_id>
-KEYS[11..]  write  changed     hash    webhook:<subscription_id>
+KEYS[1]     write  tenant_key     hash    tenant:<owner>
+KEYS[2]     write  webhooks       zset    webhooks:<owner>
+KEYS[3]     write  webhooks_mark  string  webhooksmark:<owner>
+KEYS[4]     write  watch          hash    watch:<owner>
+KEYS[5]     write  thresholds     hash    thresholds
+KEYS[6]     write  event_log      stream  events:<owner>:<day>
+KEYS[7]     write  outbox         stream  outbox
+KEYS[8]     write  days           zset    days
+KEYS[9]     write  counts         hash    counts
+KEYS[10]    write  failing        zset    failing
+KEYS[11]    write  bulk_rows      hash    bulkrow:<claim_id>
+KEYS[12..]  write  changed        hash    webhook:<subscription_id>
 
 ARGV[1]    day             yyyymmdd
 ARGV[2]    day_start_ms    int64
@@ -33,14 +34,14 @@ Replies, the first that applies:
 Writes:
   On done: the counts, each subscription that is changed, what it watches, events, the outcomes.
 ]]
-local tenant_key, webhooks, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows
-  = unpack(KEYS, 1, 10)
+local tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows
+  = unpack(KEYS, 1, 11)
 local day, day_start_ms, owner, action, context, gone, thresholds_max = unpack(ARGV, 1, 7)
-local changed_from = 11
+local changed_from = 12
 local rows_from = 8
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, ledger/thresholds, admin/watch, base/hash_fields, admin/counts
--- @include admin/failing, log/events, admin/bulk
+-- @include admin/webhook_status, admin/failing, log/events, admin/bulk
 local STATUS = {PAUSE = 'PAUSED', RESUME = 'ACTIVE'}
 local EVENTS = {PAUSE = 'webhook.paused', RESUME = 'webhook.resumed', DELETE = 'webhook.deleted'}
 
@@ -58,7 +59,7 @@ local function judge(key, version, may_have_selectors)
   if tenant_refused == 'tenant_unreadable' then
     return 'failed INTERNAL_ERROR The record of the tenant cannot be read'
   end
-  local stored = hash_fields(key, 'tenant', 'status', 'version', 'millionths')
+  local stored = hash_fields(key, 'tenant', 'status', 'version', 'millionths', 'epoch')
   if stored.err then return 'failed INTERNAL_ERROR The record of the webhook cannot be read' end
   if stored[1] ~= owner then return 'skipped ' .. gone end
   local status = stored[2]
@@ -79,7 +80,8 @@ local function judge(key, version, may_have_selectors)
     end
     resumed = millionths
   end
-  return nil, {key = key, status = status or '', version = tonumber(stored[3]) or 0, millionths = stored[4] or ''}
+  return nil, {key = key, status = status or '', version = tonumber(stored[3]) or 0, millionths = stored[4] or '',
+    epoch = stored[5]}
 end
 
 local reply, outcomes, changed = {'done'}, {}, {}
@@ -101,6 +103,7 @@ end
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', webhooks)
 redis.call('ZCARD', failing)
+local mark = webhooks_mark_read(webhooks_mark)
 watch_check(watch, thresholds)
 if #changed > 0 then counts_check(counts) end
 redis.call('ZCARD', days)
@@ -119,6 +122,7 @@ for _, webhook in ipairs(changed) do
     redis.call('ZREM', webhooks, webhook.id)
   else
     redis.call('HSET', webhook.key, 'status', STATUS[action], 'updated_at_ms', now, 'version', webhook.version + 1)
+    if action == 'PAUSE' then webhook_deactivated(webhook.key, webhook.epoch) end
     if action == 'RESUME' then
       redis.call('HSET', webhook.key, 'consecutive_failures', 0)
       failing_write(failing, webhook.id, 0)
@@ -130,7 +134,11 @@ for _, webhook in ipairs(changed) do
   end
   event_append(events, EVENTS[action], nil, data)
 end
-events_point(events)
+local place = events_point(events)
+if action == 'RESUME' then
+  for _, webhook in ipairs(changed) do webhook_activated(webhook.key, place, now) end
+end
+if #changed > 0 then webhooks_mark_renew(webhooks_mark, webhooks, mark, changed[1].id) end
 if #changed > 0 then day_register(days, tenant_key, settings, owner, day, now) end
 bulk_rows_keep(bulk_rows, outcomes)
 return reply

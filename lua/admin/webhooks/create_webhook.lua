@@ -5,20 +5,21 @@ Records a subscription of a tenant or of the operator.
 mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.
 watched: a version and a union of thresholds, empty unless every partition must copy them.
 
-KEYS[1]   read   api_key      hash    apikey:<key_id>
-KEYS[2]   write  tenant_key   hash    tenant:<owner>
-KEYS[3]   write  webhook      hash    webhook:<subscription_id>
-KEYS[4]   write  webhooks     zset    webhooks:<owner>
-KEYS[5]   write  watch        hash    watch:<owner>
-KEYS[6]   write  thresholds   hash    thresholds
-KEYS[7]   write  event_log    stream  events:<owner>:<day>
-KEYS[8]   write  outbox       stream  outbox
-KEYS[9]   write  days         zset    days
-KEYS[10]  write  audit_log    stream  audit:<owner>:<day>
-KEYS[11]  write  chain        hash    chain:<owner>
-KEYS[12]  write  unsealed     set     unsealed
-KEYS[13]  write  counts       hash    counts
-KEYS[14]  write  idempotency  hash    idem:<owner>:<digest>  (if digest)
+KEYS[1]   read   api_key        hash    apikey:<key_id>
+KEYS[2]   write  tenant_key     hash    tenant:<owner>
+KEYS[3]   write  webhook        hash    webhook:<subscription_id>
+KEYS[4]   write  webhooks       zset    webhooks:<owner>
+KEYS[5]   write  webhooks_mark  string  webhooksmark:<owner>
+KEYS[6]   write  watch          hash    watch:<owner>
+KEYS[7]   write  thresholds     hash    thresholds
+KEYS[8]   write  event_log      stream  events:<owner>:<day>
+KEYS[9]   write  outbox         stream  outbox
+KEYS[10]  write  days           zset    days
+KEYS[11]  write  audit_log      stream  audit:<owner>:<day>
+KEYS[12]  write  chain          hash    chain:<owner>
+KEYS[13]  write  unsealed       set     unsealed
+KEYS[14]  write  counts         hash    counts
+KEYS[15]  write  idempotency    hash    idem:<owner>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
@@ -43,8 +44,8 @@ Writes:
   On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise
   nothing.
 ]]
-local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed,
-  counts, idempotency = unpack(KEYS)
+local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
+  chain, unsealed, counts, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, owner, subscription_id, mode, scope_filter, millionths, webhooks_max,
   thresholds_max, payload_hash, context = unpack(ARGV, 1, 12)
 local fields_from = 14
@@ -53,7 +54,7 @@ local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
 -- @include access/subscription_fence
--- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit, access/idempotency
+-- @include ledger/thresholds, admin/watch, admin/webhook_status, admin/counts, log/events, log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -73,6 +74,7 @@ local excess = watch_excess(watch, subscription_id, millionths, thresholds_max)
 if excess then return {'too_many', 'thresholds', thresholds_max, excess} end
 if redis.call('EXISTS', webhook) == 1 then return {'taken'} end
 if mode == 'check' then return {'checked'} end
+local mark = webhooks_mark_read(webhooks_mark)
 watch_check(watch, thresholds)
 counts_check(counts)
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
@@ -84,11 +86,12 @@ redis.call('HSET', webhook, 'subscription_id', subscription_id, 'tenant', owner,
   'consecutive_failures', 0, 'created_at_ms', now, 'version', 1, unpack(ARGV, fields_from, fields_to))
 local version, union = watch_write(watch, thresholds, mode == 'tenant' and tenant_key, subscription_id, millionths)
 if mode == 'tenant' then version = nil end
+webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription_id)
 local reply = {'created', version or '', version and union or '', unpack(redis.call('HGETALL', webhook))}
 local events = events_new(event_log, outbox, owner, day, now, context)
 event_append(events, 'webhook.created', nil, {'data.subscription_id', subscription_id, 'data.new_status', 'ACTIVE',
   'data.changed_fields', '', 'correlation_id', 'webhook_create:' .. subscription_id})
-events_point(events)
+webhook_activated(webhook, events_point(events), now)
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, owner, day, now)
 idempotency_keep(idempotency, payload_hash, reply)

@@ -4,21 +4,22 @@ Removes a subscription with its secrets. What is queued for it fails when it is 
 
 watched: a version and a union of thresholds, empty unless every partition must copy them.
 
-KEYS[1]   read   api_key      hash    apikey:<key_id>
-KEYS[2]   write  tenant_key   hash    tenant:<owner>
-KEYS[3]   write  webhook      hash    webhook:<subscription_id>
-KEYS[4]   write  webhooks     zset    webhooks:<owner>
-KEYS[5]   write  watch        hash    watch:<owner>
-KEYS[6]   write  thresholds   hash    thresholds
-KEYS[7]   write  event_log    stream  events:<owner>:<day>
-KEYS[8]   write  outbox       stream  outbox
-KEYS[9]   write  days         zset    days
-KEYS[10]  write  audit_log    stream  audit:<owner>:<day>
-KEYS[11]  write  chain        hash    chain:<owner>
-KEYS[12]  write  unsealed     set     unsealed
-KEYS[13]  write  counts       hash    counts
-KEYS[14]  write  failing      zset    failing
-KEYS[15]  write  idempotency  hash    idem:<idempotency_scope>:<digest>  (if digest)
+KEYS[1]   read   api_key        hash    apikey:<key_id>
+KEYS[2]   write  tenant_key     hash    tenant:<owner>
+KEYS[3]   write  webhook        hash    webhook:<subscription_id>
+KEYS[4]   write  webhooks       zset    webhooks:<owner>
+KEYS[5]   write  webhooks_mark  string  webhooksmark:<owner>
+KEYS[6]   write  watch          hash    watch:<owner>
+KEYS[7]   write  thresholds     hash    thresholds
+KEYS[8]   write  event_log      stream  events:<owner>:<day>
+KEYS[9]   write  outbox         stream  outbox
+KEYS[10]  write  days           zset    days
+KEYS[11]  write  audit_log      stream  audit:<owner>:<day>
+KEYS[12]  write  chain          hash    chain:<owner>
+KEYS[13]  write  unsealed       set     unsealed
+KEYS[14]  write  counts         hash    counts
+KEYS[15]  write  failing        zset    failing
+KEYS[16]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
 
 ARGV[1]    day              yyyymmdd
 ARGV[2]    day_start_ms     int64
@@ -35,14 +36,14 @@ Replies, the first that applies:
 Writes:
   On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, webhook, webhooks, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed,
-  counts, failing, idempotency = unpack(KEYS)
+local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
+  chain, unsealed, counts, failing, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, owner, subscription_id, payload_hash, context = unpack(ARGV, 1, 7)
 local audit_from = 8
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
 -- @include access/subscription_fence
--- @include ledger/thresholds, admin/watch, admin/counts, log/events, log/audit
+-- @include ledger/thresholds, admin/watch, admin/webhook_status, admin/counts, log/events, log/audit
 -- @include access/idempotency
 
 -- Refusals: read only.
@@ -65,12 +66,14 @@ if stored[2] then counts_check(counts) end
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', webhooks)
 redis.call('ZCARD', failing)
+local mark = webhooks_mark_read(webhooks_mark)
 
 -- Effects: none can fail.
 if stored[2] then counts_move(counts, 'webhook', stored[2], nil) end
 redis.call('ZREM', failing, subscription_id)
 redis.call('ZREM', webhooks, subscription_id)
 redis.call('DEL', webhook)
+webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription_id)
 local tenant_record = settings[TENANT_STATUS] and tenant_key
 local version, union = nil, nil
 if tenant_record or owner == '__system__' then

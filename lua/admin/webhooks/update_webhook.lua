@@ -4,20 +4,22 @@ Writes what was computed from a subscription as it was read; nothing if it is an
 
 watched: a version and a union of thresholds, empty unless every partition must copy them.
 
-KEYS[1]   read   api_key      hash    apikey:<key_id>
-KEYS[2]   write  tenant_key   hash    tenant:<owner>
-KEYS[3]   write  webhook      hash    webhook:<subscription_id>
-KEYS[4]   write  watch        hash    watch:<owner>
-KEYS[5]   write  thresholds   hash    thresholds
-KEYS[6]   write  event_log    stream  events:<owner>:<day>
-KEYS[7]   write  outbox       stream  outbox
-KEYS[8]   write  days         zset    days
-KEYS[9]   write  audit_log    stream  audit:<owner>:<day>
-KEYS[10]  write  chain        hash    chain:<owner>
-KEYS[11]  write  unsealed     set     unsealed
-KEYS[12]  write  counts       hash    counts
-KEYS[13]  write  failing      zset    failing
-KEYS[14]  write  idempotency  hash    idem:<idempotency_scope>:<digest>  (if digest)
+KEYS[1]   read   api_key        hash    apikey:<key_id>
+KEYS[2]   write  tenant_key     hash    tenant:<owner>
+KEYS[3]   write  webhook        hash    webhook:<subscription_id>
+KEYS[4]   write  webhooks       zset    webhooks:<owner>
+KEYS[5]   write  webhooks_mark  string  webhooksmark:<owner>
+KEYS[6]   write  watch          hash    watch:<owner>
+KEYS[7]   write  thresholds     hash    thresholds
+KEYS[8]   write  event_log      stream  events:<owner>:<day>
+KEYS[9]   write  outbox         stream  outbox
+KEYS[10]  write  days           zset    days
+KEYS[11]  write  audit_log      stream  audit:<owner>:<day>
+KEYS[12]  write  chain          hash    chain:<owner>
+KEYS[13]  write  unsealed       set     unsealed
+KEYS[14]  write  counts         hash    counts
+KEYS[15]  write  failing        zset    failing
+KEYS[16]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
@@ -45,8 +47,8 @@ Writes:
   On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the
   audit entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, webhook, watch, thresholds, event_log, outbox, days, audit_log, chain, unsealed, counts,
-  failing, idempotency = unpack(KEYS)
+local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
+  chain, unsealed, counts, failing, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, owner, subscription_id, version, status, scope_filter, millionths, thresholds_max,
   payload_hash, context, event_type, changed_fields, dropped = unpack(ARGV, 1, 15)
 local fields_from = 17
@@ -55,14 +57,14 @@ local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days
 -- @include access/subscription_fence
--- @include ledger/thresholds, admin/watch, admin/webhook, admin/counts, admin/failing, log/events
+-- @include ledger/thresholds, admin/watch, admin/webhook, admin/webhook_status, admin/counts, admin/failing, log/events
 -- @include log/audit, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
 local refusal, why, filter = admin_access_refusal(api_key, tenant_key, key_hash, owner, 'webhooks:write', '', now)
 if refusal then return {refusal, why} end
-local stored = redis.call('HMGET', webhook, 'tenant', 'version', 'status', 'scope_filter')
+local stored = redis.call('HMGET', webhook, 'tenant', 'version', 'status', 'scope_filter', 'epoch')
 if stored[1] == owner and not (subscription_fence_allows(filter, stored[4])
     and subscription_fence_allows(filter, scope_filter)) then
   return {'scope_forbidden', filter}
@@ -82,6 +84,8 @@ for i = fields_from, fields_to, 2 do
   if ARGV[i] == 'status' then becomes = ARGV[i + 1] end
   if ARGV[i] == 'consecutive_failures' then failures = ARGV[i + 1] end
 end
+local mark = webhooks_mark_read(webhooks_mark)
+redis.call('ZCARD', webhooks)
 watch_check(watch, thresholds)
 if becomes ~= status then counts_check(counts) end
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
@@ -94,6 +98,8 @@ if dropped ~= '' then
   for field in dropped:gmatch('%S+') do redis.call('HDEL', webhook, field) end
 end
 redis.call('HSET', webhook, 'updated_at_ms', now, 'version', version + 1, unpack(ARGV, fields_from, fields_to))
+if status == 'ACTIVE' and becomes ~= status then webhook_deactivated(webhook, stored[5]) end
+webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription_id)
 local tenant_record = settings[TENANT_STATUS] and tenant_key
 local source_version, union = nil, nil
 if tenant_record or owner == '__system__' then
@@ -107,7 +113,8 @@ if event_type ~= '' then
   event_append(events, event_type, nil, {'data.subscription_id', subscription_id, 'data.previous_status', status,
     'data.new_status', redis.call('HGET', webhook, 'status'), 'data.changed_fields', changed_fields,
     'correlation_id', 'webhook_update:' .. subscription_id .. ':' .. request_id})
-  events_point(events)
+  local place = events_point(events)
+  if becomes == 'ACTIVE' and becomes ~= status then webhook_activated(webhook, place, now) end
 end
 audit_append(now, {unpack(ARGV, audit_from)})
 day_register(days, tenant_key, settings, owner, day, now)

@@ -30,9 +30,9 @@ local function event_append(events, event_type, scope, data)
   events.count = events.count + 1
 end
 
--- Appends the pointer.
+-- Appends the pointer, and returns its place in the outbox.
 local function events_point(events)
   if events.count == 0 then return end
-  redis.call('XADD', events.outbox, '*', 'tenant', events.tenant, 'day', events.day,
+  return redis.call('XADD', events.outbox, '*', 'tenant', events.tenant, 'day', events.day,
     'first', events.first, 'count', events.count)
 end

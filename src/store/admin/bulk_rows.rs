@@ -74,7 +74,7 @@ signature! {
     BULK_WEBHOOKS: BulkWebhooks -> BulkWebhooksReply = "admin/bulk_actions/bulk_webhooks", flags "allow-oom";
     names { claim_id: &'a str }
     keys of partition of owner {
-        write tenant_key: tenant(owner), webhooks(owner), watch(owner), thresholds(), event_log: events(owner, day), outbox(),
+        write tenant_key: tenant(owner), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day), outbox(),
             days(), counts(), failing(), bulk_rows(claim_id);
     }
     each { write changed: webhook }

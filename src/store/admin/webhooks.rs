@@ -21,7 +21,7 @@ signature! {
     names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
     keys of partition of owner {
         read api_key(key_id);
-        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), watch(owner), thresholds(),
+        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(),
             event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
             idempotency(owner, digest) when digest;
     }
@@ -89,7 +89,7 @@ signature! {
     names { caller: ScriptCaller<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
     keys of partition of owner {
         read api_key(key_id);
-        write tenant_key: tenant(owner), webhook(subscription_id), watch(owner), thresholds(), event_log: events(owner, day),
+        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day),
             outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(), failing(),
             idempotency(idempotency_scope, digest) when digest;
     }
@@ -136,7 +136,7 @@ signature! {
     names { caller: ScriptCaller<'a>, key_id of caller, idempotency_scope: &'a str, change: &'a Change<'a>, digest of change }
     keys of partition of owner {
         read api_key(key_id);
-        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), watch(owner), thresholds(),
+        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(),
             event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
             failing(), idempotency(idempotency_scope, digest) when digest;
     }

@@ -168,12 +168,16 @@ keys! { partition {
     /// One webhook subscription, its secrets encrypted.
     ///
     /// Also: `signing_secret` and *`headers`* (encrypted), *`header_names`*, `millionths` (watched while active),
-    /// `event_types` and *`event_categories`* (blanks between), `version` (rises with each change of settings).
+    /// `event_types` and *`event_categories`* (blanks between), `version` (rises with each change of settings), `since` (the
+    /// outbox entry behind which events are for it), `since_ms` (the same as a time, for other partitions), *`epoch`* (how often it
+    /// has stopped being `ACTIVE`).
     webhook: hash = ("webhook:" subscription_id), "when it is deleted";
     /// What the keys of subscriptions start with.
     webhook_prefix: prefix = ("webhook:"), "";
     /// An owner's subscriptions, in order of their ids. The operator's owner is `__system__`.
     webhooks: zset = ("webhooks:" owner), "an entry with its subscription";
+    /// A mark of an owner's subscriptions: another text after each change of one.
+    webhooks_mark: string = ("webhooksmark:" owner), "with the owner's last subscription";
     /// The utilization thresholds, in millionths, that each active subscription of an owner watches.
     watch: hash = ("watch:" owner), "a field with its subscription";
     /// What the keys of watched thresholds start with.

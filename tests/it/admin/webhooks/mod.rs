@@ -5,6 +5,7 @@ pub(crate) mod changes;
 pub(crate) mod damage;
 pub(crate) mod fences;
 pub(crate) mod guard;
+pub(crate) mod marks;
 pub(crate) mod replay;
 pub(crate) mod secrets;
 pub(crate) mod subscriptions;

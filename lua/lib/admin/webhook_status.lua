@@ -1,0 +1,26 @@
+--[[
+webhook_status: what changes with the status of a subscription besides the status, for those who deliver its events. An
+event is for a subscription if it was ACTIVE when the event was emitted; a delivery that was queued before it stopped
+being ACTIVE fails. The mark tells dispatchers, which remember subscriptions, that they have changed.
+]]
+
+-- Called before the effects: raises where the others would.
+local function webhooks_mark_read(webhooks_mark) return redis.call('GET', webhooks_mark) or '' end
+
+-- Called behind each change of one of the owner's subscriptions. before: of webhooks_mark_read.
+local function webhooks_mark_renew(webhooks_mark, webhooks, before, subscription_id)
+  if redis.call('ZCARD', webhooks) == 0 then return redis.call('DEL', webhooks_mark) end
+  local time = redis.call('TIME')
+  local text = table.concat({before, subscription_id, time[1], time[2]}, ' ')
+  redis.call('SET', webhooks_mark, redis.sha1hex(text):sub(1, 20))
+end
+
+-- Called where a subscription has become ACTIVE. place: its entry in the outbox.
+local function webhook_activated(webhook, place, now)
+  redis.call('HSET', webhook, 'since', place, 'since_ms', now)
+end
+
+-- Called where one that stays has stopped being ACTIVE. epoch: of the record, as it was read.
+local function webhook_deactivated(webhook, epoch)
+  redis.call('HSET', webhook, 'epoch', (tonumber(epoch) or 0) + 1)
+end
