@@ -26,7 +26,8 @@ ARGV[9]     budget_prefix   prefix budget:<tenant>:
 ARGV[10]    swept_until_ms  int64 or ''              Holds that were due by then have been expired for this request.
 ARGV[11]    reservation_id  text
 ARGV[12]    context         text                     The request cause, lines of name and value.
-ARGV[13..]  kept            to the end               Names and values that the record keeps.
+ARGV[13]    stored_bytes    int64 or ''              That the request stores of its own, if it counts.
+ARGV[14..]  kept            to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
@@ -35,12 +36,12 @@ Replies, the first that applies:
   denied reason scope remaining | committed now_ms unit charged released depths scope_path snapshots
 Writes:
   On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in
-  debt, events, and the rates where a policy counts commits. Otherwise nothing.
+  debt, events, the rates where a policy counts commits, and the bytes where the request counts. Otherwise nothing.
 ]]
 local api_key, tenant_key, reservation, due, event_log, outbox, days, over_limit_or_in_debt, rates = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, budget_prefix, swept_until_ms,
-  reservation_id, context = unpack(ARGV, 1, 12)
-local kept_from = 13
+  reservation_id, context, stored_bytes = unpack(ARGV, 1, 13)
+local kept_from = 14
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/thresholds, ledger/budgets
 -- @include ledger/budgets_of_record
@@ -113,9 +114,9 @@ if beyond or not eventless then
   redis.call('ZCARD', over_limit_or_in_debt)
 end
 local counts
-if counting_policy then
+if counting_policy or stored_bytes ~= '' then
   -- @cold ledger/rates
-  counts = rates_read(rates, now, counting_policy, scope_path, 'committed')
+  counts = rates_read(rates, now, counting_policy or '-', scope_path, 'committed', 'bytes')
 end
 
 -- Effects. First the index: it was not read, and one of another type raises before anything is charged.
@@ -125,7 +126,8 @@ redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(cha
 for i = 1, #budgets do ledger_write_charge(budgets[i]) end
 if counts then
   -- @cold ledger/rates_count
-  rates_count(counts, 1)
+  if counting_policy then rates_count(counts, 1, 1) end
+  if stored_bytes ~= '' then rates_count(counts, 2, stored_bytes) end
 end
 if beyond or not eventless then
   -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, log/days, ledger/over_limit_or_in_debt

@@ -10,17 +10,19 @@ KEYS[2]  write  tenant_key   hash  tenant:<tenant>
 KEYS[3]  write  reservation  hash  rsv:<reservation_id>
 KEYS[4]  write  due          zset  due:<tenant>
 KEYS[5]  write  due_tenants  zset  due
+KEYS[6]  write  rates        hash  rates:<tenant>  (if stored_bytes)
 built    read                hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  key_hash        text                     Of the API key; empty for the admin key.
-ARGV[2]  tenant          text
-ARGV[3]  payload_hash    text
-ARGV[4]  key_digest      text                     Of the idempotency key.
-ARGV[5]  extend_by_ms    int64
-ARGV[6]  extensions_max  int64
-ARGV[7]  budget_prefix   prefix budget:<tenant>:
-ARGV[8]  reservation_id  text
-ARGV[9]  metadata        text or ''               JSON.
+ARGV[1]   key_hash        text                     Of the API key; empty for the admin key.
+ARGV[2]   tenant          text
+ARGV[3]   payload_hash    text
+ARGV[4]   key_digest      text                     Of the idempotency key.
+ARGV[5]   extend_by_ms    int64
+ARGV[6]   extensions_max  int64
+ARGV[7]   budget_prefix   prefix budget:<tenant>:
+ARGV[8]   reservation_id  text
+ARGV[9]   metadata        text or ''               JSON.
+ARGV[10]  stored_bytes    int64 or ''              That the request stores of its own, if it counts.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | not_found | foreign | scope_forbidden filter | idempotency_mismatch |
@@ -31,9 +33,9 @@ Writes:
   On extended: the reservation and its due time; and the tenant's longest life, where this one's is longer than usual
   and than any before, so that lists look back far enough. Otherwise nothing.
 ]]
-local api_key, tenant_key, reservation, due, due_tenants = unpack(KEYS)
+local api_key, tenant_key, reservation, due, due_tenants, rates = unpack(KEYS)
 local key_hash, tenant, payload_hash, key_digest, extend_by_ms, extensions_max, budget_prefix, reservation_id,
-  metadata = unpack(ARGV)
+  metadata, stored_bytes = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
 -- @include ledger/budgets_of_record, ledger/reservation
@@ -84,10 +86,19 @@ end
 local life = expiry + grace_ms - (tonumber(created_at_ms) or now)
 local longest = life > LIFE_MS_USUAL and settings[TENANT_STATUS]
   and life > (tonumber(redis.call('HGET', tenant_key, 'longest_life_ms') or 0) or 0)
+local counts
+if stored_bytes ~= '' then
+  -- @cold ledger/rates
+  counts = rates_read(rates, now, '-', scope_path, 'bytes')
+end
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is extended.
 redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
 redis.call('ZADD', due, expiry + grace_ms, reservation_id)
 redis.call('HSET', reservation, unpack(kept))
+if counts then
+  -- @cold ledger/rates_count
+  rates_count(counts, 1, stored_bytes)
+end
 if longest then redis.call('HSET', tenant_key, 'longest_life_ms', life) end
 return reply

@@ -42,7 +42,8 @@ ARGV[18]              policies_version          text
 ARGV[19]              policy_from_ms            int64                    From then on the policy applies.
 ARGV[20]              policy_until_ms           int64                    Until then the policy applies.
 ARGV[21]              rate_limits               text or ''
-    max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates; - for no limit.
+    max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates. Bytes that the request
+    stores of its own, and how many a minute admits, if it counts. - for what is not limited.
 ARGV[22]              facts                     n, then n more
     Names and values of action and subject, action_kind first: the record keeps them, a denial tells them.
 ARGV[facts_to + 1..]  kept                      to the end               Names and values that only the record keeps.
@@ -50,8 +51,9 @@ ARGV[facts_to + 1..]  kept                      to the end               Names a
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
-  rate_limited now_ms until_ms policy_id | corrupt key | unit_mismatch scope units | budget_not_found |
-  sweep_first now_ms | denied reason scope remaining | reserved now_ms ttl_ms depths snapshots
+  rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
+  unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining |
+  reserved now_ms ttl_ms depths snapshots
 Writes:
   On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied and tenant_closed:
   the event. Otherwise nothing.
@@ -109,10 +111,14 @@ if stale then return stale end
 local counts
 if rate_limits ~= '' then
   -- @cold ledger/rates
-  local max_reservations, max_commits, policy_id = rate_limits:match('(%S+) (%S+) (%S+)')
-  budgets_from, counts = budgets_from + 1, rates_read(rates, now, policy_id, scope_path, 'reserved', 'committed')
+  local max_reservations, max_commits, policy_id, bytes, max_bytes = rate_limits:match('(%S+) (%S+) (%S+) (%S+) (%S+)')
+  budgets_from, counts = budgets_from + 1, rates_read(rates, now, policy_id, scope_path, 'reserved', 'committed', 'bytes')
+  counts.reserved_by, counts.bytes_by = policy_id ~= '-' and 1 or 0, tonumber(bytes) or 0
   if counts[1] >= (tonumber(max_reservations) or math.huge) or counts[2] >= (tonumber(max_commits) or math.huge) then
     return {'rate_limited', now, counts.until_ms, policy_id}
+  end
+  if counts[3] >= (tonumber(max_bytes) or math.huge) then
+    return {'bytes_limited', now, counts.until_ms, max_bytes, counts[3]}
   end
 end
 local budgets, corrupt = budgets_read(KEYS, budgets_from)
@@ -172,7 +178,8 @@ redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash,
   'max_extensions', int64_text(max_extensions), unpack(kept))
 if counts then
   -- @cold ledger/rates_count
-  rates_count(counts, 1)
+  if counts.reserved_by > 0 then rates_count(counts, 1, counts.reserved_by) end
+  if counts.bytes_by > 0 then rates_count(counts, 3, counts.bytes_by) end
 end
 for i = 1, #budgets do ledger_write_hold(budgets[i]) end
 if not eventless then emit(now, settings, {moved = budgets, thresholds = thresholds}) end

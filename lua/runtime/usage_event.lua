@@ -2,17 +2,18 @@
 --[[ Written by `make signatures`, from the declaration in src/store/runtime/usage_event.rs.
 Charges what was already used, without a reservation, to every budgeted scope of a subject.
 
-KEYS[1]     read   api_key                hash    apikey:<key_id>
-KEYS[2]     read   due                    zset    due:<tenant>
-KEYS[3]     write  tenant_key             hash    tenant:<tenant>
-KEYS[4]     write  usage_event            hash    usage_event:<event_id>
-KEYS[5]     write  usage_events           zset    usage_events:<tenant>:<day>
-KEYS[6]     write  event_log              stream  events:<tenant>:<day>
-KEYS[7]     write  outbox                 stream  outbox
-KEYS[8]     write  days                   zset    days
-KEYS[9]     write  over_limit_or_in_debt  zset    over_limit_or_in_debt
-KEYS[10..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
-built       read                          hash    budget:<tenant>:<unit>:<scope>
+KEYS[1]           read   api_key                hash    apikey:<key_id>
+KEYS[2]           read   due                    zset    due:<tenant>
+KEYS[3]           write  tenant_key             hash    tenant:<tenant>
+KEYS[4]           write  usage_event            hash    usage_event:<event_id>
+KEYS[5]           write  usage_events           zset    usage_events:<tenant>:<day>
+KEYS[6]           write  event_log              stream  events:<tenant>:<day>
+KEYS[7]           write  outbox                 stream  outbox
+KEYS[8]           write  days                   zset    days
+KEYS[9]           write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[10]          write  rates                  hash    rates:<tenant>  (if stored_bytes)
+KEYS[10 or 11..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
+built             read                          hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]     day                       yyyymmdd
 ARGV[2]     day_start_ms              int64
@@ -34,24 +35,26 @@ ARGV[16]    policies_version          text
     The version of the tenant's policies from which the policy was chosen.
 ARGV[17]    policy_from_ms            int64                    From then on the policy applies.
 ARGV[18]    policy_until_ms           int64                    Until then the policy applies.
-ARGV[19..]  kept                      to the end               Names and values that the record keeps.
+ARGV[19]    stored_bytes              text or ''
+    Bytes that the request stores of its own, and how many a minute admits, if it counts.
+ARGV[20..]  kept                      to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
-  replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version | corrupt key |
-  unit_mismatch scope units | budget_not_found | inactive status scope | sweep_first now_ms |
-  denied reason scope remaining | applied now_ms charged depths snapshots
+  replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
+  bytes_limited now_ms until_ms limit present | corrupt key | unit_mismatch scope units | budget_not_found |
+  inactive status scope | sweep_first now_ms | denied reason scope remaining | applied now_ms charged depths snapshots
 Writes:
   On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
-  events. Otherwise nothing.
+  events; and the bytes, where it counts. Otherwise nothing.
 ]]
-local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, days, over_limit_or_in_debt
-  = unpack(KEYS, 1, 9)
+local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, days, over_limit_or_in_debt, rates
+  = unpack(KEYS, 1, 10)
 local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actual, requested_overage_policy,
   swept_until_ms, budget_prefix, event_id, policy, context, action_kind, policies_version, policy_from_ms,
-  policy_until_ms = unpack(ARGV, 1, 18)
+  policy_until_ms, stored_bytes = unpack(ARGV, 1, 19)
 local budgets_from = 10
-local kept_from = 19
+local kept_from = 20
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys
@@ -71,6 +74,13 @@ local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default
 if tenant_refused then return {tenant_refused} end
 local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
 if stale then return stale end
+local counts
+if stored_bytes ~= '' then
+  -- @cold ledger/rates
+  local max_bytes = stored_bytes:match(' (%d+)$')
+  budgets_from, counts = budgets_from + 1, rates_read(rates, now, '-', scope_path, 'bytes')
+  if counts[1] >= tonumber(max_bytes) then return {'bytes_limited', now, counts.until_ms, max_bytes, counts[1]} end
+end
 local budgets, corrupt = budgets_read(KEYS, budgets_from)
 if not budgets then return {'corrupt', corrupt} end
 if #budgets == 0 then
@@ -122,6 +132,10 @@ redis.call('HSET', usage_event, 'status', 'APPLIED', 'create_hash', payload_hash
   'actual', actual, 'charged', charged, 'scope_path', scope_path, 'budgeted', depths,
   'overage_policy', overage_policy, 'created_at_ms', now, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i]) end
+if counts then
+  -- @cold ledger/rates_count
+  rates_count(counts, 1, stored_bytes:match('^%d+'))
+end
 if not eventless then
   -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, ledger/over_limit_or_in_debt
   local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)

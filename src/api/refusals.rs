@@ -72,7 +72,7 @@ impl From<Refusal> for ApiError {
             R::Reservation(Reservation::TooManyExtensions(_)) => {
                 (S::CONFLICT, Code::MaxExtensionsExceeded)
             }
-            R::Reservation(Reservation::RateLimited { .. }) => {
+            R::Reservation(Reservation::RateLimited { .. } | Reservation::StoredTooMuch { .. }) => {
                 (S::TOO_MANY_REQUESTS, Code::LimitExceeded)
             }
             R::Reservation(Reservation::UnitMismatch { .. }) => {
@@ -183,6 +183,9 @@ impl ApiError {
             R::Reservation(Reservation::RateLimited { scope, policy_id, retry_in_ms, until_ms }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .with_details(json!({"scope": scope, "policy_id": policy_id})),
+            R::Reservation(Reservation::StoredTooMuch { limit, present, retry_in_ms, until_ms }) => self
+                .limited_until(*retry_in_ms, *until_ms)
+                .beyond("BUDGET_STORED_BYTES_PER_MINUTE", *limit, *present),
             R::Webhook(Webhook::TestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .with_details(json!({"limit": most, "present": most})),

@@ -85,7 +85,8 @@ impl AppState {
                 http.denied_events_per_minute,
                 config.limits.extensions_per_reservation,
                 reservation_days,
-            ),
+            )
+            .stored_bytes_per_minute(config.limits.stored_bytes_per_minute),
             gather_places: GatherPlaces::new(config.limits.gathering_lists_per_tenant),
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),

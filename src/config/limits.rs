@@ -29,6 +29,11 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_EXTENSIONS_PER_RESERVATION", value_name = "N", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub extensions_per_reservation: u32,
+    /// Bytes that the requests of a tenant store in a minute of metadata, metrics, action and subject, after which further
+    /// reservations and usage events with more than 512 of them wait for the next one; 0 for no limit
+    #[arg(long, env = "BUDGET_STORED_BYTES_PER_MINUTE", value_name = "BYTES", default_value = "67108864",
+          value_parser = clap::value_parser!(u64).range(0..=1 << 40))]
+    pub stored_bytes_per_minute: u64,
     /// Policies that a tenant may have
     #[arg(long, env = "BUDGET_POLICIES_PER_TENANT", value_name = "N", default_value_t = CountLimits::DEFAULT.policies,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

@@ -86,6 +86,17 @@ impl Target<'_> {
                 retry_in_ms: until_ms - now_ms,
                 until_ms,
             },
+            Refused::BytesLimited {
+                now_ms,
+                until_ms,
+                limit,
+                present,
+            } => R::StoredTooMuch {
+                limit,
+                present,
+                retry_in_ms: until_ms - now_ms,
+                until_ms,
+            },
             Refused::UnitMismatch { scope, units } => R::UnitMismatch {
                 scope,
                 requested: requested?.unit(),

@@ -1,6 +1,7 @@
 //! Committing: what was used is charged, the rest of the hold returns.
 
 use super::calls::Target;
+use super::stored_bytes::bytes_of;
 use super::{Ledger, amount};
 use crate::domain::action::Metrics;
 use crate::domain::amount::Amount;
@@ -87,6 +88,7 @@ impl Ledger {
             swept_until_ms: attempt.swept_until_ms,
             reservation_id,
             context: &context,
+            stored_bytes: self.counted(bytes_of(&kept)),
             kept: &kept,
         });
         let (unit, charged, released, balances) = match reply.await? {

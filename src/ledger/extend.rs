@@ -64,6 +64,7 @@ impl Ledger {
             .await?;
         let request = &body.request;
         let key_digest = request.idempotency_key.digest();
+        let metadata = request.metadata.as_ref();
         let target = Target::Reservation(reservation_id);
         let reply = self.decided(&caller.tenant, target, |_| Extend {
             caller,
@@ -72,7 +73,8 @@ impl Ledger {
             extend_by_ms: request.extend_by_ms,
             extensions_max: self.extensions_max,
             reservation_id,
-            metadata: request.metadata.as_ref().map(FreeObject::as_str),
+            metadata: metadata.map(FreeObject::as_str),
+            stored_bytes: self.counted(metadata.map_or(0, |it| it.as_str().len())),
         });
         let (ExtendReply::Extended {
             now_ms,

@@ -11,6 +11,7 @@ mod list;
 mod policies;
 mod release;
 mod reserve;
+mod stored_bytes;
 mod usage_event;
 
 pub use balances::{BalanceFilter, BalanceQuery};
@@ -38,6 +39,7 @@ pub struct Ledger {
     store: Store,
     denied_per_minute: u32,
     extensions_max: u32,
+    stored_bytes_max: i64,
     retention_days: i64,
     policies: Arc<PolicyCache>,
 }
@@ -56,6 +58,7 @@ impl Ledger {
             store,
             denied_per_minute,
             extensions_max,
+            stored_bytes_max: 0,
             retention_days,
             policies: Arc::new(PolicyCache::new()),
         }

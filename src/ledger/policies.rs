@@ -90,14 +90,18 @@ pub(super) fn policy_words(policy: Option<&InForce>) -> String {
 }
 
 /// `max_reservations_per_minute max_commits_per_minute policy_id`, `-` for what is not limited; `None` without limits.
-pub(super) fn rate_limits(policy: Option<&InForce>) -> Option<String> {
-    let policy = policy?;
-    let limits = policy.rate_limits;
-    let reservations = limits.max_reservations_per_minute;
-    let commits = limits.max_commits_per_minute;
-    reservations.or(commits)?;
-    let (reservations, commits) = (number(reservations), number(commits));
-    Some(format!("{reservations} {commits} {}", policy.id))
+pub(super) fn rate_limits(policy: Option<&InForce>, stored_bytes: Option<&str>) -> Option<String> {
+    let of_policy = policy.and_then(|policy| {
+        let limits = policy.rate_limits;
+        let reservations = limits.max_reservations_per_minute;
+        let commits = limits.max_commits_per_minute;
+        reservations.or(commits)?;
+        let (reservations, commits) = (number(reservations), number(commits));
+        Some(format!("{reservations} {commits} {}", policy.id))
+    });
+    of_policy.as_deref().or(stored_bytes)?;
+    let of_policy = of_policy.unwrap_or_else(|| "- - -".to_owned());
+    Some(format!("{of_policy} {}", stored_bytes.unwrap_or("- -")))
 }
 
 fn number(value: Option<i64>) -> String {

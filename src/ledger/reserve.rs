@@ -4,6 +4,7 @@ use super::calls::{Attempt, Target};
 use super::decide::{Decision, DecisionRequest, Outcome, OutcomeId};
 use super::extend::remaining_ttl_ms;
 use super::policies::{policy_words, rate_limits};
+use super::stored_bytes::bytes_of;
 use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -139,6 +140,8 @@ impl Ledger {
         }
         let scope_path = self.own_scope(caller, &request.subject).await?;
         let facts = facts::of_request(&request.subject, &request.action);
+        let metadata = request.metadata.as_ref().map_or(0, |it| it.as_str().len());
+        let stored = self.counted_words(bytes_of(&facts) + metadata);
         let (unit, context) = (request.estimate.unit(), cause.lines());
         let target = Target::Scope(&scope_path, request.estimate);
         let call = |attempt: &Attempt| {
@@ -161,7 +164,7 @@ impl Ledger {
                 policies_version: selection.version.to_string(),
                 policy_from_ms: selection.from_ms,
                 policy_until_ms: selection.until_ms,
-                rate_limits: rate_limits(policy),
+                rate_limits: rate_limits(policy, stored.as_deref()),
                 facts: Counted(&facts),
                 kept: kept(request, policy),
             }

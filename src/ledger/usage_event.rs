@@ -2,6 +2,7 @@
 
 use super::calls::{Attempt, Target};
 use super::policies::policy_words;
+use super::stored_bytes::bytes_of;
 use super::{Ledger, amount, facts};
 use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
@@ -111,6 +112,7 @@ impl Ledger {
             policies_version: attempt.policy.version.to_string(),
             policy_from_ms: attempt.policy.from_ms,
             policy_until_ms: attempt.policy.until_ms,
+            stored_bytes: self.counted_words(bytes_of(&kept)),
             kept: &kept,
         };
         let replay = Replay {

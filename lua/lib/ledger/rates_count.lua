@@ -1,11 +1,12 @@
---[[ rates_count: counts one more reservation or commit. ]]
+--[[ rates_count: counts a reservation, a commit, or bytes. ]]
 
--- counts: as rates_read found them; i: which of them.
-local function rates_count(counts, i)
+-- counts: as rates_read found them; i: which of them; by: how much more.
+local function rates_count(counts, i, by)
   if not counts.present then
     redis.call('UNLINK', counts.key)
     redis.call('HSET', counts.key, 'minute_ms', counts.minute_ms)
     redis.call('PEXPIRE', counts.key, 2 * (counts.until_ms - counts.minute_ms))
+    counts.present = true
   end
-  redis.call('HSET', counts.key, counts.fields[i], counts[i] + 1)
+  redis.call('HSET', counts.key, counts.fields[i], counts[i] + by)
 end

@@ -178,6 +178,6 @@ pub enum EventRefusal {
 }
 
 /// Milliseconds in whole seconds, at least one.
-fn seconds(ms: i64) -> u64 {
+pub(super) fn seconds(ms: i64) -> u64 {
     (ms.max(0) as u64).div_ceil(1000).max(1)
 }

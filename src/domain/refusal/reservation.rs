@@ -1,5 +1,6 @@
 //! Refusals of the operations that reserve and charge.
 
+use super::admin::seconds;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::ids::ReservationId;
 use crate::domain::printable::printable;
@@ -37,6 +38,22 @@ pub enum ReservationRefusal {
         scope: ScopePath,
         /// The policy.
         policy_id: String,
+        /// Time until the next minute begins, in milliseconds.
+        retry_in_ms: i64,
+        /// When it begins, on the store's clock, in milliseconds.
+        until_ms: i64,
+    },
+    /// The requests of the tenant have stored as much of their own as a minute admits.
+    #[error(
+        "The requests of this tenant have stored {present} bytes of their own in this minute, and at most {limit} are admitted; \
+         retry in {} s, or send less metadata",
+        seconds(*.retry_in_ms)
+    )]
+    StoredTooMuch {
+        /// How many a minute admits.
+        limit: i64,
+        /// How many were stored.
+        present: i64,
         /// Time until the next minute begins, in milliseconds.
         retry_in_ms: i64,
         /// When it begins, on the store's clock, in milliseconds.

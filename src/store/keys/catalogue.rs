@@ -52,8 +52,8 @@ keys! { partition {
     policies: zset = ("policies:" tenant), "never";
     /// A tenant's policies by name.
     policy_names: hash = ("policy_names:" tenant), "never";
-    /// A tenant's counts of the current minute under policies with rate limits: `minute_ms`, `reserved <policy_id> <scope>`,
-    /// `committed <policy_id> <scope>`.
+    /// A tenant's counts of the current minute: `minute_ms`; under policies with rate limits `reserved <policy_id> <scope>` and
+    /// `committed <policy_id> <scope>`; `bytes` that requests stored of their own.
     rates: hash = ("rates:" tenant), "TTL of 2 minutes";
     /// One ledger.
     ///

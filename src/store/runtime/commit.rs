@@ -31,6 +31,8 @@ signature! {
         swept_until_ms: Option<i64>,
         reservation_id: &'a ReservationId,
         context: &'a str,
+        /// That the request stores of its own, if it counts.
+        stored_bytes: Option<i64>,
         kept: &'a [Pair],
     }
     replies {
@@ -42,5 +44,5 @@ signature! {
         },
     }
     writes "On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in \
-debt, events, and the rates where a policy counts commits. Otherwise nothing."
+debt, events, the rates where a policy counts commits, and the bytes where the request counts. Otherwise nothing."
 }

@@ -16,7 +16,8 @@ signature! {
     names { caller: &'a RuntimeCaller, key_id of caller }
     keys of partition of caller {
         read api_key(key_id);
-        write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), due_tenants();
+        write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), due_tenants(),
+            rates(tenant) when stored_bytes;
     }
     builds { read budget }
     args {
@@ -30,6 +31,8 @@ signature! {
         reservation_id: &'a ReservationId,
         /// JSON.
         metadata: Option<&'a str>,
+        /// That the request stores of its own, if it counts.
+        stored_bytes: Option<i64>,
     }
     replies {
         unauthorized, forbidden, not_found, foreign, scope_forbidden, idempotency_mismatch,

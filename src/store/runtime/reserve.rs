@@ -41,7 +41,8 @@ signature! {
         policies_version: String,
         policy_from_ms: i64,
         policy_until_ms: i64,
-        /// max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates; - for no limit.
+        /// max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates. Bytes that the request
+        /// stores of its own, and how many a minute admits, if it counts. - for what is not limited.
         rate_limits: Option<String>,
         /// Names and values of action and subject, action_kind first: the record keeps them, a denial tells them.
         facts: Counted<&'a [Pair]>,
@@ -51,7 +52,7 @@ signature! {
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
-        tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, corrupt, unit_mismatch, budget_not_found,
+        tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, bytes_limited, corrupt, unit_mismatch, budget_not_found,
         sweep_first, denied,
         reserved: Reserved { now_ms: i64, ttl_ms: i64, depths: String, snapshots: Vec<String> },
     }

@@ -12,7 +12,7 @@ signature! {
     keys of partition of caller {
         read api_key(key_id), due(tenant);
         write tenant_key: tenant(tenant), usage_event(event_id), usage_events(tenant, day), event_log: events(tenant, day),
-            outbox(), days(), over_limit_or_in_debt();
+            outbox(), days(), over_limit_or_in_debt(), rates(tenant) when stored_bytes;
     }
     each { write budgets: budget }
     builds { read budget }
@@ -35,15 +35,17 @@ signature! {
         policies_version: String,
         policy_from_ms: i64,
         policy_until_ms: i64,
+        /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
+        stored_bytes: Option<String>,
         kept: &'a [Pair],
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
-        tenant_unreadable, tenant_closed, tenant_suspended, stale, corrupt, unit_mismatch, budget_not_found, inactive,
+        tenant_unreadable, tenant_closed, tenant_suspended, stale, bytes_limited, corrupt, unit_mismatch, budget_not_found, inactive,
         sweep_first, denied,
         applied: Applied { now_ms: i64, charged: i64, depths: String, snapshots: Vec<String> },
     }
     writes "On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in \
-debt, events. Otherwise nothing."
+debt, events; and the bytes, where it counts. Otherwise nothing."
 }

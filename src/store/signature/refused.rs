@@ -102,6 +102,8 @@ refused! {
     sweep_first: SweepFirst { now_ms: i64 },
     /// Other policies apply than those that the caller chose from: choose again, then call again.
     stale: Stale { now_ms: i64, version: String },
+    /// The tenant's requests have stored as much of their own as a minute admits.
+    bytes_limited: BytesLimited { now_ms: i64, until_ms: i64, limit: i64, present: i64 },
     /// There is no memory for what is new.
     memory_full: MemoryFull,
     /// A policy allows no more reservations in this minute.

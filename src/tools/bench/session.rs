@@ -124,6 +124,7 @@ impl Session {
             swept_until_ms: None,
             reservation_id,
             context: &self.cause,
+            stored_bytes: None,
             kept: &[],
         };
         call.on(self.store.keys(), self.store.today())

@@ -46,7 +46,10 @@ async fn a_redis_that_begins_to_evict_makes_unready_until_it_ends() {
             .ok()
             .map(|r| r.status())
     };
-    assert_eq!(status().await.map(|s| s.as_u16()), Some(503));
+    eventually("it is unready", || async {
+        status().await.is_some_and(|status| status == 503)
+    })
+    .await;
     let log = service.log();
     assert!(
         log.contains("not ready") && log.contains("allkeys-lfu"),

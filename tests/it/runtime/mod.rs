@@ -31,5 +31,6 @@ pub(crate) mod release;
 pub(crate) mod reserve;
 pub(crate) mod round_trips;
 pub(crate) mod rules;
+pub(crate) mod stored_bytes;
 pub(crate) mod thresholds;
 pub(crate) mod usage_event;
