@@ -12,8 +12,8 @@ use crate::domain::policy::{InForce, OveragePolicy, PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
 use crate::store::{OperationError, Store};
 
-/// How many policies a replica remembers, of all tenants; about 500 bytes each.
-const REMEMBERED_POLICIES: u64 = 200_000;
+/// Memory for the policies that a replica remembers, of all tenants, in bytes: enough for 200,000 without caps.
+const REMEMBERED_BYTES: u64 = 100 << 20;
 /// Tenants for which the memory is laid out at first.
 const TENANTS_AT_FIRST: usize = 1_000;
 /// Tenants share this many locks while their policies are read.
@@ -21,23 +21,23 @@ const READERS: usize = 64;
 
 /// The policies that this replica knows.
 pub(super) struct PolicyCache {
-    sets: Cache<TenantId, Arc<PolicySet>, ByCount>,
+    sets: Cache<TenantId, Arc<PolicySet>, ByBytes>,
     reading: [Mutex<()>; READERS],
 }
 
 #[derive(Clone)]
-struct ByCount;
+struct ByBytes;
 
-impl Weighter<TenantId, Arc<PolicySet>> for ByCount {
+impl Weighter<TenantId, Arc<PolicySet>> for ByBytes {
     fn weight(&self, _: &TenantId, set: &Arc<PolicySet>) -> u64 {
-        set.len() as u64 + 1
+        set.bytes() as u64 + 1
     }
 }
 
 impl PolicyCache {
     pub fn new() -> Self {
         Self {
-            sets: Cache::with_weighter(TENANTS_AT_FIRST, REMEMBERED_POLICIES, ByCount),
+            sets: Cache::with_weighter(TENANTS_AT_FIRST, REMEMBERED_BYTES, ByBytes),
             reading: std::array::from_fn(|_| Mutex::new(())),
         }
     }

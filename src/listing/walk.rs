@@ -47,6 +47,8 @@ pub struct Step<T> {
     pub passed: usize,
     /// Whether the index ends here.
     pub complete: bool,
+    /// Whether a page ends here, however few its rows: they are long.
+    pub ends_page: bool,
 }
 
 impl<T> Step<T> {
@@ -57,6 +59,7 @@ impl<T> Step<T> {
             reached: None,
             passed: 0,
             complete,
+            ends_page: false,
         }
     }
 
@@ -112,7 +115,7 @@ pub async fn page_along<W: Walk, F, K: SortKey>(
         if step.complete {
             return Ok(page);
         }
-        if examined >= bounds.page_rows {
+        if examined >= bounds.page_rows || step.ends_page {
             page.next = last;
             return Ok(page);
         }

@@ -10,11 +10,14 @@ use crate::domain::scope::ScopeFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
-use crate::store::admin::policies::{ListPolicies, ListPoliciesReply, ROWS};
+use crate::store::admin::policies::{BYTES, ListPolicies, ListPoliciesReply, ROWS};
 use crate::store::{Lane, OperationError, Store};
 
 /// Policies that one step brings at least, if there are as many: a key's own scopes may leave few of them.
 const STEP_ROWS_MIN: usize = 20;
+
+/// Bytes of records after which a page ends.
+const PAGE_BYTES: usize = 1 << 20;
 
 /// Which policies are asked for; all of it must hold.
 #[derive(Debug, Clone)]
@@ -63,6 +66,7 @@ impl Admin {
                 true => usize::MAX,
                 false => query.limit.max(STEP_ROWS_MIN) + 1,
             },
+            bytes: 0,
         };
         page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
     }
@@ -80,6 +84,8 @@ struct PolicyWalk<'a> {
     after: Option<String>,
     /// Policies that one step reads at most.
     rows: usize,
+    /// Of the records that were read.
+    bytes: usize,
 }
 
 impl PolicyWalk<'_> {
@@ -103,6 +109,7 @@ impl Walk for PolicyWalk<'_> {
             scope_pattern: self.pattern.as_deref(),
             after: self.after.as_deref(),
             rows: self.rows.min(ROWS),
+            bytes: BYTES,
         };
         let ListPoliciesReply::Listed {
             scope_filter,
@@ -113,6 +120,10 @@ impl Walk for PolicyWalk<'_> {
             .store
             .run_for(Lane::Background, &self.tenant, &call)
             .await?;
+        let texts = records.iter().flat_map(Record::pairs);
+        self.bytes += texts
+            .map(|(name, value)| name.len() + value.len())
+            .sum::<usize>();
         let entry = |record: &Record| {
             // A record that has lost its id has no position.
             let id = record.get("policy_id").unwrap_or_default();
@@ -127,6 +138,7 @@ impl Walk for PolicyWalk<'_> {
             passed: records.len() - entries.len(),
             reached: (!last.is_empty()).then(|| Position::of_id(&last)),
             complete,
+            ends_page: self.bytes >= PAGE_BYTES,
             entries,
         };
         self.after = Some(last);

@@ -8,10 +8,14 @@ use super::pattern::Matches;
 use super::{
     Caps, OveragePolicy, Policy, PolicyId, PolicyStatus, RateLimits, ReservationTtlOverride,
 };
+use crate::domain::fields::Read as _;
 use crate::domain::scope::ScopePath;
 
 /// A time after all others that a script can still compare exactly, in milliseconds.
 const NEVER_MS: i64 = (1 << 53) - 1;
+
+/// About the memory of a policy without pattern and caps, in bytes.
+const POLICY_BYTES: usize = 500;
 
 /// What the one policy decides that was selected for a request. Between the request, which goes before it, and the
 /// settings of ledger and tenant, which come after.
@@ -62,7 +66,7 @@ pub struct PolicySet {
     exactly: Index,
     below: Index,
     one_of: Index,
-    count: usize,
+    bytes: usize,
 }
 
 type Index = HashMap<String, Vec<Rule>>;
@@ -97,14 +101,9 @@ impl PolicySet {
         &self.version
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
+    /// About how much memory they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// The policy for a scope at a time. Among those that match and are within their window one wins: the highest
@@ -137,6 +136,9 @@ impl PolicySet {
             Matches::Below(text) => (&mut self.below, text),
             Matches::OneOf(text) => (&mut self.one_of, text),
         };
+        let caps = policy.caps.filter(|caps| !caps.is_empty());
+        let caps_bytes = caps.as_ref().map_or(0, |caps| caps.to_json().len());
+        self.bytes += POLICY_BYTES + text.len() + caps_bytes;
         let rule = Rule {
             priority: policy.priority,
             segments: policy.scope_pattern.segments().count(),
@@ -147,12 +149,11 @@ impl PolicySet {
                 id: policy.policy_id,
                 overage: policy.commit_overage_policy,
                 ttl: policy.reservation_ttl_override,
-                caps: policy.caps.filter(|caps| !caps.is_empty()),
+                caps,
                 rate_limits: policy.rate_limits,
             }),
         };
         index.entry(text.to_owned()).or_default().push(rule);
-        self.count += 1;
     }
 
     /// Looks up what could match: the scope itself, each scope above it, and its level.

@@ -76,8 +76,8 @@ Otherwise nothing."
 }
 
 signature! {
-    /// Reads a number of a tenant's policies in the order of their ids, from a position on. last: the last id that was looked
-    /// at.
+    /// Reads a number of a tenant's policies in the order of their ids, from a position on: as many as a number of bytes allows,
+    /// but one at least. last: the last id that was looked at.
     LIST_POLICIES: ListPolicies -> ListPoliciesReply = "admin/policies/list_policies", flags "no-writes,allow-oom";
     names { caller: ScriptCaller<'a>, key_id of caller }
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), policies(tenant); }
@@ -91,6 +91,7 @@ signature! {
         /// An id.
         after: Option<&'a str>,
         rows: usize,
+        bytes: usize,
     }
     replies {
         unauthorized, forbidden, scope_forbidden,
@@ -100,8 +101,8 @@ signature! {
 }
 
 signature! {
-    /// Reads a number of a tenant's policies and their version, for a replica to choose among them. last: the last id that was
-    /// looked at.
+    /// Reads a number of a tenant's policies and their version, for a replica to choose among them: as many as a number of bytes
+    /// allows, but one at least. last: the last id that was looked at.
     LOAD_POLICIES: LoadPolicies -> LoadPoliciesReply = "runtime/load_policies", flags "no-writes,allow-oom";
     names { tenant: &'a TenantId }
     keys of partition of tenant { read tenant_key: tenant(tenant), policies(tenant); }
@@ -111,6 +112,7 @@ signature! {
         /// An id, or ''.
         after: &'a str,
         rows: usize,
+        bytes: usize,
     }
     replies { loaded: Loaded { version: String, last: String, complete: bool, records: Vec<Record> } }
     writes "Nothing."
@@ -118,6 +120,8 @@ signature! {
 
 /// Policies that one call reads; a page of a script's time.
 pub(crate) const ROWS: usize = 200;
+/// The same in bytes: caps make policies long.
+pub(crate) const BYTES: usize = 256 << 10;
 
 impl Store {
     /// All policies of a tenant at one version.
@@ -131,6 +135,7 @@ impl Store {
                 tenant,
                 after: &after,
                 rows: ROWS,
+                bytes: BYTES,
             };
             let LoadPoliciesReply::Loaded {
                 version,

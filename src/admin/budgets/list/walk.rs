@@ -197,6 +197,7 @@ impl<'a> BudgetWalk<'a> {
             passed: tenants.len().saturating_sub(entries.len()),
             reached: self.reached.clone(),
             complete,
+            ends_page: false,
             entries,
         })
     }

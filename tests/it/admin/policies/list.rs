@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::harness::admin_calls::POLICIES;
 use crate::harness::app::TestApp;
+use crate::harness::redis::RedisServer;
 use crate::harness::response::Response;
 
 async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Response {
@@ -164,4 +165,52 @@ async fn a_key_sees_the_policies_of_its_tenant_and_its_scopes() {
             "{status}"
         );
     }
+}
+
+/// How many scripts Redis has run.
+fn scripts(redis: &RedisServer) -> u64 {
+    let stats: String = redis.run(&["INFO", "commandstats"]);
+    let line = stats
+        .lines()
+        .find(|line| line.starts_with("cmdstat_evalsha:"));
+    let count = line.and_then(|line| line.split(['=', ',']).nth(1));
+    count.expect("a count").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn long_policies_make_pages_and_replies_of_scripts_short() {
+    const POLICIES: usize = 40;
+    let redis = RedisServer::start();
+    let app = TestApp::spawn_on(&redis.url(), &["--caps-limit-bytes", "65536"]).await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let tools: Vec<_> = (0..200).map(|number| format!("{number:0>250}")).collect();
+    for number in 0..POLICIES {
+        let caps = json!({"tool_allowlist": tools, "cooldown_ms": number});
+        let more = json!({"caps": caps, "priority": number});
+        app.policy(&format!("p{number}"), "tenant:acme", more).await;
+    }
+
+    let (mut seen, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let before = scripts(&redis);
+        let page = list(&app, None, &format!("tenant_id=acme&limit=100{cursor}")).await;
+        let (read, rows) = (scripts(&redis) - before, names(&page));
+        // Five policies of 50 KiB fit into what one script reads.
+        assert!(read * 5 >= rows.len() as u64, "{read} for {}", rows.len());
+        assert!(page.body.to_string().len() < 1_400_000, "{}", rows.len());
+        seen.extend(rows);
+        let Some(next) = page.at("/next_cursor").as_str() else {
+            break;
+        };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(seen.len(), POLICIES);
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), POLICIES, "each once");
+
+    let before = scripts(&redis);
+    let decision = app.decide("d", "tenant:acme", 1).await;
+    assert_eq!(decision.at("/caps/cooldown_ms"), &json!(POLICIES - 1));
+    assert!(scripts(&redis) - before >= 8 + 2);
 }
