@@ -51,7 +51,7 @@ use gathering::Place;
 pub use gathering::{GatherPlaces, OwnPlaces};
 pub(crate) use position::orders;
 pub use position::{OneOrder, Position, RowOrder, Sort, SortKey, SortValue};
-pub use sorted::{Sorted, gather};
+pub use sorted::{GATHER_ROWS, Sorted, gather};
 pub use walk::{Bounds, Entry, STEP_ROWS, Step, Walk, each, page_along};
 
 /// What is asked of a list.

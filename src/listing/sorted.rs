@@ -5,6 +5,9 @@ use std::cmp::Ordering;
 use super::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, Walk};
 use crate::domain::refusal::{TooManyGather, TooManyToSort};
 
+/// Rows that a script reads at once for a list that gathers, behind its first step: requests of others come between.
+pub const GATHER_ROWS: usize = 50;
+
 /// Rows that come first after the last page, in order: a page, and one more to know whether another follows.
 pub struct Sorted<'q, T, F, K> {
     query: &'q ListQuery<F, K>,

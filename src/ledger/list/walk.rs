@@ -9,7 +9,7 @@ use crate::domain::reservation::Status;
 use crate::ledger::Ledger;
 use crate::ledger::calls::Target;
 use crate::ledger::get::{FIELDS, Reservation};
-use crate::listing::{Entry, Position, Step, Walk};
+use crate::listing::{Entry, GATHER_ROWS, Position, Step, Walk};
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{List, ListReply};
 use crate::store::{Day, ExtraTrip, Lane, OperationError};
@@ -40,6 +40,8 @@ pub(super) struct ReservationWalk<'a> {
     after_id: Option<String>,
     /// Rows of the next step.
     rows: usize,
+    /// Rows of the steps behind it.
+    further_rows: usize,
     has_begun: bool,
     look_back: Option<LookBack>,
 }
@@ -88,6 +90,7 @@ impl<'a> ReservationWalk<'a> {
             scores: (0, SCORE_MAX),
             after_id: None,
             rows: STEP_ROWS,
+            further_rows: STEP_ROWS,
             has_begun: false,
             look_back: None,
         }
@@ -116,6 +119,7 @@ impl<'a> ReservationWalk<'a> {
 
     /// Starts where the fewest rows are visited, in whatever order.
     pub fn start_anywhere(&mut self) {
+        self.further_rows = GATHER_ROWS;
         match self.query.filter.status {
             Some(Status::Active) => self.start_at_due_times(None),
             _ => self.start_at_days(),
@@ -242,7 +246,7 @@ impl Walk for ReservationWalk<'_> {
     type Error = OperationError;
 
     async fn step(&mut self) -> Result<Step<Reservation>, OperationError> {
-        let rows = std::mem::replace(&mut self.rows, STEP_ROWS);
+        let rows = std::mem::replace(&mut self.rows, self.further_rows);
         let (now_ms, scope_filter, found) = loop {
             let walked = self.indexes.len().min(STEP_DAYS);
             let ListReply::Listed {

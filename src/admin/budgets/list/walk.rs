@@ -7,7 +7,7 @@ use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
-use crate::listing::{Entry, Position, RowOrder, Step, Walk, readable};
+use crate::listing::{Entry, GATHER_ROWS, Position, RowOrder, Step, Walk, readable};
 use crate::store::admin::budget_lists::{FIELDS, LedgerRange, ListBudgets, ListBudgetsReply};
 use crate::store::runtime::fields_of;
 use crate::store::signature::Fields;
@@ -96,6 +96,7 @@ impl<'a> BudgetWalk<'a> {
 
     fn step_rows(&self) -> usize {
         match self.owner {
+            Some(_) if self.has_begun && self.bound.is_some() => GATHER_ROWS,
             Some(_) => SCRIPT_ROWS,
             None => PIPELINE_ROWS,
         }

@@ -26,10 +26,10 @@ async fn a_tenant_gathers_as_many_lists_at_once_as_it_may_and_keeps_no_other_fro
     for name in ["acme", "bolt"] {
         let mut tenant = TenantFixture::bare(&app.store, name).await;
         let now = now_ms(&app.store).await;
-        tenant.write_holds(2_000, now + 60_000).await;
+        tenant.write_holds(1_000, now + 60_000).await;
         complete(&app, &tenant).await;
     }
-    // Ten steps then take more than a second that another list waits.
+    // Its steps then take more than a second that another list waits.
     way.delay(Duration::from_millis(250));
     let (first, second, others) =
         tokio::join!(app.get(SORTED), app.get(SORTED), app.get_as(1, SORTED));
