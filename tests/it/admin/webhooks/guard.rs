@@ -311,7 +311,7 @@ async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
 
 /// The only permit is taken by a name whose look-up does not end.
 #[tokio::test]
-async fn a_name_that_gets_no_turn_to_be_looked_up_is_503_and_not_the_fault_of_the_caller() {
+async fn a_name_that_waits_too_long_for_its_look_up_is_503_and_not_the_fault_of_the_caller() {
     let taken = Arc::new(AtomicUsize::new(0));
     let noted = Arc::clone(&taken);
     let resolver = Resolver::of(move |host| {
