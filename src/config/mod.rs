@@ -8,7 +8,7 @@ mod limits;
 mod log;
 mod memory;
 mod retention;
-mod secret_file;
+pub(crate) mod secret_file;
 mod secrets;
 mod store;
 mod values;

@@ -8,9 +8,9 @@ use super::error::ConfigError;
 
 /// A setting, and the one that names a file with its value.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SecretSetting {
-    pub(super) value: &'static str,
-    pub(super) file: &'static str,
+pub(crate) struct SecretSetting {
+    pub(crate) value: &'static str,
+    pub(crate) file: &'static str,
 }
 
 impl SecretSetting {
@@ -18,7 +18,7 @@ impl SecretSetting {
     ///
     /// # Errors
     /// [`ConfigError`] when the value is given too, or the file cannot be used.
-    pub(super) fn read(
+    pub(crate) fn read(
         self,
         is_given: bool,
         file: Option<PathBuf>,

@@ -16,6 +16,12 @@ use super::client_error::{CallError, Refusal, Retry};
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
+use crate::config::secret_file::SecretSetting;
+
+const KEY: SecretSetting = SecretSetting {
+    value: "BUDGET_ADMIN_KEY",
+    file: "BUDGET_ADMIN_KEY_FILE",
+};
 
 /// Rows per page; the service returns no more.
 const PAGE: usize = 100;
@@ -42,6 +48,14 @@ pub(super) struct Connection {
         hide_env_values = true
     )]
     admin_key: Option<SecretString>,
+    /// File with the admin key, in place of BUDGET_ADMIN_KEY
+    #[arg(
+        long,
+        global = true,
+        env = "BUDGET_ADMIN_KEY_FILE",
+        value_name = "FILE"
+    )]
+    admin_key_file: Option<PathBuf>,
     /// PEM file with the authorities that signed the service's certificate; replaces the system's
     #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -65,11 +79,13 @@ impl Connection {
     /// A client with these settings.
     ///
     /// # Errors
-    /// [`CallError::Usage`] without a key, or when the file of authorities cannot be used.
+    /// [`CallError::Usage`] without a key, or when a file cannot be used.
     pub fn client(self) -> Result<Client, CallError> {
-        let key = self.admin_key;
-        let Some(key) = key.filter(|key| !key.expose_secret().is_empty()) else {
-            let text = "--admin-key or BUDGET_ADMIN_KEY is required";
+        let given = self.admin_key.filter(|key| !key.expose_secret().is_empty());
+        let in_file = KEY.read(given.is_some(), self.admin_key_file);
+        let in_file = in_file.map_err(|error| CallError::Usage(error.to_string()))?;
+        let Some(key) = in_file.or(given) else {
+            let text = "--admin-key, BUDGET_ADMIN_KEY or BUDGET_ADMIN_KEY_FILE is required";
             return Err(CallError::Usage(text.to_owned()));
         };
         let timeout = Duration::from_secs(self.timeout.into());

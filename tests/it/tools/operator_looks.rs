@@ -163,7 +163,7 @@ async fn errors_say_what_to_do_and_exit_codes_what_happened() {
         .refused(1, "BUDGET_ADMIN_KEYS");
     with("BUDGET_ADMIN_KEY", "")
         .await
-        .refused(2, "BUDGET_ADMIN_KEY is required");
+        .refused(2, "BUDGET_ADMIN_KEY_FILE is required");
     with("BUDGET_URL", "http://127.0.0.1:9")
         .await
         .refused(3, "BUDGET_URL sets where it is");
