@@ -1,7 +1,7 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint fmt docs signatures bench
+.PHONY: help run test lint advisories fmt docs signatures bench
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -15,12 +15,17 @@ test: lint ## Check format and lints, then run all tests
 	tests/clients/prepare
 	cargo test --quiet
 
-lint: ## Check format, Rust and Lua
-	@.ci/need cargo cc rustfmt clippy luacheck
+lint: ## Check format, Rust, Lua and the crates
+	@.ci/need cargo cc rustfmt clippy luacheck cargo-deny
 	cargo fmt --check
 	cargo fmt --check --manifest-path tests/clients/rust/Cargo.toml
 	cargo clippy --quiet --all-targets -- -D warnings
 	luacheck --quiet lua
+	.ci/deny
+
+advisories: ## Renew the copy of the advisories, which takes a network
+	@.ci/need cargo cc cargo-deny
+	.ci/deny fetch
 
 fmt: ## Format the Rust code
 	@.ci/need cargo rustfmt

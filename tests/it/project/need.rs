@@ -179,6 +179,20 @@ fn a_failed_installation_fails() {
     assert_ne!(machine.need(RUN).code, Some(0));
 }
 
+#[test]
+fn the_checker_of_crates_is_built_in_the_version_of_its_settings() {
+    let machine = Machine::of(true, &[]);
+    let called = machine.0.join("called").display().to_string();
+    let cargo = |version: &str| {
+        let deny = format!("[ \"$1\" = deny ] && echo cargo-deny {version} && exit");
+        machine.program("cargo", &format!("{deny}\necho \"cargo $*\" >>{called}"));
+        machine.need(&["cargo-deny"]).called
+    };
+    assert_eq!(cargo("0.20.2"), [""; 0]);
+    let build = "cargo install --quiet --locked --debug cargo-deny@0.20.2";
+    assert_eq!(cargo("0.14.0"), [build]);
+}
+
 /// Every tool that the Makefile names is known to the script.
 #[test]
 fn the_makefile_asks_for_nothing_unknown() {
