@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use secrecy::ExposeSecret;
 
 use super::error::ConfigError;
 use super::secret_file::SecretSetting;
-use super::values::setting;
+use super::values::{OnOrOff as _, boolish, setting};
 use crate::domain::admin_key::AdminKeys;
 
 /// The shortest admin key, in characters: what 128 random bits take in hexadecimal.
@@ -39,16 +38,7 @@ pub struct AdminKeyArgs {
     #[arg(long, env = "BUDGET_ADMIN_KEYS_FILE", value_name = "FILE")]
     admin_keys_file: Option<PathBuf>,
     /// Accept admin keys of less than 32 characters, which can be guessed
-    #[arg(
-        long,
-        env = "BUDGET_ALLOW_SHORT_ADMIN_KEYS",
-        value_name = "true|false",
-        default_value = "false",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = BoolishValueParser::new()
-    )]
+    #[arg(long, env = "BUDGET_ALLOW_SHORT_ADMIN_KEYS", value_parser = boolish(), on_or_off())]
     allow_short_admin_keys: bool,
 }
 

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::{BoolishValueParser, TypedValueParser as _};
+use clap::builder::TypedValueParser as _;
 
 use super::limits::LIMITS_HEADING;
-use super::values::{ms, setting};
+use super::values::{OnOrOff as _, boolish, ms, setting};
 use crate::domain::cidr::Cidr;
 use crate::domain::dialect::Dialect;
 
@@ -65,13 +65,9 @@ pub struct HttpConfig {
     #[arg(
         long,
         env = "BUDGET_ALLOW_CROSS_TENANT_LIST",
-        value_name = "true|false",
-        default_value = "false",
-        default_value_if("dialect", Dialect::LISTS_ALL_TENANTS.as_str(), "true"),
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = BoolishValueParser::new()
+        value_parser = boolish(),
+        on_or_off(),
+        default_value_if("dialect", Dialect::LISTS_ALL_TENANTS.as_str(), "true")
     )]
     pub allow_cross_tenant_list: bool,
     /// Time after SIGTERM in which requests are still served while /ready responds 503, so that load balancers notice,

@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use secrecy::ExposeSecret;
 
 use super::error::ConfigError;
 use super::secret_file::SecretSetting;
-use super::values::setting;
+use super::values::{OnOrOff as _, boolish, setting};
 use crate::domain::seal::{SealingKeys, SealingKeysError};
 
 const SETTING: SecretSetting = SecretSetting {
@@ -36,16 +35,7 @@ pub struct SecretArgs {
     #[arg(long, env = "BUDGET_SECRET_KEYS_FILE", value_name = "FILE")]
     secret_keys_file: Option<PathBuf>,
     /// Start without such keys: whoever can read Redis can read the secrets of webhooks
-    #[arg(
-        long,
-        env = "BUDGET_ALLOW_PLAINTEXT_SECRETS",
-        value_name = "true|false",
-        default_value = "false",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = BoolishValueParser::new()
-    )]
+    #[arg(long, env = "BUDGET_ALLOW_PLAINTEXT_SECRETS", value_parser = boolish(), on_or_off())]
     allow_plaintext_secrets: bool,
 }
 

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::BoolishValueParser;
 use prometheus::Registry;
 use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
@@ -13,7 +12,7 @@ use secrecy::{ExposeSecret, SecretString};
 use super::error::ConfigError;
 use super::memory::MemoryArgs;
 use super::secret_file::SecretSetting;
-use super::values::{ms, setting};
+use super::values::{OnOrOff as _, boolish, ms, setting};
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 
@@ -68,16 +67,7 @@ pub struct StoreArgs {
           value_parser = clap::value_parser!(u16).range(1..=64))]
     redis_connections: u16,
     /// Use a Redis that is too old, or that evicts keys: it may lose reservations and ledgers
-    #[arg(
-        long,
-        env = "BUDGET_ALLOW_UNSAFE_REDIS",
-        value_name = "true|false",
-        default_value = "false",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = BoolishValueParser::new()
-    )]
+    #[arg(long, env = "BUDGET_ALLOW_UNSAFE_REDIS", value_parser = boolish(), on_or_off())]
     allow_unsafe_redis: bool,
     /// Prefix of every key, so that one Redis can hold several deployments
     #[arg(

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use clap::builder::TypedValueParser;
+use clap::builder::{BoolishValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Command, value_parser};
 
@@ -19,6 +19,26 @@ pub(super) fn ms(range: RangeInclusive<u64>) -> impl TypedValueParser<Value = Du
 pub(super) fn days(range: RangeInclusive<i64>) -> impl TypedValueParser<Value = Duration> {
     let number = value_parser!(u32).range(range);
     number.map(|days| Duration::from_secs(86_400) * days)
+}
+
+/// Reads `true` or `false`, `yes` or `no`, `1` or `0`. For a flag that is [`OnOrOff`].
+pub(super) fn boolish() -> impl TypedValueParser<Value = bool> {
+    BoolishValueParser::new()
+}
+
+/// A flag that is off by default. Alone, without a value, it is on.
+pub(super) trait OnOrOff {
+    fn on_or_off(self) -> Self;
+}
+
+impl OnOrOff for Arg {
+    fn on_or_off(self) -> Self {
+        self.value_name("true|false")
+            .default_value("false")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+    }
 }
 
 /// Reads a setting with `read`. The error names the variable and does not repeat the value, which may be a secret.
