@@ -123,7 +123,7 @@ end
 redis.call('ZREM', due, reservation_id)
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
-for i = 1, #budgets do ledger_write_charge(budgets[i]) end
+for i = 1, #budgets do ledger_write_charge(budgets[i], reservation_id) end
 if counts then
   -- @cold ledger/rates_count
   if counting_policy then rates_count(counts, 1, 1) end

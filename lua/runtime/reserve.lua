@@ -53,10 +53,10 @@ Replies, the first that applies:
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
   unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining |
-  reserved now_ms ttl_ms depths snapshots
+  over_limit scope remaining since | reserved now_ms ttl_ms depths snapshots
 Writes:
-  On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied and tenant_closed:
-  the event. Otherwise nothing.
+  On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied, over_limit and
+  tenant_closed: the event. Otherwise nothing.
 ]]
 local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, days, denials,
   denial_minutes, rates = unpack(KEYS, 1, 12)
@@ -136,7 +136,9 @@ if reason == 'BUDGET_EXCEEDED' then
 end
 if reason then
   local scope = budget_scope(scope_path, blocking.depth)
+  local since = reason == 'OVERDRAFT_LIMIT_EXCEEDED' and redis.call('HGET', blocking.key, 'over_limit_by')
   emit(now, settings, {denied = reason, budget = blocking, scope = scope})
+  if since then return {'over_limit', scope, blocking.remaining, since} end
   return {'denied', reason, scope, blocking.remaining}
 end
 local policy_overage, policy_ttl_ms, policy_max_ttl_ms, policy_extensions = policy:match('(%S+) (%S+) (%S+) (%S+)')

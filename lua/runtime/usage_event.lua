@@ -131,7 +131,7 @@ day_register(days, tenant_key, settings, tenant, day, now)
 redis.call('HSET', usage_event, 'status', 'APPLIED', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
   'actual', actual, 'charged', charged, 'scope_path', scope_path, 'budgeted', depths,
   'overage_policy', overage_policy, 'created_at_ms', now, unpack(kept))
-for i = 1, #budgets do ledger_write_charge(budgets[i]) end
+for i = 1, #budgets do ledger_write_charge(budgets[i], event_id) end
 if counts then
   -- @cold ledger/rates_count
   rates_count(counts, 1, stored_bytes:match('^%d+'))

@@ -2,9 +2,9 @@
 --[[ Written by `make signatures`, from the declaration in src/store/tools/verify.rs.
 Reads ledgers of one partition at one moment of the store's clock.
 
-The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit, and its
-scores in the index of those over their limit or in debt, for its debt and for being over its limit. An empty array
-where the key holds no hash.
+The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit over_limit_by,
+and its scores in the index of those over their limit or in debt, for its debt and for being over its limit. An empty
+array where the key holds no hash.
 
 KEYS[1]    read  over_limit_or_in_debt  zset  over_limit_or_in_debt
 KEYS[2..]  read  budgets                hash  budget:<tenant>:<unit>:<scope>
@@ -24,11 +24,11 @@ local names_from = 1
 local reply = {'ledgers', now_ms()}
 for i = budgets_from, #KEYS do
   local fields = hash_fields(KEYS[i], 'status', 'allocated', 'spent', 'reserved', 'debt', 'remaining', 'base_spent',
-    'base_debt', 'is_over_limit')
+    'base_debt', 'is_over_limit', 'over_limit_by')
   if not fields.err then
     local name = ARGV[names_from + i - budgets_from]
-    fields[10] = redis.call('ZSCORE', over_limit_or_in_debt, 'debt ' .. name)
-    fields[11] = redis.call('ZSCORE', over_limit_or_in_debt, 'over ' .. name)
+    fields[11] = redis.call('ZSCORE', over_limit_or_in_debt, 'debt ' .. name)
+    fields[12] = redis.call('ZSCORE', over_limit_or_in_debt, 'over ' .. name)
   end
   reply[3 + i - budgets_from] = fields.err and {} or fields
 end

@@ -64,6 +64,7 @@ impl Target<'_> {
                 scope,
                 requested,
                 remaining,
+                over_since: None,
             })
         };
         Some(match refused {
@@ -111,6 +112,17 @@ impl Target<'_> {
                 scope,
                 remaining,
             } => denied(reason, scope, Some(remaining))?,
+            Refused::OverLimit {
+                scope,
+                remaining,
+                since,
+            } => R::Denied {
+                denial: Denial::OverdraftLimitExceeded,
+                scope,
+                requested: requested?,
+                remaining: Some(remaining),
+                over_since: Some(since),
+            },
             Refused::OverageRejected { scope, reserved } => R::OverageRejected {
                 scope,
                 reserved,

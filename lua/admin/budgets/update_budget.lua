@@ -63,6 +63,7 @@ if overdraft_limit ~= '' then
 end
 local over = int64_lt(limit, debt)
 if over ~= budget.over then set[#set + 1], set[#set + 2] = 'is_over_limit', over and '1' or '0' end
+if not over then removed[#removed + 1] = 'over_limit_by' end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything is changed.

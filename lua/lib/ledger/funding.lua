@@ -41,6 +41,7 @@ local function funding_write(budget, base_spent, base_debt, now)
     'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0', 'updated_at_ms', now,
     'base_spent', int64_wrapping_add(base_spent, int64_sub(budget.spent, budget.before.spent)),
     'base_debt', int64_wrapping_add(base_debt, int64_sub(budget.debt, budget.before.debt)))
+  if not budget.over then redis.call('HDEL', budget.key, 'over_limit_by') end
 end
 
 -- Returns the thresholds that the operation crossed, though the allocated amount moved as well; none where nothing is

@@ -73,7 +73,7 @@ pub enum ReservationRefusal {
     #[error("Budget not found for provided scope: {0}")]
     BudgetNotFound(ScopePath),
     /// A ledger does not allow it.
-    #[error("{} at {scope}: requested {requested}{}{}", .denial.cause(), and_remaining(.remaining), .denial.cure())]
+    #[error("{} at {scope}: requested {requested}{}{}{}", .denial.cause(), and_remaining(.remaining), and_since(.over_since), .denial.cure())]
     Denied {
         /// Reason.
         denial: Denial,
@@ -83,6 +83,8 @@ pub enum ReservationRefusal {
         requested: Amount,
         /// What remains there; `None` where that makes no difference, as the ledger is not active.
         remaining: Option<i64>,
+        /// Id of the reservation or usage event whose charge took it over its limit, if one did.
+        over_since: Option<String>,
     },
     /// The charge exceeds the hold, and the overage policy is `REJECT`.
     #[error("{requested} exceeds the {reserved} reserved at {scope}, and the policy is REJECT")]
@@ -154,4 +156,15 @@ fn words_of(units: &[Unit]) -> String {
 
 fn and_remaining(remaining: &Option<i64>) -> String {
     remaining.map_or_else(String::new, |remaining| format!(", remaining {remaining}"))
+}
+
+fn and_since(over_since: &Option<String>) -> String {
+    let Some(id) = over_since else {
+        return String::new();
+    };
+    let kind = match id.starts_with('e') {
+        true => "the usage event",
+        false => "the commit of reservation",
+    };
+    format!("; it is over its limit since {kind} {}", printable(id))
 }

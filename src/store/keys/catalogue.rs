@@ -57,7 +57,8 @@ keys! { partition {
     rates: hash = ("rates:" tenant), "TTL of 2 minutes";
     /// One ledger.
     ///
-    /// Also: `base_spent` and `base_debt` (what purged records charged and owed), *`metadata`*, *`closed_at_ms`*. Always
+    /// Also: `base_spent` and `base_debt` (what purged records charged and owed), *`over_limit_by`* (the reservation or usage
+    /// event that took it over its limit, until it is no longer over it), *`metadata`*, *`closed_at_ms`*. Always
     /// `remaining = allocated - spent - reserved - debt`.
     budget: hash = ("budget:" tenant ":" unit ":" scope), "never";
     /// What the keys of a tenant's ledgers start with; unit, `:` and scope follow.

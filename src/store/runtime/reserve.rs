@@ -53,9 +53,9 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, bytes_limited, corrupt, unit_mismatch, budget_not_found,
-        sweep_first, denied,
+        sweep_first, denied, over_limit,
         reserved: Reserved { now_ms: i64, ttl_ms: i64, depths: String, snapshots: Vec<String> },
     }
-    writes "On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied and \
+    writes "On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied, over_limit and \
 tenant_closed: the event. Otherwise nothing."
 }

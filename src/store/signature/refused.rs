@@ -96,6 +96,8 @@ refused! {
     inactive: Inactive { status: String, scope: String },
     /// A ledger cannot bear the amount.
     denied: Denied { reason: Denial, scope: String, remaining: i64 },
+    /// A ledger is over its limit since this reservation or usage event.
+    over_limit: OverLimit { scope: String, remaining: i64, since: String },
     /// The charge is above the hold, and the overage policy is REJECT.
     overage_rejected: OverageRejected { scope: String, reserved: i64 },
     /// Funds are short while holds are past their grace period: expire them, then call again.

@@ -10,8 +10,8 @@ use crate::store::{Day, Lane, Store, StoreError};
 signature! {
     /// Reads ledgers of one partition at one moment of the store's clock.
     ///
-    /// The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit, and its scores in
-    /// the index of those over their limit or in debt, for its debt and for being over its limit. An empty array where the key
+    /// The fields of a ledger: status allocated spent reserved debt remaining base_spent base_debt is_over_limit over_limit_by, and its
+    /// scores in the index of those over their limit or in debt, for its debt and for being over its limit. An empty array where the key
     /// holds no hash.
     LEDGERS: ReadLedgers -> LedgersReply = "tools/ledgers", flags "no-writes,allow-oom";
     names { tenant: &'a TenantId }
@@ -69,7 +69,7 @@ pub const READ_ROWS: usize = 100;
 pub const DEPTHS: usize = 6;
 
 /// The fields of a ledger and its scores, in the order of `ledgers.lua`.
-const LEDGER_FIELDS: [&str; 11] = [
+const LEDGER_FIELDS: [&str; 12] = [
     "status",
     "allocated",
     "spent",
@@ -79,6 +79,7 @@ const LEDGER_FIELDS: [&str; 11] = [
     "base_spent",
     "base_debt",
     "is_over_limit",
+    "over_limit_by",
     "score for its debt",
     "score for being over its limit",
 ];
@@ -129,6 +130,8 @@ pub struct Figures {
     pub base: Amounts,
     /// Whether it is over its limit.
     pub is_over_limit: bool,
+    /// The reservation or usage event that took it over its limit.
+    pub over_limit_by: Option<String>,
     /// Its scores in the index of ledgers over their limit or in debt.
     pub scores: IndexScores,
 }
@@ -302,6 +305,7 @@ fn figures(fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
                 debt: base("base_debt")?,
             },
             is_over_limit: ledger.get("is_over_limit") == Some("1"),
+            over_limit_by: ledger.get("over_limit_by").map(str::to_owned),
             scores: IndexScores {
                 debt: score("score for its debt"),
                 over: score("score for being over its limit"),

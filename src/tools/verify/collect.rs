@@ -173,6 +173,11 @@ impl<'a> Collector<'a> {
                 let detail = "the index of ledgers over limit or in debt has it wrong";
                 details.push(detail.to_owned());
             }
+            if let (Some(id), false) = (&figures.over_limit_by, figures.is_over_limit) {
+                details.push(format!(
+                    "`{id}` took it over its limit, but it is not over it"
+                ));
+            }
             for detail in details {
                 self.differs("ledger", &show(name), detail);
             }

@@ -116,6 +116,7 @@ mod tests {
     fn ledger(reserved: i64, spent: i64, debt: i64) -> Figures {
         Figures {
             is_over_limit: false,
+            over_limit_by: None,
             scores: IndexScores::default(),
             allocated: 1_000,
             remaining: 0,

@@ -21,6 +21,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod lists;
 pub(crate) mod model;
 pub(crate) mod over_limit_or_in_debt;
+pub(crate) mod over_limit_since;
 pub(crate) mod overage;
 pub(crate) mod permissions;
 pub(crate) mod policies;

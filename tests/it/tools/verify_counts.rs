@@ -157,4 +157,11 @@ async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
         .expect("it is paid");
     assert_eq!(entries(), [""; 0]);
     assert_eq!(differences(&fixture).await, [""; 0]);
+    // A name that stayed, as an older release leaves it.
+    fixture
+        .redis()
+        .run::<i64>(&["HSET", &record, "over_limit_by", "r1"]);
+    let stayed =
+        "acme ledger tenant:acme TOKENS: `r1` took it over its limit, but it is not over it";
+    assert_eq!(differences(&fixture).await, [stayed]);
 }

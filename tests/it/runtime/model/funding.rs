@@ -42,6 +42,9 @@ impl Model {
             return Outcome::Refused("OutOfRange");
         }
         after.over = after.debt > after.limit;
+        if !after.over {
+            self.charged_over.remove(name);
+        }
         self.books.insert(name.clone(), after);
         Outcome::Extended
     }

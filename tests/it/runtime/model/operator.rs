@@ -24,6 +24,9 @@ impl Model {
         let book = self.books.get_mut(name).expect("a ledger of the model");
         book.limit = limit.unwrap_or(book.limit);
         book.over = book.debt > book.limit;
+        if !book.over {
+            self.charged_over.remove(name);
+        }
         Outcome::Extended
     }
 

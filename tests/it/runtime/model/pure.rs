@@ -65,6 +65,8 @@ pub struct Model {
     pub answered: HashMap<(usize, &'static str, String), (String, Outcome)>,
     pub reservation_of: HashMap<(usize, String), usize>,
     pub policies: super::policies::Rules,
+    /// Ledgers that a charge took over their limit.
+    pub charged_over: HashSet<Name>,
     /// Ledgers that are frozen.
     pub frozen: HashSet<Name>,
     /// What a commit above its estimate does to a ledger that says so.
@@ -223,6 +225,7 @@ impl Model {
             let book = self.book(name);
             let before = book.remaining();
             let funded = charge.min(before.max(0));
+            let was_over = book.over;
             book.reserved -= estimate;
             book.spent += estimate + funded;
             book.debt += charge - funded;
@@ -230,6 +233,9 @@ impl Model {
                 book.over |= book.debt > book.limit;
             } else {
                 book.over |= before < overage;
+            }
+            if book.over && !was_over {
+                self.charged_over.insert(name.clone());
             }
         }
         Ok(charge)

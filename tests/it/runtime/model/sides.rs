@@ -15,9 +15,12 @@ use budget_authority::ledger::{BalanceFilter, BalanceQuery};
 use budget_authority::listing::OneOrder;
 use budget_authority::store::OperationError;
 
+use redis::Value;
+
 use super::draw::PLACES;
 use super::pure::{Book, Model, Outcome};
 use crate::harness::ledger_fixture::LedgerFixture;
+use crate::harness::redis_fixture::command;
 
 pub fn subject(fixture: &LedgerFixture, tenant: usize, place: usize) -> (Subject, String) {
     let name = fixture.callers[tenant].tenant.as_str().to_owned();
@@ -175,6 +178,34 @@ pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), Strin
             .collect();
         if found != expected {
             return Err(format!("ledgers {found:?}, the model says {expected:?}"));
+        }
+    }
+    compare_causes(fixture, model).await
+}
+
+/// Which ledgers name the charge that took them over their limit.
+async fn compare_causes(fixture: &LedgerFixture, model: &Model) -> Result<(), String> {
+    let names: Vec<_> = model.books.keys().collect();
+    let keys = names.iter().map(|(tenant, scope, unit)| {
+        let caller = &fixture.callers[*tenant];
+        let keys = fixture.store.keys();
+        keys.budget(
+            caller.partition,
+            caller.tenant.as_str(),
+            unit.as_str(),
+            scope,
+        )
+    });
+    let commands: Vec<_> = keys
+        .map(|key| command(&["HEXISTS", &key, "over_limit_by"]))
+        .collect();
+    let found = fixture.run_all(&commands).await;
+    for (name, found) in names.into_iter().zip(found) {
+        let expected = model.charged_over.contains(name);
+        if found != Value::Int(expected.into()) {
+            return Err(format!(
+                "{name:?} names a charge: {found:?}, the model says {expected}"
+            ));
         }
     }
     Ok(())
