@@ -11,6 +11,7 @@ use crate::admin::webhooks::Webhooks;
 use crate::api::auth::access::Access;
 use crate::api::auth::backoff::AdminKeyBackoff;
 use crate::api::auth::failures::AuthFailures;
+use crate::api::auth::request_rates::{Rate, RequestRates};
 use crate::api::body::BodyLimits;
 use crate::config::ServeConfig;
 use crate::domain::cidr::Cidr;
@@ -27,6 +28,8 @@ pub struct AppState(Arc<Handles>);
 pub struct Handles {
     /// Who calls.
     pub access: Access,
+    /// How many requests tenants make.
+    pub request_rates: RequestRates,
     /// Keys that were refused.
     pub auth_failures: AuthFailures,
     /// The admin plane's operations.
@@ -62,6 +65,16 @@ impl AppState {
                 config.store.dialect,
                 config.admin_keys.clone(),
                 AdminKeyBackoff::new(http.admin_key_failures),
+            ),
+            request_rates: RequestRates::new(
+                Rate {
+                    per_second: config.limits.requests_per_second,
+                    burst: config.limits.request_burst,
+                },
+                Rate {
+                    per_second: config.limits.runtime_requests_per_second,
+                    burst: config.limits.runtime_request_burst,
+                },
             ),
             auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)

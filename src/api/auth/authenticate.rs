@@ -75,6 +75,9 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
         Ok(_) if guard.plane == Plane::Admin && is_traversal(parts.uri.path()) => {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
+        Ok(caller) if let Err(error) = admitted(&guard, caller) => {
+            checked(&guard, caller, refused(error)).await
+        }
         Ok(caller) => {
             parts.extensions.insert(caller.clone());
             parts.extensions.insert(cause.clone());
@@ -82,7 +85,9 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
                 parts.extensions.insert(operation);
             }
             let response = next.run(Request::from_parts(parts, body)).await;
-            checked(&guard, caller, response).await
+            let response = checked(&guard, caller, response).await;
+            count(&guard, caller, &response);
+            response
         }
     };
     let caller = caller.ok();
@@ -129,13 +134,34 @@ async fn caller_of(state: &AppState, callers: Callers, parts: &Parts) -> Result<
     }
 }
 
-/// The response to a request of an unknown caller. One that has to wait has no audit entry: the failures before it have theirs.
+/// The response to a request that goes no further. One that has to wait has no audit entry: those before it have theirs.
 fn refused(error: ApiError) -> Response {
     let mut response = error.into_response();
     if response.status() == StatusCode::TOO_MANY_REQUESTS {
         response.extensions_mut().insert(AlreadyAudited);
     }
     response
+}
+
+/// Whether the tenant may make one more request at present. Its key has not been checked yet.
+fn admitted(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
+    match caller {
+        Caller::Admin(_) => Ok(()),
+        Caller::Tenant(caller) => {
+            let rates = &guard.state.request_rates;
+            rates.check((guard.plane, guard.operation), &caller.tenant)
+        }
+    }
+}
+
+/// Counts the request of a tenant. Without a valid key it is anybody's.
+fn count(guard: &Guard, caller: &Caller, response: &Response) {
+    if let Caller::Tenant(caller) = caller
+        && response.status() != StatusCode::UNAUTHORIZED
+    {
+        let rates = &guard.state.request_rates;
+        rates.count((guard.plane, guard.operation), &caller.tenant);
+    }
 }
 
 fn text(value: &HeaderValue) -> &str {

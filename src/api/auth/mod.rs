@@ -7,4 +7,5 @@ pub mod authenticate;
 pub mod backoff;
 pub mod client_address;
 pub mod failures;
+pub mod request_rates;
 mod unauthorized;

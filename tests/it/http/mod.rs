@@ -7,6 +7,7 @@ pub(crate) mod logs;
 pub(crate) mod matrix;
 pub(crate) mod openapi;
 pub(crate) mod openapi_requests;
+mod request_rates;
 pub(crate) mod serving;
 pub(crate) mod settings;
 pub(crate) mod timeouts;

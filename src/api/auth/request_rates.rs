@@ -1,0 +1,215 @@
+//! Bounds how many requests the keys of one tenant make to this replica: so many at once, and from then on so many a second.
+//!
+//! A request is counted when its key has proved valid, or anybody could use up what belongs to a tenant. So requests at the
+//! same time may go beyond the bound; the ones after them wait for that.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::http::Method;
+
+use crate::api::errors::ApiError;
+use crate::api::operation::{Operation, Plane};
+use crate::domain::ids::TenantId;
+
+/// Tenants that are counted, about 100 bytes each. Those beyond have no bound, until others pause.
+const TENANTS_MAX: usize = 65_536;
+/// How often those who have paused are looked for at most.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Requests per second, and how many at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// 0: without a bound.
+    pub per_second: u32,
+    /// At least one.
+    pub burst: u32,
+}
+
+/// Both bounds. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RequestRates {
+    /// Of lists, and of the admin plane.
+    lists: Bound,
+    /// Of what agents do all the time.
+    runtime: Bound,
+}
+
+#[derive(Debug, Clone)]
+struct Bound {
+    setting: &'static str,
+    rate: Rate,
+    used: Arc<Mutex<Used>>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    /// When all that a tenant has used will be there again.
+    until: HashMap<TenantId, Instant>,
+    swept: Option<Instant>,
+}
+
+impl RequestRates {
+    /// With these bounds.
+    pub fn new(lists: Rate, runtime: Rate) -> Self {
+        Self {
+            lists: Bound::new("BUDGET_REQUESTS_PER_SECOND", lists),
+            runtime: Bound::new("BUDGET_RUNTIME_REQUESTS_PER_SECOND", runtime),
+        }
+    }
+
+    /// Whether a tenant may make one more request.
+    ///
+    /// # Errors
+    /// 429.
+    pub fn check(
+        &self,
+        (plane, operation): (Plane, Option<&Operation>),
+        tenant: &TenantId,
+    ) -> Result<(), ApiError> {
+        self.of(plane, operation).check(tenant, Instant::now())
+    }
+
+    /// Counts a request.
+    pub fn count(&self, (plane, operation): (Plane, Option<&Operation>), tenant: &TenantId) {
+        self.of(plane, operation).count(tenant, Instant::now());
+    }
+
+    fn of(&self, plane: Plane, operation: Option<&Operation>) -> &Bound {
+        // A list has no id in its path.
+        let is_list = |operation: &Operation| {
+            operation.method == Method::GET && !operation.path.contains('{')
+        };
+        match plane == Plane::Admin || operation.is_some_and(is_list) {
+            true => &self.lists,
+            false => &self.runtime,
+        }
+    }
+}
+
+impl Bound {
+    fn new(setting: &'static str, rate: Rate) -> Self {
+        Self {
+            setting,
+            rate,
+            used: Arc::default(),
+        }
+    }
+
+    /// How long it takes until one more request is possible; `None` without a bound.
+    fn each(&self) -> Option<Duration> {
+        Duration::from_secs(1).checked_div(self.rate.per_second)
+    }
+
+    fn check(&self, tenant: &TenantId, now: Instant) -> Result<(), ApiError> {
+        let Some(each) = self.each() else {
+            return Ok(());
+        };
+        let until = self.used().until.get(tenant).copied();
+        let used = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
+        match (used + each).checked_sub(each * self.rate.burst) {
+            None | Some(Duration::ZERO) => Ok(()),
+            Some(wait) => {
+                Err(self.refusal(tenant, used.div_duration_f64(each).ceil() as i64, wait))
+            }
+        }
+    }
+
+    fn refusal(&self, tenant: &TenantId, present: i64, wait: Duration) -> ApiError {
+        let (setting, Rate { per_second, burst }) = (self.setting, self.rate);
+        let seconds = (wait.as_millis() as u64).div_ceil(1000).max(1);
+        let message = format!(
+            "Too many requests of the tenant {tenant}: {present} are used of {burst} at once, and {per_second} are added per \
+             second ({setting}); try again in {seconds} s"
+        );
+        ApiError::limited(message, wait).beyond(setting, burst.into(), present)
+    }
+
+    fn count(&self, tenant: &TenantId, now: Instant) {
+        let Some(each) = self.each() else { return };
+        let mut used = self.used();
+        if let Some(until) = used.until.get_mut(tenant) {
+            *until = (*until).max(now) + each;
+            return;
+        }
+        if used.until.len() >= TENANTS_MAX
+            && used
+                .swept
+                .is_none_or(|swept| now.duration_since(swept) >= SWEEP_EVERY)
+        {
+            used.until.retain(|_, until| *until > now);
+            used.swept = Some(now);
+        }
+        if used.until.len() < TENANTS_MAX {
+            used.until.insert(tenant.clone(), now + each);
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        // Nothing is left half-done by a panic under the lock.
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(per_second: u32, burst: u32) -> Bound {
+        Bound::new("S", Rate { per_second, burst })
+    }
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::parse(name).expect("a tenant id")
+    }
+
+    /// How many of 100 requests at one time are let through.
+    fn admitted(bound: &Bound, tenant: &TenantId, now: Instant) -> usize {
+        let admit = |_: &usize| {
+            let admitted = bound.check(tenant, now).is_ok();
+            if admitted {
+                bound.count(tenant, now);
+            }
+            admitted
+        };
+        (0..100).filter(admit).count()
+    }
+
+    #[test]
+    fn a_tenant_has_its_burst_and_then_its_rate() {
+        let (bound, acme, start) = (bound(10, 20), tenant("acme"), Instant::now());
+        assert_eq!(admitted(&bound, &acme, start), 20);
+        let refused = bound.check(&acme, start).expect_err("all are used");
+        assert!(
+            refused.message().ends_with(
+                "20 are used of 20 at once, and 10 are added per second (S); try again in 1 s"
+            ),
+            "{}",
+            refused.message()
+        );
+        assert_eq!(admitted(&bound, &tenant("bolt"), start), 20);
+        let later = start + Duration::from_millis(500);
+        assert_eq!(admitted(&bound, &acme, later), 5);
+        let much_later = later + Duration::from_secs(60);
+        assert_eq!(admitted(&bound, &acme, much_later), 20);
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_bound() {
+        let (bound, acme, now) = (bound(0, 1), tenant("acme"), Instant::now());
+        assert_eq!(admitted(&bound, &acme, now), 100);
+        assert!(bound.used().until.is_empty());
+    }
+
+    #[test]
+    fn memory_is_bounded_and_who_pauses_is_forgotten() {
+        let (bound, now) = (bound(1, 5), Instant::now());
+        for number in 0..TENANTS_MAX + 10 {
+            bound.count(&tenant(&format!("tenant-{number}")), now);
+        }
+        assert_eq!(bound.used().until.len(), TENANTS_MAX);
+        bound.count(&tenant("late"), now + Duration::from_secs(2));
+        assert_eq!(bound.used().until.len(), 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! How many requests the keys of a tenant may make.
+
+use serde_json::json;
+
+use crate::harness::app::TestApp;
+use crate::harness::redis::shared;
+use crate::harness::response::Response;
+
+/// Calls until a call is refused; how many were not.
+async fn until_refused(call: impl AsyncFn(usize) -> Response) -> (usize, Response) {
+    for number in 0..50 {
+        let response = call(number).await;
+        if response.status == 429 {
+            return (number, response);
+        }
+        response.expect(200);
+    }
+    panic!("none was refused");
+}
+
+fn assert_waits(refused: &Response) {
+    assert_eq!(refused.error(), (429, "LIMIT_EXCEEDED"), "{refused:?}");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert!(refused.header("x-ratelimit-reset").is_some(), "{refused:?}");
+    assert_eq!(refused.at("/details/limit"), &json!(3));
+    let present = refused.at("/details/present").as_i64();
+    assert!(present.is_some_and(|used| used >= 3), "{refused:?}");
+}
+
+#[tokio::test]
+async fn lists_and_the_admin_plane_have_a_rate_per_tenant() {
+    let settings = ["--requests-per-second", "1", "--request-burst", "3"];
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    // Whoever has no valid key uses up nothing.
+    let (start, _) = app.keys[0].split_at(app.keys[0].len() - 4);
+    for number in 0..5 {
+        let wrong = format!("{start}{number:04}");
+        let refused = app.get_with(&wrong, "/v1/reservations").await;
+        refused.expect(401);
+    }
+    let (listed, refused) =
+        until_refused(async |_| app.get("/v1/balances?tenant=acme").await).await;
+    assert!(listed >= 3, "{listed}");
+    assert_waits(&refused);
+    let message = refused.text("/message");
+    let named = "Too many requests of the tenant acme: ";
+    assert!(message.starts_with(named), "{message}");
+    let setting = " are used of 3 at once, and 1 are added per second (BUDGET_REQUESTS_PER_SECOND); try again in 1 s";
+    assert!(message.ends_with(setting), "{message}");
+    let metrics = app.telemetry.render().expect("metrics");
+    let counted = r#"budget_limit_refusals_total{setting="BUDGET_REQUESTS_PER_SECOND"}"#;
+    assert!(metrics.contains(counted), "{metrics}");
+
+    let wrong = format!("{start}zzzz");
+    app.get_with(&wrong, "/v1/balances").await.expect(401);
+    app.get_as(1, "/v1/balances?tenant=bolt").await.expect(200);
+    for number in 0..5 {
+        let held = app.reserve(&format!("r{number}"), 1).await.expect(200);
+        let path = format!("/v1/reservations/{}", held.text("/reservation_id"));
+        app.get(&path).await.expect(200);
+        let tenants = app.as_admin(reqwest::Method::GET, "/v1/admin/tenants", &json!(null));
+        tenants.await.expect(200);
+    }
+
+    // One of the admin plane counts alike, and leaves no audit entry.
+    let refused = until_refused(async |_| app.get("/v1/admin/policies").await)
+        .await
+        .1;
+    assert_waits(&refused);
+    let (keys, caller) = (app.store.keys(), &app.callers[0]);
+    let log = keys.audit(caller.partition, "acme", app.store.today());
+    assert_eq!(app.run::<i64>(&["XLEN", &log]).await, 0);
+}
+
+#[tokio::test]
+async fn the_rest_of_the_runtime_plane_has_a_rate_only_where_it_is_set() {
+    let settings = [
+        "--runtime-requests-per-second",
+        "1",
+        "--runtime-request-burst",
+        "3",
+    ];
+    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let reserve = async |number| app.reserve(&format!("r{number}"), 1).await;
+    let (held, refused) = until_refused(reserve).await;
+    assert_waits(&refused);
+    let reserved = i64::try_from(held).expect("few");
+    assert_eq!(
+        app.figures("tenant:acme").await.1,
+        reserved,
+        "a refused one holds nothing"
+    );
+    app.get("/v1/reservations").await.expect(200);
+}
