@@ -17,6 +17,9 @@ impl Store {
         let mut commands = Vec::new();
         let unlink = |key: &str| commands.push((key.to_owned(), Cmd::unlink(key)));
         self.scan(&pattern, None, unlink).await?;
+        // The deployment's record comes last, since nothing is sent without it.
+        let meta = self.keys().meta();
+        commands.sort_by_key(|(key, _)| *key == meta);
         for step in commands.chunks(STEP_KEYS) {
             self.query_all(step).await?;
         }
