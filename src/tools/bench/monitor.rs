@@ -1,4 +1,4 @@
-//! Counts the commands that clients send to Redis, without those that scripts call.
+//! Counts the commands that clients send to Redis for requests, without those that scripts call.
 //!
 //! `MONITOR` slows Redis down, so nothing is timed while it runs.
 
@@ -12,6 +12,9 @@ use tokio::time::timeout;
 
 /// How long Redis may take to report the last command.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// In commands that a service sends whatever is requested: a look at memory, the comparison of the deployment's record.
+const OWN_COMMANDS: [&str; 2] = ["] \"INFO\"", ":meta\" \"secret\""];
 
 /// Counts from its start to its end.
 pub(super) struct Monitor {
@@ -49,7 +52,7 @@ async fn connect(port: u16, command: &str) -> io::Result<Lines<BufReader<TcpStre
     Ok(BufReader::new(stream).lines())
 }
 
-/// Counts lines up to the mark, without those of scripts.
+/// Counts lines up to the mark, without those of scripts and of the service's own commands.
 async fn count(mut lines: Lines<BufReader<TcpStream>>, mark: String) -> io::Result<u64> {
     let mut commands = 0;
     while let Some(line) = lines.next_line().await? {
@@ -58,7 +61,8 @@ async fn count(mut lines: Lines<BufReader<TcpStream>>, mark: String) -> io::Resu
         }
         // `+1700000000.000000 [0 lua] "HGET" …`
         let client = line.split(']').next().unwrap_or_default();
-        commands += u64::from(!client.ends_with(" lua"));
+        let is_own = OWN_COMMANDS.iter().any(|own| line.contains(own));
+        commands += u64::from(!client.ends_with(" lua") && !is_own);
     }
     Err(io::ErrorKind::UnexpectedEof.into())
 }
@@ -74,7 +78,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("bound").port();
         let printed = "+1.1 [0 127.0.0.1:5] \"EVALSHA\" \"x\"\r\n+1.2 [0 lua] \"HGET\" \"k\"\r\n\
-            +1.3 [0 127.0.0.1:5] \"HGET\" \"a lua] b\"\r\n+1.4 [0 127.0.0.1:6] \"ECHO\" \"mark\"\r\n";
+            +1.3 [0 127.0.0.1:5] \"HGET\" \"a lua] b\"\r\n\
+            +1.3 [0 127.0.0.1:5] \"INFO\" \"memory\"\r\n+1.3 [0 127.0.0.1:5] \"HGET\" \"ba:meta\" \"secret\"\r\n+1.4 [0 127.0.0.1:6] \"ECHO\" \"mark\"\r\n";
         tokio::spawn(async move {
             let (mut client, _) = listener.accept().await.expect("it connects");
             client.write_all(printed.as_bytes()).await.expect("sent");
