@@ -6,6 +6,7 @@
 mod bulk_actions;
 mod closes;
 mod due;
+mod idempotency;
 mod key_expiry;
 mod leases;
 mod metrics;

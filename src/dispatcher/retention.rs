@@ -12,6 +12,7 @@ use std::time::Duration;
 use tracing::{error, info};
 
 use super::due::{DueRows, partitions};
+use super::idempotency::drop_due;
 use super::sweep::ClockWatch;
 use super::workers::lease_worker;
 use crate::config::RetentionConfig;
@@ -43,7 +44,7 @@ const OUT_OF_ORDER_MS: i64 = 7 * DAY_MS;
 metrics! {
     /// Metrics of retention.
     pub struct RetentionMetrics {
-        /// Reservations, usage events, and entries of event logs, audit logs and outboxes removed.
+        /// Reservations, usage events, idempotency entries, and entries of event logs, audit logs and outboxes removed.
         removed: IntCounterVec["kind"] = "budget_retention_removed_total",
         /// Days of a tenant that retention failed to process.
         failures: IntCounter = "budget_retention_failures_total",
@@ -74,6 +75,8 @@ pub struct RetentionPass {
     pub audit: i64,
     /// Entries of outboxes removed.
     pub outbox: i64,
+    /// Idempotency entries of fundings and bulk actions removed.
+    pub idempotency: i64,
     /// Days with nothing left.
     pub days: usize,
     /// Days that failed; they are retried in an hour.
@@ -165,6 +168,10 @@ impl Retention {
                 }
             }
         }
+        let dropped = drop_due(&self.store, leases, now_ms, &mut lost).await?;
+        pass.idempotency = dropped.count;
+        pass.more |= dropped.more;
+        self.metrics.count("idempotency", dropped.count);
         self.trim(&partitions(leases), now_ms, &mut pass).await?;
         let RetentionPass {
             reservations,

@@ -65,6 +65,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &runtime::expire::EXPIRE,
     &dispatcher::purge::PURGE,
     &dispatcher::retire::RETIRE,
+    &dispatcher::drop_idempotency::DROP_IDEMPOTENCY,
     &dispatcher::emit::DENIALS,
     &dispatcher::auth_failed::AUTH_FAILED,
     &dispatcher::emit::AUDIT_FAILURES,

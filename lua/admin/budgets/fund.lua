@@ -12,7 +12,8 @@ KEYS[7]   write  audit_log              stream  audit:<tenant>:<day>
 KEYS[8]   write  chain                  hash    chain:<tenant>
 KEYS[9]   write  unsealed               set     unsealed
 KEYS[10]  write  over_limit_or_in_debt  zset    over_limit_or_in_debt
-KEYS[11]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
+KEYS[11]  write  idempotency_due        zset    idemdue
+KEYS[12]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]     day           yyyymmdd
 ARGV[2]     day_start_ms  int64
@@ -39,7 +40,7 @@ Writes:
   entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt,
-  idempotency = unpack(KEYS)
+  idempotency_due, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, scope, unit, operation, amount, spent, reason, foreign, payload_hash,
   context = unpack(ARGV, 1, 13)
 local audit_from = 14
@@ -72,6 +73,7 @@ if refused == 'corrupt' then return {'corrupt', budget_key} end
 if refused == 'budget_exceeded' then return {'budget_exceeded', int64_text(budget.remaining)} end
 if refused then return {refused} end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
+redis.call('ZCARD', idempotency_due)
 
 -- Effects. First the index: it has not been read, and one of another type raises before anything is funded.
 local before = budget.before
@@ -94,5 +96,5 @@ funding_events(events, budget, operation, unit, scope, thresholds_parse(settings
 events_point(events)
 audit_append(now, audit)
 day_register(days, tenant_key, settings, tenant, day, now)
-idempotency_keep(idempotency, payload_hash, reply)
+idempotency_keep(idempotency, payload_hash, reply, idempotency_due, now)
 return reply

@@ -3,13 +3,14 @@
 Ends a bulk action whose rows all have an outcome: keeps the response for those who ask again, and writes the audit
 entry, in one step and once. The response may be another's, if that ended the action before.
 
-KEYS[1]  write  bulk        hash    bulk:<owner>:<digest>
-KEYS[2]  write  bulks       zset    bulks
-KEYS[3]  write  tenant_key  hash    tenant:<tenant>
-KEYS[4]  write  audit_log   stream  audit:<tenant>:<day>
-KEYS[5]  write  chain       hash    chain:<tenant>
-KEYS[6]  write  days        zset    days
-KEYS[7]  write  unsealed    set     unsealed
+KEYS[1]  write  bulk             hash    bulk:<owner>:<digest>
+KEYS[2]  write  bulks            zset    bulks
+KEYS[3]  write  idempotency_due  zset    idemdue
+KEYS[4]  write  tenant_key       hash    tenant:<tenant>
+KEYS[5]  write  audit_log        stream  audit:<tenant>:<day>
+KEYS[6]  write  chain            hash    chain:<tenant>
+KEYS[7]  write  days             zset    days
+KEYS[8]  write  unsealed         set     unsealed
 
 ARGV[1]    day           yyyymmdd
 ARGV[2]    day_start_ms  int64
@@ -25,7 +26,7 @@ Replies, the first that applies:
 Writes:
   On finished: the claim, the index, the audit entry; nothing where it was finished before.
 ]]
-local bulk, bulks, tenant_key, audit_log, chain, days, unsealed = unpack(KEYS)
+local bulk, bulks, idempotency_due, tenant_key, audit_log, chain, days, unsealed = unpack(KEYS)
 local day, day_start_ms, member, tenant, response, in_progress, keep_ms = unpack(ARGV, 1, 7)
 local audit_from = 8
 -- End of the signature.
@@ -40,13 +41,14 @@ if settings.err then settings = {} end
 local entry = {unpack(ARGV, audit_from)}
 entry[#entry + 1], entry[#entry + 2] = 'metadata.duration_ms', now - begun_ms
 redis.call('ZCARD', bulks)
+redis.call('ZCARD', idempotency_due)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days)
 
 -- Effects: none can fail.
 audit_append(now, entry)
 redis.call('HSET', bulk, 'response', response, 'in_progress', in_progress)
 redis.call('HDEL', bulk, 'rows', 'until_ms', 'lease_ms')
-redis.call('PEXPIRE', bulk, keep_ms)
+redis.call('ZADD', idempotency_due, now + keep_ms, bulk)
 redis.call('ZREM', bulks, member)
 day_register(days, tenant_key, settings, tenant, day, now)
 return {'finished', response, in_progress}

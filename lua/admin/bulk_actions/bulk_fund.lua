@@ -9,7 +9,8 @@ KEYS[3]    write  outbox                 stream  outbox
 KEYS[4]    write  days                   zset    days
 KEYS[5]    write  over_limit_or_in_debt  zset    over_limit_or_in_debt
 KEYS[6]    write  bulk_rows              hash    bulkrow:<claim_id>
-KEYS[7..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
+KEYS[7]    write  idempotency_due        zset    idemdue
+KEYS[8..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]     day           yyyymmdd
 ARGV[2]     day_start_ms  int64
@@ -28,9 +29,9 @@ Writes:
   On done: each ledger that is funded, its base and its place in the index of those over their limit or in debt, events,
   the outcomes.
 ]]
-local tenant_key, event_log, outbox, days, over_limit_or_in_debt, bulk_rows = unpack(KEYS, 1, 6)
+local tenant_key, event_log, outbox, days, over_limit_or_in_debt, bulk_rows, idempotency_due = unpack(KEYS, 1, 7)
 local day, day_start_ms, tenant, unit, operation, amount, spent, reason, context = unpack(ARGV, 1, 9)
-local budgets_from = 7
+local budgets_from = 8
 local ledgers_from = 10
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, base/int64_wrapping, ledger/thresholds
@@ -94,6 +95,7 @@ for i = budgets_from, #KEYS do
 end
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', days)
+redis.call('ZCARD', idempotency_due)
 redis.call('ZCARD', over_limit_or_in_debt)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
@@ -116,5 +118,5 @@ for _, budget in ipairs(funded) do
 end
 events_point(events)
 if #funded > 0 then day_register(days, tenant_key, settings, tenant, day, now) end
-bulk_rows_keep(bulk_rows, outcomes)
+bulk_rows_keep(bulk_rows, outcomes, idempotency_due, now)
 return reply

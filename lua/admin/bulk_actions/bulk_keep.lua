@@ -3,7 +3,8 @@
 Keeps the outcomes of rows of a bulk action that have none: of closes that went as far as they could, and of rows that
 could not be done. Answers the outcome of each, which may be an earlier one.
 
-KEYS[1]  write  bulk_rows  hash  bulkrow:<claim_id>
+KEYS[1]  write  bulk_rows        hash  bulkrow:<claim_id>
+KEYS[2]  write  idempotency_due  zset  idemdue
 
 ARGV[1..]  rows  to the end  Ids and outcomes.
 
@@ -12,10 +13,10 @@ Replies, the first that applies:
 Writes:
   On done: the outcomes.
 ]]
-local bulk_rows = KEYS[1]
+local bulk_rows, idempotency_due = unpack(KEYS)
 local rows_from = 1
 -- End of the signature.
--- @include admin/bulk
+-- @include base/time, admin/bulk
 local reply, outcomes = {'done'}, {}
 for i = rows_from, #ARGV, 2 do
   local known = redis.call('HGET', bulk_rows, ARGV[i])
@@ -25,7 +26,8 @@ for i = rows_from, #ARGV, 2 do
   end
   reply[#reply + 1] = known
 end
+redis.call('ZCARD', idempotency_due)
 
 -- Effects: none can fail.
-bulk_rows_keep(bulk_rows, outcomes)
+bulk_rows_keep(bulk_rows, outcomes, idempotency_due, now_ms())
 return reply

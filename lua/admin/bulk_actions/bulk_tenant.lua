@@ -3,14 +3,15 @@
 Changes the status of one tenant for a bulk action, as update_tenant does, and keeps the outcome. Of a close it keeps
 that it has begun: its outcome is known later. A row that has an outcome is left alone.
 
-KEYS[1]  write  tenant_key  hash    tenant:<tenant>
-KEYS[2]  write  event_log   stream  events:<tenant>:<day>
-KEYS[3]  write  outbox      stream  outbox
-KEYS[4]  write  days        zset    days
-KEYS[5]  write  closing     hash    closing:<tenant>
-KEYS[6]  write  closings    zset    closings
-KEYS[7]  write  counts      hash    counts
-KEYS[8]  write  bulk_rows   hash    bulkrow:<claim_id>
+KEYS[1]  write  tenant_key       hash    tenant:<tenant>
+KEYS[2]  write  event_log        stream  events:<tenant>:<day>
+KEYS[3]  write  outbox           stream  outbox
+KEYS[4]  write  days             zset    days
+KEYS[5]  write  closing          hash    closing:<tenant>
+KEYS[6]  write  closings         zset    closings
+KEYS[7]  write  counts           hash    counts
+KEYS[8]  write  bulk_rows        hash    bulkrow:<claim_id>
+KEYS[9]  write  idempotency_due  zset    idemdue
 
 ARGV[1]  day                   yyyymmdd
 ARGV[2]  day_start_ms          int64
@@ -27,7 +28,7 @@ Writes:
   On done: if the status changes the counts, the tenant, and the event or the intent; the intent of a close that is
   begun again; the outcome.
 ]]
-local tenant_key, event_log, outbox, days, closing, closings, counts, bulk_rows = unpack(KEYS)
+local tenant_key, event_log, outbox, days, closing, closings, counts, bulk_rows, idempotency_due = unpack(KEYS)
 local day, day_start_ms, tenant, wanted, context, correlation_id, close_correlation_id, request_part_ms = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, admin/counts, log/events, admin/tenant_flip, admin/bulk
@@ -67,6 +68,7 @@ end
 redis.call('ZCARD', closings)
 if flips then counts_check(counts) end
 redis.call('ZCARD', days)
+redis.call('ZCARD', idempotency_due)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 
@@ -86,5 +88,5 @@ if flips then
   events_point(events)
   day_register(days, tenant_key, settings, tenant, day, now)
 end
-bulk_rows_keep(bulk_rows, {tenant, outcome})
+bulk_rows_keep(bulk_rows, {tenant, outcome}, idempotency_due, now)
 return {'done', outcome}

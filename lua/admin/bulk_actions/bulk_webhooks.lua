@@ -5,18 +5,19 @@ has an outcome is left alone.
 
 The outcome is '' for a subscription that must be judged again.
 
-KEYS[1]     write  tenant_key     hash    tenant:<owner>
-KEYS[2]     write  webhooks       zset    webhooks:<owner>
-KEYS[3]     write  webhooks_mark  string  webhooksmark:<owner>
-KEYS[4]     write  watch          hash    watch:<owner>
-KEYS[5]     write  thresholds     hash    thresholds
-KEYS[6]     write  event_log      stream  events:<owner>:<day>
-KEYS[7]     write  outbox         stream  outbox
-KEYS[8]     write  days           zset    days
-KEYS[9]     write  counts         hash    counts
-KEYS[10]    write  failing        zset    failing
-KEYS[11]    write  bulk_rows      hash    bulkrow:<claim_id>
-KEYS[12..]  write  changed        hash    webhook:<subscription_id>
+KEYS[1]     write  tenant_key       hash    tenant:<owner>
+KEYS[2]     write  webhooks         zset    webhooks:<owner>
+KEYS[3]     write  webhooks_mark    string  webhooksmark:<owner>
+KEYS[4]     write  watch            hash    watch:<owner>
+KEYS[5]     write  thresholds       hash    thresholds
+KEYS[6]     write  event_log        stream  events:<owner>:<day>
+KEYS[7]     write  outbox           stream  outbox
+KEYS[8]     write  days             zset    days
+KEYS[9]     write  counts           hash    counts
+KEYS[10]    write  failing          zset    failing
+KEYS[11]    write  bulk_rows        hash    bulkrow:<claim_id>
+KEYS[12]    write  idempotency_due  zset    idemdue
+KEYS[13..]  write  changed          hash    webhook:<subscription_id>
 
 ARGV[1]    day             yyyymmdd
 ARGV[2]    day_start_ms    int64
@@ -34,10 +35,10 @@ Replies, the first that applies:
 Writes:
   On done: the counts, each subscription that is changed, what it watches, events, the outcomes.
 ]]
-local tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows
-  = unpack(KEYS, 1, 11)
+local tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows,
+  idempotency_due = unpack(KEYS, 1, 12)
 local day, day_start_ms, owner, action, context, gone, thresholds_max = unpack(ARGV, 1, 7)
-local changed_from = 12
+local changed_from = 13
 local rows_from = 8
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, ledger/thresholds, admin/watch, base/hash_fields, admin/counts
@@ -107,6 +108,7 @@ local mark = webhooks_mark_read(webhooks_mark)
 watch_check(watch, thresholds)
 if #changed > 0 then counts_check(counts) end
 redis.call('ZCARD', days)
+redis.call('ZCARD', idempotency_due)
 redis.call('XLEN', event_log)
 redis.call('XLEN', outbox)
 
@@ -140,5 +142,5 @@ if action == 'RESUME' then
 end
 if #changed > 0 then webhooks_mark_renew(webhooks_mark, webhooks, mark, changed[1].id) end
 if #changed > 0 then day_register(days, tenant_key, settings, owner, day, now) end
-bulk_rows_keep(bulk_rows, outcomes)
+bulk_rows_keep(bulk_rows, outcomes, idempotency_due, now)
 return reply

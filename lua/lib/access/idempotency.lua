@@ -16,11 +16,16 @@ local function idempotency_reply(key, payload_hash)
   return reply
 end
 
--- Keeps a reply.
-local function idempotency_keep(key, payload_hash, reply)
+-- Keeps a reply. Where a retry would move money again, due is the index of what retention deletes: a TTL would end with a
+-- jump of the clock.
+local function idempotency_keep(key, payload_hash, reply, due, now)
   if not key then return end
   local fields = {'payload_hash', payload_hash, 'count', #reply}
   for i, word in ipairs(reply) do fields[#fields + 1], fields[#fields + 2] = i, word end
   redis.call('HSET', key, unpack(fields))
-  redis.call('PEXPIRE', key, IDEMPOTENCY_MS)
+  if due then
+    redis.call('ZADD', due, now + IDEMPOTENCY_MS, key)
+  else
+    redis.call('PEXPIRE', key, IDEMPOTENCY_MS)
+  end
 end

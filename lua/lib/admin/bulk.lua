@@ -7,9 +7,10 @@ before.
 
 local BULK_ROWS_MS = 172800000 -- twice as long as an action is resumed
 
--- fields: ids and outcomes.
-local function bulk_rows_keep(rows, fields)
+-- fields: ids and outcomes. due: the index of what retention deletes, since a TTL would end with a jump of the clock, and a
+-- row would be done twice.
+local function bulk_rows_keep(rows, fields, due, now)
   if #fields == 0 then return end
   redis.call('HSET', rows, unpack(fields))
-  redis.call('PEXPIRE', rows, BULK_ROWS_MS)
+  redis.call('ZADD', due, now + BULK_ROWS_MS, rows)
 end

@@ -52,7 +52,7 @@ signature! {
         read api_key(key_id);
         write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
             days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), over_limit_or_in_debt(),
-            idempotency(tenant, digest) when digest;
+            idempotency_due(), idempotency(tenant, digest) when digest;
     }
     args {
         day,

@@ -41,7 +41,7 @@ signature! {
     BULK_FINISH: BulkFinish -> BulkFinishReply = "admin/bulk_actions/bulk_finish", flags "allow-oom";
     names { partition: Partition, owner: &'a str, digest: &'a str }
     keys of partition {
-        write bulk(owner, digest), bulks(), tenant_key: tenant(tenant), audit_log: audit(tenant, day), chain(tenant), days(),
+        write bulk(owner, digest), bulks(), idempotency_due(), tenant_key: tenant(tenant), audit_log: audit(tenant, day), chain(tenant), days(),
             unsealed();
     }
     args {

@@ -19,7 +19,7 @@ signature! {
     names { claim_id: &'a str }
     keys of partition of tenant {
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), over_limit_or_in_debt(),
-            bulk_rows(claim_id);
+            bulk_rows(claim_id), idempotency_due();
     }
     each { write budgets: budget }
     args {
@@ -47,7 +47,7 @@ signature! {
     names { claim_id: &'a str }
     keys of partition of tenant {
         write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), closing(tenant), closings(),
-            counts(), bulk_rows(claim_id);
+            counts(), bulk_rows(claim_id), idempotency_due();
     }
     args {
         day,
@@ -75,7 +75,7 @@ signature! {
     names { claim_id: &'a str }
     keys of partition of owner {
         write tenant_key: tenant(owner), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day), outbox(),
-            days(), counts(), failing(), bulk_rows(claim_id);
+            days(), counts(), failing(), bulk_rows(claim_id), idempotency_due();
     }
     each { write changed: webhook }
     args {
@@ -101,7 +101,7 @@ signature! {
     /// could not be done. Answers the outcome of each, which may be an earlier one.
     BULK_KEEP: BulkKeep -> BulkKeepReply = "admin/bulk_actions/bulk_keep", flags "allow-oom";
     names { partition: Partition, claim_id: &'a str }
-    keys of partition { write bulk_rows(claim_id); }
+    keys of partition { write bulk_rows(claim_id), idempotency_due(); }
     args {
         /// Ids and outcomes.
         rows: Vec<(&'a str, String)>,

@@ -3,6 +3,7 @@
 pub mod audit_chain;
 pub mod audit_log;
 pub mod auth_failed;
+pub mod drop_idempotency;
 pub mod emit;
 pub(crate) mod expire_api_key;
 pub mod index_rows;

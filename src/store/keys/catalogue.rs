@@ -153,7 +153,10 @@ keys! { partition {
     /// The stored response of an admin request, by the digest of its idempotency key.
     ///
     /// Fields: `payload_hash`, `count`, and `1`, `2`, … for the words of the script's reply.
-    idempotency: hash = ("idem:" tenant ":" digest), "TTL of 24 hours";
+    idempotency: hash = ("idem:" tenant ":" digest), "TTL of 24 hours; of a funding by retention after 24 hours";
+    /// The keys of entries that keep a retry from moving money again, by the time from which retention deletes them. They have no
+    /// TTL, because a jump of the clock would end it.
+    idempotency_due: zset = ("idemdue"), "an entry with its key";
     /// The intent of a tenant's close: `phase`, `offset`, the request cause, what each ledger got back, and the audit entry of
     /// the request while it waits.
     closing: hash = ("closing:" tenant), "with the end of the close";
@@ -161,11 +164,11 @@ keys! { partition {
     closings: zset = ("closings"), "an entry with its intent";
     /// The claim of a bulk action: the rows, the request cause, `until_ms` and `lease_ms` of its lease; at the end
     /// `response`.
-    bulk: hash = ("bulk:" tenant ":" digest), "TTL of 15 minutes after the end of the action";
+    bulk: hash = ("bulk:" tenant ":" digest), "by retention, 15 minutes after the end of the action";
     /// `<tenant>:<digest>` of bulk actions that have not ended, by the time from which a dispatcher resumes them.
     bulks: zset = ("bulks"), "an entry with the end of the action";
     /// The outcomes of the partition's rows of a bulk action.
-    bulk_rows: hash = ("bulkrow:" claim_id), "TTL of 48 hours";
+    bulk_rows: hash = ("bulkrow:" claim_id), "by retention, after 48 hours";
     /// One webhook subscription, its secrets encrypted.
     ///
     /// Also: `signing_secret` and *`headers`* (encrypted), *`header_names`*, `millionths` (watched while active),

@@ -2,6 +2,7 @@
 
 pub(crate) mod clocks;
 pub(crate) mod denial_rollups;
+mod idempotency;
 pub(crate) mod lease;
 pub(crate) mod process;
 pub(crate) mod retention;

@@ -46,6 +46,7 @@ pub async fn run(retention: &Retention, lease: Lease) -> RetentionPass {
         sum.events += pass.events;
         sum.audit += pass.audit;
         sum.outbox += pass.outbox;
+        sum.idempotency += pass.idempotency;
         sum.days += pass.days;
         sum.failed += pass.failed;
         if !pass.more {
