@@ -323,6 +323,7 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         Arg::Integer(swept_until_ms),
         text(id),
         text(""),
+        text(""),
     ];
     let call = Call::new(&COMMIT.script, &names, &args);
     let reply = store.send(&call).await.expect("an answer");
