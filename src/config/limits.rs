@@ -59,7 +59,7 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_GATHERING_LISTS_PER_TENANT", value_name = "N", default_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=1_000).map(usize::from))]
     pub gathering_lists_per_tenant: usize,
-    /// Lists and requests of the admin plane that the keys of a tenant may make to a replica per second; 0 for no limit
+    /// Requests of the admin plane that the keys of a tenant may make to a replica per second; 0 for no limit
     #[arg(long, env = "BUDGET_REQUESTS_PER_SECOND", value_name = "N", default_value = "200",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub requests_per_second: u32,
@@ -67,8 +67,8 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_REQUEST_BURST", value_name = "N", default_value = "1000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub request_burst: u32,
-    /// Other requests of the runtime plane that the keys of a tenant may make to a replica per second; 0, the default, for no
-    /// limit: what an agent has spent must be charged
+    /// Requests of the runtime plane, lists among them, that the keys of a tenant may make to a replica per second; 0, the
+    /// default, for no limit: what an agent has spent must be charged
     #[arg(long, env = "BUDGET_RUNTIME_REQUESTS_PER_SECOND", value_name = "N", default_value = "0",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub runtime_requests_per_second: u32,

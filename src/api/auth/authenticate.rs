@@ -149,7 +149,7 @@ fn admitted(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
         Caller::Admin(_) => Ok(()),
         Caller::Tenant(caller) => {
             let rates = &guard.state.request_rates;
-            rates.check((guard.plane, guard.operation), &caller.tenant)
+            rates.check(guard.plane, &caller.tenant)
         }
     }
 }
@@ -160,7 +160,7 @@ fn count(guard: &Guard, caller: &Caller, response: &Response) {
         && response.status() != StatusCode::UNAUTHORIZED
     {
         let rates = &guard.state.request_rates;
-        rates.count((guard.plane, guard.operation), &caller.tenant);
+        rates.count(guard.plane, &caller.tenant);
     }
 }
 

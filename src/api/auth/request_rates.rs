@@ -7,10 +7,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::Method;
-
 use crate::api::errors::ApiError;
-use crate::api::operation::{Operation, Plane};
+use crate::api::operation::Plane;
 use crate::domain::ids::TenantId;
 
 /// Tenants that are counted, about 100 bytes each. Those beyond have no bound, until others pause.
@@ -27,12 +25,10 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// Both bounds. Cheap to clone.
+/// The bound of each plane. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RequestRates {
-    /// Of lists, and of the admin plane.
-    lists: Bound,
-    /// Of what agents do all the time.
+    admin: Bound,
     runtime: Bound,
 }
 
@@ -52,9 +48,9 @@ struct Used {
 
 impl RequestRates {
     /// With these bounds.
-    pub fn new(lists: Rate, runtime: Rate) -> Self {
+    pub fn new(admin: Rate, runtime: Rate) -> Self {
         Self {
-            lists: Bound::new("BUDGET_REQUESTS_PER_SECOND", lists),
+            admin: Bound::new("BUDGET_REQUESTS_PER_SECOND", admin),
             runtime: Bound::new("BUDGET_RUNTIME_REQUESTS_PER_SECOND", runtime),
         }
     }
@@ -63,27 +59,19 @@ impl RequestRates {
     ///
     /// # Errors
     /// 429.
-    pub fn check(
-        &self,
-        (plane, operation): (Plane, Option<&Operation>),
-        tenant: &TenantId,
-    ) -> Result<(), ApiError> {
-        self.of(plane, operation).check(tenant, Instant::now())
+    pub fn check(&self, plane: Plane, tenant: &TenantId) -> Result<(), ApiError> {
+        self.of(plane).check(tenant, Instant::now())
     }
 
     /// Counts a request.
-    pub fn count(&self, (plane, operation): (Plane, Option<&Operation>), tenant: &TenantId) {
-        self.of(plane, operation).count(tenant, Instant::now());
+    pub fn count(&self, plane: Plane, tenant: &TenantId) {
+        self.of(plane).count(tenant, Instant::now());
     }
 
-    fn of(&self, plane: Plane, operation: Option<&Operation>) -> &Bound {
-        // A list has no id in its path.
-        let is_list = |operation: &Operation| {
-            operation.method == Method::GET && !operation.path.contains('{')
-        };
-        match plane == Plane::Admin || operation.is_some_and(is_list) {
-            true => &self.lists,
-            false => &self.runtime,
+    fn of(&self, plane: Plane) -> &Bound {
+        match plane {
+            Plane::Admin => &self.admin,
+            Plane::Runtime => &self.runtime,
         }
     }
 }
