@@ -101,7 +101,7 @@ if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatc
 if stored_hash then return creation_replay(reservation, now) end
 
 local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default_commit_overage_policy',
-  'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
+  'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'graces')
 local estimate = int64(amount)
 if tenant_refused == 'tenant_closed' then emit(now, settings, {denied = 'TENANT_CLOSED'}) end
 if tenant_refused then return {tenant_refused} end
@@ -166,6 +166,11 @@ if not eventless then
   if corrupt_key then return {'corrupt', corrupt_key} end
 end
 day_check(days, settings, day)
+local graces
+if settings[TENANT_STATUS] and settings[TENANT_GRACES] ~= grace_ms .. ' ' .. grace_ms then
+  -- @cold ledger/graces
+  graces = graces_widened(settings[TENANT_GRACES], grace_ms, due)
+end
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is held.
 local now_text, expires_at_ms = int64_text(now), now + ttl_ms
@@ -174,6 +179,7 @@ redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
 redis.call('ZADD', reservations, now_text, reservation_id)
 day_register(days, tenant_key, settings, tenant, day, now)
+if graces then redis.call('HSET', tenant_key, 'graces', graces) end
 redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
   'estimate', amount, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,
   'created_at_ms', now_text, 'expires_at_ms', int64_text(expires_at_ms), 'grace_ms', grace_ms,

@@ -38,11 +38,11 @@ impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
         self.rows.truncate(self.query.limit + 1);
     }
 
-    /// How many of the rows come before a position.
-    pub fn before(&self, position: &Position) -> usize {
+    /// How many of the rows do not come behind a position.
+    pub fn up_to(&self, position: &Position) -> usize {
         let order = |row: &Position| self.query.sort.compare(row, position);
         self.rows
-            .partition_point(|(row, _)| order(row) == Ordering::Less)
+            .partition_point(|(row, _)| order(row) != Ordering::Greater)
     }
 
     /// The page.

@@ -46,6 +46,7 @@ fragments! {
     "ledger/policies",
     "ledger/policies_read",
     "ledger/funding",
+    "ledger/graces",
     "log/events",
     "log/audit",
     "log/audit_failures",

@@ -1,6 +1,7 @@
 //! Walks along a tenant's reservations: along the indexes of days, or along the due times of the active ones.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use super::{ReservationQuery, read_row};
 use crate::domain::caller::Caller;
@@ -22,8 +23,8 @@ const STEP_DAYS: usize = 96;
 /// `extend.lua` keeps that with its tenant.
 const LIFE_DAYS: i64 = 42;
 const DAY_MS: i64 = 86_400_000;
-/// The longest grace, in milliseconds: how far a due time may lie behind the expiry.
-pub(super) const GRACE_MS_MAX: i64 = 60_000;
+/// All graces, in milliseconds: how far a due time may lie behind the expiry.
+pub(super) const GRACES: RangeInclusive<i64> = 0..=60_000;
 /// No index has a larger score.
 const SCORE_MAX: i64 = i64::MAX >> 11;
 
@@ -121,14 +122,33 @@ impl<'a> ReservationWalk<'a> {
     pub fn start_anywhere(&mut self) {
         self.further_rows = GATHER_ROWS;
         match self.query.filter.status {
-            Some(Status::Active) => self.start_at_due_times(None),
+            Some(Status::Active) => self.start_at_due_times(None, &GRACES),
             _ => self.start_at_days(),
         }
     }
 
-    /// Starts along the due times, where rows after the query's position may be.
-    pub fn start_by_expiry(&mut self) {
-        self.start_at_due_times(self.query.after.as_ref().and_then(Position::number));
+    /// Between which the active reservations have their grace, where that is known.
+    pub async fn graces(&mut self) -> Result<Option<RangeInclusive<i64>>, OperationError> {
+        self.has_begun = true;
+        Ok(self.ledger.store.graces(self.tenant).await?)
+    }
+
+    /// Starts along the due times, where rows after the query's position may be. `graces`: between which they have one.
+    pub fn start_by_expiry(&mut self, graces: &RangeInclusive<i64>) {
+        let after = self.query.after.as_ref();
+        let after = after.and_then(|after| Some((after.number()?, after)));
+        self.start_at_due_times(after.map(|(expiry, _)| expiry), graces);
+        // With one grace for all, the rows are in the order of the list.
+        if let Some((expiry, after)) = after
+            && graces.start() == graces.end()
+        {
+            let due_ms = expiry.saturating_add(*graces.start());
+            let start_ms = match self.query.sort.descending {
+                true => self.scores.1,
+                false => self.scores.0,
+            };
+            self.after_id = (start_ms == due_ms).then(|| after.id.clone());
+        }
     }
 
     fn start_at_days(&mut self) {
@@ -148,7 +168,7 @@ impl<'a> ReservationWalk<'a> {
     }
 
     /// Along the active reservations that may expire from some time on, in the direction of the query.
-    fn start_at_due_times(&mut self, from_ms: Option<i64>) {
+    fn start_at_due_times(&mut self, from_ms: Option<i64>, graces: &RangeInclusive<i64>) {
         let expires = self.query.filter.expires;
         let (mut low, mut high) = (
             expires.from_ms.unwrap_or(0),
@@ -159,7 +179,10 @@ impl<'a> ReservationWalk<'a> {
             (Some(from), false) => low = low.max(from),
             (None, _) => {}
         }
-        self.scores = (low, high.saturating_add(GRACE_MS_MAX));
+        self.scores = (
+            low.saturating_add(*graces.start()),
+            high.saturating_add(*graces.end()),
+        );
         self.indexes = VecDeque::from([ReservationIndex::Due]);
     }
 

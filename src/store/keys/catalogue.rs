@@ -22,7 +22,8 @@ keys! { partition {
     /// A tenant's status, settings and defaults.
     ///
     /// Also: `status` (`ACTIVE`, `SUSPENDED`, `CLOSED`), *`close_correlation_id`*, *`closed_told`*, *`day`* (the last one
-    /// registered), *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
+    /// registered), *`graces`* (the shortest and the longest grace of its active reservations, or a wider range),
+    /// *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
     /// random bits, new with each change of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %).
     tenant: hash = ("tenant:" tenant), "never";
     /// What the keys of tenants start with.

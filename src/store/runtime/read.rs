@@ -1,5 +1,7 @@
 //! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`, which only read.
 
+use std::ops::RangeInclusive;
+
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
@@ -106,11 +108,27 @@ impl Store {
 
     /// The tenant that a record names.
     async fn tenant_in(&self, key: String) -> Result<Option<TenantId>, StoreError> {
-        let (key, read) = command("HGET", key, "tenant");
+        let tenant = self.field(key, "tenant").await?;
+        Ok(tenant.and_then(|tenant| TenantId::parse(&tenant)))
+    }
+
+    /// Between how many milliseconds of grace the tenant's active reservations have; `None` where that is not known.
+    pub async fn graces(
+        &self,
+        tenant: &TenantId,
+    ) -> Result<Option<RangeInclusive<i64>>, StoreError> {
+        let key = self.keys().tenant(tenant.partition(), tenant.as_str());
+        let graces = self.field(key, "graces").await?;
+        Ok(graces.and_then(|graces| {
+            let (shortest, longest) = graces.split_once(' ')?;
+            Some(shortest.parse().ok()?..=longest.parse().ok()?)
+        }))
+    }
+
+    async fn field(&self, key: String, name: &str) -> Result<Option<String>, StoreError> {
+        let (key, read) = command("HGET", key, name);
         match self.query_now(&key, &read).await? {
-            redis::Value::BulkString(tenant) => {
-                Ok(str::from_utf8(&tenant).ok().and_then(TenantId::parse))
-            }
+            redis::Value::BulkString(value) => Ok(String::from_utf8(value).ok()),
             _ => Ok(None),
         }
     }

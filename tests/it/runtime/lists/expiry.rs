@@ -1,7 +1,9 @@
 //! Active reservations sorted by expiry, however many there are.
 
+use serde_json::json;
+
 use super::{Fixture, rows, texts};
-use crate::harness::app::TestApp;
+use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::tenant_fixture::TenantFixture;
 
@@ -112,4 +114,74 @@ async fn a_sparse_filter_makes_pages_short_and_hides_nothing() {
     assert_eq!(seen, wanted);
     let first = list.get(query).await;
     assert_eq!(rows(&first).len(), 1, "short after 5,000 rows");
+}
+
+#[tokio::test]
+async fn holds_of_one_millisecond_are_read_a_page_at_a_time() {
+    let app = TestApp::spawn().await;
+    let mut tenant = TenantFixture::bare(&app.store, "acme").await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let mut first = reserve_body("first", 1);
+    first["ttl_ms"] = json!(60_000);
+    first["grace_period_ms"] = json!(1_000);
+    let first = app.post("/v1/reservations", first).await.expect(200);
+    let now = now_ms(&app.store).await;
+    let mut ids = tenant.write_holds(20_000, now + 600_000).await;
+    super::cursors::complete(&app, &tenant).await;
+    ids.sort();
+    let first = first.text("/reservation_id").to_owned();
+    let ascending = [std::slice::from_ref(&first), &ids].concat();
+    let descending = [ids.as_slice(), &[first]].concat();
+    let list = Fixture { app, ids };
+    for (direction, expected) in [("asc", ascending), ("desc", descending)] {
+        let query = format!("sort_by=expires_at_ms&status=ACTIVE&sort_dir={direction}");
+        let before = extra_trips(&list.app);
+        let seen = list.walk(&query, 200).await;
+        assert_eq!(texts(&seen, "reservation_id"), expected, "{direction}");
+        let trips = extra_trips(&list.app) - before;
+        assert!(trips <= 101 * 4, "{direction}: {trips} trips for 101 pages");
+    }
+}
+
+/// Round trips beyond the first of their request.
+fn extra_trips(app: &TestApp) -> u64 {
+    let metrics = app.telemetry.render().expect("metrics");
+    let line = metrics
+        .lines()
+        .find(|line| line.starts_with("budget_extra_round_trips_total") && line.contains("paging"));
+    let value = line.and_then(|line| line.rsplit(' ').next());
+    value.map_or(0, |value| value.parse().expect("a number"))
+}
+
+#[tokio::test]
+async fn holds_of_different_graces_are_listed_in_the_order_of_their_expiry() {
+    let app = TestApp::spawn().await;
+    let _tenant = TenantFixture::bare(&app.store, "acme").await;
+    app.budget("tenant:acme", 1_000, 0).await;
+    let mut ids = Vec::new();
+    // Due in the order b, c, a, d; the last one widens the range once more.
+    for (key, ttl_ms, grace_ms) in [
+        ("a", 600_000, 60_000),
+        ("b", 610_000, 5_000),
+        ("c", 620_000, 20_000),
+        ("d", 680_000, 0),
+    ] {
+        let mut body = reserve_body(key, 1);
+        body["ttl_ms"] = json!(ttl_ms);
+        body["grace_period_ms"] = json!(grace_ms);
+        let held = app.post("/v1/reservations", body).await.expect(200);
+        ids.push(held.text("/reservation_id").to_owned());
+    }
+    let list = Fixture { app, ids };
+    let query = "sort_by=expires_at_ms&status=ACTIVE&sort_dir";
+    for limit in [1, 2, 3, 200] {
+        let seen = list.walk(&format!("{query}=asc"), limit).await;
+        assert_eq!(texts(&seen, "reservation_id"), list.ids, "{limit}");
+        let mut seen = texts(
+            &list.walk(&format!("{query}=desc"), limit).await,
+            "reservation_id",
+        );
+        seen.reverse();
+        assert_eq!(seen, list.ids, "{limit}");
+    }
 }
