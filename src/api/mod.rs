@@ -22,7 +22,7 @@ pub mod state;
 pub mod trace;
 
 use crate::config::ServeConfig;
-use crate::egress::{Egress, Resolver};
+use crate::egress::Egress;
 use crate::store::Store;
 pub use routes::Planes;
 use state::AppState;
@@ -48,6 +48,5 @@ pub async fn warn_at_start(config: ServeConfig, store: Store) {
 }
 
 fn egress(config: &ServeConfig) -> Egress {
-    let resolver = Resolver::system().limited(config.limits.webhook_lookup_limit);
-    Egress::new(resolver, &config.webhooks.roots())
+    config.webhooks.egress(config.limits.webhook_lookup_limit)
 }

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 
 use budget_authority::config::DispatcherArgs;
-use budget_authority::dispatcher as dispatch;
+use budget_authority::dispatcher::{self as dispatch, Settings};
 use budget_authority::serve::{self, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::telemetry::{self, Telemetry};
 use clap::Parser;
 
-/// Does the background work of a budget authority: expiry, retention, views, audit seals, interrupted closes. Run any number.
+/// Does the background work of a budget authority: webhooks, expiry, retention, views, audit seals, interrupted closes. Run any
+/// number.
 #[derive(Parser)]
 #[command(version)]
 struct Cli {
@@ -31,8 +32,14 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
     let store = config.store.open(telemetry.registry())?;
     // Before any work: a process that can't serve its probes must not take a share of it.
     let metrics = serve::bind_some("BUDGET_METRICS_LISTEN", config.process.metrics_listen).await?;
-    let (dialect, retention) = (config.store.dialect, &config.retention);
-    let dispatcher = dispatch::start(&store, dialect, retention, &telemetry, &shutdown)?;
+    let settings = Settings {
+        dialect: config.store.dialect,
+        retention: config.retention,
+        secrets: config.secrets,
+        egress: config.webhooks.egress(config.deliveries.look_ups),
+        lane_concurrency: config.deliveries.lane_concurrency,
+    };
+    let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown)?;
     let outcome =
         serve::run_without_api(metrics, store, telemetry, &config.process, shutdown).await;
     dispatcher.finished(config.process.shutdown_grace).await;

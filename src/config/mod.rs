@@ -33,7 +33,7 @@ pub use log::{LogArgs, LogFormat};
 pub use retention::RetentionConfig;
 pub use secrets::SecretArgs;
 pub use store::{StoreArgs, StoreConfig};
-pub use webhooks::WebhookConfig;
+pub use webhooks::{DeliveryConfig, WebhookConfig};
 
 /// Settings of `budget-authority serve`.
 #[derive(Debug, Clone, Args)]
@@ -66,6 +66,12 @@ pub struct ServeArgs {
 pub struct DispatcherArgs {
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    secrets: SecretArgs,
+    #[command(flatten)]
+    webhooks: WebhookConfig,
+    #[command(flatten)]
+    deliveries: DeliveryConfig,
     #[command(flatten)]
     retention: RetentionConfig,
     #[command(flatten)]
@@ -141,6 +147,12 @@ pub struct ServeConfig {
 pub struct DispatcherConfig {
     /// Redis, key prefix and dialect.
     pub store: StoreConfig,
+    /// The keys that encrypt stored secrets.
+    pub secrets: SealingKeys,
+    /// Requests to receivers of webhooks.
+    pub webhooks: WebhookConfig,
+    /// Deliveries to them.
+    pub deliveries: DeliveryConfig,
     /// How long data is kept.
     pub retention: RetentionConfig,
     /// Metrics, connections and shutdown.
@@ -248,6 +260,9 @@ impl DispatcherArgs {
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
         Ok(DispatcherConfig {
             store: self.store.into_config()?.with_memory(self.memory)?,
+            secrets: self.secrets.into_keys()?,
+            webhooks: self.webhooks,
+            deliveries: self.deliveries,
             retention: self.retention.check()?,
             process: self.process,
         })

@@ -219,6 +219,16 @@ impl LeaseKeeper {
         Ok(renewal)
     }
 
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Who was alive at the last renewal; `None` before the first.
+    pub fn dispatchers(&self) -> Option<Vec<String>> {
+        self.last_dispatchers()
+    }
+
     fn last_dispatchers(&self) -> Option<Vec<String>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().map(|last| last.dispatchers.clone())

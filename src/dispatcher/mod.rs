@@ -5,6 +5,7 @@
 
 mod bulk_actions;
 mod closes;
+mod deliveries;
 mod due;
 mod idempotency;
 mod key_expiry;
@@ -23,9 +24,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 
 pub use bulk_actions::BulkActions;
 pub use closes::Closes;
+pub use deliveries::{Courier, CourierSettings, FanOut, FanOutPass};
 pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
@@ -35,8 +39,11 @@ pub use sealer::{SealPass, Sealer, Tail};
 pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, ViewPass};
 
+use crate::admin::webhooks::Webhooks;
 use crate::config::RetentionConfig;
 use crate::domain::dialect::Dialect;
+use crate::domain::seal::SealingKeys;
+use crate::egress::Egress;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::telemetry::Telemetry;
@@ -47,9 +54,24 @@ use workers::{Next, Workers};
 /// The pause of the lease keeper after a first failure.
 const LEASE_RETRY: Duration = Duration::from_millis(200);
 
+/// What a dispatcher goes by.
+pub struct Settings {
+    /// Vendor names.
+    pub dialect: Dialect,
+    /// How long data is kept.
+    pub retention: RetentionConfig,
+    /// The keys that encrypt the secrets of webhooks.
+    pub secrets: SealingKeys,
+    /// The way to receivers.
+    pub egress: Egress,
+    /// First attempts of a lane that may be in flight at once.
+    pub lane_concurrency: u32,
+}
+
 /// A running dispatcher.
 pub struct Dispatcher {
     workers: Workers,
+    courier: JoinHandle<()>,
     keeper: Arc<LeaseKeeper>,
 }
 
@@ -59,11 +81,18 @@ pub struct Dispatcher {
 /// When a metric's name is taken in the registry, so at most one dispatcher runs per process.
 pub fn start(
     store: &Store,
-    dialect: Dialect,
-    retention: &RetentionConfig,
+    settings: Settings,
     telemetry: &Telemetry,
     shutdown: &Shutdown,
 ) -> prometheus::Result<Dispatcher> {
+    let Settings {
+        dialect,
+        retention,
+        secrets,
+        egress,
+        lane_concurrency,
+    } = settings;
+    let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
     let registry = telemetry.registry();
     let store = || store.clone();
     let clock = ClockWatch::new(ClockMetrics::register(registry)?);
@@ -73,7 +102,8 @@ pub fn start(
     let sealer = Sealer::new(store(), retention.audit, views, registry)?;
     let key_expiry = KeyExpiry::new(store(), clock.clone(), registry)?;
     let removal = RetentionMetrics::register(registry)?;
-    let removal = Retention::new(store(), clock, *retention, removal);
+    let courier_clock = clock.clone();
+    let removal = Retention::new(store(), clock, retention, removal);
     let rollups = Rollups::new(store(), dialect.words().runtime_source, registry)?;
 
     let mut workers = Workers::new(telemetry, shutdown.clone());
@@ -97,13 +127,39 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
-    Ok(Dispatcher { workers, keeper })
+    let queued = Arc::new(Notify::new());
+    let fan_out = FanOut::new(store(), lane_concurrency, Arc::clone(&queued), registry)?;
+    workers.start(fan_out, &leases);
+    let settings = CourierSettings {
+        name: keeper.name().to_owned(),
+        source: dialect.words().delivery_agent,
+        lane_concurrency,
+    };
+    let shutdown = shutdown.clone();
+    let courier = Courier::new(
+        webhooks,
+        leases,
+        courier_clock,
+        settings,
+        queued,
+        shutdown,
+        registry,
+    )?;
+    let alive = Arc::clone(&keeper);
+    let courier = tokio::spawn(courier.run(move || alive.dispatchers()));
+    Ok(Dispatcher {
+        workers,
+        courier,
+        keeper,
+    })
 }
 
 impl Dispatcher {
     /// Waits until the current pass of each worker is over, at most `grace`; then releases the leases.
     pub async fn finished(self, grace: Duration) {
         self.workers.finished(grace).await;
+        // It hands back what is in flight.
+        let _ = tokio::time::timeout(grace, self.courier).await;
         self.keeper.leave().await;
     }
 }
@@ -117,6 +173,8 @@ fn keeper(store: Store, registry: &Registry) -> prometheus::Result<Arc<LeaseKeep
         .take(64)
         .collect();
     let process = std::process::id();
+    // No colon, because claims of deliveries have one behind the name.
+    let host = host.replace(':', "-");
     let name = format!("{host}-{process}-{:08x}", rand::random::<u32>());
     let metrics = LeaseMetrics::register(registry)?;
     Ok(Arc::new(LeaseKeeper::new(store, name, LEASE, metrics)))

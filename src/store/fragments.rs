@@ -51,6 +51,8 @@ fragments! {
     "log/audit",
     "log/audit_failures",
     "log/denials",
+    "delivery/book",
+    "delivery/claim",
     "admin/bulk",
     "admin/closing",
     "admin/closing_child",

@@ -83,4 +83,17 @@ impl Store {
         }
         Ok(replies)
     }
+
+    /// Whether one node has both keys, so that one clock has timed what is in them.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the owner of a slot is not known in time.
+    pub(crate) async fn share_a_node(&self, one: &str, other: &str) -> Result<bool, StoreError> {
+        let routing = self.begin_call()?;
+        let connection = &self.inner.connection;
+        let one = connection.route(slot::of(one.as_bytes()), routing.deadline);
+        let one = one.await?;
+        let other = connection.route(slot::of(other.as_bytes()), routing.deadline);
+        Ok(Arc::ptr_eq(&one, &other.await?))
+    }
 }

@@ -15,9 +15,10 @@ KEYS[7]     write  outbox           stream  outbox
 KEYS[8]     write  days             zset    days
 KEYS[9]     write  counts           hash    counts
 KEYS[10]    write  failing          zset    failing
-KEYS[11]    write  bulk_rows        hash    bulkrow:<claim_id>
-KEYS[12]    write  idempotency_due  zset    idemdue
-KEYS[13..]  write  changed          hash    webhook:<subscription_id>
+KEYS[11]    write  lanes            zset    lanes
+KEYS[12]    write  bulk_rows        hash    bulkrow:<claim_id>
+KEYS[13]    write  idempotency_due  zset    idemdue
+KEYS[14..]  write  changed          hash    webhook:<subscription_id>
 
 ARGV[1]    day             yyyymmdd
 ARGV[2]    day_start_ms    int64
@@ -35,10 +36,10 @@ Replies, the first that applies:
 Writes:
   On done: the counts, each subscription that is changed, what it watches, events, the outcomes.
 ]]
-local tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, counts, failing, bulk_rows,
-  idempotency_due = unpack(KEYS, 1, 12)
+local tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, counts, failing, lanes,
+  bulk_rows, idempotency_due = unpack(KEYS, 1, 13)
 local day, day_start_ms, owner, action, context, gone, thresholds_max = unpack(ARGV, 1, 7)
-local changed_from = 13
+local changed_from = 14
 local rows_from = 8
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, ledger/thresholds, admin/watch, base/hash_fields, admin/counts
@@ -104,6 +105,7 @@ end
 -- What is written without having been read: one of another type raises here.
 redis.call('ZCARD', webhooks)
 redis.call('ZCARD', failing)
+redis.call('ZCARD', lanes)
 local mark = webhooks_mark_read(webhooks_mark)
 watch_check(watch, thresholds)
 if #changed > 0 then counts_check(counts) end
@@ -121,10 +123,11 @@ for _, webhook in ipairs(changed) do
   if action == 'DELETE' then
     redis.call('ZREM', failing, webhook.id)
     redis.call('DEL', webhook.key)
+    webhook_deliveries_end(lanes, webhook.id)
     redis.call('ZREM', webhooks, webhook.id)
   else
     redis.call('HSET', webhook.key, 'status', STATUS[action], 'updated_at_ms', now, 'version', webhook.version + 1)
-    if action == 'PAUSE' then webhook_deactivated(webhook.key, webhook.epoch) end
+    if action == 'PAUSE' then webhook_deactivated(webhook.key, webhook.epoch, lanes, webhook.id) end
     if action == 'RESUME' then
       redis.call('HSET', webhook.key, 'consecutive_failures', 0)
       failing_write(failing, webhook.id, 0)

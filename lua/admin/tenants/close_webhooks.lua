@@ -16,6 +16,7 @@ KEYS[9]   write  chain          hash    chain:<tenant>
 KEYS[10]  write  unsealed       set     unsealed
 KEYS[11]  write  counts         hash    counts
 KEYS[12]  write  webhooks_mark  string  webhooksmark:<tenant>
+KEYS[13]  write  lanes          zset    lanes
 built     write                 hash    webhook:<subscription_id>
 
 ARGV[1]  day             yyyymmdd
@@ -30,8 +31,8 @@ Replies, the first that applies:
 Writes:
   On at: the intent; what it ends, each with its events and audit entry.
 ]]
-local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, chain, unsealed, counts, webhooks_mark
-  = unpack(KEYS)
+local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, chain, unsealed, counts,
+  webhooks_mark, lanes = unpack(KEYS)
 local day, day_start_ms, tenant, fencing_token, rows, webhook_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/events, log/audit, base/hash_fields
@@ -58,6 +59,7 @@ for _, id in ipairs(ids) do
 end
 if #open > 0 then counts_check(counts) end
 local mark = webhooks_mark_read(webhooks_mark)
+redis.call('ZCARD', lanes)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
@@ -66,7 +68,7 @@ for _, webhook in ipairs(open) do
   counts_move(counts, 'webhook', webhook.status, 'DISABLED')
   redis.call('HSET', webhook_prefix .. webhook.id, 'status', 'DISABLED', 'updated_at_ms', now,
     'version', webhook.version + 1)
-  if webhook.status == 'ACTIVE' then webhook_deactivated(webhook_prefix .. webhook.id, webhook.epoch) end
+  if webhook.status == 'ACTIVE' then webhook_deactivated(webhook_prefix .. webhook.id, webhook.epoch, lanes, webhook.id) end
   local facts = {'subscription_id', webhook.id, 'prior_status', webhook.status, 'new_status', 'DISABLED'}
   if webhook.name then facts[7], facts[8] = 'name', webhook.name end
   event_append(events, 'webhook.disabled_via_tenant_cascade', nil, closing_data(facts))

@@ -19,7 +19,8 @@ KEYS[12]  write  chain          hash    chain:<owner>
 KEYS[13]  write  unsealed       set     unsealed
 KEYS[14]  write  counts         hash    counts
 KEYS[15]  write  failing        zset    failing
-KEYS[16]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
+KEYS[16]  write  lanes          zset    lanes
+KEYS[17]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
 
 ARGV[1]    day              yyyymmdd
 ARGV[2]    day_start_ms     int64
@@ -37,7 +38,7 @@ Writes:
   On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
-  chain, unsealed, counts, failing, idempotency = unpack(KEYS)
+  chain, unsealed, counts, failing, lanes, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, owner, subscription_id, payload_hash, context = unpack(ARGV, 1, 7)
 local audit_from = 8
 -- End of the signature.
@@ -66,6 +67,7 @@ if stored[2] then counts_check(counts) end
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', webhooks)
 redis.call('ZCARD', failing)
+redis.call('ZCARD', lanes)
 local mark = webhooks_mark_read(webhooks_mark)
 
 -- Effects: none can fail.
@@ -73,6 +75,7 @@ if stored[2] then counts_move(counts, 'webhook', stored[2], nil) end
 redis.call('ZREM', failing, subscription_id)
 redis.call('ZREM', webhooks, subscription_id)
 redis.call('DEL', webhook)
+webhook_deliveries_end(lanes, subscription_id)
 webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription_id)
 local tenant_record = settings[TENANT_STATUS] and tenant_key
 local version, union = nil, nil

@@ -19,7 +19,8 @@ KEYS[12]  write  chain          hash    chain:<owner>
 KEYS[13]  write  unsealed       set     unsealed
 KEYS[14]  write  counts         hash    counts
 KEYS[15]  write  failing        zset    failing
-KEYS[16]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
+KEYS[16]  write  lanes          zset    lanes
+KEYS[17]  write  idempotency    hash    idem:<idempotency_scope>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
@@ -48,7 +49,7 @@ Writes:
   audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
-  chain, unsealed, counts, failing, idempotency = unpack(KEYS)
+  chain, unsealed, counts, failing, lanes, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, owner, subscription_id, version, status, scope_filter, millionths, thresholds_max,
   payload_hash, context, event_type, changed_fields, dropped = unpack(ARGV, 1, 15)
 local fields_from = 17
@@ -90,6 +91,7 @@ watch_check(watch, thresholds)
 if becomes ~= status then counts_check(counts) end
 local audit_append = audit_trail(owner, audit_log, chain, unsealed, days, event_log, outbox)
 redis.call('ZCARD', failing)
+redis.call('ZCARD', lanes)
 
 -- Effects: none can fail.
 counts_move(counts, 'webhook', status, becomes)
@@ -98,7 +100,7 @@ if dropped ~= '' then
   for field in dropped:gmatch('%S+') do redis.call('HDEL', webhook, field) end
 end
 redis.call('HSET', webhook, 'updated_at_ms', now, 'version', version + 1, unpack(ARGV, fields_from, fields_to))
-if status == 'ACTIVE' and becomes ~= status then webhook_deactivated(webhook, stored[5]) end
+if status == 'ACTIVE' and becomes ~= status then webhook_deactivated(webhook, stored[5], lanes, subscription_id) end
 webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription_id)
 local tenant_record = settings[TENANT_STATUS] and tenant_key
 local source_version, union = nil, nil

@@ -20,7 +20,14 @@ local function webhook_activated(webhook, place, now)
   redis.call('HSET', webhook, 'since', place, 'since_ms', now)
 end
 
+-- Called where the deliveries that are open cannot be attempted any more. Those that wait for a further attempt would
+-- otherwise end only when it is due.
+local function webhook_deliveries_end(lanes, subscription_id)
+  redis.call('ZADD', lanes, 'XX', 0, subscription_id .. ':retries')
+end
+
 -- Called where one that stays has stopped being ACTIVE. epoch: of the record, as it was read.
-local function webhook_deactivated(webhook, epoch)
+local function webhook_deactivated(webhook, epoch, lanes, subscription_id)
   redis.call('HSET', webhook, 'epoch', (tonumber(epoch) or 0) + 1)
+  webhook_deliveries_end(lanes, subscription_id)
 end

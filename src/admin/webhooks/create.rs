@@ -4,7 +4,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
-use super::{WebhookTarget, Webhooks, associated, joined_numbers};
+use super::secrets::associated;
+use super::{WebhookTarget, Webhooks, joined_numbers};
 use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::fields::object;

@@ -6,7 +6,10 @@ use crate::domain::moment::Window;
 use crate::domain::webhook::{Delivery, DeliveryStatus};
 use crate::listing::{ListQuery, OneOrder, Page, Position, readable};
 use crate::store::admin::webhook_deliveries::{ListDeliveries, ListDeliveriesReply};
-use crate::store::{Lane, OperationError};
+use crate::store::{Day, Lane, OperationError};
+
+/// Days after which no delivery is kept.
+const KEPT_DAYS: i64 = 16;
 
 /// Which deliveries are asked for; all of it must hold.
 #[derive(Debug, Clone)]
@@ -18,7 +21,7 @@ pub struct DeliveryFilter {
 }
 
 /// What is asked of the list of a subscription's deliveries, newest first: a position is when one was queued, in
-/// milliseconds, and its id.
+/// milliseconds, and its entry in the index of the day, which is empty where that day was passed.
 pub type DeliveryQuery = ListQuery<DeliveryFilter, OneOrder>;
 
 impl Webhooks {
@@ -33,10 +36,43 @@ impl Webhooks {
         query: &DeliveryQuery,
     ) -> Result<Page<Delivery, OneOrder>, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:read").await?;
-        let target = WebhookTarget { id, tenant: None };
-        let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
         let (window, after) = (query.filter.window, query.after.as_ref());
-        let after = after.and_then(|after| Some((after.number()?, after.id.as_str())));
+        let after = after.and_then(|after| Some((after.number()?, after.id.clone())));
+        let today = self.store.today();
+        let day_of = |ms: Option<i64>| ms.map(Day::of_ms);
+        let last = day_of(after.as_ref().map(|(ms, _)| *ms).or(window.to_ms));
+        // Clocks of replicas may be behind that of the store.
+        let mut day = last.map_or(today.plus(1), |last| last.min(today.plus(1)));
+        let oldest = today.plus(-KEPT_DAYS);
+        let oldest = day_of(window.from_ms).map_or(oldest, |first| first.max(oldest));
+        let target = WebhookTarget { id, tenant: None };
+        let mut rows = Vec::new();
+        let next = loop {
+            let next = self.of_day(caller, &target, query, day, after.as_ref(), &mut rows);
+            let next = next.await?;
+            if next.is_some() || day <= oldest {
+                break next;
+            }
+            if rows.len() == query.limit {
+                break Some(Position::new(day.start_ms() - 1, String::new()));
+            }
+            day = day.plus(-1);
+        };
+        Ok(Page::new(rows, query.sort, next))
+    }
+
+    /// Adds the deliveries of a day. Returns how far it looked, where the day has more.
+    async fn of_day(
+        &self,
+        caller: &Caller,
+        target: &WebhookTarget,
+        query: &DeliveryQuery,
+        day: Day,
+        after: Option<&(i64, String)>,
+        rows: &mut Vec<Delivery>,
+    ) -> Result<Option<Position>, OperationError> {
+        let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
+        let window = query.filter.window;
         let call = ListDeliveries {
             partition: match caller {
                 Caller::Tenant(caller) => caller.partition,
@@ -44,22 +80,24 @@ impl Webhooks {
             },
             caller: caller.into(),
             subscription_id: &target.id,
+            queued_on: day,
             from_ms: bound(window.from_ms, "-inf"),
-            to_ms: bound(after.map(|(ms, _)| ms).or(window.to_ms), "+inf"),
-            after_id: after.map(|(_, id)| id),
-            rows: query.limit,
+            to_ms: bound(window.to_ms, "+inf"),
+            after: after
+                .map(|(_, entry)| entry.as_str())
+                .filter(|entry| !entry.is_empty()),
+            rows: query.limit - rows.len(),
             status: query.filter.status.map(DeliveryStatus::as_str),
         };
         let ListDeliveriesReply::Listed {
             last_ms,
-            last_id,
+            last,
             id_record,
-        } = self.store.run_for(Lane::Request, &target, &call).await?;
-        let next = last_ms.map(|ms| Position::new(ms, last_id));
-        let page = Page::new(id_record, query.sort, next);
-        Ok(page.filter_map(|(id, record)| {
-            let record = record.with("delivery_id", &*id);
-            readable("delivery", &id, Delivery::from_record(&record))
-        }))
+        } = self.store.run_for(Lane::Request, target, &call).await?;
+        let found = id_record.into_iter().filter_map(|(id, record)| {
+            readable("delivery", &id, Delivery::from_stored(&id, &record))
+        });
+        rows.extend(found);
+        Ok(last_ms.map(|ms| Position::new(ms, last)))
     }
 }

@@ -4,14 +4,13 @@ mod create;
 mod deliveries;
 pub(in crate::admin) mod list;
 mod replay;
+mod secrets;
 mod security;
+pub(crate) mod sending;
 mod test;
 mod update;
 
-use std::collections::BTreeMap;
-
-use secrecy::{ExposeSecret, SecretString};
-use tracing::{error, warn};
+use tracing::warn;
 
 pub use create::WebhookCreateResponse;
 pub use deliveries::{DeliveryFilter, DeliveryQuery};
@@ -40,6 +39,7 @@ use crate::store::admin::webhooks::{
 };
 use crate::store::signature::{FlatRecord, Refused};
 use crate::store::{Lane, OperationError, Store};
+use secrets::Secrets;
 
 /// The operations on subscriptions. Cheap to clone.
 #[derive(Clone)]
@@ -51,12 +51,6 @@ pub struct Webhooks {
     retention_days: i64,
     limits: CountLimits,
     tests_per_minute: u32,
-}
-
-/// A subscription with what it sends with.
-struct Secrets {
-    signing_secret: SecretString,
-    headers: BTreeMap<String, SecretString>,
 }
 
 /// A subscription as it was read for a change or a use.
@@ -163,9 +157,19 @@ impl Webhooks {
         }
     }
 
+    /// For deliveries alone.
+    pub fn deliver(store: Store, keys: SealingKeys, egress: Egress, words: &'static Words) -> Self {
+        Self::new(store, keys, egress, words, 0, 0)
+    }
+
     /// With other limits than the defaults.
     pub fn limits(self, limits: CountLimits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The store that they are in.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// Whether secrets are stored sealed.
@@ -293,60 +297,6 @@ impl Webhooks {
         }
     }
 
-    /// What a subscription sends with.
-    fn secrets(&self, opened: &Opened) -> Result<Secrets, OperationError> {
-        let id = opened.subscription.subscription_id.as_str();
-        let open = |field: &str| -> Result<Option<String>, OperationError> {
-            let Some(stored) = opened.record.get(field) else {
-                return Ok(None);
-            };
-            let text = self
-                .keys
-                .open(stored, &associated(id, field))
-                .map_err(|why| {
-                    error!(
-                        webhook.id = id,
-                        "{field} of webhook `{id}` cannot be opened: {why}"
-                    );
-                    OperationError::Corrupt(id.to_owned())
-                })?;
-            Ok(Some(text))
-        };
-        let corrupt = || OperationError::Corrupt(id.to_owned());
-        let signing_secret = open("signing_secret")?.ok_or_else(corrupt)?;
-        let headers: BTreeMap<String, String> = match open("headers")? {
-            Some(json) => serde_json::from_str(&json).map_err(|_| corrupt())?,
-            None => BTreeMap::new(),
-        };
-        let secret = |(name, value): (String, String)| (name, value.into());
-        Ok(Secrets {
-            signing_secret: signing_secret.into(),
-            headers: headers.into_iter().map(secret).collect(),
-        })
-    }
-
-    fn seal_secret(&self, id: &SubscriptionId, secret: &SecretString) -> String {
-        let owner = associated(id.as_str(), "signing_secret");
-        self.keys.seal(secret.expose_secret(), &owner)
-    }
-
-    /// The two fields that keep headers: sealed values, and names.
-    fn seal_headers(
-        &self,
-        id: &SubscriptionId,
-        headers: &BTreeMap<String, SecretString>,
-    ) -> [(&'static str, String); 2] {
-        let exposed: BTreeMap<&str, &str> = headers
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.expose_secret()))
-            .collect();
-        let names: Vec<&String> = headers.keys().collect();
-        let json = serde_json::to_string(&exposed).expect("texts serialize");
-        let sealed = self.keys.seal(&json, &associated(id.as_str(), "headers"));
-        let names = serde_json::to_string(&names).expect("texts serialize");
-        [("headers", sealed), ("header_names", names)]
-    }
-
     /// Whether the service may send there, for a request that names the address.
     async fn check_url(&self, url: &str) -> Result<(), OperationError> {
         let policy = self.policy().await?;
@@ -374,14 +324,6 @@ impl Webhooks {
                 "the thresholds of the operator's webhooks did not reach {missed} partitions yet; a dispatcher brings them"
             );
         }
-    }
-}
-
-/// What a secret is authenticated with: a stored one fits into no other record and no other field.
-fn associated(id: &str, field: &str) -> String {
-    match field {
-        "signing_secret" => id.to_owned(),
-        field => format!("{id}/{field}"),
     }
 }
 

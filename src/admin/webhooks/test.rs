@@ -4,10 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, HeaderName, HeaderValue};
-use secrecy::ExposeSecret;
 use tracing::info;
 
+use super::sending::Told;
 use super::{Opened, Secrets, Webhooks};
 use crate::admin::audit::entry;
 use crate::admin::refuse;
@@ -16,12 +15,11 @@ use crate::domain::cause::{Actor, Cause};
 use crate::domain::event::types::EventType;
 use crate::domain::event::{Event, EventActor};
 use crate::domain::fields::object;
-use crate::domain::ids::hex;
+use crate::domain::ids::{RequestId, hex};
 use crate::domain::json::Json;
 use crate::domain::moment::Moment;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::tenant::SYSTEM;
-use crate::domain::webhook::signature::sign;
 use crate::egress::{Inadmissible, Limits, Outbound, PostError};
 use crate::store::admin::target::Target as _;
 use crate::store::admin::webhooks::WebhookTest;
@@ -152,7 +150,14 @@ impl Webhooks {
             }
         };
         let body = body(opened, &outcome.event_id, cause);
-        let headers = self.headers(secrets, &outcome.event_id, &body, cause);
+        let told = Told {
+            event_id: &outcome.event_id,
+            event_type: EVENT_TYPE.as_str(),
+            request_id: cause.request_id.as_ref().map(RequestId::as_str),
+            trace_id: cause.trace_id.as_str(),
+            trace_flags: cause.trace_flags.as_deref(),
+        };
+        let headers = self.headers(secrets, &told, &body);
         let outbound = Outbound { headers, body };
         match self.egress.post(&target, outbound, LIMITS).await {
             Ok(posted) => {
@@ -168,42 +173,6 @@ impl Webhooks {
             }
         }
         Ok(outcome)
-    }
-
-    /// The headers of a delivery. A custom one never takes the place of one of the service's.
-    fn headers(&self, secrets: &Secrets, event_id: &str, body: &[u8], cause: &Cause) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        let mut insert = |name: &str, value: &str| {
-            let name = HeaderName::try_from(name);
-            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
-                headers.insert(name, value);
-            }
-        };
-        let words = &self.words;
-        let agent = format!("{}/{}", words.delivery_agent, env!("CARGO_PKG_VERSION"));
-        let signature = sign(secrets.signing_secret.expose_secret(), body);
-        let span = 1 + rand::random::<u64>() % (u64::MAX - 1);
-        let flags = cause.trace_flags.as_deref().unwrap_or("01");
-        let traceparent = format!("00-{}-{span:016x}-{flags}", cause.trace_id);
-        insert("content-type", "application/json");
-        insert("user-agent", &agent);
-        insert(words.event_id_header, event_id);
-        insert(words.event_type_header, EVENT_TYPE.as_str());
-        insert(words.signature_header, &signature);
-        insert(words.trace_header, cause.trace_id.as_str());
-        insert("traceparent", &traceparent);
-        if let Some(request_id) = &cause.request_id {
-            insert("x-request-id", request_id.as_str());
-        }
-        for (name, value) in &secrets.headers {
-            let value = HeaderValue::from_str(value.expose_secret());
-            let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name.as_str()), value) else {
-                continue;
-            };
-            value.set_sensitive(true);
-            headers.entry(name).or_insert(value);
-        }
-        headers
     }
 }
 

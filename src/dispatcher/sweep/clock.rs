@@ -52,6 +52,12 @@ impl ClockWatch {
         Ok(self.judge(sent, Instant::now(), &times))
     }
 
+    /// Whether the clock was in doubt when it was last read.
+    pub fn is_in_doubt(&self) -> bool {
+        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        monitor.is_in_doubt()
+    }
+
     /// The first node's time, unless the times that the nodes read between two instants put the clock in doubt.
     fn judge(&self, sent: Instant, received: Instant, times: &[i64]) -> Option<i64> {
         let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);

@@ -60,6 +60,7 @@ fn members_of(event_type: &str) -> Option<&'static str> {
         | "webhook.disabled" | "webhook.deleted" => {
             "subscription_id tenant_id previous_status? new_status? changed_fields disable_reason?"
         }
+        "system.webhook_delivery_failed" => "component message severity details?",
         _ => return None,
     })
 }
@@ -111,6 +112,7 @@ impl Facts<'_> {
                     (self.moment("created_at_ms")?, self.moment("expires_at_ms")?);
                 Some((expired.as_ms() - created.as_ms()).into())
             }
+            "details" => self.json("details")?,
             "previous_state" | "new_state" => self.state(name)?,
             "action" => Some(self.action()?),
             "subject" => Some(self.subject()?),

@@ -1,9 +1,17 @@
 //! Deliveries as they are recorded.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use super::{ReplayId, SubscriptionId};
 use crate::domain::event::types::EventTypeName;
+use crate::domain::event::{EventId, tenant_digest};
 use crate::domain::fields::object;
-use crate::domain::ids::TRACE_ID_PATTERN;
+use crate::domain::ids::{Partition, TRACE_ID_PATTERN, text_id};
+use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Moment;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::words::words;
 
 words! {
@@ -20,10 +28,36 @@ words! {
     }
 }
 
+text_id! {
+    /// Names a delivery: `dlv_05f_` and 22 characters of base64url, which follow from event, subscription and replay. So the same
+    /// delivery cannot be queued twice.
+    DeliveryId
+}
+
+impl DeliveryId {
+    /// The id of the delivery of an event to a subscription whose owner lies in `partition`.
+    pub fn of(
+        partition: Partition,
+        event_id: &str,
+        subscription: &SubscriptionId,
+        replay: Option<&ReplayId>,
+    ) -> Self {
+        let replay = replay.map_or("", ReplayId::as_str);
+        let named = Sha256::digest(format!("{event_id}\n{subscription}\n{replay}"));
+        let digest = BASE64_URL_SAFE_NO_PAD.encode(&named[..16]);
+        Self(format!("dlv_{partition}_{digest}"))
+    }
+
+    /// As it was stored.
+    pub fn from_stored(text: String) -> Self {
+        Self(text)
+    }
+}
+
 object! {
     /// The delivery of one event to one subscription.
     #[derive(Debug, Clone)]
-    pub struct Delivery as "WebhookDelivery": Serialize + Recorded {
+    pub struct Delivery as "WebhookDelivery": Serialize {
         /// Id of the delivery.
         pub delivery_id: String,
         /// Subscription that the event is delivered to.
@@ -35,9 +69,9 @@ object! {
         /// Status.
         pub status: DeliveryStatus,
         /// When it was queued.
-        pub attempted_at: Moment { field: "attempted_at_ms" },
+        pub attempted_at: Moment,
         /// When it ended.
-        pub completed_at: Option<Moment> { field: "completed_at_ms" },
+        pub completed_at: Option<Moment>,
         /// Attempts begun.
         pub attempts: Option<i64>,
         /// Status of the last response.
@@ -47,7 +81,7 @@ object! {
         /// Last error.
         pub error_message: Option<String>,
         /// When the next attempt is due.
-        pub next_retry_at: Option<Moment> { field: "next_retry_at_ms" },
+        pub next_retry_at: Option<Moment>,
         /// Trace of the event.
         pub trace_id: Option<String> { keyword: TRACE_ID_PATTERN },
         /// Trace flags of the request that caused the event.
@@ -55,4 +89,52 @@ object! {
         /// Whether that request had a valid `traceparent`.
         pub traceparent_inbound_valid: Option<bool>,
     }
+}
+
+impl Delivery {
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the field that is missing or unreadable.
+    pub fn from_stored(id: &str, record: &Record) -> Result<Self, RecordError> {
+        let event = event_of(record.text("place")?).ok_or_else(|| RecordError::of("place"))?;
+        let mut trace = record.text("trace")?.splitn(2, ' ');
+        let text = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(str::to_owned);
+        let (trace_id, flags) = (text(trace.next()), text(trace.next()));
+        Ok(Self {
+            delivery_id: id.to_owned(),
+            subscription_id: record.text("subscription")?.to_owned(),
+            event_id: event.to_string(),
+            event_type: record.optional("type")?,
+            status: record
+                .optional("status")?
+                .unwrap_or(DeliveryStatus::Pending),
+            attempted_at: record.read("at_ms")?,
+            completed_at: record.optional("completed_at_ms")?,
+            attempts: Some(record.optional("attempts")?.unwrap_or(0)),
+            response_status: record.optional("response_status")?,
+            response_time_ms: record.optional("response_time_ms")?,
+            error_message: record.optional("error_message")?,
+            next_retry_at: record.optional("next_retry_at_ms")?,
+            traceparent_inbound_valid: Some(flags.is_some()),
+            trace_flags: Some(flags.unwrap_or_else(|| DEFAULT_FLAGS.to_owned())),
+            trace_id,
+        })
+    }
+}
+
+/// The flags that are sent where the request that caused the event had none.
+pub const DEFAULT_FLAGS: &str = "01";
+
+/// The event at a place: partition, tenant, day and entry.
+fn event_of(place: &str) -> Option<EventId> {
+    let mut words = place.split(' ');
+    let partition = Partition::parse(words.next()?)?;
+    let digest = tenant_digest(words.next()?);
+    let entry = EntryId::parse(words.nth(1)?)?;
+    Some(EventId {
+        partition,
+        digest,
+        entry,
+    })
 }

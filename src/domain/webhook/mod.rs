@@ -7,7 +7,7 @@ mod selection;
 mod settings;
 pub mod signature;
 
-pub use delivery::{Delivery, DeliveryStatus};
+pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus};
 pub use headers::{HEADER_MASK, HeaderNames, check_headers};
 pub use requests::{
     DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookReplay,

@@ -75,7 +75,7 @@ signature! {
     names { claim_id: &'a str }
     keys of partition of owner {
         write tenant_key: tenant(owner), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day), outbox(),
-            days(), counts(), failing(), bulk_rows(claim_id), idempotency_due();
+            days(), counts(), failing(), lanes(), bulk_rows(claim_id), idempotency_due();
     }
     each { write changed: webhook }
     args {

@@ -35,7 +35,7 @@ macro_rules! close_list {
     (
         $(#[doc = $summary:literal])+
         $static:ident: $call:ident of $tenant:ident = $path:literal, $list:ident, $child:ident, $prefix:ident ($($part:ident)?)
-        $(, $counts:ident $(, $mark:ident)?)?
+        $(, $counts:ident $(, $mark:ident, $lanes:ident)?)?
     ) => {
         signature! {
             $(#[doc = $summary])+
@@ -43,7 +43,7 @@ macro_rules! close_list {
             keys of partition of $tenant {
                 read lease(), list: $list($tenant);
                 write tenant_key: tenant($tenant), closing_key: closing($tenant), event_log: events($tenant, day), outbox(),
-                    days(), audit_log: audit($tenant, day), chain($tenant), unsealed() $(, $counts() $(, $mark($tenant))?)?;
+                    days(), audit_log: audit($tenant, day), chain($tenant), unsealed() $(, $counts() $(, $mark($tenant), $lanes())?)?;
             }
             builds { write $child }
             args {
@@ -73,7 +73,7 @@ close_list! {
     /// Takes a step of a tenant's close: disables up to a number of its subscriptions.
     ///
     /// none: there is no close to resume.
-    CLOSE_WEBHOOKS: CloseWebhooks of tenant = "admin/tenants/close_webhooks", webhooks, webhook, webhook_prefix(), counts, webhooks_mark
+    CLOSE_WEBHOOKS: CloseWebhooks of tenant = "admin/tenants/close_webhooks", webhooks, webhook, webhook_prefix(), counts, webhooks_mark, lanes
 }
 
 close_list! {

@@ -4,17 +4,18 @@ use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::Partition;
 use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
+use crate::store::Day;
 use crate::store::signature::signature;
 
 signature! {
-    /// Reads the deliveries to a subscription, newest first.
+    /// Reads deliveries of a day to a subscription, newest first.
     ///
-    /// last_ms and last_id: up to which delivery was looked, empty where the list ends. The record of a key that holds no hash is
+    /// last_ms and last: up to which delivery was looked, empty where the day ends. The record of a key that holds no hash is
     /// empty.
     LIST_DELIVERIES: ListDeliveries -> ListDeliveriesReply = "admin/webhooks/list_deliveries", flags "no-writes,allow-oom";
-    names { partition: Partition, caller: ScriptCaller<'a>, key_id of caller, subscription_id: &'a SubscriptionId }
+    names { partition: Partition, caller: ScriptCaller<'a>, key_id of caller, subscription_id: &'a SubscriptionId, queued_on: Day }
     keys of partition {
-        read api_key(key_id), tenant_key: tenant(tenant), webhook(subscription_id), deliveries(subscription_id);
+        read api_key(key_id), tenant_key: tenant(tenant), webhook(subscription_id), deliveries(subscription_id, queued_on);
     }
     builds { read delivery }
     args {
@@ -26,14 +27,14 @@ signature! {
         from_ms: String,
         /// Or +inf.
         to_ms: String,
-        /// Of the score to_ms, what comes before it was seen.
-        after_id: Option<&'a str>,
+        /// The last entry that was seen, if one was.
+        after: Option<&'a str>,
         rows: usize,
         status: Option<&'a str>,
     }
     replies {
         unauthorized, forbidden, webhook_not_found, scope_forbidden,
-        listed: Listed { last_ms: Option<i64>, last_id: String, id_record: Vec<(String, Record)> },
+        listed: Listed { last_ms: Option<i64>, last: String, id_record: Vec<(String, Record)> },
     }
     writes "Nothing."
 }

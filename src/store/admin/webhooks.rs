@@ -90,7 +90,7 @@ signature! {
     keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day),
-            outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(), failing(),
+            outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(), failing(), lanes(),
             idempotency(idempotency_scope, digest) when digest;
     }
     args {
@@ -138,7 +138,7 @@ signature! {
         read api_key(key_id);
         write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(),
             event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
-            failing(), idempotency(idempotency_scope, digest) when digest;
+            failing(), lanes(), idempotency(idempotency_scope, digest) when digest;
     }
     args {
         day,

@@ -3,9 +3,11 @@
 pub mod audit_chain;
 pub mod audit_log;
 pub mod auth_failed;
+pub mod deliveries;
 pub mod drop_idempotency;
 pub mod emit;
 pub(crate) mod expire_api_key;
+pub mod fan_out;
 pub mod index_rows;
 pub mod lease;
 pub mod outbox;

@@ -183,6 +183,8 @@ keys! { partition {
     webhooks: zset = ("webhooks:" owner), "an entry with its subscription";
     /// A mark of an owner's subscriptions: another text after each change of one.
     webhooks_mark: string = ("webhooksmark:" owner), "with the owner's last subscription";
+    /// What the keys of marks start with.
+    mark_prefix: prefix = ("webhooksmark:"), "";
     /// The utilization thresholds, in millionths, that each active subscription of an owner watches.
     watch: hash = ("watch:" owner), "a field with its subscription";
     /// What the keys of watched thresholds start with.
@@ -198,12 +200,42 @@ keys! { partition {
     ///
     /// Fields: as of `webhooktests`.
     owner_tests: hash = ("ownertests:" owner), "TTL of 2 minutes";
-    /// One delivery.
-    delivery: hash = ("delivery:" delivery_id), "not written yet";
+    /// One delivery of an event to a subscription.
+    ///
+    /// Fields: `subscription`, `lane`, `place` of the event (partition, tenant, day, entry), `type` of the event, `trace` (trace id,
+    /// and flags where the request had valid ones), `at_ms` (when it was queued), `epoch` of the subscription at that time,
+    /// `attempts`; while it is open *`claim`* (dispatcher and attempt), *`lost`* (attempts in a row without an outcome),
+    /// *`failures`*; then *`status`* (none while `PENDING`), *`response_status`*, *`response_time_ms`*, *`error_message`*,
+    /// *`next_retry_at_ms`*, *`completed_at_ms`*.
+    delivery: hash = ("delivery:" delivery_id), "TTL of 14 days, after its end";
     /// What the keys of deliveries start with.
     delivery_prefix: prefix = ("delivery:"), "";
-    /// A subscription's deliveries by the time at which they were queued.
-    deliveries: zset = ("deliveries:" subscription_id), "not written yet";
+    /// A day's deliveries of a subscription by the time at which they were queued: a number that rises, and the id.
+    deliveries: zset = ("deliveries:" subscription_id ":" day), "TTL of 16 days";
+    /// What the keys of days of deliveries start with; subscription, `:` and day follow.
+    deliveries_prefix: prefix = ("deliveries:"), "";
+    /// Deliveries that wait for the end of their first attempt, in order; in `…:retries` those that wait for a further one, by
+    /// the time at which it is due.
+    ///
+    /// A lane is `<subscription_id>:<partition>:<tenant>`, `<subscription_id>:replay:<replay_id>` or `<subscription_id>:retries`.
+    lane: list = ("lane:" lane), "with its last delivery";
+    /// What the keys of lanes start with.
+    lane_prefix: prefix = ("lane:"), "";
+    /// The partition's lanes that have something to be attempted, by the time from which on.
+    lanes: zset = ("lanes"), "an entry when all that may be is in flight";
+    /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
+    claims: zset = ("claims"), "an entry with the outcome of the attempt";
+    /// How many deliveries of a subscription are open, in flight, and in flight as retries: `open`, `flying`, `retrying`;
+    /// `queued` (how many ever were), `owner`; *`behind <cursor>`* and *`last <cursor>`*: the first and last event that found no
+    /// room, by the field of `fanned`.
+    window: hash = ("window:" subscription_id), "TTL of 40 days after the last event for it";
+    /// What the keys of windows start with.
+    window_prefix: prefix = ("window:"), "";
+    /// How many deliveries of each owner are open.
+    open_deliveries: hash = ("open"), "a field with the owner's last open delivery";
+    /// Up to which outbox entry events were given to subscriptions: `own` for those of the partition's tenants. In partition `000`
+    /// a field for each partition, for the operator's.
+    fanned: hash = ("fanned"), "never";
     /// The claim of the process that chooses events for a replay.
     replay_lock: string = ("replaylock:" subscription_id), "when the replay is queued; TTL of a minute";
     /// A replay that waits for delivery.

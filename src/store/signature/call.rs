@@ -6,7 +6,7 @@ use super::{Refused, Signature};
 use crate::domain::api_key::secret::{KeyHash, KeyId};
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::policy::PolicyId;
-use crate::domain::webhook::{Owner, SubscriptionId};
+use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::call::Call;
 use crate::driver::clock::Day;
 use crate::driver::error::StoreError;
@@ -111,6 +111,7 @@ texts!(
     Owner,
     PolicyId,
     ReservationId,
+    DeliveryId,
     SubscriptionId,
     TenantId
 );

@@ -62,7 +62,7 @@ impl Stack {
             let mut command = program(&std::env::current_exe()?, &deployment);
             command
                 .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
-                .args(["--allow-plaintext-secrets", "--shutdown-delay-ms", "0"])
+                .args(["--shutdown-delay-ms", "0"])
                 .env("BUDGET_ADMIN_KEYS", &admin_key);
             Process::start(command)
         };
@@ -162,6 +162,7 @@ fn program(path: &Path, deployment: &StoreConfig) -> Command {
         .env("BUDGET_REDIS_URL", deployment.redis.url.expose_secret())
         .env("BUDGET_KEY_PREFIX", deployment.keys.prefix())
         .env("BUDGET_DIALECT", deployment.dialect.as_str())
+        .env("BUDGET_ALLOW_PLAINTEXT_SECRETS", "true")
         .stdin(Stdio::null())
         .stdout(Stdio::null());
     command

@@ -16,14 +16,15 @@ use secrecy::{ExposeSecret, SecretString};
 
 pub use error::DevError;
 
+use crate::api;
 use crate::config::{ConfigError, LogArgs, ServeArgs, ServeConfig};
+use crate::dispatcher::{self as dispatch, Settings};
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
-use crate::{api, dispatcher as dispatch};
 use folder::Folder;
 use redis::PrivateRedis;
 
@@ -130,9 +131,15 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         }
     };
     let _ = tokio::time::timeout(FIRST_RESPONSE_LIMIT, responds).await;
-    let (dialect, retention) = (config.store.dialect, &config.retention);
-    let dispatcher = dispatch::start(&store, dialect, retention, &telemetry, &shutdown)
-        .map_err(ServeError::Metrics)?;
+    let settings = Settings {
+        dialect: config.store.dialect,
+        retention: config.retention,
+        secrets: config.secrets.clone(),
+        egress: config.webhooks.egress(config.limits.webhook_lookup_limit),
+        lane_concurrency: 1,
+    };
+    let dispatcher =
+        dispatch::start(&store, settings, &telemetry, &shutdown).map_err(ServeError::Metrics)?;
     let outcome = {
         let signal = shutdown.clone();
         let serving = serve::run(listeners, planes, store, telemetry, &config, signal);

@@ -1,7 +1,9 @@
 //! The dispatcher's work.
 
 pub(crate) mod clocks;
+pub(crate) mod deliveries;
 pub(crate) mod denial_rollups;
+pub(crate) mod fan_out;
 mod idempotency;
 pub(crate) mod lease;
 pub(crate) mod process;

@@ -28,7 +28,7 @@ impl Dispatcher {
             "--key-prefix",
             store.keys().prefix(),
         ]);
-        command.args(["--metrics-listen", &listen]);
+        command.args(["--metrics-listen", &listen, "--allow-plaintext-secrets"]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -6,6 +6,7 @@ pub mod admin_fixture;
 pub mod app;
 pub mod audit_chain;
 pub mod bulk_calls;
+pub mod deliveries;
 pub mod event_log;
 pub mod faulty_proxy;
 pub mod http;

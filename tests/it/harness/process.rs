@@ -37,7 +37,13 @@ impl Process {
     pub fn dispatcher_in(environment: Environment, redis_url: &str, prefix: &str) -> Self {
         Self::start(
             env!("CARGO_BIN_EXE_budget-dispatcher"),
-            &["--redis-url", redis_url, "--key-prefix", prefix],
+            &[
+                "--redis-url",
+                redis_url,
+                "--key-prefix",
+                prefix,
+                "--allow-plaintext-secrets",
+            ],
             environment,
         )
     }

@@ -109,8 +109,17 @@ fn document() -> String {
 fn described() -> String {
     let settings = defined();
     let serve = ServeArgs::augment_args(Command::new("serve"));
+    let dispatcher = DispatcherArgs::augment_args(Command::new("dispatcher"));
+    let is_new = |arg: &&clap::Arg| {
+        serve
+            .get_arguments()
+            .all(|other| other.get_id() != arg.get_id())
+    };
     let mut sections: Vec<(&str, String)> = Vec::new();
-    for arg in serve.get_arguments() {
+    for arg in serve
+        .get_arguments()
+        .chain(dispatcher.get_arguments().filter(is_new))
+    {
         let heading = arg.get_help_heading();
         let heading = heading.expect("every setting is under a heading");
         let variable = arg.get_env().expect("a variable").to_string_lossy();

@@ -45,6 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "config",
             "domain",
             "driver",
+            "egress",
             "metrics",
             "shutdown",
             "store",
@@ -78,6 +79,8 @@ const READS: &[&str] = &[
     "HLEN",
     "HMGET",
     "HVALS",
+    "LLEN",
+    "LRANGE",
     "SCARD",
     "TIME",
     "TYPE",
@@ -91,8 +94,10 @@ const READS: &[&str] = &[
     "ZRANGEBYLEX",
     "ZRANGEBYSCORE",
     "ZRANK",
+    "ZREVRANGE",
     "ZREVRANGEBYLEX",
     "ZREVRANGEBYSCORE",
+    "ZREVRANK",
     "ZSCORE",
 ];
 

@@ -58,17 +58,21 @@ async fn a_damaged_delivery_is_left_out_and_hides_no_other() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let (keys, partition) = (app.store.keys(), tenant_id("umbra").partition());
-    let index = keys.deliveries(partition, &id);
+    let today = app.store.today();
+    let index = keys.deliveries(partition, &id, today);
     for n in 0..4 {
-        let (delivery, at_ms) = (format!("del_{n}"), format!("177574500000{n}"));
+        let (delivery, at_ms) = (format!("del_{n}"), (today.start_ms() + n).to_string());
         let record = keys.delivery(partition, &delivery);
         let fields = format!(
-            "subscription_id {id} event_id evt_1 status SUCCESS attempted_at_ms {at_ms} attempts {n}"
+            "subscription {id} type budget.funded status SUCCESS at_ms {at_ms} attempts {n} trace x"
         );
         let mut words = vec!["HSET", &record];
         words.extend(fields.split(' '));
         app.run::<()>(&words).await;
-        app.run::<()>(&["ZADD", &index, &at_ms, &delivery]).await;
+        let place = format!("{partition} umbra {today} 1-1");
+        app.run::<()>(&["HSET", &record, "place", &place]).await;
+        let member = format!("{n:010} {delivery}");
+        app.run::<()>(&["ZADD", &index, &at_ms, &member]).await;
     }
     let record = keys.delivery(partition, "del_1");
     app.run::<()>(&["HSET", &record, "attempts", "many"]).await;

@@ -1,6 +1,9 @@
 //! Replays of past events, and the list of deliveries.
 
+use budget_authority::domain::event::tenant_digest;
 use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::domain::moment::Moment;
+use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -197,6 +200,8 @@ async fn replay_of_second(app: &TestApp) -> Response {
     replay(app, &id, json!({})).await
 }
 
+const TRACE_ID: &str = "5b8efff798038103d269b633813fc60c";
+
 #[tokio::test]
 async fn deliveries_are_listed_newest_first_by_status_and_time() {
     let app = hooked().await;
@@ -208,36 +213,34 @@ async fn deliveries_are_listed_newest_first_by_status_and_time() {
     );
     let (fixture, keys) = (app.admin_fixture(), app.store.keys());
     let partition = umbra_partition();
-    let index = keys.deliveries(partition, &id);
+    // Around a midnight, because each day has an index of its own.
+    let midnight = app.store.today().start_ms();
+    let time_of = |n: i64| midnight - 1_000 + n / 3 * 1_000;
+    let event = format!("{partition} umbra 20260409 1775745000000-7");
     for n in 0..7_i64 {
-        let (delivery, at_ms) = (format!("del_{n}"), 1_775_745_000_000 + n / 3 * 1000);
+        let (delivery, at_ms) = (format!("dlv_{n}"), time_of(n));
         let status = if n % 2 == 0 { "SUCCESS" } else { "RETRYING" };
         let record = keys.delivery(partition, &delivery);
-        fixture.redis().run::<i64>(&[
-            "HSET",
-            &record,
-            "subscription_id",
-            &id,
-            "event_id",
-            "evt_1",
-            "event_type",
-            "budget.funded",
-            "status",
-            status,
-            "attempted_at_ms",
-            &at_ms.to_string(),
-            "attempts",
-            "1",
-            "response_status",
-            "500",
-            "traceparent_inbound_valid",
-            "0",
-        ]);
+        let fields = [
+            ("subscription", id.as_str()),
+            ("place", &event),
+            ("type", "budget.funded"),
+            ("status", status),
+            ("at_ms", &at_ms.to_string()),
+            ("attempts", "1"),
+            ("response_status", "500"),
+            ("trace", TRACE_ID),
+        ];
+        let mut words = vec!["HSET", &record];
+        words.extend(fields.iter().flat_map(|(name, value)| [*name, *value]));
+        fixture.redis().run::<i64>(&words);
+        let index = keys.deliveries(partition, &id, Day::of_ms(at_ms));
+        let member = format!("{n:010} {delivery}");
         fixture
             .redis()
-            .run::<i64>(&["ZADD", &index, &at_ms.to_string(), &delivery]);
+            .run::<i64>(&["ZADD", &index, &at_ms.to_string(), &member]);
     }
-    let walk = |query: &'static str| {
+    let walk = |query: String| {
         let (app, path) = (&app, &path);
         async move {
             let (mut ids, mut cursor) = (Vec::new(), String::new());
@@ -259,23 +262,21 @@ async fn deliveries_are_listed_newest_first_by_status_and_time() {
             }
         }
     };
-    assert_eq!(walk("").await, [6, 5, 4, 3, 2, 1, 0]);
-    assert_eq!(walk("status=SUCCESS").await, [6, 4, 2, 0]);
-    assert_eq!(
-        walk("from=2026-04-09T14:30:01Z&to=2026-04-09T14:30:01Z").await,
-        [5, 4, 3]
-    );
-    assert_eq!(
-        walk("from=2026-04-09T14:30:02Z&to=2026-04-09T14:30:00Z").await,
-        Vec::<i32>::new()
-    );
+    let moment = |n: i64| Moment::from_ms(time_of(n)).expect("a time");
+    let between = |from: i64, to: i64| format!("from={}&to={}", moment(from), moment(to));
+    assert_eq!(walk(String::new()).await, [6, 5, 4, 3, 2, 1, 0]);
+    assert_eq!(walk("status=SUCCESS".to_owned()).await, [6, 4, 2, 0]);
+    assert_eq!(walk(between(3, 5)).await, [5, 4, 3]);
+    assert_eq!(walk(between(0, 2)).await, [2, 1, 0]);
+    assert_eq!(walk(between(6, 0)).await, Vec::<i32>::new());
     let row = app.get_as_admin(&format!("{path}?limit=1")).await;
     assert_eq!(
         row.at("/deliveries/0"),
         &json!({
-            "delivery_id": "del_6", "subscription_id": id, "event_id": "evt_1", "event_type": "budget.funded",
-            "status": "SUCCESS", "attempted_at": "2026-04-09T14:30:02.000Z", "attempts": 1, "response_status": 500,
-            "traceparent_inbound_valid": false,
+            "delivery_id": "dlv_6", "subscription_id": id, "event_type": "budget.funded",
+            "event_id": format!("evt_{partition}_{}_1775745000000-7", tenant_digest("umbra")),
+            "status": "SUCCESS", "attempted_at": moment(6).to_string(), "attempts": 1, "response_status": 500,
+            "trace_id": TRACE_ID, "trace_flags": "01", "traceparent_inbound_valid": false,
         })
     );
     for query in ["status=GONE", "from=yesterday", "limit=x", "cursor=x"] {

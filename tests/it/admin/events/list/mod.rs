@@ -7,8 +7,9 @@ mod whole;
 
 use std::time::Duration;
 
-use budget_authority::dispatcher as dispatch;
+use budget_authority::dispatcher::{self as dispatch, Settings};
 use budget_authority::domain::dialect::Dialect;
+use budget_authority::domain::seal::SealingKeys;
 use budget_authority::shutdown::Shutdown;
 use budget_authority::telemetry::Telemetry;
 use reqwest::Method;
@@ -277,14 +278,14 @@ async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_ab
     let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
     let config = config(&shared().url(), &[]);
     let store = &app.store;
-    let dispatcher = dispatch::start(
-        store,
-        Dialect::Service,
-        &config.retention,
-        &telemetry,
-        &shutdown,
-    )
-    .expect("it starts");
+    let settings = Settings {
+        dialect: Dialect::Service,
+        retention: config.retention,
+        secrets: SealingKeys::default(),
+        egress: config.webhooks.egress(8),
+        lane_concurrency: 1,
+    };
+    let dispatcher = dispatch::start(store, settings, &telemetry, &shutdown).expect("it starts");
     eventually("all partitions are followed", || async {
         let page = app.get_as_admin(EVENTS).await;
         (page.header("x-service-as-of")? > "2000").then_some(())

@@ -1,0 +1,185 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/deliveries.rs.
+Books the outcome of an attempt, by whom the claim is, and claims the next delivery of the lane. A failure for good
+counts against the subscription, and disables it where there were too many in a row.
+
+outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
+nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its epoch
+fails unless it succeeded, and does not count. lost: another has the claim by now. disabled: whether the subscription
+was.
+
+KEYS[1]   write  lanes          zset    lanes
+KEYS[2]   write  claims         zset    claims
+KEYS[3]   write  open           hash    open
+KEYS[4]   write  failing        zset    failing
+KEYS[5]   write  counts         hash    counts
+KEYS[6]   write  tenant_key     hash    tenant:<owner>
+KEYS[7]   write  webhooks       zset    webhooks:<owner>
+KEYS[8]   write  webhooks_mark  string  webhooksmark:<owner>
+KEYS[9]   write  watch          hash    watch:<owner>
+KEYS[10]  write  thresholds     hash    thresholds
+KEYS[11]  write  event_log      stream  events:<owner>:<day>
+KEYS[12]  write  system_log     stream  events:<system>:<day>
+KEYS[13]  write  outbox         stream  outbox
+KEYS[14]  write  days           zset    days
+built     write                 hash    delivery:<delivery_id>
+built     write                 list    lane:<lane>
+built     write                 hash    window:<subscription_id>
+built     write                 hash    webhook:<subscription_id>
+
+ARGV[1]     day               yyyymmdd
+ARGV[2]     day_start_ms      int64
+ARGV[3]     owner             text
+ARGV[4]     delivery_id       text
+ARGV[5]     token             text                  Of the claim.
+ARGV[6]     outcome           text
+ARGV[7]     delay_ms          int64
+ARGV[8]     context           text                  The request cause of the events, lines of name and value.
+ARGV[9]     details           text                  Of the event about the failure, as JSON; '' for no event.
+ARGV[10]    wants_next        1 or 0                Whether to claim the next delivery of the lane.
+ARGV[11]    dispatcher        text
+ARGV[12]    claim_ms          int64
+ARGV[13]    lane_concurrency  int64
+ARGV[14]    stale_ms          int64 or ''
+ARGV[15]    delivery_prefix   prefix delivery:
+ARGV[16]    lane_prefix       prefix lane:
+ARGV[17]    window_prefix     prefix window:
+ARGV[18]    webhook_prefix    prefix webhook:
+ARGV[19]    tenant_prefix     prefix tenant:
+ARGV[20]    mark_prefix       prefix webhooksmark:
+ARGV[21..]  fields            to the end            Names and values for the record.
+
+Replies, the first that applies:
+  clock now_ms | lost | ended disabled next
+Writes:
+  On ended: the delivery, its claim, lane and window; the subscription; on a failure that counts events.
+]]
+local lanes, claims, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log,
+  system_log, outbox, days = unpack(KEYS)
+local day, day_start_ms, owner, delivery_id, token, outcome, delay_ms, context, details, wants_next, dispatcher,
+  claim_ms, lane_concurrency, stale_ms, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix,
+  mark_prefix = unpack(ARGV, 1, 20)
+local fields_from = 21
+-- End of the signature.
+-- @include base/time, delivery/book, delivery/claim
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+  tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
+local delivery = book_delivery(book, delivery_id)
+if not delivery or delivery.claim ~= token then return {'lost'} end
+local subscription = book_subscription(book, delivery.subscription)
+local is_current = book_is_current(delivery, subscription)
+
+-- Returns the delivery of the lane that is attempted next, if this dispatcher wants it; and whether there is one at all.
+local function next_of_lane()
+  local flying = 0
+  for _, id in ipairs(redis.call('LRANGE', lane_prefix .. delivery.lane, 0, tonumber(lane_concurrency))) do
+    local other = id ~= delivery_id and book_delivery(book, id)
+    if id ~= delivery_id and not (other and other.claim) then
+      local is_free = other and wants_next == '1' and flying < tonumber(lane_concurrency) and subscription.flying <= FLYING_MAX
+      if is_free and not book_hopeless(book, other, subscription, stale_ms) then return other, true end
+      return nil, true
+    end
+    if other then flying = flying + 1 end
+  end
+  return nil, false
+end
+
+local next_one, is_left = nil, false
+if not delivery.is_retry and outcome ~= 'later' and outcome ~= 'back' then next_one, is_left = next_of_lane() end
+local counts_failure = outcome == 'failed' and is_current
+local stored = subscription.exists
+  and redis.call('HMGET', subscription.webhook, 'consecutive_failures', 'disable_after_failures', 'version') or {}
+local failures = (tonumber(stored[1]) or 0) + 1
+local disables = counts_failure and failures >= (tonumber(stored[2]) or 10)
+redis.call('ZCARD', lanes)
+redis.call('ZCARD', claims)
+redis.call('ZCARD', failing)
+redis.call('HLEN', open)
+if counts_failure then
+  -- @cold access/tenant, log/days
+  local _, settings = tenant_refusal(tenant_key)
+  day_check(days, settings, day)
+  for _, log in ipairs({event_log, system_log, outbox}) do redis.call('XLEN', log) end
+end
+local mark
+if disables then
+  -- @cold admin/counts, admin/watch, admin/webhook_status
+  counts_check(counts)
+  watch_check(watch, thresholds)
+  mark = webhooks_mark_read(webhooks_mark)
+  redis.call('ZCARD', webhooks)
+end
+
+-- Effects: none can fail.
+subscription.touched = true
+book_land(claims, delivery, subscription)
+redis.call('HDEL', delivery.key, 'claim', 'lost', 'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms')
+local fields = {unpack(ARGV, fields_from)}
+if (outcome == 'later' or outcome == 'back') and is_current then
+  -- Where nothing was sent, it was no attempt.
+  if outcome == 'later' then redis.call('HSET', delivery.key, 'attempts', delivery.attempts - 1) end
+  local due_ms = now + delay_ms
+  if delivery.is_retry then
+    book_wait(book, lanes, delivery, subscription, due_ms)
+  else
+    redis.call('ZADD', lanes, due_ms, delivery.lane)
+  end
+elseif outcome == 'retry' and is_current then
+  local due_ms = now + delay_ms
+  if not delivery.is_retry then book_leave_lane(book, delivery, subscription) end
+  redis.call('HINCRBY', delivery.key, 'failures', 1)
+  redis.call('HSET', delivery.key, 'status', 'RETRYING', 'next_retry_at_ms', due_ms, unpack(fields))
+  book_wait(book, lanes, delivery, subscription, due_ms)
+else
+  if not delivery.is_retry then book_leave_lane(book, delivery, subscription) end
+  book_end(book, delivery, subscription, outcome == 'success' and 'SUCCESS' or 'FAILED', fields)
+end
+if outcome == 'success' and subscription.exists then
+  redis.call('HSET', subscription.webhook, 'last_success_at_ms', now)
+  if is_current and failures > 1 then
+    redis.call('HSET', subscription.webhook, 'consecutive_failures', 0)
+    redis.call('ZREM', failing, subscription.id)
+  end
+end
+if counts_failure then
+  -- @cold access/tenant, log/days, log/events
+  redis.call('HSET', subscription.webhook, 'consecutive_failures', failures, 'last_failure_at_ms', now)
+  redis.call('ZADD', failing, failures, subscription.id)
+  local _, settings = tenant_refusal(tenant_key)
+  if disables then
+    -- @cold admin/counts, admin/watch, admin/webhook_status
+    counts_move(counts, 'webhook', 'ACTIVE', 'DISABLED')
+    redis.call('HSET', subscription.webhook, 'status', 'DISABLED', 'updated_at_ms', now, 'version',
+      (tonumber(stored[3]) or 0) + 1)
+    webhook_deactivated(subscription.webhook, subscription.epoch, lanes, subscription.id)
+    local tenant_record = settings[TENANT_STATUS] and tenant_key
+    if tenant_record or owner == '__system__' then watch_write(watch, thresholds, tenant_record, subscription.id, '') end
+    webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription.id)
+    local events = events_new(event_log, outbox, owner, day, now, context)
+    event_append(events, 'webhook.disabled', nil, {'data.subscription_id', subscription.id, 'data.previous_status', 'ACTIVE',
+      'data.new_status', 'DISABLED', 'data.changed_fields', '',
+      'data.disable_reason', 'consecutive_failures_exceeded_threshold',
+      'correlation_id', 'webhook_auto_disable:' .. subscription.id .. ':' .. delivery_id})
+    events_point(events)
+    day_register(days, tenant_key, settings, owner, day, now)
+  end
+  -- The failed delivery of such an event emits none.
+  if details ~= '' then
+    local events = events_new(system_log, outbox, '__system__', day, now, context)
+    event_append(events, 'system.webhook_delivery_failed', nil, {'data.component', 'webhook_dispatcher',
+      'data.message', 'A delivery failed for good', 'data.severity', 'warning', 'data.details', details,
+      'correlation_id', 'webhook_delivery_failed:' .. subscription.id .. ':' .. delivery_id})
+    events_point(events)
+    redis.call('ZADD', days, 'NX', now, '__system__:' .. day)
+  end
+end
+local reply = {'ended', disables and 1 or 0}
+if next_one and not disables then
+  claim_write(book, claims, {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}, next_one, subscription, reply)
+elseif is_left then
+  redis.call('ZADD', lanes, now, delivery.lane)
+end
+book_write(book, open)
+return reply

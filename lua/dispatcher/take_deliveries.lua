@@ -1,0 +1,125 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/deliveries.rs.
+Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or
+attempts that were lost.
+
+more: whether it did not look at everything.
+
+KEYS[1]  read   lease   hash    lease
+KEYS[2]  write  lanes   zset    lanes
+KEYS[3]  write  claims  zset    claims
+KEYS[4]  write  open    hash    open
+built    read           hash    tenant:<tenant>
+built    read           string  webhooksmark:<owner>
+built    write          hash    delivery:<delivery_id>
+built    write          list    lane:<lane>
+built    write          hash    window:<subscription_id>
+built    write          hash    webhook:<subscription_id>
+
+ARGV[1]   fencing_token     int64
+ARGV[2]   dispatcher        text                  A name without `:`.
+ARGV[3]   claim_ms          int64
+ARGV[4]   most              int64                 How many at most.
+ARGV[5]   lane_concurrency  int64                 First attempts of a lane that may be in flight at once.
+ARGV[6]   stale_ms          int64 or ''
+    The age at which one is not attempted any more; '' while the clock is doubted.
+ARGV[7]   delivery_prefix   prefix delivery:
+ARGV[8]   lane_prefix       prefix lane:
+ARGV[9]   window_prefix     prefix window:
+ARGV[10]  webhook_prefix    prefix webhook:
+ARGV[11]  tenant_prefix     prefix tenant:
+ARGV[12]  mark_prefix       prefix webhooksmark:
+
+Replies, the first that applies:
+  fenced | taken more claims
+Writes:
+  On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
+]]
+local lease, lanes, claims, open = unpack(KEYS)
+local fencing_token, dispatcher, claim_ms, most, lane_concurrency, stale_ms, delivery_prefix, lane_prefix,
+  window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, delivery/book, delivery/claim
+-- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
+-- subscription has as many in flight as it may have is looked at again.
+local LANES, HOPELESS, AGAIN_MS = 64, 8, 200
+local now = now_ms()
+if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
+local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+  tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
+local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
+local room, concurrency, plan, looked_at = tonumber(most), tonumber(lane_concurrency), {}, {}
+
+-- Returns the deliveries of a lane that are looked at, and whether there may be more.
+local function heads(lane, subscription, is_retries)
+  local key, count = lane_prefix .. lane, concurrency + HOPELESS
+  local ids
+  if is_retries then
+    ids = redis.call('ZRANGEBYSCORE', key, '-inf', subscription.active and now or '+inf', 'LIMIT', 0, count)
+  else
+    ids = redis.call('LRANGE', key, 0, count - 1)
+  end
+  return ids, #ids == count
+end
+
+-- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
+local function look(lane)
+  local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match(':retries$')
+  local ids, more = heads(lane, subscription, is_retries)
+  local flying = 0
+  for _, id in ipairs(ids) do
+    if not is_retries and flying >= concurrency then return '' end
+    local delivery = book_delivery(book, id)
+    if not delivery then
+      plan[#plan + 1] = {lane = lane, id = id, is_retries = is_retries}
+    elseif delivery.claim then
+      flying = flying + 1
+    else
+      local why = book_hopeless(book, delivery, subscription, stale_ms)
+      if not why then
+        if room == 0 then return now end
+        if not book_has_room(subscription, is_retries) then return now + AGAIN_MS end
+        room, flying, subscription.planned = room - 1, flying + 1, (subscription.planned or 0) + 1
+      end
+      plan[#plan + 1] = {delivery = delivery, subscription = subscription, why = why}
+    end
+  end
+  return (is_retries or more) and now or ''
+end
+
+local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'LIMIT', 0, LANES)
+for _, lane in ipairs(due) do
+  if room == 0 then break end
+  looked_at[#looked_at + 1] = {name = lane, again = look(lane)}
+end
+redis.call('HLEN', open)
+redis.call('ZCARD', claims)
+
+-- Effects: none can fail.
+local reply = {'taken', #due == LANES and 1 or 0}
+for _, step in ipairs(plan) do
+  local delivery, subscription = step.delivery, step.subscription
+  if not delivery then
+    redis.call(step.is_retries and 'ZREM' or 'LREM', lane_prefix .. step.lane, unpack(step.is_retries and {step.id} or {1, step.id}))
+  elseif step.why then
+    book_leave_lane(book, delivery, subscription)
+    book_end(book, delivery, subscription, 'FAILED', {'error_message', step.why})
+  else
+    claim_write(book, claims, claim, delivery, subscription, reply)
+  end
+end
+for _, lane in ipairs(looked_at) do
+  local again = lane.again
+  if lane.name:find(':retries$') then
+    -- The next is due at its own time, or again soon where it is due already.
+    local first = redis.call('ZRANGE', lane_prefix .. lane.name, 0, 0, 'WITHSCORES')
+    again = first[2] and math.max(tonumber(first[2]), again ~= now and again or now) or ''
+  end
+  if again == '' then
+    redis.call('ZREM', lanes, lane.name)
+  else
+    redis.call('ZADD', lanes, again, lane.name)
+  end
+end
+book_write(book, open)
+return reply

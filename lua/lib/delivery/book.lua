@@ -1,0 +1,116 @@
+--[[
+book: what the scripts of deliveries read of a subscription once per call, and how they write it back.
+
+A lane is what deliveries to a subscription are attempted in order in: `<subscription>:<partition>:<tenant>` and
+`<subscription>:replay:<replay>` are lists of those that wait for the end of their first attempt, `<subscription>:retries`
+is the sorted set of those that wait for another one. The window of a subscription counts its deliveries: those that are
+open (not ended), those in flight, and of these the retries.
+]]
+
+-- The most that may be in flight to one subscription, and how many of these may be retries.
+local FLYING_MAX, RETRYING_MAX = 64, 16
+-- Attempts in a row that may be lost with their dispatcher.
+local LOST_MAX = 5
+-- How long ended deliveries are kept.
+local ENDED_MS = 14 * 86400000
+
+-- prefixes: what the names of keys start with: delivery, window, webhook, tenant, lane, mark.
+local function book_new(now, prefixes)
+  return {now = now, prefixes = prefixes, subscriptions = {}, order = {}}
+end
+
+-- Returns the subscription as it is now, with its window.
+local function book_subscription(book, id)
+  local known = book.subscriptions[id]
+  if known then return known end
+  local prefixes = book.prefixes
+  local webhook, window = prefixes.webhook .. id, prefixes.window .. id
+  local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'epoch')
+  local counts = redis.call('HMGET', window, 'open', 'flying', 'retrying', 'owner')
+  local owner = stored[1] or counts[4] or ''
+  local closed = owner ~= '' and redis.call('HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
+  known = {id = id, webhook = webhook, window = window, owner = owner, exists = stored[1] and true,
+    active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
+    flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, ended = 0}
+  book.subscriptions[id], book.order[#book.order + 1] = known, known
+  return known
+end
+
+-- Returns the record of a delivery that is open; nil where there is none.
+local function book_delivery(book, id)
+  local stored = redis.call('HMGET', book.prefixes.delivery .. id, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts',
+    'lost', 'claim', 'status')
+  if not stored[1] then return nil end
+  return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1], lane = stored[2] or '',
+    at_ms = tonumber(stored[3]) or 0, epoch = tonumber(stored[4]) or 0, attempts = tonumber(stored[5]) or 0,
+    lost = tonumber(stored[6]) or 0, claim = stored[7], is_retry = stored[8] == 'RETRYING'}
+end
+
+-- Returns whether its subscription still is as it was when the delivery was queued.
+local function book_is_current(delivery, subscription)
+  return subscription.active and delivery.epoch == subscription.epoch
+end
+
+-- Returns why a delivery that is to be attempted fails instead, or nil. stale_ms: the age at which one is too old, '' while
+-- the clock is doubted.
+local function book_hopeless(book, delivery, subscription, stale_ms)
+  if not subscription.exists then return 'The subscription is gone' end
+  if not book_is_current(delivery, subscription) then return 'The subscription is not active' end
+  if stale_ms ~= '' and book.now - delivery.at_ms > tonumber(stale_ms) then return 'The delivery is too old' end
+  if delivery.lost >= LOST_MAX then return 'Attempts were lost' end
+end
+
+-- Returns whether one more may be in flight, besides those that are planned.
+local function book_has_room(subscription, is_retry)
+  local planned = subscription.planned or 0
+  return subscription.flying + planned < FLYING_MAX
+    and (not is_retry or subscription.retrying + planned < RETRYING_MAX)
+end
+
+-- The effects.
+
+-- Takes a delivery out of its lane.
+local function book_leave_lane(book, delivery, subscription)
+  if delivery.is_retry then
+    redis.call('ZREM', book.prefixes.lane .. subscription.id .. ':retries', delivery.id)
+  else
+    redis.call('LREM', book.prefixes.lane .. delivery.lane, 1, delivery.id)
+  end
+end
+
+-- Ends a delivery. fields: names and values.
+local function book_end(book, delivery, subscription, status, fields)
+  redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms')
+  redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now, unpack(fields))
+  redis.call('PEXPIRE', delivery.key, ENDED_MS)
+  subscription.open, subscription.ended = subscription.open - 1, subscription.ended + 1
+end
+
+-- Takes a delivery out of flight.
+local function book_land(claims, delivery, subscription)
+  redis.call('ZREM', claims, delivery.id)
+  subscription.flying = subscription.flying - 1
+  if delivery.is_retry then subscription.retrying = subscription.retrying - 1 end
+end
+
+-- Lets a delivery that waits for a further attempt wait until then.
+local function book_wait(book, lanes, delivery, subscription, due_ms)
+  local lane = subscription.id .. ':retries'
+  redis.call('ZADD', book.prefixes.lane .. lane, due_ms, delivery.id)
+  redis.call('ZADD', lanes, 'LT', due_ms, lane)
+end
+
+-- Writes the windows. open: how many deliveries of each owner are open.
+local function book_write(book, open)
+  for _, subscription in ipairs(book.order) do
+    if subscription.ended > 0 and redis.call('HINCRBY', open, subscription.owner, -subscription.ended) <= 0 then
+      redis.call('HDEL', open, subscription.owner)
+    end
+    if subscription.open <= 0 and not subscription.exists then
+      redis.call('DEL', subscription.window)
+    elseif subscription.ended > 0 or subscription.touched then
+      redis.call('HSET', subscription.window, 'open', subscription.open, 'flying', subscription.flying, 'retrying',
+        subscription.retrying)
+    end
+  end
+end

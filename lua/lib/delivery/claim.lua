@@ -1,0 +1,25 @@
+--[[
+claim: gives a delivery to a dispatcher for one attempt. The attempt counts from here, before it is sent: a delivery that
+ends its dispatcher must run out of attempts.
+]]
+-- @include delivery/book
+
+-- Effect. Appends to reply what the dispatcher needs. claim: dispatcher and claim_ms.
+local function claim_write(book, claims, claim, delivery, subscription, reply)
+  local attempts = delivery.attempts + 1
+  local token = claim.dispatcher .. ':' .. attempts
+  redis.call('HSET', delivery.key, 'attempts', attempts, 'claim', token)
+  redis.call('ZADD', claims, book.now + claim.claim_ms, delivery.id)
+  redis.call('HSET', subscription.webhook, 'last_triggered_at_ms', book.now)
+  subscription.flying, subscription.touched = subscription.flying + 1, true
+  if delivery.is_retry then
+    subscription.retrying = subscription.retrying + 1
+    book_leave_lane(book, delivery, subscription)
+  end
+  local stored = redis.call('HMGET', delivery.key, 'place', 'trace', 'failures')
+  for _, value in ipairs({delivery.id, token, subscription.id, subscription.owner,
+    redis.call('GET', book.prefixes.mark .. subscription.owner) or '', stored[1] or '', stored[2] or '', stored[3] or 0,
+    attempts, delivery.at_ms}) do
+    reply[#reply + 1] = value
+  end
+end

@@ -1,0 +1,115 @@
+//! Sends one signed event to the receiver of a subscription: for tests and for deliveries.
+
+use hyper::body::Bytes;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
+use secrecy::ExposeSecret;
+
+use super::{Secrets, Webhooks};
+use crate::domain::record::Record;
+use crate::domain::webhook::signature::sign;
+use crate::domain::webhook::{DEFAULT_FLAGS, Subscription, SubscriptionId};
+use crate::egress::{Inadmissible, Outbound, PostError};
+pub(crate) use crate::egress::{Limits, Posted};
+use crate::store::OperationError;
+
+/// What the headers say about an event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Told<'a> {
+    pub event_id: &'a str,
+    pub event_type: &'a str,
+    pub request_id: Option<&'a str>,
+    pub trace_id: &'a str,
+    /// Of the request that caused it, where these were valid.
+    pub trace_flags: Option<&'a str>,
+}
+
+/// A subscription with what it sends with.
+pub(crate) struct Receiver {
+    pub subscription: Subscription,
+    pub(super) secrets: Secrets,
+}
+
+/// Why nothing was sent, or no response came.
+#[derive(Debug)]
+pub(crate) enum SendError {
+    /// The rules do not allow the address.
+    Refused,
+    /// The name does not resolve now.
+    Unresolvable,
+    /// Too many names are being looked up.
+    Busy,
+    /// There was no response.
+    Post(PostError),
+}
+
+impl Webhooks {
+    /// The receiver of a subscription whose record was read. `None` where its secrets cannot be opened.
+    pub(crate) fn receiver(&self, id: &SubscriptionId, record: &Record) -> Option<Receiver> {
+        Some(Receiver {
+            subscription: Subscription::from_record(record).ok()?,
+            secrets: self.open_secrets(id.as_str(), record).ok()?,
+        })
+    }
+
+    /// Sends an event: checks the address by the rules that hold now, and connects to no other.
+    ///
+    /// # Errors
+    /// [`OperationError`] when the rules cannot be read, and nothing was sent.
+    pub(crate) async fn send(
+        &self,
+        receiver: &Receiver,
+        told: &Told<'_>,
+        body: Bytes,
+        limits: Limits,
+    ) -> Result<Result<Posted, SendError>, OperationError> {
+        let policy = self.policy().await?;
+        let target = match self.egress.admit(&receiver.subscription.url, &policy).await {
+            Ok(target) => target,
+            Err(Inadmissible::Violation(_) | Inadmissible::BlockedHost) => {
+                return Ok(Err(SendError::Refused));
+            }
+            Err(Inadmissible::Unresolvable) => return Ok(Err(SendError::Unresolvable)),
+            Err(Inadmissible::Busy) => return Ok(Err(SendError::Busy)),
+        };
+        let headers = self.headers(&receiver.secrets, told, &body);
+        let outbound = Outbound { headers, body };
+        let posted = self.egress.post(&target, outbound, limits).await;
+        Ok(posted.map_err(SendError::Post))
+    }
+
+    /// The headers of a delivery. A custom one never takes the place of one of the service's.
+    pub(super) fn headers(&self, secrets: &Secrets, told: &Told<'_>, body: &[u8]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let mut insert = |name: &str, value: &str| {
+            let name = HeaderName::try_from(name);
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+                headers.insert(name, value);
+            }
+        };
+        let words = &self.words;
+        let agent = format!("{}/{}", words.delivery_agent, env!("CARGO_PKG_VERSION"));
+        let signature = sign(secrets.signing_secret.expose_secret(), body);
+        let span = 1 + rand::random::<u64>() % (u64::MAX - 1);
+        let flags = told.trace_flags.unwrap_or(DEFAULT_FLAGS);
+        let traceparent = format!("00-{}-{span:016x}-{flags}", told.trace_id);
+        insert("content-type", "application/json");
+        insert("user-agent", &agent);
+        insert(words.event_id_header, told.event_id);
+        insert(words.event_type_header, told.event_type);
+        insert(words.signature_header, &signature);
+        insert(words.trace_header, told.trace_id);
+        insert("traceparent", &traceparent);
+        if let Some(request_id) = told.request_id {
+            insert("x-request-id", request_id);
+        }
+        for (name, value) in &secrets.headers {
+            let value = HeaderValue::from_str(value.expose_secret());
+            let (Ok(name), Ok(mut value)) = (HeaderName::try_from(name.as_str()), value) else {
+                continue;
+            };
+            value.set_sensitive(true);
+            headers.entry(name).or_insert(value);
+        }
+        headers
+    }
+}

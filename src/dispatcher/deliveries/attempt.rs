@@ -1,0 +1,282 @@
+//! One attempt of a delivery: what is sent, and how it ends.
+
+use std::time::Duration;
+
+use hyper::body::Bytes;
+use serde_json::json;
+use tracing::{info, warn};
+
+use crate::admin::webhooks::Webhooks;
+use crate::admin::webhooks::sending::{Limits, Posted, Receiver, SendError, Told};
+use crate::domain::event::StoredEvent;
+use crate::domain::event::types::{EventType, category_of, is_tenant_visible};
+use crate::domain::record::Record;
+use crate::domain::webhook::RetryPolicy;
+use crate::store::Pair;
+use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
+
+/// Time limits of an attempt.
+const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(5),
+    total: Duration::from_secs(30),
+};
+
+/// How long a delivery waits whose address cannot be judged, because the rules cannot be read.
+const UNJUDGED: Duration = Duration::from_secs(30);
+
+/// How long one waits whose subscription's secrets cannot be opened.
+const UNOPENED: Duration = Duration::from_secs(60);
+
+/// How long one waits while too many names are looked up.
+const LOOK_UPS_BUSY: Duration = Duration::from_secs(1);
+
+/// What an attempt came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The receiver has the event.
+    Success,
+    /// It failed, and is repeated after this long.
+    Retry(Duration),
+    /// It failed for good, and counts against the subscription.
+    Failed,
+    /// It can only fail, through no fault of the receiver.
+    Dropped,
+    /// Nothing was sent; it is looked at again after this long.
+    Later(Duration),
+    /// It was broken off, and another dispatcher may repeat it at once.
+    Back,
+}
+
+impl Outcome {
+    /// Its word in the script.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Retry(_) => "retry",
+            Self::Failed => "failed",
+            Self::Dropped => "dropped",
+            Self::Later(_) => "later",
+            Self::Back => "back",
+        }
+    }
+
+    /// After how long it goes on.
+    pub fn delay(&self) -> Duration {
+        match self {
+            Self::Retry(delay) | Self::Later(delay) => *delay,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+/// An attempt that has ended, as it is booked.
+#[derive(Debug)]
+pub(super) struct Attempted {
+    pub outcome: Outcome,
+    /// Names and values for the record.
+    pub fields: Vec<Pair>,
+    /// Why it came to that; a word for metrics.
+    pub reason: &'static str,
+}
+
+impl Attempted {
+    pub fn new(outcome: Outcome, reason: &'static str) -> Self {
+        Self {
+            outcome,
+            fields: Vec::new(),
+            reason,
+        }
+    }
+
+    fn error(mut self, message: &str) -> Self {
+        let message: String = message.chars().take(512).collect();
+        self.fields.push(("error_message", message));
+        self
+    }
+}
+
+/// An event, ready to be sent.
+pub(super) struct Letter {
+    body: Bytes,
+    event_id: String,
+    event_type: String,
+    request_id: Option<String>,
+    trace_id: String,
+    trace_flags: Option<String>,
+}
+
+impl Letter {
+    /// The event that a place leads to; `None` where it cannot be rendered.
+    pub fn of(place: &EventPlace, facts: &Record) -> Option<Self> {
+        let entry = place.entry.to_string();
+        let event = StoredEvent {
+            partition: place.partition,
+            tenant: &place.tenant,
+            entry: &entry,
+            facts,
+        };
+        let text = |name: &str| facts.get(name).map(str::to_owned);
+        Some(Self {
+            body: event.envelope().ok()?.into(),
+            event_id: event.event_id(),
+            event_type: text("type")?,
+            request_id: text("request_id"),
+            trace_id: text("trace_id")?,
+            trace_flags: text("trace_flags"),
+        })
+    }
+
+    /// The cause of what follows from its delivery, lines of name and value.
+    pub fn context(&self, source: &str) -> String {
+        let mut lines = format!("source {source}\nactor system\ntrace_id {}", self.trace_id);
+        if let Some(request_id) = &self.request_id {
+            lines += &format!("\nrequest_id {request_id}");
+        }
+        lines
+    }
+
+    /// The details of the event about the failure of its delivery; `None` where that emits none.
+    pub fn details(&self, claim: &ClaimedDelivery, attempted: &Attempted) -> Option<String> {
+        if self.event_type == EventType::SystemWebhookDeliveryFailed.as_str() {
+            return None;
+        }
+        let field = |name: &str| {
+            let mut fields = attempted.fields.iter();
+            fields
+                .find(|(field, _)| *field == name)
+                .map(|(_, value)| value)
+        };
+        let status = field("response_status").and_then(|status| status.parse::<i64>().ok());
+        let mut details = json!({
+            "subscription_id": claim.subscription, "tenant_id": claim.owner, "delivery_id": claim.id,
+            "event_id": self.event_id, "event_type": self.event_type, "attempts": claim.attempts,
+        });
+        if let Some(status) = status {
+            details["last_response_status"] = status.into();
+        }
+        if let Some(error) = field("error_message") {
+            details["error"] = error.as_str().into();
+        }
+        Some(details.to_string())
+    }
+
+    fn told(&self) -> Told<'_> {
+        Told {
+            event_id: &self.event_id,
+            event_type: &self.event_type,
+            request_id: self.request_id.as_deref(),
+            trace_id: &self.trace_id,
+            trace_flags: self.trace_flags.as_deref(),
+        }
+    }
+}
+
+/// Attempts a delivery once.
+pub(super) async fn attempt(
+    webhooks: &Webhooks,
+    claim: &ClaimedDelivery,
+    receiver: Option<&Receiver>,
+    letter: Option<&Letter>,
+) -> Attempted {
+    let Some(letter) = letter else {
+        return Attempted::new(Outcome::Dropped, "event_not_found").error("The event is gone");
+    };
+    let Some(receiver) = receiver else {
+        let id = claim.subscription.as_str();
+        warn!(
+            webhook.id = id,
+            "the secrets of webhook `{id}` cannot be opened: its deliveries wait"
+        );
+        return Attempted::new(Outcome::Later(UNOPENED), "missing_signing_secret");
+    };
+    let is_visible = is_tenant_visible(&letter.event_type, category_of(&letter.event_type));
+    if claim.owner.tenant().is_some() && !is_visible {
+        return Attempted::new(Outcome::Dropped, "boundary").error("Tenants may not see the event");
+    }
+    let told = letter.told();
+    let sent = webhooks.send(receiver, &told, letter.body.clone(), LIMITS);
+    let Ok(sent) = sent.await else {
+        return Attempted::new(Outcome::Later(UNJUDGED), "security_unreadable");
+    };
+    let retry = |reason| {
+        let policy = &receiver.subscription.retry_policy;
+        let next = delay_after(policy, claim.failures + 1);
+        Attempted::new(next.map_or(Outcome::Failed, Outcome::Retry), reason)
+    };
+    let attempted = match sent {
+        Ok(posted) if posted.is_success() => {
+            response(Attempted::new(Outcome::Success, "success"), posted)
+        }
+        Ok(posted) => {
+            let attempted = retry(class_of(posted.status));
+            response(attempted, posted).error(&format!("HTTP {}", posted.status))
+        }
+        Err(SendError::Refused) => Attempted::new(Outcome::Dropped, "ssrf_blocked")
+            .error("Webhook URL rejected by current security policy"),
+        Err(SendError::Busy) => Attempted::new(Outcome::Later(LOOK_UPS_BUSY), "look_ups_busy"),
+        Err(SendError::Unresolvable) => retry("transport_error").error("Connection failed"),
+        Err(SendError::Post(error)) => retry("transport_error").error(&error.to_string()),
+    };
+    info!(
+        delivery.id = claim.id.as_str(),
+        webhook.id = claim.subscription.as_str(),
+        event.id = letter.event_id,
+        attempt = claim.attempts,
+        outcome = attempted.outcome.word(),
+        reason = attempted.reason,
+        "attempt {} of delivery {}: {}",
+        claim.attempts,
+        claim.id,
+        attempted.reason
+    );
+    attempted
+}
+
+fn response(mut attempted: Attempted, posted: Posted) -> Attempted {
+    attempted.fields.extend([
+        ("response_status", posted.status.to_string()),
+        ("response_time_ms", posted.took.as_millis().to_string()),
+    ]);
+    attempted
+}
+
+fn class_of(status: u16) -> &'static str {
+    match status {
+        300..400 => "http_3xx",
+        400..500 => "http_4xx",
+        _ => "http_5xx",
+    }
+}
+
+/// The delay after so many failed attempts; `None` where there is no further one.
+fn delay_after(policy: &RetryPolicy, failures: u32) -> Option<Duration> {
+    if i64::from(failures) > policy.max_retries {
+        return None;
+    }
+    let exponent = i32::try_from(failures).unwrap_or(i32::MAX) - 1;
+    let delay = policy.initial_delay_ms as f64 * policy.backoff_multiplier.powi(exponent);
+    let clamped = delay.min(policy.max_delay_ms as f64);
+    Some(Duration::from_millis(clamped as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_grow_up_to_their_bound_and_end_with_the_retries() {
+        let policy = RetryPolicy::default();
+        let delays: Vec<_> = (1..=6).map(|n| delay_after(&policy, n)).collect();
+        let seconds = |n| Some(Duration::from_secs(n));
+        let expected = [1, 2, 4, 8, 16].map(seconds);
+        assert_eq!(delays[..5], expected);
+        assert_eq!(delays[5], None);
+        let steep = RetryPolicy {
+            max_retries: 10,
+            initial_delay_ms: 60_000,
+            backoff_multiplier: 10.0,
+            max_delay_ms: 1_000,
+        };
+        assert_eq!(delay_after(&steep, 10), seconds(1));
+    }
+}

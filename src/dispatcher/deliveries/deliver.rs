@@ -1,0 +1,163 @@
+//! One delivery in flight: reads what is sent and to whom, attempts it, and books how the attempt ended.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep};
+use tracing::{error, warn};
+
+use super::attempt::{Attempted, Letter, Outcome, attempt};
+use super::inner::{CLAIM_MS, Inner, LAST_WAIT, POLL};
+use crate::admin::webhooks::sending::Receiver;
+use crate::domain::tenant::SYSTEM;
+use crate::store::StoreError;
+use crate::store::dispatcher::deliveries::{ClaimedDelivery, EndAttempt, EventPlace};
+use crate::store::dispatcher::outbox::Target;
+
+/// The pause before an outcome is booked again that Redis did not take.
+const BOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// The node of an event log does not answer.
+struct OutOfReach;
+
+/// Attempts a delivery, and then the next of its lane, until there is none.
+pub(super) async fn deliver(
+    inner: Arc<Inner>,
+    mut claim: ClaimedDelivery,
+    _permit: OwnedSemaphorePermit,
+) {
+    inner.metrics.in_flight.inc();
+    loop {
+        let letter = inner.letter(claim.place.as_ref()).await;
+        let attempted = match &letter {
+            // The event log could not be read.
+            Err(_) => Attempted::new(Outcome::Later(POLL), "store_unavailable"),
+            Ok(letter) => inner.attempt(&claim, letter.as_ref()).await,
+        };
+        let labels = [attempted.outcome.word(), attempted.reason];
+        inner.metrics.attempts.with_label_values(&labels).inc();
+        let letter = letter.ok().flatten();
+        match inner.book(&claim, letter.as_ref(), &attempted).await {
+            Some(next) => claim = next,
+            None => break,
+        }
+    }
+    inner.metrics.in_flight.dec();
+}
+
+impl Inner {
+    /// The event of a delivery; `None` where it is gone or cannot be rendered.
+    ///
+    /// # Errors
+    /// When its log is out of reach.
+    async fn letter(&self, place: Option<&EventPlace>) -> Result<Option<Letter>, OutOfReach> {
+        let Some(place) = place else { return Ok(None) };
+        let target = Target {
+            tenant: place.tenant.clone(),
+            day: place.day,
+            first: place.entry,
+            count: 1,
+        };
+        let targets = [(place.partition, &target)];
+        let found = self.store.read_targets(&targets).await;
+        let facts = found
+            .ok()
+            .and_then(|found| found.into_iter().next().flatten());
+        let mut facts = facts.ok_or(OutOfReach)?.into_iter();
+        let facts = facts.find(|(entry, _)| *entry == place.entry);
+        Ok(facts.and_then(|(_, facts)| Letter::of(place, &facts)))
+    }
+
+    /// The receiver of a claim's subscription, as it was at the claim or later.
+    async fn receiver(&self, claim: &ClaimedDelivery) -> Result<Option<Arc<Receiver>>, StoreError> {
+        let id = &claim.subscription;
+        if let Some((mark, known)) = self.receivers.get(id)
+            && mark == claim.mark
+            && known.is_some()
+        {
+            return Ok(known);
+        }
+        let record = self.store.webhook_record(id).await?;
+        let receiver = self.webhooks.receiver(id, &record).map(Arc::new);
+        self.receivers
+            .insert(id.clone(), (claim.mark.clone(), receiver.clone()));
+        Ok(receiver)
+    }
+
+    async fn attempt(&self, claim: &ClaimedDelivery, letter: Option<&Letter>) -> Attempted {
+        let Ok(receiver) = self.receiver(claim).await else {
+            return Attempted::new(Outcome::Later(POLL), "store_unavailable");
+        };
+        let attempted = attempt(&self.webhooks, claim, receiver.as_deref(), letter);
+        let broken_off = async {
+            self.shutdown.begun().await;
+            sleep(LAST_WAIT).await;
+        };
+        tokio::select! {
+            attempted = attempted => attempted,
+            () = broken_off => Attempted::new(Outcome::Back, "shutdown"),
+        }
+    }
+
+    /// Books what an attempt came to, until Redis has taken it or the claim is over. Returns the next delivery of the lane.
+    async fn book(
+        &self,
+        claim: &ClaimedDelivery,
+        letter: Option<&Letter>,
+        attempted: &Attempted,
+    ) -> Option<ClaimedDelivery> {
+        let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
+        let details = letter.and_then(|letter| letter.details(claim, attempted));
+        let delay = attempted.outcome.delay();
+        let call = EndAttempt {
+            partition: claim.owner.partition(),
+            system: SYSTEM,
+            owner: &claim.owner,
+            delivery_id: &claim.id,
+            token: &claim.token,
+            outcome: attempted.outcome.word(),
+            delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
+            context: &letter.map_or_else(String::new, |letter| letter.context(self.source)),
+            details: &details.unwrap_or_default(),
+            wants_next: !self.shutdown.has_begun(),
+            dispatcher: &self.name,
+            claim_ms: CLAIM_MS,
+            lane_concurrency: self.lane_concurrency,
+            stale_ms: self.stale_ms(),
+            fields: &attempted.fields,
+        };
+        loop {
+            match self.store.end_attempt(&call).await {
+                Ok(Some((disabled, next))) => {
+                    if disabled {
+                        self.metrics.disabled.inc();
+                        let id = claim.subscription.as_str();
+                        warn!(
+                            webhook.id = id,
+                            "webhook `{id}` is disabled: too many deliveries failed in a row"
+                        );
+                    }
+                    if next.is_none() {
+                        self.look_again(claim.owner.partition(), delay);
+                        self.changed.notify_one();
+                    }
+                    return next;
+                }
+                // It lapsed, and another dispatcher repeats the attempt.
+                Ok(None) => return None,
+                Err(failure)
+                    if Instant::now() >= until
+                        || !matches!(failure, StoreError::Unavailable(_)) =>
+                {
+                    error!(
+                        delivery.id = claim.id.as_str(), error = %failure,
+                        "the outcome of delivery {} cannot be booked; it is attempted again: {failure}", claim.id
+                    );
+                    return None;
+                }
+                Err(_) => sleep(BOOK_AGAIN).await,
+            }
+        }
+    }
+}

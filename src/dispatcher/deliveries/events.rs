@@ -1,0 +1,222 @@
+//! Reads what happened: the events that pointers of outboxes lead to, as far as it matters to whom they go.
+
+use std::collections::BTreeMap;
+
+use prometheus::IntCounter;
+use tracing::error;
+
+use super::subscriptions::Hook;
+use crate::domain::event::StoredEvent;
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::domain::record::{Record, RecordError};
+use crate::domain::webhook::{DeliveryId, Seen};
+use crate::store::dispatcher::deliveries::EventPlace;
+use crate::store::dispatcher::fan_out::QueuedDelivery;
+use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
+use crate::store::{Store, StoreError};
+
+/// Entries of one outbox that are read at once.
+const ROWS: usize = 100;
+
+/// Pointers whose events are read at once.
+const READ_ROWS: usize = 500;
+
+/// How far before its cursor an outbox is read again after it lost entries, in milliseconds.
+const REWIND_MS: u64 = 3_600_000;
+
+/// An event, as far as it matters to whom it goes.
+pub(super) struct Happened {
+    /// Its number among those of its pointer.
+    pub number: usize,
+    pub place: EventPlace,
+    pub at_ms: i64,
+    event_id: String,
+    event_type: String,
+    scope: Option<String>,
+    threshold: Option<i64>,
+    trace: String,
+}
+
+/// The events behind a place of an outbox, by their pointers.
+pub(super) type Outboxes =
+    BTreeMap<(Partition, Option<EntryId>), Vec<(EntryId, Option<Vec<Happened>>)>>;
+
+/// Events that were read.
+#[derive(Default)]
+pub(super) struct EventsRead {
+    pub outboxes: Outboxes,
+    /// Pointers that they come from.
+    pub pointers: usize,
+    /// Whether an outbox has more.
+    pub more: bool,
+}
+
+/// Reads events.
+pub(super) struct EventReader {
+    pub store: Store,
+    /// Counts those that are damaged or gone.
+    pub skipped: IntCounter,
+}
+
+impl EventReader {
+    /// Reads the events behind these places.
+    pub async fn read(
+        &self,
+        places: &[(Partition, Option<EntryId>)],
+    ) -> Result<EventsRead, StoreError> {
+        let mut read = EventsRead::default();
+        let mut beyond = self.store.read_outboxes(places, ROWS).await?;
+        self.rewind(places, &mut beyond).await?;
+        let mut pointers = Vec::new();
+        for (place, beyond) in places.iter().zip(beyond) {
+            // Where the node is out of reach, the others need not wait.
+            let found = beyond.map(|beyond| beyond.pointers).unwrap_or_default();
+            read.more |= found.len() == ROWS;
+            pointers.extend(found.into_iter().map(|pointer| (*place, pointer)));
+        }
+        read.pointers = pointers.len();
+        for some in pointers.chunks(READ_ROWS) {
+            let target = |(place, pointer): &'_ ((Partition, _), Pointer)| {
+                let target = pointer.target.clone()?;
+                Some((place.0, target))
+            };
+            let targets: Vec<(Partition, Target)> = some.iter().filter_map(target).collect();
+            let wanted: Vec<_> = targets.iter().map(|(p, target)| (*p, target)).collect();
+            let mut facts = self.store.read_targets(&wanted).await?.into_iter();
+            for (place, pointer) in some {
+                let facts = match &pointer.target {
+                    None => Some(Vec::new()),
+                    Some(_) => facts.next().flatten(),
+                };
+                let events = facts.map(|facts| self.happened(place.0, pointer, facts));
+                let outbox = read.outboxes.entry(*place).or_default();
+                outbox.push((pointer.entry, events));
+            }
+        }
+        for outbox in read.outboxes.values_mut() {
+            // Behind one that is out of reach, the rest waits.
+            let reached = outbox
+                .iter()
+                .take_while(|(_, events)| events.is_some())
+                .count();
+            outbox.truncate(reached);
+        }
+        Ok(read)
+    }
+
+    /// Reads outboxes that lost the entry of a cursor again, from further back: a replica of Redis that took over without the
+    /// last entries uses their ids again, and lower ones where its clock is behind. What was queued already exists.
+    async fn rewind(
+        &self,
+        places: &[(Partition, Option<EntryId>)],
+        found: &mut [Option<Beyond>],
+    ) -> Result<(), StoreError> {
+        for (place, beyond) in places.iter().zip(found) {
+            let (partition, Some(from)) = *place else {
+                continue;
+            };
+            // One in the middle of an entry names the place before it, which is none.
+            if from.sequence == u64::MAX || !beyond.as_ref().is_some_and(|b| b.turned_back) {
+                continue;
+            }
+            let earlier = EntryId {
+                ms: from.ms.saturating_sub(REWIND_MS),
+                sequence: 0,
+            };
+            let place = [(partition, Some(earlier))];
+            let again = self.store.read_outboxes(&place, ROWS).await?;
+            if let Some(again) = again.into_iter().next().flatten() {
+                *beyond = Some(again);
+            }
+        }
+        Ok(())
+    }
+
+    /// The events of a pointer; those that are damaged or gone are logged and counted.
+    fn happened(
+        &self,
+        partition: Partition,
+        pointer: &Pointer,
+        facts: Vec<(EntryId, Record)>,
+    ) -> Vec<Happened> {
+        let skip = |count: usize, why: &str| {
+            self.skipped.inc_by(count as u64);
+            error!(
+                partition = %partition, outbox.entry = %pointer.entry, count,
+                "no webhook gets {count} events of entry {} in the outbox of {partition}: {why}", pointer.entry
+            );
+        };
+        let Some(target) = &pointer.target else {
+            skip(1, "the entry is damaged");
+            return Vec::new();
+        };
+        let gone = target.count.saturating_sub(facts.len());
+        if gone > 0 {
+            skip(gone, "the log has lost them");
+        }
+        let mut events = Vec::new();
+        for (number, (entry, facts)) in facts.iter().enumerate() {
+            let place = EventPlace {
+                partition,
+                tenant: target.tenant.clone(),
+                day: target.day,
+                entry: *entry,
+            };
+            match Happened::read(number, place, facts) {
+                Ok(event) => events.push(event),
+                Err(damage) => skip(1, &damage.to_string()),
+            }
+        }
+        events
+    }
+}
+
+impl Happened {
+    fn read(number: usize, place: EventPlace, facts: &Record) -> Result<Self, RecordError> {
+        let entry = place.entry.to_string();
+        let event = StoredEvent {
+            partition: place.partition,
+            tenant: &place.tenant,
+            entry: &entry,
+            facts,
+        };
+        let flags = facts.get("trace_flags");
+        let trace_id = facts.text("trace_id")?;
+        Ok(Self {
+            number,
+            event_id: event.event_id(),
+            at_ms: facts.integer("at_ms")?,
+            event_type: facts.text("type")?.to_owned(),
+            scope: facts.get("scope").map(str::to_owned),
+            threshold: facts.optional("data.threshold_millionths")?,
+            trace: flags.map_or_else(
+                || trace_id.to_owned(),
+                |flags| format!("{trace_id} {flags}"),
+            ),
+            place,
+        })
+    }
+
+    pub fn seen(&self) -> Seen<'_> {
+        Seen {
+            event_type: &self.event_type,
+            tenant: &self.place.tenant,
+            scope: self.scope.as_deref(),
+            threshold: self.threshold,
+        }
+    }
+
+    /// What is queued for a subscription; the number of the owner comes later.
+    pub fn delivery_to(&self, hook: &Hook) -> QueuedDelivery {
+        let subscription = &hook.subscription;
+        let id = &subscription.subscription_id;
+        let delivery = DeliveryId::of(subscription.owner.partition(), &self.event_id, id, None);
+        let lane = format!("{id}:{}:{}", self.place.partition, self.place.tenant);
+        (
+            (0, id.to_string(), hook.epoch),
+            (delivery.to_string(), lane, self.place.to_string()),
+            (self.event_type.clone(), self.trace.clone()),
+        )
+    }
+}

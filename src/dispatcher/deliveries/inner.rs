@@ -1,0 +1,143 @@
+//! What the tasks of a courier share: which partitions have something to be attempted, and what is remembered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
+
+use crate::admin::webhooks::Webhooks;
+use crate::admin::webhooks::sending::Receiver;
+use crate::dispatcher::due::partitions;
+use crate::dispatcher::leases::Leases;
+use crate::dispatcher::sweep::ClockWatch;
+use crate::domain::ids::Partition;
+use crate::domain::webhook::SubscriptionId;
+use crate::metrics::metrics;
+use crate::shutdown::Shutdown;
+use crate::store::{Keys, Lease, Store, StoreError};
+
+/// How long a claim lasts: longer than an attempt, its outcome included.
+pub(super) const CLAIM_MS: i64 = 35_000;
+
+/// The age at which a delivery is not attempted any more.
+const STALE_MS: i64 = 24 * 3_600_000;
+
+/// How often all partitions are looked at.
+pub(super) const POLL: Duration = Duration::from_secs(1);
+
+/// How long attempts in flight may take at a shutdown before they are handed back.
+pub(super) const LAST_WAIT: Duration = Duration::from_millis(500);
+
+metrics! {
+    /// Metrics of deliveries.
+    pub(super) struct DeliveryMetrics {
+        /// Attempts to deliver events to webhooks, by what they came to and why.
+        pub attempts: IntCounterVec["outcome", "reason"] = "budget_webhook_attempts_total",
+        /// Deliveries to webhooks in flight.
+        pub in_flight: IntGauge = "budget_webhook_in_flight",
+        /// Webhooks that were disabled after too many failures.
+        pub disabled: IntCounter = "budget_webhooks_disabled_total",
+    }
+}
+
+/// What the tasks of a courier share.
+pub(super) struct Inner {
+    pub store: Store,
+    pub webhooks: Webhooks,
+    pub leases: Leases,
+    pub clock: ClockWatch,
+    /// How its claims name it.
+    pub name: String,
+    pub source: &'static str,
+    pub lane_concurrency: u32,
+    pub permits: Arc<Semaphore>,
+    pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
+    /// Partitions that are to be looked at again, by when.
+    pub due: Mutex<BTreeMap<Partition, Instant>>,
+    pub changed: Arc<Notify>,
+    pub shutdown: Shutdown,
+    pub metrics: DeliveryMetrics,
+}
+
+impl Inner {
+    /// Ends claims of others that lapsed, and notes which partitions have something to be attempted when.
+    pub async fn poll(&self, alive: Option<&[String]>) -> Result<(), StoreError> {
+        let leases = self.leases.current();
+        if leases.is_empty() {
+            return Ok(());
+        }
+        let now_ms = self.clock.now_ms(&self.store).await?;
+        let now_ms = match now_ms {
+            Some(now_ms) => now_ms,
+            None => self
+                .store
+                .node_times()
+                .await?
+                .first()
+                .map_or(0, |(_, ms)| *ms),
+        };
+        let partitions = partitions(&leases);
+        let claims = self.store.poll(Keys::claims, &partitions, 1).await?;
+        for (lease, claims) in leases.iter().zip(claims) {
+            let Some(first) = claims.unwrap_or_default().into_iter().next() else {
+                continue;
+            };
+            let is_over = first.at_ms <= now_ms;
+            let is_held = match (is_over, alive) {
+                (true, _) => self.store.lapse_claims(*lease, None).await?,
+                (false, Some(alive)) => self.store.lapse_claims(*lease, Some(alive)).await?,
+                (false, None) => true,
+            };
+            if !is_held {
+                self.leases.lost(*lease);
+            }
+        }
+        let lanes = self.store.poll(Keys::lanes, &partitions, 1).await?;
+        for (partition, lanes) in partitions.into_iter().zip(lanes) {
+            if let Some(first) = lanes.unwrap_or_default().into_iter().next() {
+                let wait = u64::try_from(first.at_ms - now_ms).unwrap_or(0);
+                self.look_again(partition, Duration::from_millis(wait));
+            }
+        }
+        Ok(())
+    }
+
+    fn due(&self) -> MutexGuard<'_, BTreeMap<Partition, Instant>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a partition has something to be attempted after so long.
+    pub fn look_again(&self, partition: Partition, after: Duration) {
+        let at = Instant::now() + after;
+        let mut due = self.due();
+        let known = due.entry(partition).or_insert(at);
+        *known = at.min(*known);
+    }
+
+    /// The leases of the partitions that are due.
+    pub fn due_now(&self) -> Vec<Lease> {
+        let (now, mut due) = (Instant::now(), self.due());
+        let ready: BTreeSet<Partition> = due
+            .iter()
+            .filter(|(_, at)| **at <= now)
+            .map(|(partition, _)| *partition)
+            .collect();
+        due.retain(|partition, _| !ready.contains(partition));
+        drop(due);
+        let mut leases = self.leases.current();
+        leases.retain(|lease| ready.contains(&lease.partition));
+        leases
+    }
+
+    pub fn next_due(&self) -> Duration {
+        let first = self.due().values().min().copied();
+        first.map_or(POLL, |at| at.saturating_duration_since(Instant::now()))
+    }
+
+    pub fn stale_ms(&self) -> Option<i64> {
+        (!self.clock.is_in_doubt()).then_some(STALE_MS)
+    }
+}

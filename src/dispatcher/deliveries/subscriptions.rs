@@ -1,0 +1,142 @@
+//! What a dispatcher remembers of subscriptions: which events are for them. Scripts prove by a mark that it still holds.
+
+use std::sync::Arc;
+
+use quick_cache::sync::Cache;
+use tracing::error;
+
+use crate::domain::log_entry::EntryId;
+use crate::domain::record::{Record, RecordError};
+use crate::domain::webhook::{Seen, Subscription, WebhookStatus};
+use crate::store::{Store, StoreError};
+
+/// Owners that are remembered, most of which have no subscription.
+const OWNERS_MAX: usize = 20_000;
+
+/// A subscription that is active.
+#[derive(Debug, Clone)]
+pub(super) struct Hook {
+    pub subscription: Subscription,
+    pub epoch: i64,
+    /// The outbox entry of its own partition behind which events are for it.
+    since: EntryId,
+    /// The same as a time, in milliseconds, for other partitions.
+    since_ms: i64,
+}
+
+/// The active subscriptions of an owner, in order of their ids.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Hooks {
+    /// `''` where there are none at all.
+    pub mark: String,
+    pub active: Arc<Vec<Hook>>,
+}
+
+/// Where an outbox lies, seen from a subscription.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outbox {
+    /// It is the one in which the subscription's own changes are.
+    Same,
+    /// The same clock times both.
+    SameNode,
+    /// Another node's clock times it.
+    OtherNode,
+}
+
+/// What happened when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct When {
+    /// Its pointer in the outbox.
+    pub entry: EntryId,
+    pub at_ms: i64,
+    /// Where that outbox lies.
+    pub outbox: Outbox,
+}
+
+impl Hook {
+    fn read(record: &Record) -> Result<Self, RecordError> {
+        let since = record.get("since").and_then(EntryId::parse);
+        Ok(Self {
+            subscription: Subscription::from_record(record)?,
+            epoch: record.optional("epoch")?.unwrap_or(0),
+            since: since.ok_or_else(|| RecordError::of("since"))?,
+            since_ms: record.integer("since_ms")?,
+        })
+    }
+
+    /// Whether it gets an event.
+    pub fn gets(&self, event: &Seen<'_>, when: When) -> bool {
+        let was_active = match when.outbox {
+            Outbox::Same => when.entry > self.since,
+            Outbox::SameNode => when.at_ms >= self.since_ms,
+            Outbox::OtherNode => when.at_ms >= self.since_ms - CLOCKS_MS,
+        };
+        was_active && self.subscription.selects(event)
+    }
+}
+
+/// By how much the clocks of two nodes may differ, in milliseconds.
+const CLOCKS_MS: i64 = 1_000;
+
+/// The subscriptions of some owners.
+pub(super) struct Remembered {
+    store: Store,
+    owners: Cache<String, Hooks>,
+}
+
+impl Remembered {
+    pub fn new(store: Store) -> Self {
+        Self {
+            store,
+            owners: Cache::new(OWNERS_MAX),
+        }
+    }
+
+    /// The subscriptions of these owners, perhaps as they were a while ago.
+    pub async fn of(&self, owners: &[String]) -> Result<Vec<Hooks>, StoreError> {
+        let unknown: Vec<_> = owners
+            .iter()
+            .filter(|owner| self.owners.get(*owner).is_none())
+            .cloned()
+            .collect();
+        if !unknown.is_empty() {
+            for (owner, found) in unknown
+                .iter()
+                .zip(self.store.webhook_marks(&unknown).await?)
+            {
+                let hooks = match found {
+                    None => Hooks::default(),
+                    Some(mark) => self.read(owner, mark).await?,
+                };
+                self.owners.insert(owner.clone(), hooks);
+            }
+        }
+        let known = |owner: &String| self.owners.get(owner).unwrap_or_default();
+        Ok(owners.iter().map(known).collect())
+    }
+
+    /// Forgets what has changed.
+    pub fn forget(&self, owners: &[String]) {
+        for owner in owners {
+            self.owners.remove(owner);
+        }
+    }
+
+    async fn read(&self, owner: &str, mark: String) -> Result<Hooks, StoreError> {
+        let mut active = Vec::new();
+        for (id, record) in self.store.webhooks_of_owner(owner).await? {
+            match Hook::read(&record) {
+                Ok(hook) if hook.subscription.status == WebhookStatus::Active => active.push(hook),
+                Ok(_) => {}
+                Err(damage) => error!(
+                    webhook.id = id, error = %damage,
+                    "webhook `{id}` gets no events, because its record is damaged: {damage}"
+                ),
+            }
+        }
+        Ok(Hooks {
+            mark,
+            active: Arc::new(active),
+        })
+    }
+}

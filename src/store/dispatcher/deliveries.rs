@@ -1,0 +1,263 @@
+//! `lapse_claims.lua`, `take_deliveries.lua` and `end_attempt.lua`: deliveries of events from their first claim to their end.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::domain::record::Record;
+use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
+use crate::driver::reply::{FromReply, Reply};
+use crate::store::records::{NO_ARGS, command};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Day, Lane, Lease, Pair, Store, StoreError};
+
+/// Where an event lies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct EventPlace {
+    /// The partition of its log.
+    pub partition: Partition,
+    /// Whose log it is; perhaps no tenant's.
+    pub tenant: String,
+    /// Of which day.
+    pub day: Day,
+    /// The entry.
+    pub entry: EntryId,
+}
+
+impl EventPlace {
+    /// Reads the stored form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        Some(Self {
+            partition: Partition::parse(words.next()?)?,
+            tenant: words.next()?.to_owned(),
+            day: Day::parse(words.next()?)?,
+            entry: EntryId::parse(words.next()?)?,
+        })
+    }
+}
+
+impl fmt::Display for EventPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            partition,
+            tenant,
+            day,
+            entry,
+        } = self;
+        write!(f, "{partition} {tenant} {day} {entry}")
+    }
+}
+
+/// A delivery that a dispatcher has claimed for one attempt.
+#[derive(Debug, Clone)]
+pub struct ClaimedDelivery {
+    /// Its id.
+    pub id: DeliveryId,
+    /// By which the outcome is booked.
+    pub token: String,
+    /// The subscription.
+    pub subscription: SubscriptionId,
+    /// Its owner.
+    pub owner: Owner,
+    /// The mark of the owner's subscriptions at the claim.
+    pub mark: String,
+    /// Where the event lies; `None` where that cannot be read.
+    pub place: Option<EventPlace>,
+    /// Trace id of the event, and behind a blank its flags, where the request had valid ones.
+    pub trace: String,
+    /// Attempts that failed before.
+    pub failures: u32,
+    /// Attempts begun, this one included.
+    pub attempts: i64,
+    /// When it was queued, in milliseconds.
+    pub at_ms: i64,
+}
+
+impl FromReply for ClaimedDelivery {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let id = DeliveryId::from_stored(String::from_reply(reply)?);
+        let token = String::from_reply(reply)?;
+        let (subscription, owner) = (reply.next_str()?.to_string(), reply.next_str()?.to_string());
+        let subscription =
+            SubscriptionId::parse(&subscription).ok_or_else(|| reply.unknown(&subscription))?;
+        let owner = Owner::parse(&owner).ok_or_else(|| reply.unknown(&owner))?;
+        Ok(Self {
+            id,
+            token,
+            subscription,
+            owner,
+            mark: String::from_reply(reply)?,
+            place: EventPlace::parse(&String::from_reply(reply)?),
+            trace: String::from_reply(reply)?,
+            failures: u32::try_from(i64::from_reply(reply)?).unwrap_or(u32::MAX),
+            attempts: i64::from_reply(reply)?,
+            at_ms: i64::from_reply(reply)?,
+        })
+    }
+}
+
+signature! {
+    /// Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it.
+    ///
+    /// next: from where on to look further; '' at the end.
+    LAPSE_CLAIMS: LapseClaims -> LapseClaimsReply = "dispatcher/lapse_claims", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease();
+        write lanes(), claims(), open: open_deliveries();
+    }
+    builds { read webhook, tenant; write delivery, lane, window }
+    args {
+        fencing_token: Lease,
+        /// Dispatchers, blanks between: the claims of others end. '' to end those whose time is over.
+        alive: &'a str,
+        /// The number of claims to pass over.
+        after: i64,
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        webhook_prefix = webhook_prefix(),
+        tenant_prefix = tenant_prefix(),
+    }
+    replies { fenced, lapsed: Lapsed { count: i64, next: Option<i64> } }
+    writes "On lapsed: deliveries, their claims, lanes and windows."
+}
+
+signature! {
+    /// Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or attempts
+    /// that were lost.
+    ///
+    /// more: whether it did not look at everything.
+    TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease();
+        write lanes(), claims(), open: open_deliveries();
+    }
+    builds { read tenant, webhooks_mark; write delivery, lane, window, webhook }
+    args {
+        fencing_token: Lease,
+        /// A name without `:`.
+        dispatcher: &'a str,
+        claim_ms: i64,
+        /// How many at most.
+        most: usize,
+        /// First attempts of a lane that may be in flight at once.
+        lane_concurrency: u32,
+        /// The age at which one is not attempted any more; '' while the clock is doubted.
+        stale_ms: Option<i64>,
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        webhook_prefix = webhook_prefix(),
+        tenant_prefix = tenant_prefix(),
+        mark_prefix = mark_prefix(),
+    }
+    replies { fenced, taken: Taken { more: bool, claims: Vec<ClaimedDelivery> } }
+    writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
+}
+
+signature! {
+    /// Books the outcome of an attempt, by whom the claim is, and claims the next delivery of the lane. A failure for good counts
+    /// against the subscription, and disables it where there were too many in a row.
+    ///
+    /// outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
+    /// nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its epoch fails unless it succeeded, and does not count.
+    /// lost: another has the claim by now. disabled: whether the subscription was.
+    END_ATTEMPT: EndAttempt -> EndAttemptReply = "dispatcher/end_attempt", flags "allow-oom";
+    names { partition: Partition, system: &'a str }
+    keys of partition {
+        write lanes(), claims(), open: open_deliveries(), failing(), counts(), tenant_key: tenant(owner), webhooks(owner),
+            webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day), system_log: events(system, day),
+            outbox(), days();
+    }
+    builds { write delivery, lane, window, webhook }
+    args {
+        day,
+        owner: &'a Owner,
+        delivery_id: &'a DeliveryId,
+        /// Of the claim.
+        token: &'a str,
+        outcome: &'a str,
+        delay_ms: i64,
+        /// The request cause of the events, lines of name and value.
+        context: &'a str,
+        /// Of the event about the failure, as JSON; '' for no event.
+        details: &'a str,
+        /// Whether to claim the next delivery of the lane.
+        wants_next: bool,
+        dispatcher: &'a str,
+        claim_ms: i64,
+        lane_concurrency: u32,
+        stale_ms: Option<i64>,
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        webhook_prefix = webhook_prefix(),
+        tenant_prefix = tenant_prefix(),
+        mark_prefix = mark_prefix(),
+        /// Names and values for the record.
+        fields: &'a [Pair],
+    }
+    replies { clock, lost: Lost, ended: Ended { disabled: bool, next: Vec<ClaimedDelivery> } }
+    writes "On ended: the delivery, its claim, lane and window; the subscription; on a failure that counts events."
+}
+
+impl Store {
+    /// Claims deliveries of a leased partition; `None` where another holds the lease.
+    pub(crate) async fn take_deliveries(
+        &self,
+        call: &TakeDeliveries<'_>,
+    ) -> Result<Option<(bool, Vec<ClaimedDelivery>)>, StoreError> {
+        match self.run_on(Lane::Background, call).await? {
+            Ok(TakeDeliveriesReply::Taken { more, claims }) => Ok(Some((more, claims))),
+            Err(Refused::Fenced) => Ok(None),
+            Err(refused) => Err(refused.unexpected(&TAKE_DELIVERIES)),
+        }
+    }
+
+    /// Ends claims of a leased partition that nobody keeps any more; `false` where another holds the lease. `alive`: those that
+    /// do not lapse before their time; `None` to end those whose time is over.
+    pub(crate) async fn lapse_claims(
+        &self,
+        lease: Lease,
+        alive: Option<&[String]>,
+    ) -> Result<bool, StoreError> {
+        let alive = alive.map(|names| names.join(" ")).unwrap_or_default();
+        let mut after = 0;
+        loop {
+            let call = LapseClaims {
+                fencing_token: lease,
+                alive: &alive,
+                after,
+            };
+            match self.run_on(Lane::Background, &call).await? {
+                Ok(LapseClaimsReply::Lapsed { next, .. }) => match next {
+                    Some(next) => after = next,
+                    None => return Ok(true),
+                },
+                Err(Refused::Fenced) => return Ok(false),
+                Err(refused) => return Err(refused.unexpected(&LAPSE_CLAIMS)),
+            }
+        }
+    }
+
+    /// Books an outcome. Returns whether the subscription was disabled, and the next delivery; `None` where another has the claim.
+    pub(crate) async fn end_attempt(
+        &self,
+        call: &EndAttempt<'_>,
+    ) -> Result<Option<(bool, Option<ClaimedDelivery>)>, StoreError> {
+        Ok(match self.outcome_on(Lane::Background, call).await? {
+            EndAttemptReply::Ended { disabled, next } => Some((disabled, next.into_iter().next())),
+            EndAttemptReply::Lost => None,
+        })
+    }
+
+    /// The record of a subscription; empty where there is none.
+    pub(crate) async fn webhook_record(&self, id: &SubscriptionId) -> Result<Record, StoreError> {
+        let key = self.keys().webhook(id.partition(), id.as_str());
+        let fields: BTreeMap<String, String> = self.read(command("HGETALL", key, NO_ARGS)).await?;
+        let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
+        Ok(Record::from_pairs(pairs.collect()))
+    }
+}

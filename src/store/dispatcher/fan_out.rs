@@ -1,0 +1,187 @@
+//! `fan_out.lua`: queues deliveries; and what tells for whom: cursors, marks and subscriptions.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::domain::record::Record;
+use crate::domain::webhook::Owner;
+use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::signature::{Counted, signature};
+use crate::store::{Lane, Store, StoreError};
+
+/// Records that are read at once.
+const RECORDS: usize = 100;
+
+/// A part of what `fan_out.lua` queues: the cursor of an outbox, and deliveries.
+pub(crate) type FanOutPart = ((String, String, String), Counted<Vec<QueuedDelivery>>);
+
+/// One delivery to be queued: number of the owner, subscription and its epoch; id, lane and place of the event; type of the event
+/// and trace.
+pub(crate) type QueuedDelivery = (
+    (usize, String, i64),
+    (String, String, String),
+    (String, String),
+);
+
+signature! {
+    /// Queues the deliveries of some events of outboxes, and moves the cursors of these, both or neither. Where a cursor is not as
+    /// the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by their mark
+    /// that these are still the same; if they are not, nothing is written.
+    ///
+    /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, only the
+    /// places of the first and the last event are kept that found no room. queued: how many were queued.
+    FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out";
+    names { partition: Partition }
+    keys of partition { write fanned(), lanes(), open: open_deliveries(); }
+    each { read marks: webhooks_mark }
+    builds { read tenant; write delivery, lane, window, deliveries }
+    args {
+        day,
+        /// First attempts of a lane that may be in flight at once.
+        lane_concurrency: u32,
+        tenant_prefix = tenant_prefix(),
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        deliveries_prefix = deliveries_prefix(),
+        /// Owners and the marks of their subscriptions, in the order of the keys.
+        owners: Counted<&'a [(String, String)]>,
+        /// In order: the field of the cursor; the cursor as it was read or ''; the cursor to be; a number of places; and in these
+        /// for each delivery the number of its owner, from 1; its subscription and that one's epoch; its id, lane, place of the
+        /// event, type of the event and trace.
+        parts: &'a [FanOutPart],
+    }
+    replies { clock, stale: Stale { owners: Vec<String> }, fanned: Fanned { queued: i64, cursors: Vec<String> } }
+    writes "On fanned: deliveries, their lanes and windows, the cursors."
+}
+
+/// Up to where the events of an outbox were given to subscriptions: a whole entry, or one in the middle of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FannedTo {
+    /// The entry.
+    pub entry: EntryId,
+    /// Where it is not done: the number of the last event of it, from 0, and the last subscription.
+    pub within: Option<(usize, String)>,
+}
+
+impl FannedTo {
+    /// Reads the stored form.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let entry = EntryId::parse(words.next()?)?;
+        let within = match (words.next(), words.next()) {
+            (Some(number), Some(subscription)) => {
+                Some((number.parse().ok()?, subscription.to_owned()))
+            }
+            _ => None,
+        };
+        Some(Self { entry, within })
+    }
+}
+
+impl fmt::Display for FannedTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.within {
+            None => write!(f, "{}", self.entry),
+            Some((number, subscription)) => write!(f, "{} {number} {subscription}", self.entry),
+        }
+    }
+}
+
+/// What a call of `fan_out.lua` did.
+#[derive(Debug)]
+pub(crate) enum Fanned {
+    /// So many deliveries were queued; and where the cursors are now.
+    Queued { count: i64, cursors: Vec<String> },
+    /// Nothing was queued: these owners have other subscriptions by now.
+    Stale(Vec<String>),
+}
+
+impl Store {
+    /// Queues deliveries of a partition's subscriptions. `owners`: with the marks of their subscriptions.
+    pub(crate) async fn fan_out(
+        &self,
+        partition: Partition,
+        lane_concurrency: u32,
+        owners: &[(String, String)],
+        parts: &[FanOutPart],
+    ) -> Result<Fanned, StoreError> {
+        let mark = |(owner, _): &(String, String)| self.keys().webhooks_mark(partition, owner);
+        let call = FanOut {
+            partition,
+            marks: owners.iter().map(mark).collect(),
+            lane_concurrency,
+            owners: Counted(owners),
+            parts,
+        };
+        Ok(match self.outcome_on(Lane::Background, &call).await? {
+            FanOutReply::Fanned { queued, cursors } => Fanned::Queued {
+                count: queued,
+                cursors,
+            },
+            FanOutReply::Stale { owners } => Fanned::Stale(owners),
+        })
+    }
+
+    /// The marks of the subscriptions of these owners; `None` for an owner without any.
+    pub async fn webhook_marks(
+        &self,
+        owners: &[String],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        let read = |owner: &String| {
+            let partition = Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition());
+            command("GET", self.keys().webhooks_mark(partition, owner), NO_ARGS)
+        };
+        let commands: Vec<_> = owners.iter().map(read).collect();
+        let replies = self.query_all(&commands).await?;
+        Ok(replies.into_iter().map(read_or_default).collect())
+    }
+
+    /// The records of an owner's subscriptions, in order of their ids.
+    pub async fn webhooks_of_owner(
+        &self,
+        owner: &str,
+    ) -> Result<Vec<(String, Record)>, StoreError> {
+        let partition = Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition());
+        let list = command("ZRANGE", self.keys().webhooks(partition, owner), (0, -1));
+        let ids: Vec<String> = self.read(list).await?;
+        let mut found = Vec::with_capacity(ids.len());
+        for some in ids.chunks(RECORDS) {
+            let read =
+                |id: &String| command("HGETALL", self.keys().webhook(partition, id), NO_ARGS);
+            let commands: Vec<_> = some.iter().map(read).collect();
+            for (id, reply) in some.iter().zip(self.query_each(&commands).await?) {
+                let fields: BTreeMap<String, String> =
+                    reply.map(read_or_default).unwrap_or_default();
+                let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
+                found.push((id.clone(), Record::from_pairs(pairs.collect())));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Up to where the events of each partition were given to its tenants' subscriptions, and to the operator's.
+    pub async fn fanned_to(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<Vec<[Option<FannedTo>; 2]>, StoreError> {
+        let own = |p: &Partition| command("HGET", self.keys().fanned(*p), "own");
+        let mut commands: Vec<_> = partitions.iter().map(own).collect();
+        let fields: Vec<_> = partitions.iter().map(Partition::to_string).collect();
+        commands.push(command(
+            "HMGET",
+            self.keys().fanned(Partition::FIRST),
+            fields,
+        ));
+        let mut replies = self.query_all(&commands).await?;
+        let parse = |text: Option<String>| FannedTo::parse(&text?);
+        let system: Vec<Option<String>> = replies.pop().map(read_or_default).unwrap_or_default();
+        let own = replies.into_iter().map(read_or_default::<Option<String>>);
+        Ok(own
+            .zip(system)
+            .map(|(own, system)| [parse(own), parse(system)])
+            .collect())
+    }
+}

@@ -1,0 +1,216 @@
+//! Events arrive: signed, in order, again after a failure, and a receiver that fails too often is given up.
+
+use std::time::Duration;
+
+use budget_authority::domain::webhook::signature::sign;
+use serde_json::{Value, json};
+
+use crate::admin::webhooks::subscriptions::{made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
+use crate::harness::receiver::{Receiver, Reply};
+
+const SECRET: &str = "a secret of sixteen characters or more";
+
+async fn made_for(app: &TestApp, receiver: &Receiver, more: Value) -> String {
+    let mut body = json!({
+        "url": receiver.url("/in"), "event_types": ["budget.funded"], "signing_secret": SECRET,
+        "headers": {"Authorization": "Bearer t0k3n"},
+    });
+    for (name, value) in more.as_object().expect("members") {
+        body[name] = value.clone();
+    }
+    made(app, body).await
+}
+
+#[tokio::test]
+async fn an_event_arrives_signed_with_all_its_headers() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver, json!({})).await;
+    let _running = Running::start(&app);
+    fund(&app, 1).await;
+    let rows = reached(&app, &id, "SUCCESS", 1).await;
+    let arrived = receiver.arrived();
+    let [request] = &arrived[..] else {
+        panic!("{arrived:?}")
+    };
+    let event: Value = serde_json::from_slice(&request.body).expect("JSON");
+    assert_eq!(event["event_type"], "budget.funded");
+    let header = |name: &str| {
+        request
+            .header(name)
+            .unwrap_or_else(|| panic!("{name} of {request:?}"))
+    };
+    assert_eq!(header("x-service-signature"), sign(SECRET, &request.body));
+    assert_eq!(header("x-service-event-id"), event["event_id"]);
+    assert_eq!(header("x-service-event-type"), "budget.funded");
+    assert_eq!(header("x-service-trace-id"), event["trace_id"]);
+    assert_eq!(header("x-request-id"), event["request_id"]);
+    assert_eq!(header("authorization"), "Bearer t0k3n");
+    assert_eq!(header("content-type"), "application/json");
+    let row = &rows[0];
+    assert_eq!(row["event_id"], event["event_id"]);
+    assert_eq!(
+        (&row["attempts"], &row["response_status"]),
+        (&json!(1), &json!(200))
+    );
+    assert!(
+        row["completed_at"].is_string() && row["error_message"].is_null(),
+        "{row}"
+    );
+    let record = webhook(&app, &id).await;
+    assert_eq!(record["last_success_at"], row["completed_at"]);
+    assert!(
+        record["last_triggered_at"].is_string() && record["updated_at"].is_null(),
+        "{record}"
+    );
+}
+
+#[tokio::test]
+async fn events_of_a_tenant_arrive_in_order() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver, json!({})).await;
+    fund(&app, 40).await;
+    let _running = Running::start(&app);
+    let rows = reached(&app, &id, "SUCCESS", 40).await;
+    let queued: Vec<_> = rows
+        .iter()
+        .map(|row| row["event_id"].as_str().expect("an id"))
+        .collect();
+    let arrived = receiver.arrived();
+    let arrived: Vec<_> = arrived
+        .iter()
+        .map(|request| request.header("x-service-event-id").expect("an id"))
+        .collect();
+    assert_eq!(arrived, queued);
+}
+
+#[tokio::test]
+async fn a_failure_is_retried_and_holds_up_nobody() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(500, "")).await;
+    let policy = json!({"max_retries": 2, "initial_delay_ms": 100, "max_delay_ms": 1000});
+    let id = made_for(&app, &receiver, json!({"retry_policy": policy})).await;
+    let running = Running::start(&app);
+    fund(&app, 2).await;
+    let rows = reached(&app, &id, "FAILED", 2).await;
+    let metrics = running.telemetry.render().expect("metrics");
+    for expected in [
+        r#"budget_webhook_attempts_total{outcome="failed",reason="http_5xx"} 2"#,
+        r#"budget_webhook_attempts_total{outcome="retry",reason="http_5xx"} 4"#,
+        "budget_webhook_deliveries_queued_total 2",
+    ] {
+        assert!(metrics.contains(expected), "{expected}: {metrics}");
+    }
+    for row in &rows {
+        assert_eq!(
+            (&row["attempts"], &row["response_status"]),
+            (&json!(3), &json!(500)),
+            "{row}"
+        );
+        assert_eq!(row["error_message"], "HTTP 500");
+    }
+    assert_eq!(receiver.arrived().len(), 6);
+    let record = webhook(&app, &id).await;
+    assert_eq!(
+        (&record["consecutive_failures"], &record["status"]),
+        (&json!(2), &json!("ACTIVE"))
+    );
+    let types = app.admin_fixture().event_types("umbra");
+    assert!(!types.contains(&"webhook.disabled".to_owned()), "{types:?}");
+}
+
+#[tokio::test]
+async fn exactly_so_many_failures_disable_a_webhook_and_end_what_waits() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::HangUp).await;
+    let settings = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": 3});
+    let id = made_for(&app, &receiver, settings).await;
+    fund(&app, 6).await;
+    let _running = Running::start(&app);
+    let rows = reached(&app, &id, "FAILED", 6).await;
+    let attempts: Vec<_> = rows
+        .iter()
+        .map(|row| row["attempts"].as_i64().expect("a number"))
+        .collect();
+    assert_eq!(attempts, [1, 1, 1, 0, 0, 0], "{rows:?}");
+    assert_eq!(rows[5]["error_message"], "The subscription is not active");
+    let record = webhook(&app, &id).await;
+    assert_eq!(
+        (&record["consecutive_failures"], &record["status"]),
+        (&json!(3), &json!("DISABLED"))
+    );
+    let types = app.admin_fixture().event_types("umbra");
+    assert_eq!(
+        types
+            .iter()
+            .filter(|name| *name == "webhook.disabled")
+            .count(),
+        1
+    );
+    // Active again, it begins anew, and gets what happens from now on.
+    patch(
+        &app,
+        &id,
+        json!({"status": "ACTIVE", "url": Receiver::start(Reply::Status(204, "")).await.url("/")}),
+    )
+    .await;
+    fund(&app, 1).await;
+    reached(&app, &id, "SUCCESS", 1).await;
+    assert_eq!(webhook(&app, &id).await["consecutive_failures"], 0);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_retry_fails_at_once_when_the_webhook_is_paused_or_deleted() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(503, "")).await;
+    let policy = json!({"retry_policy": {"initial_delay_ms": 60_000}});
+    let id = made_for(&app, &receiver, policy).await;
+    let _running = Running::start(&app);
+    fund(&app, 2).await;
+    let rows = reached(&app, &id, "RETRYING", 2).await;
+    assert!(rows[0]["next_retry_at"].is_string(), "{rows:?}");
+    patch(&app, &id, json!({"status": "PAUSED"})).await;
+    let rows = reached(&app, &id, "FAILED", 2).await;
+    assert_eq!(rows[0]["attempts"], 1);
+    assert_eq!(webhook(&app, &id).await["consecutive_failures"], 0);
+}
+
+#[tokio::test]
+async fn another_dispatcher_goes_on_where_one_stops() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver, json!({})).await;
+    let first = Running::start(&app);
+    fund(&app, 5).await;
+    reached(&app, &id, "SUCCESS", 5).await;
+    first.stop().await;
+    fund(&app, 5).await;
+    let _second = Running::start(&app);
+    let rows = reached(&app, &id, "SUCCESS", 10).await;
+    assert!(rows.iter().all(|row| row["attempts"] == 1), "{rows:?}");
+    assert_eq!(receiver.arrived().len(), 10);
+}
+
+#[tokio::test]
+async fn a_delivery_in_flight_at_a_shutdown_is_handed_back() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Silence).await;
+    let id = made_for(&app, &receiver, json!({})).await;
+    let first = Running::start(&app);
+    fund(&app, 1).await;
+    crate::harness::eventually("it is in flight", || async {
+        (deliveries(&app, &id).await.first()?["attempts"] == 1).then_some(())
+    })
+    .await;
+    first.stop().await;
+    let well = Receiver::start(Reply::Status(200, "")).await;
+    patch(&app, &id, json!({"url": well.url("/")})).await;
+    let begun = std::time::Instant::now();
+    let _second = Running::start(&app);
+    let rows = reached(&app, &id, "SUCCESS", 1).await;
+    assert_eq!(rows[0]["attempts"], 2);
+    assert!(begun.elapsed() < Duration::from_secs(10));
+}

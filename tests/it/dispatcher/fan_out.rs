@@ -1,0 +1,127 @@
+//! Each event goes to the subscriptions that it is for: once, in order, and to nobody else.
+
+use std::sync::Arc;
+
+use budget_authority::dispatcher::FanOut;
+use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::store::Lease;
+use prometheus::Registry;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::runtime_calls::tokens;
+
+fn fan_out(app: &TestApp) -> FanOut {
+    let queued = Arc::new(Notify::new());
+    FanOut::new(app.store.clone(), 1, queued, &Registry::new()).expect("distinct names")
+}
+
+fn leases() -> Vec<Lease> {
+    let lease = |partition| Lease {
+        partition,
+        token: 1,
+    };
+    Partition::all().map(lease).collect()
+}
+
+/// Passes until there is nothing more; how many deliveries were queued.
+async fn follow(fan_out: &FanOut) -> i64 {
+    let mut queued = 0;
+    loop {
+        let pass = fan_out.run_once(&leases()).await.expect("Redis answers");
+        queued += pass.queued;
+        if !pass.more && pass.queued == 0 {
+            return queued;
+        }
+    }
+}
+
+async fn fund(app: &TestApp, times: usize) {
+    for _ in 0..times {
+        let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+        let body = json!({"operation": "CREDIT", "amount": tokens(1)});
+        app.post_as_admin(path, body).await.expect(200);
+    }
+}
+
+/// The types of the events that are to be delivered to a subscription, in the order in which they were queued.
+async fn queued_to(app: &TestApp, id: &str) -> Vec<String> {
+    let path = format!("{HOOKS}/{id}/deliveries?limit=100");
+    let page = app.get_as_admin(&path).await.expect(200);
+    let rows = page.at("/deliveries").as_array().expect("rows").clone();
+    let types = rows.iter().rev().map(|row| {
+        assert_eq!(
+            (&row["status"], &row["attempts"]),
+            (&json!("PENDING"), &json!(0))
+        );
+        row["event_type"].as_str().expect("a type").to_owned()
+    });
+    types.collect()
+}
+
+fn selecting(types: &[&str]) -> Value {
+    json!({"url": URL, "event_types": types})
+}
+
+#[tokio::test]
+async fn an_event_goes_once_to_those_who_selected_it_when_it_happened() {
+    let app = hooked().await;
+    let fan_out = fan_out(&app);
+    fund(&app, 1).await;
+    let funded = made(&app, selecting(&["budget.funded"])).await;
+    let tenants = made(&app, selecting(&["tenant.updated"])).await;
+    let system = app
+        .post_as_admin(HOOKS, selecting(&["budget.funded", "webhook.created"]))
+        .await;
+    let system = system.text("/subscription/subscription_id").to_owned();
+    fund(&app, 2).await;
+    assert_eq!(follow(&fan_out).await, 4);
+    assert_eq!(follow(&fan_out).await, 0);
+    assert_eq!(queued_to(&app, &funded).await, ["budget.funded"; 2]);
+    assert_eq!(queued_to(&app, &tenants).await, [""; 0]);
+    assert_eq!(queued_to(&app, &system).await, ["budget.funded"; 2]);
+    // Another dispatcher that follows the same outboxes adds nothing.
+    assert_eq!(follow(&self::fan_out(&app)).await, 0);
+}
+
+#[tokio::test]
+async fn what_happens_while_it_is_paused_is_not_for_it() {
+    let app = hooked().await;
+    let fan_out = fan_out(&app);
+    let id = made(&app, selecting(&["budget.funded"])).await;
+    fund(&app, 1).await;
+    follow(&fan_out).await;
+    patch(&app, &id, json!({"status": "PAUSED"})).await;
+    fund(&app, 2).await;
+    follow(&fan_out).await;
+    patch(&app, &id, json!({"status": "ACTIVE"})).await;
+    fund(&app, 1).await;
+    // Paused when it happened, active when it is fanned out: not for it either.
+    patch(&app, &id, json!({"status": "PAUSED"})).await;
+    fund(&app, 1).await;
+    patch(&app, &id, json!({"status": "ACTIVE"})).await;
+    fund(&app, 1).await;
+    assert_eq!(follow(&fan_out).await, 1);
+    assert_eq!(queued_to(&app, &id).await.len(), 2);
+}
+
+#[tokio::test]
+async fn beyond_its_window_only_the_place_of_a_subscription_is_kept() {
+    let app = hooked().await;
+    let fan_out = fan_out(&app);
+    let id = made(&app, selecting(&["budget.funded"])).await;
+    let keys = app.store.keys();
+    let partition = TenantId::parse("umbra").expect("an id").partition();
+    let window = keys.window(partition, &id);
+    app.run::<()>(&["HSET", &window, "open", "998"]).await;
+    fund(&app, 5).await;
+    assert_eq!(follow(&fan_out).await, 2);
+    let places: Vec<Option<String>> = app.run(&["HMGET", &window, "behind own", "last own"]).await;
+    assert!(
+        places.iter().all(Option::is_some) && places[0] != places[1],
+        "{places:?}"
+    );
+    assert_eq!(queued_to(&app, &id).await.len(), 2);
+}

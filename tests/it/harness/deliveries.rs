@@ -1,0 +1,118 @@
+//! A service with a dispatcher that delivers to receivers on this machine.
+
+use std::net::IpAddr;
+
+use budget_authority::dispatcher::{self as dispatch, Dispatcher, Settings};
+use budget_authority::domain::dialect::Dialect;
+use budget_authority::shutdown::Shutdown;
+use budget_authority::telemetry::Telemetry;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::app::{TestApp, config};
+use super::eventually;
+use super::receiver::egress;
+use super::redis::shared;
+use super::runtime_calls::tokens;
+use crate::admin::http::umbra_on;
+use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::subscriptions::HOOKS;
+
+/// A dispatcher of a service. It ends with the value.
+pub struct Running {
+    pub telemetry: Telemetry,
+    shutdown: Shutdown,
+    dispatcher: Option<Dispatcher>,
+}
+
+impl Running {
+    /// A dispatcher for a service of [`here`].
+    pub fn start(app: &TestApp) -> Self {
+        Self::with_lanes(app, 1)
+    }
+
+    /// The same, with so many first attempts of a lane in flight.
+    pub fn with_lanes(app: &TestApp, lane_concurrency: u32) -> Self {
+        let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
+        let config = config(
+            &shared().url(),
+            &["--key-prefix", app.store.keys().prefix()],
+        );
+        let store = config.store.open(telemetry.registry()).expect("a store");
+        let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
+        let settings = Settings {
+            dialect: Dialect::Service,
+            retention: config.retention,
+            secrets: config.secrets,
+            egress: way_out,
+            lane_concurrency,
+        };
+        let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown);
+        Self {
+            telemetry,
+            shutdown,
+            dispatcher: Some(dispatcher.expect("distinct names")),
+        }
+    }
+
+    /// Ends as at a signal.
+    pub async fn stop(mut self) {
+        self.shutdown.begin();
+        let dispatcher = self.dispatcher.take().expect("it runs");
+        dispatcher
+            .finished(std::time::Duration::from_secs(10))
+            .await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shutdown.begin();
+    }
+}
+
+/// A service on which every name is this machine, and may be delivered to.
+pub async fn here() -> TestApp {
+    let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
+    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    open(&app).await;
+    app
+}
+
+/// Credits the budget of `umbra` so often: an event `budget.funded` each.
+pub async fn fund(app: &TestApp, times: usize) {
+    for _ in 0..times {
+        let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+        let body = json!({"operation": "CREDIT", "amount": tokens(1)});
+        app.post_as_admin(path, body).await.expect(200);
+    }
+}
+
+/// The deliveries to a subscription, oldest first.
+pub async fn deliveries(app: &TestApp, id: &str) -> Vec<Value> {
+    let path = format!("{HOOKS}/{id}/deliveries?limit=100");
+    let page = app.get_as_admin(&path).await.expect(200);
+    let mut rows = page.at("/deliveries").as_array().expect("rows").clone();
+    rows.reverse();
+    rows
+}
+
+/// The subscription's record, as it is shown.
+pub async fn webhook(app: &TestApp, id: &str) -> Value {
+    let path = format!("{HOOKS}/{id}");
+    app.as_admin(Method::GET, &path, &json!({}))
+        .await
+        .expect(200)
+        .body
+        .clone()
+}
+
+/// Waits until so many deliveries to a subscription have this status.
+pub async fn reached(app: &TestApp, id: &str, status: &str, count: usize) -> Vec<Value> {
+    eventually("the deliveries get there", || async {
+        let rows = deliveries(app, id).await;
+        let there = rows.iter().filter(|row| row["status"] == status).count();
+        (there == count).then_some(rows)
+    })
+    .await
+}
