@@ -7,6 +7,7 @@ use super::call::Call;
 use super::client::Client;
 use super::client_error::CallError;
 use crate::api::operations::OperationId;
+use crate::domain::api_key::permission::Permission;
 
 /// The unit of every amount.
 pub(super) const UNIT: &str = "TOKENS";
@@ -31,13 +32,23 @@ pub(super) async fn create_budget(
     admin.send(&call).await.map(drop)
 }
 
-/// Creates an API key, and returns its secret.
+/// Creates an API key with the default permissions, and returns its secret.
 pub(super) async fn create_key(
     admin: &Client,
     tenant: &str,
     name: &str,
 ) -> Result<SecretString, CallError> {
-    let key = json!({"tenant_id": tenant, "name": name});
+    create_key_with(admin, tenant, name, &Permission::DEFAULT).await
+}
+
+/// Creates an API key, and returns its secret.
+pub(super) async fn create_key_with(
+    admin: &Client,
+    tenant: &str,
+    name: &str,
+    permissions: &[Permission],
+) -> Result<SecretString, CallError> {
+    let key = json!({"tenant_id": tenant, "name": name, "permissions": permissions});
     let secret = admin.send(&Call::create_key(tenant, &key)).await?["key_secret"]
         .as_str()
         .map(SecretString::from);

@@ -3,5 +3,6 @@
 pub(crate) mod erase;
 pub(crate) mod inspect;
 mod scan;
+pub mod slow;
 pub mod statistics;
 pub mod verify;

@@ -77,6 +77,9 @@ pub struct BenchArgs {
     /// Start both, and measure a reserve under a tenant with these numbers of policies: 0,100
     #[arg(long, value_name = "N,…", value_delimiter = ',', group = "mode")]
     pub(super) compare_policies: Vec<u64>,
+    /// Start both and a dispatcher, and measure what a tenant that goes to every limit costs another one
+    #[arg(long, group = "mode")]
+    pub(super) limits: bool,
 }
 
 impl BenchArgs {

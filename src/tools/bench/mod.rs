@@ -11,6 +11,7 @@ mod connection;
 mod error;
 mod growth;
 mod ledger;
+mod limits;
 mod load;
 mod monitor;
 mod recorder;
@@ -54,6 +55,8 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
         print(&bare::run(args).await?, args)
     } else if args.compare {
         print(&compare::run(args).await?, args)
+    } else if args.limits {
+        print(&limits::run(args).await?, args)
     } else if !args.compare_stored.is_empty() {
         print(&growth::with_reservations(args).await?, args)
     } else if !args.compare_listed.is_empty() {

@@ -181,6 +181,24 @@ async fn a_run_that_outlives_its_holds_is_refused() {
 }
 
 #[tokio::test]
+async fn a_tenant_at_every_limit_harms_no_ledger_of_another() {
+    // Times decide the exit code, and this machine may be busy.
+    let (output, report) = bench(&["--limits"]).await;
+    let rows = report["rows"].as_array();
+    let rows = rows.unwrap_or_else(|| panic!("{output:?}"));
+    assert_eq!(rows.len(), 7);
+    for row in rows {
+        for strikes in [&row["quiet"]["strikes"], &row["beside"]["strikes"]] {
+            let done = strikes["done"].as_u64();
+            assert!(done.is_some_and(|done| done > 0), "{row}");
+            assert_eq!(strikes["failed"], 0, "{row}");
+        }
+    }
+    assert_eq!(report["errors"], 0);
+    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
+}
+
+#[tokio::test]
 async fn what_is_stored_is_measured_in_stages() {
     let (output, report) = bench(&["--compare-stored", "100,400"]).await;
     assert!(output.status.success(), "{output:?}");
