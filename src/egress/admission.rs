@@ -1,21 +1,25 @@
 //! Checks the URL of a receiver before anything is sent to it.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
 
+use super::kept::{BOUNDS, Kept};
 use super::pattern::UrlPattern;
 use super::resolver::{LookUpError, Resolver};
+use super::target::Target;
 use super::tls::TrustedRoots;
 use super::url::ReceiverUrl;
 use super::{address, tls};
 use crate::domain::cidr::Cidr;
 
-/// Checks addresses and sends requests. Cheap to clone.
+/// Checks addresses and sends requests. Cheap to clone; the clones share their connections.
 #[derive(Clone)]
 pub struct Egress {
     resolver: Resolver,
     pub(super) tls: TlsConnector,
+    pub(super) kept: Arc<Kept>,
 }
 
 /// The operator's rules for the URLs of receivers.
@@ -27,13 +31,6 @@ pub struct SecurityPolicy {
     pub patterns: Vec<UrlPattern>,
     /// Whether `http` is allowed.
     pub allow_http: bool,
-}
-
-/// A URL that passed the checks, with its resolved addresses. Only [`Egress::admit`] makes one.
-#[derive(Debug, Clone)]
-pub struct Target {
-    pub(super) url: ReceiverUrl,
-    pub(super) addresses: Vec<SocketAddr>,
 }
 
 /// Why a URL is not admitted.
@@ -60,6 +57,7 @@ impl Egress {
         Self {
             resolver,
             tls: tls::connector(roots),
+            kept: Kept::new(BOUNDS),
         }
     }
 

@@ -1,35 +1,29 @@
 //! One `POST` to an admitted URL.
 
-use std::io;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
+use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request};
-use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use tokio::task::JoinSet;
-use tokio::time::{Instant as Deadline, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-use super::admission::{Egress, Target};
-
-/// How much of a response's body is read, and discarded.
-const RESPONSE_BYTES_MAX: usize = 64 * 1024;
+use super::admission::Egress;
+use super::connection::{Broken, Connection, Received};
+use super::failure::PostError;
+use super::target::Target;
 
 /// Time limits of an exchange.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// To connect, TLS included.
+    /// To connect, TLS included. Several addresses share it.
     pub connect: Duration,
     /// For the whole exchange, from connecting to reading the response's body.
     pub total: Duration,
 }
 
 /// A request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Outbound {
     /// All headers except `Host` and `Content-Length`.
     pub headers: HeaderMap,
@@ -42,7 +36,7 @@ pub struct Outbound {
 pub struct Posted {
     /// The HTTP status.
     pub status: u16,
-    /// How long the exchange took.
+    /// How long it took until the head of the response was there.
     pub took: Duration,
 }
 
@@ -53,113 +47,115 @@ impl Posted {
     }
 }
 
-/// Why there was no response. `Display` is safe to show to tenants: it is the same for all failures to connect, which would
-/// else tell hosts and ports of a network apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages are the documentation")]
-pub enum PostError {
-    #[error("Connection failed")]
-    ConnectTimeout,
-    #[error("Request timed out")]
-    Timeout,
-    #[error("Connection failed")]
-    Refused,
-    #[error("Connection failed")]
-    Unreachable,
-    #[error("TLS/SSL handshake failed")]
-    Tls,
-    #[error("The connection ended without a response")]
-    NoResponse,
-}
-
 impl Egress {
-    /// Sends one `POST` over a new connection to one of the checked addresses. Redirects are not followed.
+    /// Sends one `POST` over a connection that was kept from an earlier one of the same recipient `to`, if it goes to an address
+    /// that was checked for this one, or over a new one. If the receiver closes a kept connection without a response, the
+    /// request is sent again over a new one. The head of the response decides; redirects are not followed.
+    ///
+    /// # Errors
+    /// [`PostError`], when no head arrives within the limits.
+    pub async fn deliver(
+        &self,
+        to: &str,
+        target: &Target,
+        outbound: Outbound,
+        limits: Limits,
+    ) -> Result<Posted, PostError> {
+        let begun = Begun::now(limits);
+        let received = match self.over_kept(&begun, to, target, &outbound).await {
+            Some(received) => received?,
+            None => self.over_new(&begun, target, outbound).await?,
+        };
+        let posted = begun.posted(&received);
+        if let Some(connection) = received.drain(begun.deadline).await {
+            self.kept.keep(to, target, connection);
+        }
+        Ok(posted)
+    }
+
+    /// The same over a connection of its own.
+    ///
+    /// # Errors
+    /// [`PostError`], when no head arrives within the limits.
     pub async fn post(
         &self,
         target: &Target,
         outbound: Outbound,
         limits: Limits,
     ) -> Result<Posted, PostError> {
-        let begun = Instant::now();
-        let deadline = Deadline::now() + limits.total;
-        let connected_by = deadline.min(Deadline::now() + limits.connect);
-        let stream = timeout_at(connected_by, connect(target)).await;
-        let stream = stream.map_err(|_| PostError::ConnectTimeout)??;
-        let status = if target.url.is_plain() {
-            exchange(stream, target, outbound, deadline).await
-        } else {
-            let name = server_name(target).ok_or(PostError::Tls)?;
-            let secured = timeout_at(connected_by, self.tls.connect(name, stream)).await;
-            let secured = secured.map_err(|_| PostError::ConnectTimeout)?;
-            let secured = secured.map_err(|_| PostError::Tls)?;
-            exchange(secured, target, outbound, deadline).await
-        }?;
-        Ok(Posted {
-            status,
-            took: begun.elapsed(),
-        })
+        let begun = Begun::now(limits);
+        let received = self.over_new(&begun, target, outbound).await?;
+        let posted = begun.posted(&received);
+        received.drain(begun.deadline).await;
+        Ok(posted)
     }
-}
 
-/// Connects to the first address that accepts.
-async fn connect(target: &Target) -> Result<TcpStream, PostError> {
-    let mut failure = PostError::Unreachable;
-    for address in &target.addresses {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                failure = PostError::Refused;
-            }
-            Err(_) => {}
+    /// `None` when there is no kept connection, or the receiver closed it before it sent anything.
+    async fn over_kept(
+        &self,
+        begun: &Begun,
+        to: &str,
+        target: &Target,
+        outbound: &Outbound,
+    ) -> Option<Result<Received, PostError>> {
+        let kept = self.kept.take(to, target)?;
+        match begun.send(kept, target, outbound.clone()).await {
+            Err(broken) if broken.unheard => None,
+            sent => Some(sent.map_err(|broken| broken.error)),
         }
     }
-    Err(failure)
-}
 
-fn server_name(target: &Target) -> Option<ServerName<'static>> {
-    match target.url.ip() {
-        Some(ip) => Some(ServerName::IpAddress(ip.into())),
-        None => ServerName::try_from(target.url.host().trim_end_matches('.').to_owned()).ok(),
+    async fn over_new(
+        &self,
+        begun: &Begun,
+        target: &Target,
+        outbound: Outbound,
+    ) -> Result<Received, PostError> {
+        // In the heap, so that what a handshake needs is gone while the response is waited for.
+        let connection = Box::pin(self.open(target, begun.connected_by())).await?;
+        let sent = begun.send(connection, target, outbound).await;
+        sent.map_err(|broken| broken.error)
     }
 }
 
-async fn exchange<S>(
-    stream: S,
-    target: &Target,
-    outbound: Outbound,
-    deadline: Deadline,
-) -> Result<u16, PostError>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let exchanged = async {
-        let connected = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = connected.map_err(|_| PostError::NoResponse)?;
-        // Closes the connection with the exchange, whatever its outcome.
-        let mut driver = JoinSet::new();
-        driver.spawn(connection);
-        let request = request(target, outbound).ok_or(PostError::NoResponse)?;
-        let response = sender.send_request(request).await;
-        let response = response.map_err(|_| PostError::NoResponse)?;
-        let status = response.status().as_u16();
-        let mut body = response.into_body();
-        let mut read = 0;
-        // A receiver that sends its body too slowly runs into the deadline.
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| PostError::NoResponse)?;
-            read += frame.data_ref().map_or(0, Bytes::len);
-            if read >= RESPONSE_BYTES_MAX {
-                break;
-            }
+/// An exchange under way.
+struct Begun {
+    at: Instant,
+    deadline: Instant,
+    connect: Duration,
+}
+
+impl Begun {
+    fn now(limits: Limits) -> Self {
+        let at = Instant::now();
+        Self {
+            at,
+            deadline: at + limits.total,
+            connect: limits.connect,
         }
-        drop(driver);
-        Ok(status)
-    };
-    let exchanged = timeout_at(deadline, exchanged).await;
-    exchanged.map_err(|_| PostError::Timeout)?
+    }
+
+    fn connected_by(&self) -> Instant {
+        self.deadline.min(Instant::now() + self.connect)
+    }
+
+    async fn send(
+        &self,
+        connection: Connection,
+        target: &Target,
+        outbound: Outbound,
+    ) -> Result<Received, Broken> {
+        let request = request(target, outbound).ok_or(Broken::of(PostError::NoResponse))?;
+        let sent = timeout_at(self.deadline, connection.send(request)).await;
+        sent.map_err(|_| Broken::of(PostError::Timeout))?
+    }
+
+    fn posted(&self, received: &Received) -> Posted {
+        Posted {
+            status: received.status,
+            took: self.at.elapsed(),
+        }
+    }
 }
 
 fn request(target: &Target, outbound: Outbound) -> Option<Request<Full<Bytes>>> {

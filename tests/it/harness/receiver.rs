@@ -2,18 +2,37 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use budget_authority::egress::{Egress, Resolver, TrustedRoots};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
 
-/// What a receiver answers.
+use super::redis::tls_file;
+
+/// What a receiver answers to each request of a connection.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// This status, with these lines of headers.
     Status(u16, &'static str),
+    /// The same, then the end of the connection.
+    Last(u16),
+    /// 200 to so many requests of a connection; the next one gets the end of the connection.
+    Times(usize),
+    /// 200 to the first request of a connection; the second one gets half a head, then the end.
+    HalfLater,
+    /// 200 after a while.
+    After(Duration),
+    /// These bytes.
+    Bytes(String),
+    /// These bytes, then the end of the connection.
+    BytesThenEnd(String),
     /// A head, then a byte of the body now and then.
     Drip,
     /// A head, then more of a body than anybody reads.
@@ -48,21 +67,61 @@ impl Arrived {
 pub struct Receiver {
     pub address: SocketAddr,
     arrived: Arc<Mutex<Vec<Arrived>>>,
+    connections: Arc<Connections>,
+}
+
+#[derive(Default)]
+struct Connections {
+    accepted: AtomicUsize,
+    open: AtomicUsize,
 }
 
 impl Receiver {
     pub async fn start(reply: Reply) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        Self::start_at(IpAddr::from([127, 0, 0, 1]), reply, None).await
+    }
+
+    /// With the certificate of `localhost` and 127.0.0.1, which [`trusting_egress`] trusts.
+    pub async fn start_with_tls(reply: Reply) -> Self {
+        let acceptor = Some(tls_acceptor());
+        Self::start_at(IpAddr::from([127, 0, 0, 1]), reply, acceptor).await
+    }
+
+    /// On all addresses of this machine.
+    pub async fn start_everywhere(reply: Reply) -> Self {
+        Self::start_at(IpAddr::from([0, 0, 0, 0]), reply, None).await
+    }
+
+    async fn start_at(ip: IpAddr, reply: Reply, acceptor: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind((ip, 0)).await.expect("a port");
         let address = listener.local_addr().expect("bound");
-        let arrived = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&arrived);
+        let receiver = Self {
+            address,
+            arrived: Arc::default(),
+            connections: Arc::default(),
+        };
+        let this = receiver.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (reply, kept) = (reply.clone(), Arc::clone(&kept));
-                tokio::spawn(async move { serve(stream, reply, &kept).await });
+                this.connections.accepted.fetch_add(1, Ordering::SeqCst);
+                let (this, reply, acceptor) = (this.clone(), reply.clone(), acceptor.clone());
+                tokio::spawn(async move { this.connection(stream, reply, acceptor).await });
             }
         });
-        Self { address, arrived }
+        receiver
+    }
+
+    async fn connection(&self, stream: TcpStream, reply: Reply, acceptor: Option<TlsAcceptor>) {
+        self.connections.open.fetch_add(1, Ordering::SeqCst);
+        match acceptor {
+            None => serve(stream, reply, &self.arrived).await,
+            Some(acceptor) => {
+                if let Ok(stream) = acceptor.accept(stream).await {
+                    serve(stream, reply, &self.arrived).await;
+                }
+            }
+        }
+        self.connections.open.fetch_sub(1, Ordering::SeqCst);
     }
 
     /// Where it listens, without TLS.
@@ -74,44 +133,122 @@ impl Receiver {
     pub fn arrived(&self) -> Vec<Arrived> {
         self.arrived.lock().expect("no panic").clone()
     }
+
+    /// How many connections it has accepted.
+    pub fn accepted(&self) -> usize {
+        self.connections.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many of them are open.
+    pub fn open(&self) -> usize {
+        self.connections.open.load(Ordering::SeqCst)
+    }
+
+    /// Waits until all of them are closed.
+    pub async fn all_closed(&self) {
+        let closed = || async { self.open() == 0 };
+        super::eventually("the connections are closed", closed).await;
+    }
 }
 
-async fn serve(mut stream: TcpStream, reply: Reply, kept: &Mutex<Vec<Arrived>>) {
+fn tls_acceptor() -> TlsAcceptor {
+    let read = "the files of the tests are valid";
+    let certificates = CertificateDer::pem_file_iter(tls_file("server.pem")).expect(read);
+    let certificates = certificates.collect::<Result<_, _>>().expect(read);
+    let key = PrivateKeyDer::from_pem_file(tls_file("server.key")).expect(read);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect(read)
+        .with_no_client_auth()
+        .with_single_cert(certificates, key);
+    TlsAcceptor::from(Arc::new(config.expect(read)))
+}
+
+async fn serve<S>(mut stream: S, reply: Reply, kept: &Mutex<Vec<Arrived>>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     if let Reply::Greeting = reply {
         let _ = stream.write_all(b"220 mail.example ESMTP\r\n").await;
     }
-    let Some(request) = read(&mut stream).await else {
-        return;
-    };
-    kept.lock().expect("no panic").push(request);
-    match reply {
-        Reply::Status(status, headers) => {
-            let head = format!("HTTP/1.1 {status} x\r\n{headers}Content-Length: 2\r\n\r\nok");
-            let _ = stream.write_all(head.as_bytes()).await;
-        }
-        Reply::Drip => {
-            let _ = stream
-                .write_all(b"HTTP/1.1 200 x\r\nContent-Length: 1000\r\n\r\n")
-                .await;
-            while stream.write_all(b".").await.is_ok() {
-                // The reply that never ends, byte by byte.
-                tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut times = 0;
+    while let Some(request) = read(&mut stream).await {
+        kept.lock().expect("no panic").push(request);
+        times += 1;
+        let sent = match &reply {
+            Reply::Status(status, headers) => respond(&mut stream, *status, headers).await,
+            Reply::Last(status) => {
+                let _ = respond(&mut stream, *status, "").await;
+                return;
             }
+            Reply::Times(most) if times > *most => return,
+            Reply::Times(_) => respond(&mut stream, 200, "").await,
+            Reply::HalfLater if times > 1 => {
+                let _ = stream.write_all(b"HTTP/1.1 200 x\r\nContent-").await;
+                return;
+            }
+            Reply::HalfLater => respond(&mut stream, 200, "").await,
+            Reply::After(time) => {
+                // The receiver is slow.
+                tokio::time::sleep(*time).await;
+                respond(&mut stream, 200, "").await
+            }
+            Reply::Bytes(bytes) => stream.write_all(bytes.as_bytes()).await,
+            Reply::BytesThenEnd(bytes) => {
+                let _ = stream.write_all(bytes.as_bytes()).await;
+                return;
+            }
+            Reply::Drip => drip(&mut stream).await,
+            Reply::Flood => flood(&mut stream).await,
+            Reply::Silence => Ok(()),
+            Reply::HangUp | Reply::Greeting => return,
+        };
+        let flushed = stream.flush().await;
+        if sent.and(flushed).is_err() {
+            return;
         }
-        Reply::Flood => {
-            let _ = stream
-                .write_all(b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n")
-                .await;
-            let chunk = format!("4000\r\n{}\r\n", "x".repeat(0x4000));
-            while stream.write_all(chunk.as_bytes()).await.is_ok() {}
-        }
-        // Longer than any test waits.
-        Reply::Silence => tokio::time::sleep(Duration::from_secs(60)).await,
-        Reply::HangUp | Reply::Greeting => {}
     }
 }
 
-async fn read(stream: &mut TcpStream) -> Option<Arrived> {
+async fn respond<S: AsyncWrite + Unpin>(
+    stream: &mut S,
+    status: u16,
+    headers: &str,
+) -> io::Result<()> {
+    let end = match status {
+        204 | 304 => "\r\n",
+        _ => "Content-Length: 2\r\n\r\nok",
+    };
+    let head = format!("HTTP/1.1 {status} x\r\n{headers}{end}");
+    stream.write_all(head.as_bytes()).await?;
+    stream.flush().await
+}
+
+/// The reply that never ends, byte by byte.
+async fn drip<S: AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
+    stream
+        .write_all(b"HTTP/1.1 200 x\r\nContent-Length: 1000\r\n\r\n")
+        .await?;
+    loop {
+        stream.write_all(b".").await?;
+        stream.flush().await?;
+        // It drips.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn flood<S: AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
+    stream
+        .write_all(b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .await?;
+    let chunk = format!("4000\r\n{}\r\n", "x".repeat(0x4000));
+    loop {
+        stream.write_all(chunk.as_bytes()).await?;
+    }
+}
+
+async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Arrived> {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -148,8 +285,21 @@ pub fn egress(
 ) -> (Egress, Arc<Mutex<Vec<String>>>) {
     let resolved = Arc::new(Mutex::new(Vec::new()));
     let noted = Arc::clone(&resolved);
-    let resolver = Resolver::of(move |host| {
-        noted.lock().expect("no panic").push(host.clone());
+    let resolver = resolver(move |host| {
+        noted.lock().expect("no panic").push(host.to_owned());
+        resolve(host)
+    });
+    (Egress::new(resolver, &TrustedRoots::public()), resolved)
+}
+
+/// Egress whose names have the addresses that `resolve` returns, and which trusts [`Receiver::start_with_tls`].
+pub fn trusting_egress(resolve: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static) -> Egress {
+    let roots = TrustedRoots::of_file(&tls_file("ca.pem")).expect("a certificate");
+    Egress::new(resolver(resolve), &roots)
+}
+
+fn resolver(resolve: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static) -> Resolver {
+    Resolver::of(move |host| {
         let found = resolve(&host);
         async move {
             match found.is_empty() {
@@ -157,8 +307,7 @@ pub fn egress(
                 false => Ok(found),
             }
         }
-    });
-    (Egress::new(resolver, &TrustedRoots::public()), resolved)
+    })
 }
 
 /// Egress on which every name that ends with `.example` has a public address, and no other name exists.

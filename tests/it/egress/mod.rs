@@ -1,0 +1,67 @@
+//! Posts to receivers: connections that are kept, responses of every kind, addresses.
+
+mod addresses;
+mod connections;
+mod responses;
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use budget_authority::egress::{Egress, Limits, Outbound, PostError, Posted, SecurityPolicy};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::harness::eventually;
+use crate::harness::receiver::{Receiver, trusting_egress};
+
+const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(3),
+    total: Duration::from_secs(5),
+};
+
+/// Egress that may reach this machine, which has all names.
+fn here() -> Egress {
+    trusting_egress(|_| vec![IpAddr::from([127, 0, 0, 1])])
+}
+
+fn outbound(body: &str) -> Outbound {
+    let mut headers = HeaderMap::new();
+    let custom = HeaderValue::from_static("application/json");
+    headers.insert(HeaderName::from_static("content-type"), custom);
+    Outbound {
+        headers,
+        body: body.to_owned().into(),
+    }
+}
+
+/// One delivery to the subscription `to`, checked anew.
+async fn deliver(egress: &Egress, to: &str, url: &str) -> Result<Posted, PostError> {
+    deliver_within(egress, to, url, LIMITS).await
+}
+
+async fn deliver_within(
+    egress: &Egress,
+    to: &str,
+    url: &str,
+    limits: Limits,
+) -> Result<Posted, PostError> {
+    let policy = SecurityPolicy {
+        blocked: Vec::new(),
+        patterns: Vec::new(),
+        allow_http: true,
+    };
+    let target = egress.admit(url, &policy).await.expect("admitted");
+    egress
+        .deliver(to, &target, outbound("{\"a\":1}"), limits)
+        .await
+}
+
+/// The status of one delivery to the subscription `one`.
+async fn status(egress: &Egress, receiver: &Receiver) -> Result<u16, PostError> {
+    let delivered = deliver(egress, "one", &receiver.url("/in")).await;
+    delivered.map(|posted| posted.status)
+}
+
+async fn arrived(receiver: &Receiver, requests: usize) {
+    let all = || async { receiver.arrived().len() == requests };
+    eventually("the requests arrive", all).await;
+}

@@ -1,0 +1,169 @@
+//! What a receiver may answer.
+
+use std::time::{Duration, Instant};
+
+use budget_authority::egress::{Limits, PostError};
+
+use super::{LIMITS, deliver, deliver_within, here, status};
+use crate::harness::receiver::{Receiver, Reply};
+
+/// The status of two deliveries in a row to a receiver that always sends these bytes, and how many connections they took.
+async fn twice(reply: Reply) -> (Result<u16, PostError>, Result<u16, PostError>, usize) {
+    let egress = here();
+    let receiver = Receiver::start(reply).await;
+    let first = status(&egress, &receiver).await;
+    let second = status(&egress, &receiver).await;
+    (first, second, receiver.accepted())
+}
+
+fn bytes(text: &str) -> Reply {
+    Reply::Bytes(text.to_owned())
+}
+
+#[tokio::test]
+async fn every_status_is_reported_as_it_is_and_only_2xx_is_a_success() {
+    let egress = here();
+    for code in [
+        200, 201, 202, 204, 206, 226, 299, 300, 301, 304, 307, 308, 399, 400, 401, 404, 410, 429,
+        499, 500, 502, 503, 599, 600, 999,
+    ] {
+        let receiver = Receiver::start(Reply::Status(code, "Retry-After: 9\r\n")).await;
+        let posted = deliver(&egress, "one", &receiver.url("/")).await;
+        let posted = posted.expect("a response");
+        assert_eq!(posted.status, code);
+        assert_eq!(posted.is_success(), (200..300).contains(&code), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_response_and_is_not_followed() {
+    let egress = here();
+    let elsewhere = Receiver::start(Reply::Status(200, "")).await;
+    let location: &'static str = format!("Location: {}\r\n", elsewhere.url("/")).leak();
+    for code in [301, 302, 303, 307, 308] {
+        let receiver = Receiver::start(Reply::Status(code, location)).await;
+        assert_eq!(status(&egress, &receiver).await, Ok(code));
+        assert_eq!(receiver.arrived().len(), 1);
+    }
+    assert_eq!(elsewhere.accepted(), 0);
+}
+
+#[tokio::test]
+async fn interim_responses_are_skipped() {
+    let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
+                   HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(twice(bytes(interim)).await, (Ok(202), Ok(202), 1));
+}
+
+#[tokio::test]
+async fn the_head_decides_though_the_body_drips_or_never_ends() {
+    let egress = here();
+    for reply in [Reply::Drip, Reply::Flood] {
+        let receiver = Receiver::start(reply.clone()).await;
+        let begun = Instant::now();
+        let posted = deliver(&egress, "one", &receiver.url("/")).await;
+        let posted = posted.expect("a response");
+        assert_eq!(posted.status, 200, "{reply:?}");
+        assert!(posted.took < Duration::from_millis(900), "{reply:?}");
+        assert!(begun.elapsed() < Duration::from_secs(3), "{reply:?}");
+        // Its connection is closed, and not used again.
+        receiver.all_closed().await;
+        assert_eq!(status(&egress, &receiver).await, Ok(200), "{reply:?}");
+        assert_eq!(receiver.accepted(), 2, "{reply:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_drips_beyond_the_deadline_of_the_exchange_ends_with_it() {
+    let egress = here();
+    let receiver = Receiver::start(Reply::Drip).await;
+    let limits = Limits {
+        total: Duration::from_millis(300),
+        ..LIMITS
+    };
+    let begun = Instant::now();
+    let posted = deliver_within(&egress, "one", &receiver.url("/"), limits).await;
+    assert_eq!(posted.map(|posted| posted.status), Ok(200));
+    assert!(begun.elapsed() < Duration::from_millis(900));
+}
+
+#[tokio::test]
+async fn a_body_of_64_kib_is_read_to_its_end_and_a_longer_one_is_not() {
+    let body = |length: usize| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
+        Reply::Bytes(head + &"x".repeat(length))
+    };
+    assert_eq!(twice(body(65_536)).await, (Ok(200), Ok(200), 1));
+    assert_eq!(twice(body(65_537)).await, (Ok(200), Ok(200), 2));
+}
+
+#[tokio::test]
+async fn a_length_that_is_wrong_changes_no_status_and_costs_the_connection() {
+    let long = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
+    let ended = twice(Reply::BytesThenEnd(long.to_owned())).await;
+    assert_eq!(ended, (Ok(200), Ok(200), 2));
+    let waiting = twice(bytes(long)).await;
+    assert_eq!(waiting, (Ok(200), Ok(200), 2));
+    let short = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, and more than that";
+    assert_eq!(twice(bytes(short)).await, (Ok(200), Ok(200), 2));
+    let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nno length\r\n";
+    assert_eq!(twice(bytes(chunks)).await, (Ok(200), Ok(200), 2));
+    // Without a length, the body ends with the connection.
+    let none = Reply::BytesThenEnd("HTTP/1.1 200 OK\r\n\r\nok".to_owned());
+    assert_eq!(twice(none).await, (Ok(200), Ok(200), 2));
+}
+
+#[tokio::test]
+async fn a_response_after_the_end_of_another_answers_no_later_request() {
+    let two =
+        "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 x\r\nContent-Length: 0\r\n\r\n";
+    assert_eq!(twice(bytes(two)).await, (Ok(500), Ok(500), 2));
+}
+
+#[tokio::test]
+async fn what_is_no_http_or_has_an_endless_head_is_no_response() {
+    let broken = Err(PostError::Malformed);
+    for text in [
+        "220 mail.example ESMTP\r\n",
+        "HTTP/9.9 200 OK\r\n\r\n",
+        "HTTP/1.1 20 OK\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        "<html></html>\r\n\r\n",
+    ] {
+        assert_eq!(twice(bytes(text)).await, (broken, broken, 2), "{text}");
+    }
+    let padded = |length: usize| {
+        let pad = "x".repeat(length);
+        bytes(&format!(
+            "HTTP/1.1 200 OK\r\nX-Pad: {pad}\r\nContent-Length: 0\r\n\r\n"
+        ))
+    };
+    assert_eq!(twice(padded(30_000)).await, (Ok(200), Ok(200), 1));
+    assert_eq!(twice(padded(40_000)).await, (broken, broken, 2));
+    let half = Reply::BytesThenEnd("HTTP/1.1 200 OK\r\nContent-".to_owned());
+    let ended = Err(PostError::NoResponse);
+    assert_eq!(twice(half).await, (ended, ended, 2));
+}
+
+#[tokio::test]
+async fn a_protocol_that_was_not_offered_is_no_success() {
+    let upgrade = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
+    let (first, second, accepted) = twice(bytes(upgrade)).await;
+    assert!(first.is_err() || first == Ok(101), "{first:?}");
+    assert_eq!((second, accepted), (first, 2));
+}
+
+#[tokio::test]
+async fn cookies_are_not_sent_back_and_no_compression_is_offered() {
+    let egress = here();
+    let receiver = Receiver::start(Reply::Status(200, "Set-Cookie: a=b\r\n")).await;
+    for _ in 0..2 {
+        status(&egress, &receiver).await.expect("a response");
+    }
+    for request in receiver.arrived() {
+        let mut names: Vec<_> = request.headers.iter().map(|(name, _)| name).collect();
+        names.sort();
+        assert_eq!(names, ["content-length", "content-type", "host"]);
+    }
+}
