@@ -1,36 +1,35 @@
-//! One connection to a receiver: one request at a time.
+//! One connection to a receiver: one request at a time, moved by whoever sends it.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
-use tokio::task::AbortHandle;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 
 use super::failure::PostError;
-use super::stream::{Heard, Stream, Wire};
+use super::head::{Body, Head, Malformed};
+use super::stream::Stream;
 
 /// How much of a response's body is read, and discarded.
-const BODY_BYTES_MAX: usize = 64 * 1024;
+const BODY_BYTES_MAX: u64 = 64 * 1024;
 
 /// How long a response's body is read.
 const BODY_LIMIT: Duration = Duration::from_secs(1);
 
-/// The head of a response, in bytes; also how much is buffered.
+/// The head of a response, in bytes.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// What is read at a time, to begin with: most responses are shorter.
+const READ_BYTES: usize = 1024;
 
 /// An open connection. Dropping it closes it.
 pub(super) struct Connection {
     /// The address that it goes to.
     pub address: SocketAddr,
-    sender: SendRequest<Full<Bytes>>,
-    heard: Heard,
-    driver: AbortHandle,
+    stream: Stream,
     /// Counted while the connection exists.
     _ticket: Ticket,
 }
@@ -41,7 +40,9 @@ pub(super) type Ticket = Arc<()>;
 /// A response whose head has arrived.
 pub(super) struct Received {
     pub status: u16,
-    body: Incoming,
+    head: Head,
+    /// What has arrived of the body.
+    bytes: Vec<u8>,
     connection: Connection,
 }
 
@@ -62,81 +63,119 @@ impl Broken {
     }
 }
 
+impl From<Malformed> for Broken {
+    fn from(_: Malformed) -> Self {
+        Self::of(PostError::Malformed)
+    }
+}
+
 impl Connection {
-    /// Speaks HTTP/1.1 over a stream. A task moves the bytes; it ends with the connection.
-    pub async fn over(wire: Wire, address: SocketAddr, ticket: Ticket) -> Result<Self, PostError> {
-        let heard = Heard::default();
-        let stream = TokioIo::new(Stream::new(wire, heard.clone()));
-        let opened = http1::Builder::new()
-            .max_buf_size(HEAD_BYTES_MAX)
-            .max_header_size(HEAD_BYTES_MAX)
-            .handshake(stream)
-            .await;
-        let (sender, connection) = opened.map_err(|_| PostError::NoResponse)?;
-        let driver = tokio::spawn(async move {
-            // The exchange reports what went wrong.
-            let _ = connection.await;
-        });
-        Ok(Self {
+    pub fn new(stream: Stream, address: SocketAddr, ticket: Ticket) -> Self {
+        Self {
             address,
-            sender,
-            heard,
-            driver: driver.abort_handle(),
+            stream,
             _ticket: ticket,
-        })
+        }
     }
 
-    /// Whether the receiver has left it open, as far as is known.
-    pub fn is_open(&self) -> bool {
-        !self.sender.is_closed()
+    /// Whether an unused connection can be used: the receiver has neither closed it nor sent anything, as far as is known.
+    pub fn is_silent(&mut self) -> bool {
+        let mut byte = [0];
+        let mut context = Context::from_waker(Waker::noop());
+        let mut buffer = ReadBuf::new(&mut byte);
+        let read = Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer);
+        matches!(read, Poll::Pending)
     }
 
     /// Sends a request and waits for the head of its response. Interim responses are skipped.
-    pub async fn send(mut self, request: Request<Full<Bytes>>) -> Result<Received, Broken> {
-        self.heard.reset();
-        match self.sender.send_request(request).await {
-            Ok(response) => Ok(Received::new(response, self)),
-            Err(error) => Err(Broken {
-                error: match error.is_parse() {
-                    true => PostError::Malformed,
-                    false => PostError::NoResponse,
-                },
-                unheard: !self.heard.anything(),
-            }),
+    pub async fn send(mut self, request: &[u8]) -> Result<Received, Broken> {
+        // A receiver may respond before it has read all, and close.
+        if self.stream.write_all(request).await.is_ok() {
+            let _ = self.stream.flush().await;
+        }
+        let (mut bytes, mut heard) = (Vec::with_capacity(READ_BYTES), false);
+        loop {
+            let before = bytes.len();
+            if !matches!(self.stream.read_buf(&mut bytes).await, Ok(1..)) {
+                return Err(Broken {
+                    error: PostError::NoResponse,
+                    unheard: !heard,
+                });
+            }
+            heard = true;
+            if let Some(head) = head_of(&mut bytes, before)? {
+                return Ok(Received {
+                    status: head.status,
+                    head,
+                    bytes,
+                    connection: self,
+                });
+            }
+            if bytes.len() >= HEAD_BYTES_MAX {
+                return Err(Malformed.into());
+            }
         }
     }
 }
 
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.driver.abort();
+/// Takes the heads from the start of `bytes` until one is not interim. A head that is incomplete is not parsed again before
+/// its end is there, since a receiver could send it byte by byte.
+fn head_of(bytes: &mut Vec<u8>, before: usize) -> Result<Option<Head>, Malformed> {
+    let unseen = &bytes[before.saturating_sub(3)..];
+    let ends = |end: &[u8]| unseen.windows(end.len()).any(|found| found == end);
+    if before > 0 && !ends(b"\r\n\r\n") && !ends(b"\n\n") && !ends(b"\n\r\n") {
+        return Ok(None);
     }
+    while let Some(head) = Head::parse(bytes)? {
+        if head.length > HEAD_BYTES_MAX {
+            return Err(Malformed);
+        }
+        bytes.drain(..head.length);
+        if !head.is_interim() {
+            return Ok(Some(head));
+        }
+    }
+    Ok(None)
 }
 
 impl Received {
-    fn new(response: Response<Incoming>, connection: Connection) -> Self {
-        Self {
-            status: response.status().as_u16(),
-            body: response.into_body(),
-            connection,
-        }
-    }
-
     /// Reads the body and discards it. Returns the connection if it can be used again: the body ended within its limits and
     /// neither side closes.
     pub async fn drain(mut self, deadline: Instant) -> Option<Connection> {
-        let ended = async {
-            let mut read = 0;
-            while let Some(frame) = self.body.frame().await {
-                read += frame.ok()?.data_ref().map_or(0, Bytes::len);
-                if read > BODY_BYTES_MAX {
-                    return None;
-                }
-            }
-            self.connection.sender.ready().await.ok()
-        };
         let deadline = deadline.min(Instant::now() + BODY_LIMIT);
-        let ended = timeout_at(deadline, ended).await.ok().flatten();
-        ended.map(|()| self.connection)
+        let ended = timeout_at(deadline, self.read_to_end()).await;
+        let usable = self.head.keeps && self.status != 101;
+        (usable && ended.is_ok_and(|ended| ended.is_some())).then_some(self.connection)
+    }
+
+    /// `None` when the body has no end, a late one, or more after it.
+    async fn read_to_end(&mut self) -> Option<()> {
+        let mut read = 0;
+        loop {
+            let bytes = self.bytes.as_slice();
+            let arrived = u64::try_from(bytes.len()).ok()?;
+            read += arrived;
+            match &mut self.head.body {
+                Body::Length(0) => return bytes.is_empty().then_some(()),
+                Body::Length(rest) => *rest = rest.checked_sub(arrived)?,
+                Body::Chunked(chunks) => {
+                    if chunks.read(bytes).ok()? {
+                        return (read <= BODY_BYTES_MAX).then_some(());
+                    }
+                }
+                Body::Rest => {}
+            }
+            if let Body::Length(0) = self.head.body {
+                return (read <= BODY_BYTES_MAX).then_some(());
+            }
+            if read > BODY_BYTES_MAX {
+                return None;
+            }
+            self.bytes.clear();
+            let more = self.connection.stream.read_buf(&mut self.bytes).await;
+            if more.ok()? == 0 {
+                return None;
+            }
+        }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::header::{HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
 use tokio::time::{Instant, timeout_at};
 
 use super::admission::Egress;
@@ -62,10 +62,12 @@ impl Egress {
         limits: Limits,
     ) -> Result<Posted, PostError> {
         let begun = Begun::now(limits);
-        let received = match self.over_kept(&begun, to, target, &outbound).await {
+        let request = rendered(target, outbound);
+        let received = match self.over_kept(&begun, to, target, &request).await {
             Some(received) => received?,
-            None => self.over_new(&begun, target, outbound).await?,
+            None => self.over_new(&begun, target, &request).await?,
         };
+        drop(request);
         let posted = begun.posted(&received);
         if let Some(connection) = received.drain(begun.deadline).await {
             self.kept.keep(to, target, connection);
@@ -84,7 +86,8 @@ impl Egress {
         limits: Limits,
     ) -> Result<Posted, PostError> {
         let begun = Begun::now(limits);
-        let received = self.over_new(&begun, target, outbound).await?;
+        let request = rendered(target, outbound);
+        let received = self.over_new(&begun, target, &request).await?;
         let posted = begun.posted(&received);
         received.drain(begun.deadline).await;
         Ok(posted)
@@ -96,10 +99,10 @@ impl Egress {
         begun: &Begun,
         to: &str,
         target: &Target,
-        outbound: &Outbound,
+        request: &[u8],
     ) -> Option<Result<Received, PostError>> {
         let kept = self.kept.take(to, target)?;
-        match begun.send(kept, target, outbound.clone()).await {
+        match begun.send(kept, request).await {
             Err(broken) if broken.unheard => None,
             sent => Some(sent.map_err(|broken| broken.error)),
         }
@@ -109,11 +112,11 @@ impl Egress {
         &self,
         begun: &Begun,
         target: &Target,
-        outbound: Outbound,
+        request: &[u8],
     ) -> Result<Received, PostError> {
         // In the heap, so that what a handshake needs is gone while the response is waited for.
         let connection = Box::pin(self.open(target, begun.connected_by())).await?;
-        let sent = begun.send(connection, target, outbound).await;
+        let sent = begun.send(connection, request).await;
         sent.map_err(|broken| broken.error)
     }
 }
@@ -139,13 +142,7 @@ impl Begun {
         self.deadline.min(Instant::now() + self.connect)
     }
 
-    async fn send(
-        &self,
-        connection: Connection,
-        target: &Target,
-        outbound: Outbound,
-    ) -> Result<Received, Broken> {
-        let request = request(target, outbound).ok_or(Broken::of(PostError::NoResponse))?;
+    async fn send(&self, connection: Connection, request: &[u8]) -> Result<Received, Broken> {
         let sent = timeout_at(self.deadline, connection.send(request)).await;
         sent.map_err(|_| Broken::of(PostError::Timeout))?
     }
@@ -158,14 +155,67 @@ impl Begun {
     }
 }
 
-fn request(target: &Target, outbound: Outbound) -> Option<Request<Full<Bytes>>> {
-    let mut request = Request::builder()
-        .method(Method::POST)
-        .uri(target.url.path_and_query())
-        .body(Full::new(outbound.body))
-        .ok()?;
-    let host = HeaderValue::from_str(&target.url.authority()).ok()?;
-    *request.headers_mut() = outbound.headers;
-    request.headers_mut().insert(HOST, host);
-    Some(request)
+/// Headers that only the exchange itself sets.
+const OWN_HEADERS: [HeaderName; 4] = [HOST, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION];
+
+/// The bytes of a request.
+fn rendered(target: &Target, outbound: Outbound) -> Vec<u8> {
+    let Outbound { headers, body } = outbound;
+    let (url, length) = (&target.url, body.len());
+    let sent = || {
+        let all = headers.iter();
+        all.filter(|(name, _)| !OWN_HEADERS.contains(name))
+    };
+    let size = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + 4;
+    let (path, authority) = (url.path_and_query(), url.authority());
+    let headers_size: usize = sent().map(size).sum();
+    let mut bytes = Vec::with_capacity(80 + path.len() + authority.len() + headers_size + length);
+    let head = format!("POST {path} HTTP/1.1\r\nhost: {authority}\r\ncontent-length: {length}\r\n");
+    bytes.extend_from_slice(head.as_bytes());
+    for (name, value) in sent() {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            bytes.extend_from_slice(part);
+        }
+    }
+    bytes.extend_from_slice(b"\r\n");
+    bytes.extend_from_slice(&body);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::egress::ReceiverUrl;
+
+    #[test]
+    fn a_request_has_one_host_and_one_length_and_its_path_ends_no_line() {
+        let url = "http://a.test:81/in/%0d%0aX:%20y?q='\"<é>|^{}`";
+        let url = ReceiverUrl::parse(url).expect("valid");
+        let target = Target {
+            url,
+            addresses: Vec::new(),
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("host", "b.test"),
+            ("content-length", "9"),
+            ("transfer-encoding", "chunked"),
+            ("connection", "close"),
+            ("x-team", "a b"),
+        ] {
+            headers.append(
+                HeaderName::from_static(name),
+                HeaderValue::from_static(value),
+            );
+        }
+        let body = Bytes::from_static(b"{}");
+        let request = rendered(&target, Outbound { headers, body });
+        let request = String::from_utf8(request).expect("text");
+        let (line, rest) = request.split_once("\r\n").expect("a line");
+        let headers = "host: a.test:81\r\ncontent-length: 2\r\nx-team: a b\r\n\r\n{}";
+        assert_eq!(rest, headers);
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!((words[0], words[2], words.len()), ("POST", "HTTP/1.1", 3));
+        assert!(words[1].bytes().all(|byte| byte.is_ascii_graphic()));
+    }
 }

@@ -78,8 +78,8 @@ impl Kept {
         let mut key = Key::new(to, target, *target.addresses.first()?);
         for address in &target.addresses {
             key.address = *address;
-            while let Some(unused) = idle.pop_last(&key) {
-                if unused.since.elapsed() < self.bounds.idle && unused.connection.is_open() {
+            while let Some(mut unused) = idle.pop_last(&key) {
+                if unused.since.elapsed() < self.bounds.idle && unused.connection.is_silent() {
                     return Some(unused.connection);
                 }
             }

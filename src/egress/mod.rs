@@ -10,6 +10,7 @@ mod admission;
 mod connection;
 mod exchange;
 mod failure;
+mod head;
 mod kept;
 mod open;
 mod pattern;

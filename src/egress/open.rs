@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 use super::admission::Egress;
 use super::connection::Connection;
 use super::failure::PostError;
-use super::stream::Wire;
+use super::stream::Stream;
 use super::target::Target;
 
 /// How many of a target's addresses are tried.
@@ -44,14 +44,14 @@ impl Egress {
             _ => PostError::Unreachable,
         })?;
         let _ = stream.set_nodelay(true);
-        let wire = if target.url.is_plain() {
-            Wire::Plain(stream)
+        let stream = if target.url.is_plain() {
+            Stream::Plain(stream)
         } else {
             let name = server_name(target).ok_or(PostError::Tls)?;
             let secured = self.tls.connect(name, stream).await;
-            Wire::Secured(Box::new(secured.map_err(|_| PostError::Tls)?))
+            Stream::Secured(Box::new(secured.map_err(|_| PostError::Tls)?))
         };
-        Connection::over(wire, address, ticket).await
+        Ok(Connection::new(stream, address, ticket))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod addresses;
 mod connections;
+mod memory;
 mod responses;
 
 use std::net::IpAddr;
