@@ -4,23 +4,56 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::task::block_in_place;
 
-use crate::harness::app::ADMIN_KEY;
+use super::idempotency::{allocated, credit};
+use super::retention::retention;
+use crate::admin::http::umbra_on;
+use crate::harness::admin_fixture::tenant_id;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::http;
 use crate::harness::process::{Process, Replica};
 use crate::harness::receiver::{Receiver, Reply};
-use crate::harness::redis::shared;
+use crate::harness::redis::{RedisServer, shared};
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::three_scopes::ThreeScopes;
 use crate::harness::{eventually, store};
 use crate::runtime::lifecycle::live;
 
-/// What makes the clock of a process wrong by so many seconds: a library that it loads first.
+/// What makes the clock of a process wrong by so many seconds.
 fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
+    vec![library(), ("WRONG_BY_S", seconds.to_string())]
+}
+
+/// A Redis whose clock jumps by the seconds that are written to a file.
+struct JumpingRedis {
+    server: RedisServer,
+    file: PathBuf,
+}
+
+impl JumpingRedis {
+    fn start() -> Self {
+        let name = format!("wrong_by_{:016x}", rand::random::<u64>());
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::write(&file, "0").expect("a file");
+        let wrong = vec![library(), ("WRONG_BY_FILE", file.display().to_string())];
+        Self {
+            server: RedisServer::start_in(wrong, &[]),
+            file,
+        }
+    }
+
+    fn jump(&self, seconds: i64) {
+        std::fs::write(&self.file, seconds.to_string()).expect("it is written");
+    }
+}
+
+/// The library that makes a clock wrong, for a process to load first.
+fn library() -> (&'static str, String) {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/dispatcher/wrong_clock.c");
     let name = format!("wrong_clock_{:016x}.so", rand::random::<u64>());
     let library: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -36,10 +69,7 @@ fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
             .expect("a compiler, as Rust needs one")
             .success()
     );
-    vec![
-        ("LD_PRELOAD", library.display().to_string()),
-        ("WRONG_BY_S", seconds.to_string()),
-    ]
+    ("LD_PRELOAD", library.display().to_string())
 }
 
 /// A replica that believes it is so many seconds later.
@@ -210,4 +240,34 @@ async fn wait_and_rest(replica: &Replica, path: &str) -> Option<(f64, f64)> {
     };
     let rest = seconds("x-ratelimit-reset") - now.expect("after 1970").as_secs_f64();
     Some((seconds("retry-after"), rest))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_jump_of_the_clock_a_retried_credit_is_a_replay() {
+    const DAY_S: i64 = 86_400;
+    let redis = block_in_place(JumpingRedis::start);
+    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
+    assert_eq!(credit(&app).await, [200, 200]);
+    assert_eq!(allocated(&app).await, 120);
+    let partition = tenant_id("umbra").partition();
+    let retention = retention(&app.store);
+    let lease = app.lease_of(partition, "d", Duration::from_secs(60)).await;
+    let pass = async || {
+        let pass = retention.run_once(&[lease], |_| {}).await;
+        pass.expect("Redis answers")
+    };
+    assert!(!pass().await.halted);
+    app.run::<()>(&["SET", "a key with a TTL", "1", "EX", "86400"])
+        .await;
+
+    let before_ms = app.now_ms().await;
+    redis.jump(2 * DAY_S);
+    assert!(app.now_ms().await - before_ms >= 2 * DAY_S * 1_000);
+    let gone = app.run::<i64>(&["EXISTS", "a key with a TTL"]).await == 0;
+    assert!(gone, "what has a TTL ends with the jump");
+    // All entries are due by the new time, which is in doubt.
+    let halted = pass().await;
+    assert_eq!((halted.halted, halted.idempotency), (true, 0));
+    assert_eq!(credit(&app).await, [200, 200]);
+    assert_eq!(allocated(&app).await, 120, "a retry credits nothing");
 }

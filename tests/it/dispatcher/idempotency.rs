@@ -13,7 +13,7 @@ use crate::harness::app::TestApp;
 const HOUR_MS: i64 = 3_600_000;
 
 /// Credits a ledger, alone and in bulk, each under an idempotency key; the statuses.
-async fn credit(app: &TestApp) -> [u16; 2] {
+pub(super) async fn credit(app: &TestApp) -> [u16; 2] {
     let amount = json!({"unit": "TOKENS", "amount": 10});
     let single = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
     let alone = json!({"operation": "CREDIT", "amount": amount, "idempotency_key": "single"});
@@ -29,7 +29,7 @@ async fn credit(app: &TestApp) -> [u16; 2] {
     ]
 }
 
-async fn allocated(app: &TestApp) -> i64 {
+pub(super) async fn allocated(app: &TestApp) -> i64 {
     let path = "/v1/admin/budgets/lookup?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
     let found = app.as_admin(Method::GET, path, &Value::Null).await;
     let found = found.expect(200);

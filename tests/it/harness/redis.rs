@@ -33,6 +33,7 @@ pub struct RedisServer {
     folder: Folder,
     program: &'static str,
     arguments: Vec<String>,
+    environment: Vec<(&'static str, String)>,
     child: Option<Child>,
 }
 
@@ -44,9 +45,15 @@ impl RedisServer {
 
     /// A server with further settings, as on its command line: `["--maxmemory", "3mb"]`.
     pub fn start_with(settings: &[&str]) -> Self {
+        Self::start_in(Vec::new(), settings)
+    }
+
+    /// The same in an environment.
+    pub fn start_in(environment: Vec<(&'static str, String)>, settings: &[&str]) -> Self {
         // Another process may take a free port before we do.
         for _ in 0..20 {
             let mut server = Self::prepare("redis-server", settings);
+            server.environment.clone_from(&environment);
             if server.launch().is_ok() {
                 return server;
             }
@@ -95,6 +102,7 @@ impl RedisServer {
             folder,
             program,
             arguments,
+            environment: Vec::new(),
             child: None,
         }
     }
@@ -102,6 +110,7 @@ impl RedisServer {
     fn launch(&mut self) -> io::Result<()> {
         let mut command = Command::new(self.program);
         command.args(&self.arguments).stdin(Stdio::null());
+        command.envs(self.environment.iter().cloned());
         command
             .stdout(fs::File::create(self.folder.path().join("log"))?)
             .stderr(Stdio::null());
