@@ -112,6 +112,9 @@ impl Include {
 
 /// Bytes of the records of one page, where they hold data of the client's own.
 const PAGE_BYTES_MAX: i64 = 4 << 20;
+/// Rows of these that one script call reads, and their bytes, so that it stays below a millisecond.
+const CALL_ROWS: usize = 100;
+const CALL_BYTES: i64 = 256 << 10;
 
 impl Ledger {
     /// A page of a tenant's reservations.
@@ -187,22 +190,32 @@ impl Ledger {
         let ids: Vec<_> = ids.collect();
         let (keys, names) = (self.store.keys(), filter.include.fields());
         let keys = keys.of(tenant.partition());
-        let call = ReadRows {
-            tenant,
-            reservations: ids.iter().map(|id| keys.reservation(id)).collect(),
-            bytes: PAGE_BYTES_MAX,
-            names: &names,
-        };
-        self.store.metrics().extra_trip(ExtraTrip::Paging);
-        let RowsReply::Rows { now_ms, fields } =
-            self.store.outcome_on(Lane::Background, &call).await?;
-        if let (Some(last), true) = (fields.len().checked_sub(1), fields.len() < ids.len()) {
-            next = Some(page.sort.by.position(&page.rows[last]));
+        let (mut rows, mut read, mut left) = (Vec::new(), 0, PAGE_BYTES_MAX);
+        'page: while read < ids.len() {
+            let some = ids[read..].iter().take(CALL_ROWS);
+            let call = ReadRows {
+                tenant,
+                reservations: some.map(|id| keys.reservation(id)).collect(),
+                bytes: left.min(CALL_BYTES),
+                names: &names,
+            };
+            self.store.metrics().extra_trip(ExtraTrip::Paging);
+            let RowsReply::Rows { now_ms, fields } =
+                self.store.outcome_on(Lane::Background, &call).await?;
+            for fields in fields {
+                let bytes: usize = fields.0.iter().flatten().map(String::len).sum();
+                left = left.saturating_sub_unsigned(bytes as u64);
+                if left < 0 && read > 0 {
+                    break 'page;
+                }
+                rows.extend(read_row(ids[read], fields_of(&names, fields.0), now_ms));
+                read += 1;
+            }
         }
-        let rows = ids.into_iter().zip(fields);
-        let rows =
-            rows.filter_map(|(id, fields)| read_row(id, fields_of(&names, fields.0), now_ms));
-        let rows = rows.filter(|row| filter.matches(row)).collect();
+        if read < ids.len() {
+            next = Some(page.sort.by.position(&page.rows[read - 1]));
+        }
+        rows.retain(|row| filter.matches(row));
         Ok(Page::new(rows, page.sort, next))
     }
 }

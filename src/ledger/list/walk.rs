@@ -15,8 +15,9 @@ use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{List, ListReply};
 use crate::store::{Day, ExtraTrip, Lane, OperationError};
 
-/// Rows that one script call looks at: the longest page, and one more to know whether another follows.
-const STEP_ROWS: usize = 201;
+/// Rows that one script call looks at, so that it stays below a millisecond: a page of 100, and one more to know whether another
+/// follows.
+const STEP_ROWS: usize = 101;
 /// Days that one script call looks into.
 const STEP_DAYS: usize = 96;
 /// How much longer than retention a reservation is usually kept: its own life, extensions included. Where one lives longer,

@@ -119,9 +119,9 @@ signature! {
 }
 
 /// Policies that one call reads; a page of a script's time.
-pub(crate) const ROWS: usize = 200;
+pub(crate) const ROWS: usize = 80;
 /// The same in bytes: caps make policies long.
-pub(crate) const BYTES: usize = 256 << 10;
+pub(crate) const BYTES: usize = 128 << 10;
 
 impl Store {
     /// All policies of a tenant at one version.

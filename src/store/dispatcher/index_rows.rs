@@ -35,8 +35,8 @@ signature! {
 type FollowedRows = ((String, String, String), Counted<Vec<IndexRow>>);
 type IndexRow = (usize, String, String);
 
-/// Rows that one call adds at best: each is a handful of commands.
-pub const BATCH_ROWS: usize = 100;
+/// Rows that one call adds at best, so that it stays below a millisecond: each is a handful of commands.
+pub const BATCH_ROWS: usize = 50;
 
 /// How much longer than its logs a day of a view stays.
 const MARGIN: Duration = Duration::from_secs(2 * 86_400);
@@ -121,16 +121,19 @@ impl Store {
         Ok(cursors.iter().map(|text| EntryId::parse(text)).collect())
     }
 
-    /// Adds rows for a view whose source needs no cursor, about [`BATCH_ROWS`] at best. `keep`: for how long the logs are kept.
+    /// Adds rows for a view whose source needs no cursor. `keep`: for how long the logs are kept.
     pub async fn index_rows(
         &self,
         view: View,
         rows: &[NewRow],
         keep: Duration,
     ) -> Result<(), StoreError> {
-        let mut call = IndexCall::new(self, view, keep);
-        call.push(String::new(), String::new(), String::new(), rows);
-        call.run().await.map(drop)
+        for rows in rows.chunks(BATCH_ROWS) {
+            let mut call = IndexCall::new(self, view, keep);
+            call.push(String::new(), String::new(), String::new(), rows);
+            call.run().await?;
+        }
+        Ok(())
     }
 }
 

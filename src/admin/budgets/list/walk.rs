@@ -14,7 +14,7 @@ use crate::store::signature::Fields;
 use crate::store::{ExtraTrip, Lane, OperationError, Store};
 
 /// Ledgers of one tenant that one script call reads.
-const SCRIPT_ROWS: usize = 200;
+const SCRIPT_ROWS: usize = 101;
 /// Tenants, and ledgers of several, that one pipeline reads.
 const PIPELINE_ROWS: usize = 500;
 /// Tenants that are looked at to see whether their ledgers can be sorted.

@@ -140,7 +140,7 @@ async fn over_http_the_bound_is_refused_with_the_remedy() {
     let fixture = EventsFixture::new().await;
     let now = fixture.event_log.now_ms().await;
     let log = fixture.event_log.log("alpha", now);
-    let script = "for i = 1, 10001 do redis.call('XADD', KEYS[1], '*', 'type', 'tenant.updated', 'at_ms', ARGV[1]) end";
+    let script = "for i = 1, 10101 do redis.call('XADD', KEYS[1], '*', 'type', 'tenant.updated', 'at_ms', ARGV[1]) end";
     let at = now.to_string();
     fixture
         .event_log
@@ -157,7 +157,7 @@ async fn over_http_the_bound_is_refused_with_the_remedy() {
     );
     let narrowed = "tenant_id=alpha&sort_by=event_type&to=2020-01-01T00:00:00Z";
     assert!(rows(&fixture.admin(narrowed).await).is_empty());
-    // In order of time a page reads at most 5,000, and its cursor continues.
+    // In order of time a page ends once it has read 5,000, and its cursor continues.
     let mut pages = 0;
     let mut cursor = String::new();
     loop {

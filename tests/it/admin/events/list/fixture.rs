@@ -7,6 +7,7 @@ use crate::harness::app::TestApp;
 use crate::harness::event_log::EventLog;
 use crate::harness::redis::shared;
 use crate::harness::response::Response;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 
 pub const EVENTS: &str = "/v1/admin/events";
 const DAY_MS: i64 = 86_400_000;
@@ -25,7 +26,7 @@ impl EventsFixture {
     }
 
     pub async fn on(url: &str) -> Self {
-        let app = TestApp::spawn_on(url, &[]).await;
+        let app = TestApp::spawn_on(url, LONG_REDIS_TIMEOUT).await;
         for tenant in TENANTS {
             let body = json!({"tenant_id": tenant, "name": tenant});
             app.as_admin(Method::POST, "/v1/admin/tenants", &body)
