@@ -118,7 +118,11 @@ impl Store {
         tenant: &TenantId,
     ) -> Result<Option<RangeInclusive<i64>>, StoreError> {
         let key = self.keys().tenant(tenant.partition(), tenant.as_str());
-        let graces = self.field(key, "graces").await?;
+        let graces = match self.field(key, "graces").await {
+            // A record of another type says nothing, and hides no reservation.
+            Err(StoreError::Refused { .. }) => None,
+            graces => graces?,
+        };
         Ok(graces.and_then(|graces| {
             let (shortest, longest) = graces.split_once(' ')?;
             Some(shortest.parse().ok()?..=longest.parse().ok()?)
