@@ -113,10 +113,10 @@ signature! {
 }
 
 /// Reservations that one step releases at most.
-pub const RESERVATION_ROWS: i64 = 100;
+pub const RESERVATION_ROWS: i64 = 50;
 
 /// Ledgers, subscriptions or API keys that one step ends at most.
-pub const CHILD_ROWS: i64 = 50;
+pub const CHILD_ROWS: i64 = 25;
 
 words! {
     /// How far a close has come.

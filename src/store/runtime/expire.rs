@@ -38,7 +38,7 @@ signature! {
 }
 
 /// Reservations that one call ends at most.
-pub const PAGE_ROWS: i64 = 100;
+pub const PAGE_ROWS: i64 = 50;
 
 impl Store {
     /// Runs `expire.lua` once for a tenant; `None` where another dispatcher holds the lease by now.

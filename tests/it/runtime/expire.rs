@@ -121,7 +121,7 @@ async fn events_of_one_batch_share_a_trace_and_name_the_sweeper() {
     }
     let mut sizes: Vec<i32> = traces.into_values().collect();
     sizes.sort_unstable();
-    assert_eq!(sizes, [50, 100]);
+    assert_eq!(sizes, [50, 50, 50]);
 }
 
 #[tokio::test]
