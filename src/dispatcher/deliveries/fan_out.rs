@@ -128,7 +128,7 @@ impl FanOut {
         let mut reads: Vec<(Partition, Option<EntryId>)> = Vec::new();
         for (partition, cursors) in partitions.iter().zip(&cursors) {
             for cursor in cursors {
-                let from = cursor.as_ref().map(before);
+                let from = cursor.as_ref().map(FannedTo::done);
                 if !reads.contains(&(*partition, from)) {
                     reads.push((*partition, from));
                 }
@@ -140,7 +140,7 @@ impl FanOut {
         let mut of_system = VecDeque::new();
         for (partition, cursors) in partitions.into_iter().zip(cursors) {
             let [own, system] = cursors;
-            if let Some(events) = outboxes.get(&(partition, own.as_ref().map(before))) {
+            if let Some(events) = outboxes.get(&(partition, own.as_ref().map(FannedTo::done))) {
                 let chunks = self
                     .chunks(partition, Audience::Own, own, events, &mut pass)
                     .await?;
@@ -153,7 +153,7 @@ impl FanOut {
                     }
                 }
             }
-            if let Some(events) = outboxes.get(&(partition, system.as_ref().map(before))) {
+            if let Some(events) = outboxes.get(&(partition, system.as_ref().map(FannedTo::done))) {
                 let chunks = self
                     .chunks(partition, Audience::System, system, events, &mut pass)
                     .await?;
@@ -348,18 +348,6 @@ impl FanOutPass {
             (false, 0) => Next::After(IDLE),
             (false, _) => Next::After(BUSY),
         }
-    }
-}
-
-/// The last entry that is surely done at a cursor.
-fn before(cursor: &FannedTo) -> EntryId {
-    let ms = cursor.entry.ms;
-    match &cursor.within {
-        None => cursor.entry,
-        Some(_) => EntryId {
-            ms: ms.saturating_sub(1),
-            sequence: u64::MAX,
-        },
     }
 }
 

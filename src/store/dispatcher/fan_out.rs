@@ -79,6 +79,17 @@ impl FannedTo {
         };
         Some(Self { entry, within })
     }
+
+    /// The last entry that is surely done; perhaps none that is there.
+    pub fn done(&self) -> EntryId {
+        match self.within {
+            None => self.entry,
+            Some(_) => EntryId {
+                ms: self.entry.ms.saturating_sub(1),
+                sequence: u64::MAX,
+            },
+        }
+    }
 }
 
 impl fmt::Display for FannedTo {

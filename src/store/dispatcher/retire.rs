@@ -3,6 +3,7 @@
 use super::lease::Lease;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
+use crate::store::dispatcher::fan_out::FannedTo;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Day, Store, StoreError};
@@ -53,10 +54,18 @@ impl Store {
         partitions: &[Partition],
         before_ms: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        let cursors = match self.view_cursors(partitions).await {
+        let read =
+            async { tokio::try_join!(self.view_cursors(partitions), self.fanned_to(partitions)) };
+        let (viewed, fanned) = match read.await {
             Err(StoreError::Unavailable(_)) => return Ok(Vec::new()),
             cursors => cursors?,
         };
+        // What all have followed, the view and both audiences of webhooks.
+        let behind = |cursor: &Option<FannedTo>| Some(cursor.as_ref()?.done());
+        let all = |(viewed, [own, system]): (Option<EntryId>, [Option<FannedTo>; 2])| {
+            Some(viewed?.min(behind(&own)?).min(behind(&system)?))
+        };
+        let cursors = viewed.into_iter().zip(fanned).map(all);
         let trim = |(partition, cursor): (&Partition, Option<EntryId>)| {
             let key = self.keys().outbox(*partition);
             let before = EntryId {

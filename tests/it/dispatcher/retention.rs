@@ -5,6 +5,7 @@ use std::time::Duration;
 use budget_authority::config::RetentionConfig;
 use budget_authority::dispatcher::retention::{Retention, RetentionMetrics, RetentionPass};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
+use budget_authority::domain::ids::Partition;
 use budget_authority::store::{Day, Lease, Store};
 use budget_authority::tools::verify::verify;
 
@@ -344,6 +345,16 @@ async fn the_outbox_is_trimmed_by_age_in_steps() {
     past.tenant
         .run::<()>(&["HSET", set[0], set[1], set[2]])
         .await;
+    // The same for webhooks: of the partition's tenants, and of the operator.
+    let (own, system) = (
+        store.keys().fanned(partition),
+        store.keys().fanned(Partition::FIRST),
+    );
+    let end = format!("{}-0", past.now_ms);
+    for (key, field, entry) in [(&own, "own", &end), (&system, set[1], &end)] {
+        assert_eq!(run(&retention, past.lease).await.outbox, 0, "{key}");
+        past.tenant.run::<()>(&["HSET", key, field, entry]).await;
+    }
     let trimmed = run(&retention, past.lease).await.outbox;
     assert!((2_300..2_500).contains(&trimmed), "{trimmed}");
     let next: Vec<(String, Vec<String>)> = past
