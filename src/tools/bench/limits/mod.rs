@@ -40,7 +40,7 @@ const STRIKES: u64 = 200;
 const SCRIPT_LIMIT: Duration = Duration::from_millis(1);
 
 /// How long the dispatcher may take for what the hostile tenant has made.
-const SETTLE: Duration = Duration::from_secs(3);
+const CATCH_UP: Duration = Duration::from_secs(3);
 
 /// Starts a Redis, a service and a dispatcher, and measures both tenants.
 pub(super) async fn run(args: &BenchArgs) -> Result<Limits, BenchError> {
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Limits, BenchError> {
     let _dispatcher = stack.dispatcher()?;
     let tenant = stack.service.provision(args.load.scopes).await?;
     let hostile = Arc::new(Hostile::prepare(&stack).await?);
-    sleep(SETTLE).await;
+    sleep(CATCH_UP).await;
     let load = LoadArgs {
         workload: Workload::Mixed,
         clients: CLIENTS,
