@@ -73,7 +73,8 @@ impl Webhooks {
         };
         let headers = self.headers(&receiver.secrets, told, &body);
         let outbound = Outbound { headers, body };
-        let posted = self.egress.post(&target, outbound, limits).await;
+        let id = receiver.subscription.subscription_id.as_str();
+        let posted = self.egress.deliver(id, &target, outbound, limits).await;
         Ok(posted.map_err(SendError::Post))
     }
 
