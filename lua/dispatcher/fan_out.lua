@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/fan_out.rs.
 Queues the deliveries of some events of outboxes, and moves the cursors of these, both or neither. Where a cursor is not
 as the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by
@@ -66,7 +66,7 @@ local windows, queued = {}, {}
 local function window_of(id, owner)
   if windows[id] then return windows[id] end
   local window = {key = window_prefix .. id, index = deliveries_prefix .. id .. ':' .. day, owner = owner,
-    behind = {}, places = {}}
+    behind = {}, noted = {}, places = {}}
   local stored = redis.call('HMGET', window.key, 'open', 'queued')
   window.open, window.queued = tonumber(stored[1]) or 0, tonumber(stored[2]) or 0
   redis.call('ZCARD', window.index)
@@ -81,10 +81,15 @@ local function queue(source, at)
   if owner.closed then return end
   local window = window_of(id, owner)
   local behind = window.behind[source]
-  if behind == nil then behind = redis.call('HGET', window.key, 'behind ' .. source) end
+  if behind == nil then
+    behind = redis.call('HGET', window.key, 'behind ' .. source)
+    window.noted[source] = behind
+    -- It goes on when half of the room is free again.
+    if window.open < OPEN_MAX / 2 and owner.open < OWNER_OPEN_MAX / 2 then behind = false end
+  end
   if not behind and (window.open >= OPEN_MAX or owner.open >= OWNER_OPEN_MAX) then
     behind = place
-    window.places['behind ' .. source] = place
+    if not window.noted[source] then window.places['behind ' .. source] = place end
   end
   window.behind[source] = behind
   if behind then

@@ -24,12 +24,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub use bulk_actions::BulkActions;
 pub use closes::Closes;
-pub use deliveries::{Courier, CourierSettings, FanOut, FanOutPass};
+pub use deliveries::{Courier, CourierSettings, FanOut, FanOutPass, Wake};
 pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
@@ -127,7 +126,7 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
-    let queued = Arc::new(Notify::new());
+    let queued = Arc::new(Wake::default());
     let fan_out = FanOut::new(store(), lane_concurrency, Arc::clone(&queued), registry)?;
     workers.start(fan_out, &leases);
     let settings = CourierSettings {

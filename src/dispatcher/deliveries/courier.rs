@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use prometheus::Registry;
 use quick_cache::sync::Cache;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use super::deliver::deliver;
 use super::inner::{CLAIM_MS, DeliveryMetrics, Inner, LAST_WAIT, POLL};
+use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
@@ -58,7 +59,7 @@ impl Courier {
         leases: Leases,
         clock: ClockWatch,
         settings: CourierSettings,
-        queued: Arc<Notify>,
+        queued: Arc<Wake>,
         shutdown: Shutdown,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
@@ -107,7 +108,7 @@ impl Courier {
             let pause = inner.next_due().min(POLL);
             tokio::select! {
                 () = sleep(pause) => {}
-                () = inner.changed.notified() => {}
+                () = inner.changed.woken() => {}
                 () = inner.shutdown.begun() => {}
             }
         }

@@ -140,7 +140,7 @@ impl Inner {
                     }
                     if next.is_none() {
                         self.look_again(claim.owner.partition(), delay);
-                        self.changed.notify_one();
+                        self.changed.look();
                     }
                     return next;
                 }

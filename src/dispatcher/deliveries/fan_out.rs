@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
-use tokio::sync::Notify;
 
 use super::events::{EventReader, Happened};
 use super::subscriptions::{Hooks, Outbox, Remembered, When};
+use super::wake::Wake;
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
@@ -21,7 +21,7 @@ use crate::domain::tenant::SYSTEM;
 use crate::metrics::metrics;
 use crate::store::dispatcher::fan_out::{FanOutPart, Fanned, FannedTo, QueuedDelivery};
 use crate::store::signature::Counted;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Lease, MemoryStep, Store, StoreError};
 
 /// The pause while no events are emitted.
 const IDLE: Duration = Duration::from_millis(500);
@@ -65,7 +65,7 @@ pub struct FanOut {
     reader: EventReader,
     remembered: Remembered,
     lane_concurrency: u32,
-    queued: Arc<Notify>,
+    queued: Arc<Wake>,
     metrics: FanOutMetrics,
 }
 
@@ -90,14 +90,14 @@ struct Chunk {
 }
 
 impl FanOut {
-    /// A worker over `store`. It notifies `queued` of new deliveries. Its metrics are in `registry`.
+    /// A worker over `store`. It wakes `queued` for new deliveries. Its metrics are in `registry`.
     ///
     /// # Errors
     /// When one of their names is taken.
     pub fn new(
         store: Store,
         lane_concurrency: u32,
-        queued: Arc<Notify>,
+        queued: Arc<Wake>,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         let metrics = FanOutMetrics::register(registry)?;
@@ -161,9 +161,6 @@ impl FanOut {
             }
         }
         self.queue_for_system(of_system, &mut pass).await?;
-        if pass.queued > 0 {
-            self.queued.notify_one();
-        }
         self.metrics.queued.inc_by(pass.queued.unsigned_abs());
         Ok(pass)
     }
@@ -287,6 +284,11 @@ impl FanOut {
         parts: Vec<(String, Chunk)>,
         pass: &mut FanOutPass,
     ) -> Result<bool, StoreError> {
+        // Cursors go on, or outboxes could not be trimmed; what would take memory waits.
+        let is_full = self.store.memory_step(partition) == MemoryStep::Refuse;
+        if is_full && parts.iter().any(|(_, chunk)| !chunk.deliveries.is_empty()) {
+            return Ok(false);
+        }
         let mut owners: Vec<(String, String)> = Vec::new();
         let mut expected = Vec::new();
         let mut encoded: Vec<FanOutPart> = Vec::new();
@@ -324,6 +326,9 @@ impl FanOut {
         match fanned {
             Fanned::Queued { count, cursors } => {
                 pass.queued += count;
+                if count > 0 {
+                    self.queued.partition(partition);
+                }
                 Ok(cursors == expected)
             }
             Fanned::Stale(owners) => {

@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
 use crate::dispatcher::due::partitions;
@@ -57,7 +58,7 @@ pub(super) struct Inner {
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
     /// Partitions that are to be looked at again, by when.
     pub due: Mutex<BTreeMap<Partition, Instant>>,
-    pub changed: Arc<Notify>,
+    pub changed: Arc<Wake>,
     pub shutdown: Shutdown,
     pub metrics: DeliveryMetrics,
 }
@@ -119,6 +120,9 @@ impl Inner {
 
     /// The leases of the partitions that are due.
     pub fn due_now(&self) -> Vec<Lease> {
+        for partition in self.changed.take() {
+            self.look_again(partition, Duration::ZERO);
+        }
         let (now, mut due) = (Instant::now(), self.due());
         let ready: BTreeSet<Partition> = due
             .iter()

@@ -8,6 +8,8 @@ mod events;
 mod fan_out;
 mod inner;
 mod subscriptions;
+mod wake;
 
 pub use courier::{Courier, CourierSettings};
 pub use fan_out::{FanOut, FanOutPass};
+pub use wake::Wake;

@@ -32,7 +32,7 @@ signature! {
     ///
     /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, only the
     /// places of the first and the last event are kept that found no room. queued: how many were queued.
-    FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out";
+    FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write fanned(), lanes(), open: open_deliveries(); }
     each { read marks: webhooks_mark }

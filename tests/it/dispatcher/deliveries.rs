@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use budget_authority::domain::moment::Moment;
 use budget_authority::domain::webhook::signature::sign;
 use serde_json::{Value, json};
 
@@ -65,6 +66,30 @@ async fn an_event_arrives_signed_with_all_its_headers() {
         record["last_triggered_at"].is_string() && record["updated_at"].is_null(),
         "{record}"
     );
+}
+
+#[tokio::test]
+async fn an_event_arrives_soon() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver, json!({})).await;
+    let _running = Running::start(&app);
+    fund(&app, 1).await;
+    reached(&app, &id, "SUCCESS", 1).await;
+    let mut took = Vec::new();
+    for count in 2..7 {
+        fund(&app, 1).await;
+        let rows = reached(&app, &id, "SUCCESS", count).await;
+        let at = |name: &str| {
+            Moment::parse(rows[count - 1][name].as_str().expect("a time"))
+                .expect("a time")
+                .as_ms()
+        };
+        took.push(at("completed_at") - at("attempted_at"));
+    }
+    // From the queue to the end: nothing waits for the next look at all partitions, which is every second.
+    took.sort_unstable();
+    assert!(took[2] < 300, "{took:?}");
 }
 
 #[tokio::test]

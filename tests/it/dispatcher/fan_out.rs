@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use budget_authority::dispatcher::FanOut;
+use budget_authority::dispatcher::{FanOut, Wake};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::Lease;
 use prometheus::Registry;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::runtime_calls::tokens;
 
 fn fan_out(app: &TestApp) -> FanOut {
-    let queued = Arc::new(Notify::new());
+    let queued = Arc::new(Wake::default());
     FanOut::new(app.store.clone(), 1, queued, &Registry::new()).expect("distinct names")
 }
 
@@ -124,4 +123,13 @@ async fn beyond_its_window_only_the_place_of_a_subscription_is_kept() {
         "{places:?}"
     );
     assert_eq!(queued_to(&app, &id).await.len(), 2);
+    // It goes on when half of the room is free, and what found none stays noted.
+    fund(&app, 1).await;
+    app.run::<()>(&["HSET", &window, "open", "500"]).await;
+    assert_eq!(follow(&fan_out).await, 0);
+    fund(&app, 1).await;
+    app.run::<()>(&["HSET", &window, "open", "499"]).await;
+    assert_eq!(follow(&fan_out).await, 1);
+    let noted: Option<String> = app.run(&["HGET", &window, "behind own"]).await;
+    assert_eq!(noted, places[0]);
 }

@@ -1,8 +1,11 @@
 //! What happens as Redis's memory gets short: each step, replays, and what gives memory back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use budget_authority::dispatcher::{FanOut, Wake};
 use budget_authority::store::scripts::SIGNATURES;
+use prometheus::Registry;
 use reqwest::Method;
 use serde_json::json;
 
@@ -216,6 +219,17 @@ async fn outboxes_shrink_while_memory_is_full() {
     }
     assert!(pass.watermark_ms >= now, "{pass:?}");
     event_log.check().await;
+    let queued = Arc::new(Wake::default());
+    let fan_out = FanOut::new(store.clone(), 1, queued, &Registry::new());
+    let fan_out = fan_out.expect("distinct names");
+    fan_out.run_once(&everywhere()).await.expect("memory");
+    while fan_out
+        .run_once(&everywhere())
+        .await
+        .expect("memory")
+        .followed
+        > 0
+    {}
     let retention = retention::retention(&store);
     let trimmed = retention::run(&retention, past.lease).await.outbox;
     assert!(trimmed >= 200, "{trimmed}");
