@@ -200,16 +200,8 @@ impl DamagedApp {
     /// Every key but those that record the refusal, and what a directory learns ahead of a record.
     async fn everything(&self) -> BTreeMap<String, Vec<u8>> {
         let mut found = self.app.everything().await;
-        let beside = [
-            ":audit",
-            ":chain:",
-            ":unsealed",
-            ":bulk",
-            ":idemdue",
-            ":days",
-            "{dir}",
-        ];
-        found.retain(|key, _| !beside.iter().any(|part| key.contains(part)));
+        let beside = ":audit :chain: :unsealed :bulk :idemdue :days {dir}";
+        found.retain(|key, _| !beside.split(' ').any(|part| key.contains(part)));
         found
     }
 }
