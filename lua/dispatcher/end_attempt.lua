@@ -86,8 +86,10 @@ local function next_of_lane()
   return nil, false
 end
 
+-- Whether it goes back to where it was.
+local waits = is_current and (outcome == 'later' or outcome == 'back')
 local next_one, is_left = nil, false
-if not delivery.is_retry and outcome ~= 'later' and outcome ~= 'back' then next_one, is_left = next_of_lane() end
+if not delivery.is_retry and not waits then next_one, is_left = next_of_lane() end
 local counts_failure = outcome == 'failed' and is_current
 local stored = subscription.exists
   and redis.call('HMGET', subscription.webhook, 'consecutive_failures', 'disable_after_failures', 'version') or {}
@@ -98,9 +100,7 @@ redis.call('ZCARD', claims)
 redis.call('ZCARD', failing)
 redis.call('HLEN', open)
 if counts_failure then
-  -- @cold access/tenant, log/days
-  local _, settings = tenant_refusal(tenant_key)
-  day_check(days, settings, day)
+  redis.call('ZCARD', days)
   for _, log in ipairs({event_log, system_log, outbox}) do redis.call('XLEN', log) end
 end
 local mark
@@ -117,7 +117,7 @@ subscription.touched = true
 book_land(claims, delivery, subscription)
 redis.call('HDEL', delivery.key, 'claim', 'lost', 'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms')
 local fields = {unpack(ARGV, fields_from)}
-if (outcome == 'later' or outcome == 'back') and is_current then
+if waits then
   -- Where nothing was sent, it was no attempt.
   if outcome == 'later' then redis.call('HSET', delivery.key, 'attempts', delivery.attempts - 1) end
   local due_ms = now + delay_ms
@@ -129,8 +129,8 @@ if (outcome == 'later' or outcome == 'back') and is_current then
 elseif outcome == 'retry' and is_current then
   local due_ms = now + delay_ms
   if not delivery.is_retry then book_leave_lane(book, delivery, subscription) end
-  redis.call('HINCRBY', delivery.key, 'failures', 1)
-  redis.call('HSET', delivery.key, 'status', 'RETRYING', 'next_retry_at_ms', due_ms, unpack(fields))
+  redis.call('HSET', delivery.key, 'status', 'RETRYING', 'failures', delivery.failures + 1, 'next_retry_at_ms', due_ms,
+    unpack(fields))
   book_wait(book, lanes, delivery, subscription, due_ms)
 else
   if not delivery.is_retry then book_leave_lane(book, delivery, subscription) end

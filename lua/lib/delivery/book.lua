@@ -29,7 +29,10 @@ local function book_subscription(book, id)
   local counts = redis.call('HMGET', window, 'open', 'flying', 'retrying', 'owner')
   local owner = stored[1] or counts[4] or ''
   local closed = owner ~= '' and redis.call('HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
-  known = {id = id, webhook = webhook, window = window, owner = owner, exists = stored[1] and true,
+  -- A key of another type raises here, before anything is written.
+  redis.call('ZCARD', prefixes.lane .. id .. ':retries')
+  local mark = prefixes.mark and redis.call('GET', prefixes.mark .. owner) or ''
+  known = {id = id, webhook = webhook, window = window, owner = owner, mark = mark, exists = stored[1] and true,
     active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
     flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, ended = 0}
   book.subscriptions[id], book.order[#book.order + 1] = known, known
@@ -39,11 +42,12 @@ end
 -- Returns the record of a delivery that is open; nil where there is none.
 local function book_delivery(book, id)
   local stored = redis.call('HMGET', book.prefixes.delivery .. id, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts',
-    'lost', 'claim', 'status')
+    'lost', 'claim', 'status', 'place', 'trace', 'failures')
   if not stored[1] then return nil end
   return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1], lane = stored[2] or '',
     at_ms = tonumber(stored[3]) or 0, epoch = tonumber(stored[4]) or 0, attempts = tonumber(stored[5]) or 0,
-    lost = tonumber(stored[6]) or 0, claim = stored[7], is_retry = stored[8] == 'RETRYING'}
+    lost = tonumber(stored[6]) or 0, claim = stored[7], is_retry = stored[8] == 'RETRYING', place = stored[9] or '',
+    trace = stored[10] or '', failures = tonumber(stored[11]) or 0}
 end
 
 -- Returns whether its subscription still is as it was when the delivery was queued.

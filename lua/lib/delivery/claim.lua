@@ -16,10 +16,8 @@ local function claim_write(book, claims, claim, delivery, subscription, reply)
     subscription.retrying = subscription.retrying + 1
     book_leave_lane(book, delivery, subscription)
   end
-  local stored = redis.call('HMGET', delivery.key, 'place', 'trace', 'failures')
-  for _, value in ipairs({delivery.id, token, subscription.id, subscription.owner,
-    redis.call('GET', book.prefixes.mark .. subscription.owner) or '', stored[1] or '', stored[2] or '', stored[3] or 0,
-    attempts, delivery.at_ms}) do
+  for _, value in ipairs({delivery.id, token, subscription.id, subscription.owner, subscription.mark, delivery.place,
+    delivery.trace, delivery.failures, attempts, delivery.at_ms}) do
     reply[#reply + 1] = value
   end
 end

@@ -1,6 +1,6 @@
 //! Makes the deliveries of the leased partitions: claims what may be attempted, attempts it, and books what it came to.
 //!
-//! One task schedules; each delivery in flight is a task of its own, which goes on with the next of its lane. Claims last
+//! One task claims. Each delivery in flight has a task of its own, which then takes the next one of its lane. Claims last
 //! longer than an attempt can, so only a dispatcher that has died lets one lapse.
 
 use std::sync::{Arc, Mutex};

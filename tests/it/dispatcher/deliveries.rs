@@ -239,3 +239,23 @@ async fn a_delivery_in_flight_at_a_shutdown_is_handed_back() {
     assert_eq!(rows[0]["attempts"], 2);
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
+
+#[tokio::test]
+async fn what_waits_behind_a_delivery_that_is_handed_back_ends_with_the_subscription() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Silence).await;
+    let id = made_for(&app, &receiver, json!({})).await;
+    fund(&app, 3).await;
+    let first = Running::start(&app);
+    crate::harness::eventually("it is in flight", || async {
+        (deliveries(&app, &id).await.first()?["attempts"] == 1).then_some(())
+    })
+    .await;
+    patch(&app, &id, json!({"status": "PAUSED"})).await;
+    first.stop().await;
+    let _second = Running::start(&app);
+    let rows = reached(&app, &id, "FAILED", 3).await;
+    let attempts: Vec<_> = rows.iter().map(|row| row["attempts"].clone()).collect();
+    assert_eq!(attempts, [json!(1), json!(0), json!(0)]);
+    assert_eq!(webhook(&app, &id).await["consecutive_failures"], 0);
+}
