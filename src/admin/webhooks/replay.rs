@@ -11,7 +11,7 @@ use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{
-    Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookReplay, WebhookStatus,
+    Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookReplay, WebhookStatus, reported_on,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::target::Target as _;
@@ -197,11 +197,13 @@ fn event_of(
 ) -> Result<Option<(i64, String)>, OperationError> {
     let (log, facts) = (&logs[found.log], &found.facts);
     let (event_type, at_ms) = (facts.text("type")?, facts.integer("at_ms")?);
+    let reported_on = reported_on(event_type, facts);
     let seen = Seen {
         event_type,
         tenant: &log.tenant,
         scope: facts.get("scope"),
         threshold: facts.optional("data.threshold_millionths")?,
+        reported_on: reported_on.as_deref(),
     };
     let is_requested = replay
         .event_types

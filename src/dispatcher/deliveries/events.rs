@@ -10,7 +10,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::webhook::{DeliveryId, Seen};
+use crate::domain::webhook::{DeliveryId, Seen, reported_on};
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::fan_out::QueuedDelivery;
 use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
@@ -35,6 +35,7 @@ pub(super) struct Happened {
     event_type: String,
     scope: Option<String>,
     threshold: Option<i64>,
+    reported_on: Option<String>,
     trace: String,
 }
 
@@ -182,14 +183,15 @@ impl Happened {
             facts,
         };
         let flags = facts.get("trace_flags");
-        let trace_id = facts.text("trace_id")?;
+        let (trace_id, event_type) = (facts.text("trace_id")?, facts.text("type")?);
         Ok(Self {
             number,
             event_id: event.event_id(),
             at_ms: facts.integer("at_ms")?,
-            event_type: facts.text("type")?.to_owned(),
+            event_type: event_type.to_owned(),
             scope: facts.get("scope").map(str::to_owned),
             threshold: facts.optional("data.threshold_millionths")?,
+            reported_on: reported_on(event_type, facts),
             trace: flags.map_or_else(
                 || trace_id.to_owned(),
                 |flags| format!("{trace_id} {flags}"),
@@ -204,6 +206,7 @@ impl Happened {
             tenant: &self.place.tenant,
             scope: self.scope.as_deref(),
             threshold: self.threshold,
+            reported_on: self.reported_on.as_deref(),
         }
     }
 

@@ -13,7 +13,7 @@ pub use requests::{
     DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookReplay,
     WebhookUpdateRequest,
 };
-pub use selection::{Seen, SelectorProblem, check_selectors, watched_millionths};
+pub use selection::{Seen, SelectorProblem, check_selectors, reported_on, watched_millionths};
 pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;

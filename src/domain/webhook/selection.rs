@@ -1,9 +1,12 @@
 //! Which events a subscription gets.
 
+use serde_json::Value;
+
 use super::{Owner, Subscription, Thresholds};
 use crate::domain::event::types::{
     EventCategory, EventType, EventTypeName, category_of, is_tenant_visible,
 };
+use crate::domain::record::Record;
 
 /// Why the selectors of a subscription are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +55,20 @@ pub struct Seen<'a> {
     pub scope: Option<&'a str>,
     /// The threshold that was crossed, in millionths.
     pub threshold: Option<i64>,
+    /// The subscription whose failures it reports, see [`reported_on`].
+    pub reported_on: Option<&'a str>,
+}
+
+/// The subscription whose failing deliveries an event reports. It never gets that event, or each failure would cause another.
+pub fn reported_on(event_type: &str, facts: &Record) -> Option<String> {
+    if event_type == EventType::WebhookDisabled.as_str() {
+        return facts.get("data.subscription_id").map(str::to_owned);
+    }
+    if event_type != EventType::SystemWebhookDeliveryFailed.as_str() {
+        return None;
+    }
+    let details: Value = serde_json::from_str(facts.get("data.details")?).ok()?;
+    details["subscription_id"].as_str().map(str::to_owned)
 }
 
 /// Whether a filter allows a scope. One that ends with `*` means what begins so and goes on; any other means itself. None
@@ -86,6 +103,7 @@ impl Subscription {
         };
         (by_type || by_category)
             && owned
+            && event.reported_on != Some(self.subscription_id.as_str())
             && allows(self.scope_filter.as_deref(), event.scope)
             && self.watches(event)
     }
@@ -176,6 +194,40 @@ mod tests {
             let refused = Err(SelectorProblem::Forbidden(hidden.to_owned()));
             assert_eq!(check(&acme, names, categories), refused);
             assert_eq!(check(&Owner::System, names, categories), Ok(()));
+        }
+    }
+
+    #[test]
+    fn events_about_failures_say_whose() {
+        let facts = |name: &str, value: &str| Record::default().with(name, value);
+        let details = r#"{"subscription_id": "whsub_1", "attempts": 1}"#;
+        for (event_type, facts, expected) in [
+            (
+                "webhook.disabled",
+                facts("data.subscription_id", "whsub_1"),
+                Some("whsub_1"),
+            ),
+            (
+                "system.webhook_delivery_failed",
+                facts("data.details", details),
+                Some("whsub_1"),
+            ),
+            (
+                "system.webhook_delivery_failed",
+                facts("data.details", "{"),
+                None,
+            ),
+            (
+                "webhook.updated",
+                facts("data.subscription_id", "whsub_1"),
+                None,
+            ),
+        ] {
+            assert_eq!(
+                reported_on(event_type, &facts).as_deref(),
+                expected,
+                "{event_type}"
+            );
         }
     }
 }
