@@ -36,12 +36,14 @@ const INTEGERS: &[&str] = &[
     "reserved",
     "response_status",
     "response_time_ms",
+    "sample_count",
     "skipped",
     "spent",
     "succeeded",
     "total_debt",
     "total_matched",
     "webhooks_disabled",
+    "window_seconds",
 ];
 const FLAGS: &[&str] = &[
     "allow_http",

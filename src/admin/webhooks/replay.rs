@@ -11,7 +11,8 @@ use crate::domain::ids::Partition;
 use crate::domain::moment::Window;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{
-    Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookReplay, WebhookStatus, reported_on,
+    Crossed, Owner, ReplayId, Seen, Subscription, SubscriptionId, WebhookReplay, WebhookStatus,
+    reported_on,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::target::Target as _;
@@ -202,7 +203,7 @@ fn event_of(
         event_type,
         tenant: &log.tenant,
         scope: facts.get("scope"),
-        threshold: facts.optional("data.threshold_millionths")?,
+        crossed: Crossed::of(event_type, facts)?,
         reported_on: reported_on.as_deref(),
     };
     let is_requested = replay

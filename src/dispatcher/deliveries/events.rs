@@ -10,7 +10,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::webhook::{DeliveryId, Seen, reported_on};
+use crate::domain::webhook::{Crossed, DeliveryId, Seen, reported_on};
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::fan_out::QueuedDelivery;
 use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
@@ -34,7 +34,7 @@ pub(super) struct Happened {
     event_id: String,
     event_type: String,
     scope: Option<String>,
-    threshold: Option<i64>,
+    crossed: Option<Crossed>,
     reported_on: Option<String>,
     trace: String,
 }
@@ -190,7 +190,7 @@ impl Happened {
             at_ms: facts.integer("at_ms")?,
             event_type: event_type.to_owned(),
             scope: facts.get("scope").map(str::to_owned),
-            threshold: facts.optional("data.threshold_millionths")?,
+            crossed: Crossed::of(event_type, facts)?,
             reported_on: reported_on(event_type, facts),
             trace: flags.map_or_else(
                 || trace_id.to_owned(),
@@ -205,7 +205,7 @@ impl Happened {
             event_type: &self.event_type,
             tenant: &self.place.tenant,
             scope: self.scope.as_deref(),
-            threshold: self.threshold,
+            crossed: self.crossed,
             reported_on: self.reported_on.as_deref(),
         }
     }

@@ -16,7 +16,9 @@ pub(super) fn of(event_type: &str, tenant: &str, at: Moment, facts: &Record) -> 
     let clustered = event_type.starts_with("reservation.")
         || matches!(
             event_type,
-            "budget.threshold_crossed"
+            "api_key.auth_failure_rate_spike"
+                | "budget.burn_rate_anomaly"
+                | "budget.threshold_crossed"
                 | "budget.exhausted"
                 | "budget.debt_incurred"
                 | "budget.over_limit_entered"

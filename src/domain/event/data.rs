@@ -60,7 +60,18 @@ fn members_of(event_type: &str) -> Option<&'static str> {
         | "webhook.disabled" | "webhook.deleted" => {
             "subscription_id tenant_id previous_status? new_status? changed_fields disable_reason?"
         }
-        "system.webhook_delivery_failed" => "component message severity details?",
+        "budget.burn_rate_anomaly" => {
+            "scope unit current_rate baseline_rate multiplier window_seconds projected_exhaustion_minutes?"
+        }
+        "reservation.denial_rate_spike"
+        | "reservation.expiry_rate_spike"
+        | "api_key.auth_failure_rate_spike" => {
+            "metric current_rate threshold_rate window_seconds sample_count"
+        }
+        "system.store_connection_lost"
+        | "system.store_connection_restored"
+        | "system.high_latency"
+        | "system.webhook_delivery_failed" => "component message severity details?",
         _ => return None,
     })
 }
@@ -102,6 +113,10 @@ impl Facts<'_> {
                 let used = i128::from(self.figure("spent")?) + i128::from(self.figure("reserved")?);
                 share(used as f64, self.figure("allocated")?)
             }
+            "current_rate" | "baseline_rate" | "multiplier" | "projected_exhaustion_minutes" => {
+                self.rate(name)?.map(Json::from)
+            }
+            "threshold_rate" => Some(self.number("threshold_rate")?.into()),
             "debt_utilization" => {
                 share(self.figure("debt")? as f64, self.figure("overdraft_limit")?)
             }
@@ -193,6 +208,36 @@ impl Facts<'_> {
     ) -> Result<Option<T>, RecordError> {
         let read = |text| read(text).ok_or_else(|| RecordError::of(&format!("data.{name}")));
         self.get(name).map(read).transpose()
+    }
+
+    /// A figure of a detector's event, from what was counted: a share of samples, or amounts per minute.
+    fn rate(&self, name: &str) -> Result<Option<f64>, RecordError> {
+        if self.get("occurrences").is_some() {
+            let share = self.number("occurrences")? / self.number("sample_count")?;
+            return Ok(Some(share));
+        }
+        let minutes = self.number("window_seconds")? / 60.0;
+        let current = self.number("charged")? / minutes;
+        let baseline = || {
+            let windows = self.number("baseline_windows")?;
+            Ok(self.number("baseline_charged")? / (minutes * windows))
+        };
+        Ok(Some(match name {
+            "baseline_rate" => baseline()?,
+            "multiplier" => current / baseline()?,
+            "projected_exhaustion_minutes" => {
+                let remaining = self.figure("remaining")?;
+                return Ok((remaining > 0).then(|| remaining as f64 / current));
+            }
+            _ => current,
+        }))
+    }
+
+    fn number(&self, name: &str) -> Result<f64, RecordError> {
+        let unreadable = || RecordError::of(&format!("data.{name}"));
+        let text = self.get(name).ok_or_else(unreadable)?;
+        let number = text.parse::<f64>().ok().filter(|it| it.is_finite());
+        number.ok_or_else(unreadable)
     }
 
     fn figure(&self, name: &str) -> Result<i64, RecordError> {

@@ -234,3 +234,45 @@ fn a_refused_key_is_told_as_far_as_it_is_known() {
     let actor = r#""tenant_id":"__system__","source":"service-server","actor":{"type":"api_key"},"data":{"failure_reason":"invalid_format"}"#;
     assert!(envelope.contains(actor), "{envelope}");
 }
+
+#[test]
+fn a_spike_tells_the_rate_and_the_threshold_as_shares() {
+    let pairs = ".metric=denial_rate; .occurrences=3; .sample_count=12; .threshold_rate=0.1; .window_seconds=300";
+    let (envelope, data) = rendered("reservation.denial_rate_spike", pairs);
+    assert_eq!(
+        data,
+        r#"{"metric":"denial_rate","current_rate":0.25,"threshold_rate":0.1,"window_seconds":300,"sample_count":12}"#
+    );
+    assert!(
+        envelope.contains(r#""correlation_id":"runtime:"#) && !envelope.contains(r#""scope""#),
+        "{envelope}"
+    );
+    let pairs = pairs.replace("denial_rate", "auth_failure_rate");
+    let (envelope, data) = rendered("api_key.auth_failure_rate_spike", &pairs);
+    assert!(data.starts_with(r#"{"metric":"auth_failure_rate","current_rate":0.25,"#));
+    assert!(envelope.contains(r#""correlation_id":"runtime:"#));
+}
+
+#[test]
+fn a_burn_rate_is_told_in_units_per_minute_and_hides_the_limit() {
+    let pairs = "scope=tenant:acme; .unit=TOKENS; .charged=1000; .baseline_charged=300; .baseline_windows=3; \
+         .multiplier_limit=3; .window_seconds=300";
+    let with_rest = |remaining: i64| format!("{pairs}; .remaining={remaining}");
+    assert_eq!(
+        data("budget.burn_rate_anomaly", &with_rest(500)),
+        r#"{"scope":"tenant:acme","unit":"TOKENS","current_rate":200.0,"baseline_rate":20.0,"multiplier":10.0,"window_seconds":300,"projected_exhaustion_minutes":2.5}"#
+    );
+    assert!(!data("budget.burn_rate_anomaly", &with_rest(0)).contains("projected"));
+    // Amounts may add up to more than 64 bits.
+    let much = with_rest(1).replace("charged=1000", "charged=36893488147419103232");
+    assert!(data("budget.burn_rate_anomaly", &much).contains(r#""current_rate":7"#));
+}
+
+#[test]
+fn an_event_about_the_store_tells_since_when() {
+    let pairs = ".component=store; .message=gone; .severity=critical; .details={\"since\":\"2026-04-09T14:30:00.000Z\"}";
+    assert_eq!(
+        data("system.store_connection_lost", pairs),
+        r#"{"component":"store","message":"gone","severity":"critical","details":{"since":"2026-04-09T14:30:00.000Z"}}"#
+    );
+}

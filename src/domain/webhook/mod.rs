@@ -2,6 +2,7 @@
 
 mod delivery;
 mod headers;
+mod rates;
 mod requests;
 mod selection;
 mod settings;
@@ -9,11 +10,14 @@ pub mod signature;
 
 pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus};
 pub use headers::{HEADER_MASK, HeaderNames, check_headers};
+pub use rates::{Metric, RateLimit};
 pub use requests::{
     DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookReplay,
     WebhookUpdateRequest,
 };
-pub use selection::{Seen, SelectorProblem, check_selectors, reported_on, watched_millionths};
+pub use selection::{
+    Crossed, Seen, SelectorProblem, check_selectors, reported_on, watched_millionths,
+};
 pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;

@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use super::{Owner, Subscription, Thresholds};
+use super::rates::selects_type;
+use super::{Owner, RateLimit, Subscription, Thresholds};
 use crate::domain::event::types::{
     EventCategory, EventType, EventTypeName, category_of, is_tenant_visible,
 };
-use crate::domain::record::Record;
+use crate::domain::record::{Record, RecordError};
 
 /// Why the selectors of a subscription are refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,8 +54,8 @@ pub struct Seen<'a> {
     pub tenant: &'a str,
     /// Its scope, if it has one.
     pub scope: Option<&'a str>,
-    /// The threshold that was crossed, in millionths.
-    pub threshold: Option<i64>,
+    /// The threshold that was crossed, where only those are told who watch it.
+    pub crossed: Option<Crossed>,
     /// The subscription whose failures it reports, see [`reported_on`].
     pub reported_on: Option<&'a str>,
 }
@@ -69,6 +70,29 @@ pub fn reported_on(event_type: &str, facts: &Record) -> Option<String> {
     }
     let details: Value = serde_json::from_str(facts.get("data.details")?).ok()?;
     details["subscription_id"].as_str().map(str::to_owned)
+}
+
+/// A threshold that was crossed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Crossed {
+    /// Of a budget's utilization, in millionths.
+    Utilization(i64),
+    /// Of a rate.
+    Rate(RateLimit),
+}
+
+impl Crossed {
+    /// The threshold that an event is about, by its facts.
+    ///
+    /// # Errors
+    /// [`RecordError`] names the fact that is missing or unreadable.
+    pub fn of(event_type: &str, facts: &Record) -> Result<Option<Self>, RecordError> {
+        if event_type == EventType::BudgetThresholdCrossed.as_str() {
+            let millionths = facts.integer("data.threshold_millionths")?;
+            return Ok(Some(Self::Utilization(millionths)));
+        }
+        Ok(RateLimit::of_event(event_type, facts)?.map(Self::Rate))
+    }
 }
 
 /// Whether a filter allows a scope. One that ends with `*` means what begins so and goes on; any other means itself. None
@@ -115,16 +139,16 @@ impl Subscription {
     }
 
     fn watches(&self, event: &Seen<'_>) -> bool {
-        let Some(crossed) = event.threshold else {
-            return true;
-        };
-        if event.event_type != EventType::BudgetThresholdCrossed.as_str() {
-            return true;
-        }
         let own = self.thresholds.as_ref();
-        match own.filter(|own| own.budget_utilization.is_some()) {
-            Some(own) => own.millionths().contains(&crossed),
-            None => Thresholds::DEFAULT_MILLIONTHS.contains(&crossed),
+        match event.crossed {
+            None => true,
+            Some(Crossed::Rate(limit)) => RateLimit::of(event.event_type, own) == Some(limit),
+            Some(Crossed::Utilization(crossed)) => {
+                match own.filter(|own| own.budget_utilization.is_some()) {
+                    Some(own) => own.millionths().contains(&crossed),
+                    None => Thresholds::DEFAULT_MILLIONTHS.contains(&crossed),
+                }
+            }
         }
     }
 }
@@ -135,11 +159,9 @@ pub fn watched_millionths(
     categories: &[EventCategory],
     thresholds: Option<&Thresholds>,
 ) -> Vec<i64> {
-    let crossed = EventType::BudgetThresholdCrossed.as_str();
-    let selected = categories.contains(&EventCategory::Budget)
-        || types.iter().any(|name| name.as_str() == crossed);
+    let crossed = EventType::BudgetThresholdCrossed;
     match thresholds {
-        Some(thresholds) if selected => thresholds.millionths(),
+        Some(thresholds) if selects_type(types, categories, crossed) => thresholds.millionths(),
         _ => Vec::new(),
     }
 }

@@ -1,0 +1,152 @@
+//! Which rates a subscription watches, and from when on they are unusual.
+
+use super::{Subscription, Thresholds};
+use crate::domain::event::types::{EventCategory, EventType, EventTypeName};
+use crate::domain::record::{Record, RecordError};
+use crate::domain::words::words;
+
+words! {
+    /// A share of a tenant's requests or reservations that is watched.
+    Metric {
+        /// Denied of all creates and decisions.
+        DenialRate = "denial_rate",
+        /// Expired of all reservations that have ended.
+        ExpiryRate = "expiry_rate",
+        /// Refused of all attempts with the tenant's API keys.
+        AuthFailureRate = "auth_failure_rate",
+    }
+}
+
+impl Metric {
+    /// What is emitted when it is too high.
+    pub fn event_type(self) -> EventType {
+        match self {
+            Self::DenialRate => EventType::ReservationDenialRateSpike,
+            Self::ExpiryRate => EventType::ReservationExpiryRateSpike,
+            Self::AuthFailureRate => EventType::ApiKeyAuthFailureRateSpike,
+        }
+    }
+}
+
+/// From when on a rate is unusual.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RateLimit {
+    /// A share that is exceeded; of a burn rate, the multiple of what is usual.
+    pub above: f64,
+    /// The time over which the rate is taken.
+    pub window_seconds: i64,
+}
+
+impl RateLimit {
+    /// What a subscription with these thresholds watches of a rate that emits events of this type; `None` for other types.
+    pub fn of(event_type: &str, thresholds: Option<&Thresholds>) -> Option<Self> {
+        let given = |member: fn(&Thresholds) -> Option<f64>| thresholds.and_then(member);
+        let window = |member: fn(&Thresholds) -> Option<i64>| thresholds.and_then(member);
+        let share = |above| Self {
+            above,
+            window_seconds: window(|it| it.rate_window_seconds).unwrap_or(300),
+        };
+        Some(match EventType::parse(event_type)? {
+            EventType::ReservationDenialRateSpike => {
+                share(given(|it| it.denial_rate_threshold).unwrap_or(0.1))
+            }
+            EventType::ReservationExpiryRateSpike => {
+                share(given(|it| it.expiry_rate_threshold).unwrap_or(0.05))
+            }
+            EventType::ApiKeyAuthFailureRateSpike => {
+                share(given(|it| it.auth_failure_rate_threshold).unwrap_or(0.1))
+            }
+            EventType::BudgetBurnRateAnomaly => Self {
+                above: given(|it| it.burn_rate_multiplier).unwrap_or(3.0),
+                window_seconds: window(|it| it.burn_rate_window_seconds).unwrap_or(300),
+            },
+            _ => return None,
+        })
+    }
+
+    /// The limit that an event is about, by its facts; `None` for one of another type.
+    pub(super) fn of_event(event_type: &str, facts: &Record) -> Result<Option<Self>, RecordError> {
+        let field = match EventType::parse(event_type) {
+            Some(EventType::BudgetBurnRateAnomaly) => "data.multiplier_limit",
+            _ if Self::of(event_type, None).is_some() => "data.threshold_rate",
+            _ => return Ok(None),
+        };
+        let above = facts.text(field)?.parse();
+        Ok(Some(Self {
+            above: above.map_err(|_| RecordError::of(field))?,
+            window_seconds: facts.integer("data.window_seconds")?,
+        }))
+    }
+}
+
+/// Whether a subscription selects events of this type by type or by category.
+pub(super) fn selects_type(
+    types: &[EventTypeName],
+    categories: &[EventCategory],
+    event_type: EventType,
+) -> bool {
+    categories.contains(&event_type.category())
+        || types
+            .iter()
+            .any(|name| name.as_str() == event_type.as_str())
+}
+
+impl Subscription {
+    /// What it watches of the rate that emits events of this type, if it selects them.
+    pub fn watched_rate(&self, event_type: EventType) -> Option<RateLimit> {
+        let limit = RateLimit::of(event_type.as_str(), self.thresholds.as_ref())?;
+        selects_type(&self.event_types, &self.event_categories, event_type).then_some(limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::fields::Read as _;
+
+    #[test]
+    fn a_rate_has_its_own_threshold_and_the_window_of_its_kind() {
+        let given = Thresholds::parse_json(
+            r#"{"burn_rate_multiplier":2,"burn_rate_window_seconds":60,"expiry_rate_threshold":0.5,"rate_window_seconds":90}"#,
+        );
+        for (event_type, default, own) in [
+            ("reservation.denial_rate_spike", (0.1, 300), (0.1, 90)),
+            ("reservation.expiry_rate_spike", (0.05, 300), (0.5, 90)),
+            ("api_key.auth_failure_rate_spike", (0.1, 300), (0.1, 90)),
+            ("budget.burn_rate_anomaly", (3.0, 300), (2.0, 60)),
+        ] {
+            let of = |thresholds: Option<&Thresholds>| {
+                let limit = RateLimit::of(event_type, thresholds).expect("a rate");
+                (limit.above, limit.window_seconds)
+            };
+            assert_eq!(
+                (of(None), of(given.as_ref())),
+                (default, own),
+                "{event_type}"
+            );
+        }
+        assert_eq!(RateLimit::of("reservation.denied", given.as_ref()), None);
+    }
+
+    #[test]
+    fn an_event_tells_the_limit_that_was_exceeded() {
+        let facts = Record::from_iter([
+            ("data.threshold_rate", "0.1"),
+            ("data.multiplier_limit", "3"),
+            ("data.window_seconds", "60"),
+        ]);
+        let of = |event_type| RateLimit::of_event(event_type, &facts).expect("complete facts");
+        let limit = |above| {
+            Some(RateLimit {
+                above,
+                window_seconds: 60,
+            })
+        };
+        assert_eq!(of("reservation.expiry_rate_spike"), limit(0.1));
+        assert_eq!(of("budget.burn_rate_anomaly"), limit(3.0));
+        assert_eq!(of("budget.threshold_crossed"), None);
+        let damaged = Record::from_iter([("data.threshold_rate", "much")]);
+        let error = RateLimit::of_event("reservation.denial_rate_spike", &damaged);
+        assert_eq!(error, Err(RecordError::of("data.threshold_rate")));
+    }
+}
