@@ -88,6 +88,11 @@ impl Call {
         self
     }
 
+    /// Says what a second request would do.
+    pub fn retry(self, retry: Retry) -> Self {
+        Self { retry, ..self }
+    }
+
     /// Creates an API key. Without an idempotency key, because the service stores no secret for a replay: a second request would
     /// create a second key.
     pub fn create_key(tenant: &str, body: &impl Serialize) -> Self {

@@ -31,6 +31,9 @@ pub enum CallError {
     },
     #[error("the response of {url} is not what the protocol requires; is it a budget authority?")]
     Unreadable { url: String },
+    /// What was tested does not work; the output says why.
+    #[error("the receiver did not accept the test event")]
+    TestFailed,
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
 }
@@ -57,7 +60,7 @@ impl CallError {
     /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused(_) => 1,
+            Self::Refused(_) | Self::TestFailed => 1,
             Self::Usage(_) => 2,
             Self::Failed { .. }
             | Self::Unreachable { .. }
@@ -91,6 +94,10 @@ impl Refusal {
             }
             (_, "BUDGET_NOT_FOUND") => "`admin budget tree TENANT` shows the budgets that exist",
             (_, "TENANT_NOT_FOUND") => "`admin tenant list` shows the tenants that exist",
+            (_, "WEBHOOK_NOT_FOUND") => "`admin webhook list` shows the webhooks that exist",
+            (_, "WEBHOOK_URL_INVALID") => {
+                "`admin webhook rules` shows and sets which addresses are allowed"
+            }
             (_, "BUDGET_FROZEN") => "`admin budget unfreeze` lifts the freeze",
             _ => return None,
         })

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::key_list::{self, KeyQuery};
 use super::output::Output;
 use super::overview;
+use super::replay::Replay;
 use super::tail::Tail;
 use super::tree::Tree;
 use crate::api::operations::OperationId;
@@ -34,6 +35,8 @@ pub(super) enum Action {
     Show(Call),
     /// Prints the rows of a list, filtered by these parameters, at most so many.
     List(&'static List, Map<String, Value>, Option<usize>),
+    /// As `List`, of the object with this id.
+    ListOf(String, &'static List, Map<String, Value>, Option<usize>),
     /// Makes an API key restricted to these scopes, and prints the body of the response with them.
     MakeKey(Vec<String>, Call),
     /// Prints API keys, with who made them.
@@ -42,6 +45,10 @@ pub(super) enum Action {
     Tree(&'static List, Map<String, Value>),
     /// Prints the latest events and follows them.
     Tail(Tail),
+    /// Sends a test event, prints the outcome, and fails if the receiver did.
+    TestWebhook(Call),
+    /// Replays events to a webhook.
+    Replay(Replay),
     /// Prints the overview.
     Overview,
 }
@@ -58,9 +65,12 @@ impl Action {
         client: &Client,
         output: &mut Output<impl Write>,
     ) -> Result<(), CallError> {
-        let rows = async |list: &List, filters: &Map<String, Value>, limit| {
-            let page = || Call::of(list.operation).query(filters);
+        let rows_of = async |call: Call, list: &List, filters: &Map<String, Value>, limit| {
+            let page = || call.clone().query(filters);
             client.rows(page, list.member, limit).await
+        };
+        let rows = async |list: &List, filters: &Map<String, Value>, limit| {
+            rows_of(Call::of(list.operation), list, filters, limit).await
         };
         match self {
             Self::Show(call) => output.object(&client.send(&call).await?),
@@ -68,6 +78,19 @@ impl Action {
                 let rows = rows(list, &filters, limit).await?;
                 output.table(list.columns, &rows, list.nothing)
             }
+            Self::ListOf(id, list, filters, limit) => {
+                let rows = rows_of(Call::to(list.operation, id), list, &filters, limit).await?;
+                output.table(list.columns, &rows, list.nothing)
+            }
+            Self::TestWebhook(call) => {
+                let outcome = client.send(&call).await?;
+                output.object(&outcome)?;
+                match outcome["success"] == true {
+                    true => Ok(()),
+                    false => Err(CallError::TestFailed),
+                }
+            }
+            Self::Replay(replay) => replay.run(client, output).await,
             Self::MakeKey(scopes, call) => {
                 let mut made = client.send(&call).await?;
                 if !scopes.is_empty() {

@@ -11,11 +11,14 @@ mod keys;
 mod output;
 mod overview;
 mod policies;
+mod replay;
 mod reservations;
 mod tail;
 mod tenants;
 mod time;
 mod tree;
+mod webhook_rules;
+mod webhooks;
 
 use std::io;
 use std::process::ExitCode;
@@ -27,7 +30,7 @@ use crate::tools::client_error::CallError;
 use console::Action;
 use output::Output;
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, 2 the command line is wrong, 3 the service could not be \
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused or a test failed, 2 the command line is wrong, 3 the service could not be \
     reached or failed, so that the outcome may be unknown";
 
 /// Settings and command of `budget-authority admin`.
@@ -60,6 +63,9 @@ enum Area {
     /// Reservations: holds and their outcome
     #[command(subcommand)]
     Reservation(reservations::Command),
+    /// Webhooks: where events are sent
+    #[command(subcommand)]
+    Webhook(webhooks::Command),
     /// Events
     #[command(subcommand)]
     Event(events::Command),
@@ -94,6 +100,7 @@ async fn execute(args: AdminArgs) -> Result<(), CallError> {
         Area::Budget(command) => command.action()?,
         Area::Policy(command) => command.action(),
         Area::Reservation(command) => command.action(),
+        Area::Webhook(command) => command.action()?,
         Area::Event(command) => command.action(),
         Area::Audit(command) => command.action(),
         Area::Overview => Action::Overview,

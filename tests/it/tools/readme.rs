@@ -1,11 +1,13 @@
 //! Every command of README.md, run as a reader pastes it.
 
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
 use super::dev_stack::{Stack, WorkFolder};
+use crate::harness::eventually;
 use crate::http::clients::{prepare, succeed, target};
 
 /// Where `make run` listens, as README.md says.
@@ -13,9 +15,14 @@ const PRINTED_URL: &str = "http://127.0.0.1:7878";
 
 /// README.md, with the address of a stack instead of the default one.
 fn readme(stack_url: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md");
-    let text = std::fs::read_to_string(path).expect("README.md");
-    assert!(text.contains(PRINTED_URL), "README.md names the address");
+    document("README.md", stack_url)
+}
+
+/// The same of another document.
+fn document(name: &str, stack_url: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
+    let text = std::fs::read_to_string(path).expect(name);
+    assert!(text.contains(PRINTED_URL), "{name} names the address");
     text.replace(PRINTED_URL, stack_url)
 }
 
@@ -27,6 +34,14 @@ fn blocks(readme: &str, language: &str) -> Vec<String> {
         .skip(1)
         .map(|rest| rest.split("\n```").next().unwrap_or(rest));
     blocks.map(str::to_owned).collect()
+}
+
+/// What stands under a heading.
+fn section<'a>(readme: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = readme
+        .split_once(&format!("\n## {heading}\n"))
+        .expect(heading);
+    rest.split("\n## ").next().unwrap_or(rest)
 }
 
 /// What stands in each `make run ARGS=…`, as the words of a command line.
@@ -44,7 +59,8 @@ fn run_arguments(readme: &str) -> Vec<Vec<String>> {
 async fn the_first_reservation_and_its_denial_work_when_pasted() {
     let folder = WorkFolder::new();
     let stack = Stack::start(&folder, &[]).await;
-    let script = blocks(&readme(&stack.url), "sh").join("\necho\n");
+    let readme = readme(&stack.url);
+    let script = blocks(section(&readme, "First reservation"), "sh").join("\necho\n");
     let mut shell = Command::new("sh");
     shell.args(["-euc", &script]);
     let output = shell.current_dir(folder.path("home")).output();
@@ -65,6 +81,49 @@ async fn the_first_reservation_and_its_denial_work_when_pasted() {
         assert_eq!(balance["reserved"]["amount"], 0, "{balance}");
     }
     assert_eq!(denied["error"], "BUDGET_EXCEEDED");
+}
+
+#[tokio::test]
+async fn the_receiver_prints_the_denial_that_it_was_sent() {
+    let folder = WorkFolder::new();
+    let stack = Stack::start(&folder, &[]).await;
+    let readme = readme(&stack.url);
+    let names = blocks(section(&readme, "First reservation"), "sh").swap_remove(0);
+    let webhooks = document("docs/webhooks.md", &stack.url);
+    let script = blocks(section(&webhooks, "Try it"), "sh").swap_remove(0);
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+    let port = port.expect("a port").port().to_string();
+    let printed = folder.path("receiver");
+    let script = script
+        .replace("9000", &port)
+        .replace(
+            "examples/",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/examples/"),
+        )
+        .replace(
+            " &\n",
+            &format!(" > {} 2>&1 & echo $! > receiver-id\n", printed.display()),
+        );
+    let mut shell = Command::new("sh");
+    shell.args(["-euc", &format!("{names}\n{script}")]);
+    let program = Path::new(env!("CARGO_BIN_EXE_budget-authority")).parent();
+    let path = format!(
+        "{}:{}",
+        program.expect("a folder").display(),
+        std::env::var("PATH").expect("a path")
+    );
+    shell.env("PATH", path).current_dir(folder.path("home"));
+    succeed(shell).await;
+    let receiver = std::fs::read_to_string(folder.path("home/receiver-id")).expect("a process");
+    let denied = eventually("the event arrives", || async {
+        let lines = std::fs::read_to_string(&printed).ok()?;
+        lines.contains(" reservation.denied ").then_some(lines)
+    });
+    let denied = denied.await;
+    let mut kill = Command::new("kill");
+    kill.arg(receiver.trim());
+    succeed(kill).await;
+    assert!(denied.contains("tenant:demo"), "{denied}");
 }
 
 #[tokio::test]
