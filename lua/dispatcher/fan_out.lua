@@ -4,18 +4,20 @@ Queues the deliveries of some events of outboxes, and moves the cursors of these
 as the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by
 their mark that these are still the same; if they are not, nothing is written.
 
-A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, only the
-places of the first and the last event are kept that found no room. queued: how many were queued.
+A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, the
+subscription falls behind: only the place is kept from which on its events are queued later. queued: how many were
+queued.
 
-KEYS[1]    write  fanned  hash    fanned
-KEYS[2]    write  lanes   zset    lanes
-KEYS[3]    write  open    hash    open
-KEYS[4..]  read   marks   string  webhooksmark:<owner>
-built      read           hash    tenant:<tenant>
-built      write          hash    delivery:<delivery_id>
-built      write          list    lane:<lane>
-built      write          hash    window:<subscription_id>
-built      write          zset    deliveries:<subscription_id>:<day>
+KEYS[1]    write  fanned        hash    fanned
+KEYS[2]    write  lanes         zset    lanes
+KEYS[3]    write  open          hash    open
+KEYS[4]    write  behind_index  zset    behind
+KEYS[5..]  read   marks         string  webhooksmark:<owner>
+built      read                 hash    tenant:<tenant>
+built      write                hash    delivery:<delivery_id>
+built      write                list    lane:<lane>
+built      write                hash    window:<subscription_id>
+built      write                zset    deliveries:<subscription_id>:<day>
 
 ARGV[1]                day                yyyymmdd
 ARGV[2]                day_start_ms       int64
@@ -37,17 +39,15 @@ Replies, the first that applies:
 Writes:
   On fanned: deliveries, their lanes and windows, the cursors.
 ]]
-local fanned, lanes, open = unpack(KEYS, 1, 3)
+local fanned, lanes, open, behind_index = unpack(KEYS, 1, 4)
 local day, day_start_ms, lane_concurrency, tenant_prefix, delivery_prefix, lane_prefix, window_prefix,
   deliveries_prefix = unpack(ARGV, 1, 8)
-local marks_from = 4
+local marks_from = 5
 local owners_from = 10
 local owners_to = 9 + ARGV[9]
 local parts_from = owners_to + 1
 -- End of the signature.
--- @include base/time
--- Of a subscription and of an owner; how long the index of a day and an idle window stay.
-local OPEN_MAX, OWNER_OPEN_MAX, INDEX_MS, WINDOW_MS = 1000, 50000, 16 * 86400000, 40 * 86400000
+-- @include base/time, delivery/queue
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local owners, stale = {}, {'stale'}
@@ -59,49 +59,24 @@ for i = marks_from, #KEYS do
   owners[#owners + 1] = {name = owner, closed = closed, open = tonumber(redis.call('HGET', open, owner)) or 0}
 end
 if #stale > 1 then return stale end
+local queue = queue_new(now, day, lane_concurrency,
+  {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
 
-local windows, queued = {}, {}
-
--- Returns the window of a subscription, read once.
-local function window_of(id, owner)
-  if windows[id] then return windows[id] end
-  local window = {key = window_prefix .. id, index = deliveries_prefix .. id .. ':' .. day, owner = owner,
-    behind = {}, noted = {}, places = {}}
-  local stored = redis.call('HMGET', window.key, 'open', 'queued')
-  window.open, window.queued = tonumber(stored[1]) or 0, tonumber(stored[2]) or 0
-  redis.call('ZCARD', window.index)
-  windows[id] = window
-  return window
-end
-
--- Queues a delivery, or notes from where on the subscription is behind.
-local function queue(source, at)
+-- Queues a delivery, unless its subscription is behind or falls behind now. from: the place behind which these lie.
+local function queue_or_miss(source, from, at)
   local owner, id, epoch, delivery_id, lane, place, event_type, trace = owners[tonumber(ARGV[at])],
     unpack(ARGV, at + 1, at + 7)
   if owner.closed then return end
-  local window = window_of(id, owner)
-  local behind = window.behind[source]
-  if behind == nil then
-    behind = redis.call('HGET', window.key, 'behind ' .. source)
-    window.noted[source] = behind
-    -- It goes on when half of the room is free again.
-    if window.open < OPEN_MAX / 2 and owner.open < OWNER_OPEN_MAX / 2 then behind = false end
-  end
-  if not behind and (window.open >= OPEN_MAX or owner.open >= OWNER_OPEN_MAX) then
-    behind = place
-    if not window.noted[source] then window.places['behind ' .. source] = place end
-  end
-  window.behind[source] = behind
-  if behind then
-    window.places['last ' .. source] = place
+  local window = queue_window(queue, id, epoch, owner)
+  local behind = window_behind(window, source)
+  if not behind and window_has_room(window, 1) then
+    queue_add(queue, window, delivery_id, lane, {'place', place, 'type', event_type, 'trace', trace})
     return
   end
-  if redis.call('EXISTS', delivery_prefix .. delivery_id) == 1 then return end
-  redis.call('LLEN', lane_prefix .. lane)
-  window.open, window.queued, owner.open = window.open + 1, window.queued + 1, owner.open + 1
-  queued[#queued + 1] = {window = window, id = delivery_id, lane = lane, number = window.queued,
-    fields = {'subscription', id, 'lane', lane, 'place', place, 'type', event_type, 'trace', trace, 'at_ms', now,
-      'epoch', epoch}}
+  -- An outbox that is followed again lies before the place.
+  if window.read[source] ~= from and not (behind and place_reaches(from, behind)) then window_move(window, source, from) end
+  window.read[source] = from
+  window_miss(window, hour_of(place), 1)
 end
 
 local reply, moved, at = {'fanned', 0}, {}, parts_from
@@ -109,31 +84,17 @@ while at <= #ARGV do
   local source, read, next, count = unpack(ARGV, at, at + 3)
   local stored = redis.call('HGET', fanned, source) or ''
   if stored == read then
-    for pair = at + 4, at + 3 + count, 8 do queue(source, pair) end
+    for pair = at + 4, at + 3 + count, 8 do queue_or_miss(source, read == '' and '0-0' or read, pair) end
     moved[#moved + 1], moved[#moved + 2], stored = source, next, next
   end
   reply[#reply + 1] = stored
   at = at + 4 + count
 end
 redis.call('ZCARD', lanes)
+redis.call('ZCARD', behind_index)
 
 -- Effects: none can fail.
-for _, delivery in ipairs(queued) do
-  redis.call('HSET', delivery_prefix .. delivery.id, unpack(delivery.fields))
-  local length = redis.call('RPUSH', lane_prefix .. delivery.lane, delivery.id)
-  -- Otherwise those before it, which are in flight or are looked at, bring it.
-  if length <= tonumber(lane_concurrency) then redis.call('ZADD', lanes, 'NX', now, delivery.lane) end
-  redis.call('ZADD', delivery.window.index, now, ('%010d '):format(delivery.number) .. delivery.id)
-end
-for _, window in pairs(windows) do
-  for field, place in pairs(window.places) do redis.call('HSET', window.key, field, place) end
-  redis.call('HSET', window.key, 'open', window.open, 'queued', window.queued, 'owner', window.owner.name)
-  redis.call('PEXPIRE', window.index, INDEX_MS)
-  redis.call('PEXPIRE', window.key, WINDOW_MS)
-end
-for _, owner in ipairs(owners) do
-  if owner.open > 0 then redis.call('HSET', open, owner.name, owner.open) end
-end
+queue_write(queue, lanes, behind_index, open)
 if #moved > 0 then redis.call('HSET', fanned, unpack(moved)) end
-reply[2] = #queued
+reply[2] = #queue.deliveries
 return reply

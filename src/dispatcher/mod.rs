@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 
 pub use bulk_actions::BulkActions;
 pub use closes::Closes;
-pub use deliveries::{Courier, CourierSettings, FanOut, FanOutPass, Wake};
+pub use deliveries::{CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass, Wake};
 pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
@@ -101,7 +101,7 @@ pub fn start(
     let sealer = Sealer::new(store(), retention.audit, views, registry)?;
     let key_expiry = KeyExpiry::new(store(), clock.clone(), registry)?;
     let removal = RetentionMetrics::register(registry)?;
-    let courier_clock = clock.clone();
+    let delivery_clock = clock.clone();
     let removal = Retention::new(store(), clock, retention, removal);
     let rollups = Rollups::new(store(), dialect.words().runtime_source, registry)?;
 
@@ -129,6 +129,14 @@ pub fn start(
     let queued = Arc::new(Wake::default());
     let fan_out = FanOut::new(store(), lane_concurrency, Arc::clone(&queued), registry)?;
     workers.start(fan_out, &leases);
+    let catch_up = CatchUp::new(
+        store(),
+        delivery_clock.clone(),
+        lane_concurrency,
+        Arc::clone(&queued),
+        registry,
+    )?;
+    workers.start(catch_up, &leases);
     let settings = CourierSettings {
         name: keeper.name().to_owned(),
         source: dialect.words().delivery_agent,
@@ -138,7 +146,7 @@ pub fn start(
     let courier = Courier::new(
         webhooks,
         leases,
-        courier_clock,
+        delivery_clock,
         settings,
         queued,
         shutdown,

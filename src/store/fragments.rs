@@ -53,6 +53,7 @@ fragments! {
     "log/denials",
     "delivery/book",
     "delivery/claim",
+    "delivery/queue",
     "admin/bulk",
     "admin/closing",
     "admin/closing_child",

@@ -76,6 +76,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::index_rows::INDEX_VIEW,
     &dispatcher::views::SET_WATERMARKS,
     &dispatcher::fan_out::FAN_OUT,
+    &dispatcher::catch_up::CATCH_UP,
     &dispatcher::deliveries::LAPSE_CLAIMS,
     &dispatcher::deliveries::TAKE_DELIVERIES,
     &dispatcher::deliveries::END_ATTEMPT,

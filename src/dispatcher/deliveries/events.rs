@@ -56,19 +56,43 @@ pub(super) struct EventsRead {
 /// Reads events.
 pub(super) struct EventReader {
     pub store: Store,
-    /// Counts those that are damaged or gone.
-    pub skipped: IntCounter,
 }
 
 impl EventReader {
-    /// Reads the events behind these places.
+    /// Reads the events behind these cursors. `skipped` counts those that are damaged or gone.
     pub async fn read(
         &self,
         places: &[(Partition, Option<EntryId>)],
+        skipped: &IntCounter,
     ) -> Result<EventsRead, StoreError> {
-        let mut read = EventsRead::default();
         let mut beyond = self.store.read_outboxes(places, ROWS).await?;
         self.rewind(places, &mut beyond).await?;
+        self.follow(places, beyond, Some(skipped)).await
+    }
+
+    /// Reads the events behind a place that cursors have passed already, by their pointers; and whether these are all.
+    pub async fn read_again(
+        &self,
+        place: (Partition, EntryId),
+    ) -> Result<(Vec<(EntryId, Option<Vec<Happened>>)>, bool), StoreError> {
+        let places = [(place.0, Some(place.1))];
+        let beyond = self.store.read_outboxes(&places, ROWS).await?;
+        let read = self.follow(&places, beyond, None).await?;
+        let is_all = !read.more;
+        Ok((
+            read.outboxes.into_values().next().unwrap_or_default(),
+            is_all,
+        ))
+    }
+
+    /// Reads what pointers lead to. `skipped` counts what is damaged or gone.
+    async fn follow(
+        &self,
+        places: &[(Partition, Option<EntryId>)],
+        beyond: Vec<Option<Beyond>>,
+        skipped: Option<&IntCounter>,
+    ) -> Result<EventsRead, StoreError> {
+        let mut read = EventsRead::default();
         let mut pointers = Vec::new();
         for (place, beyond) in places.iter().zip(beyond) {
             // Where the node is out of reach, the others need not wait.
@@ -90,7 +114,7 @@ impl EventReader {
                     None => Some(Vec::new()),
                     Some(_) => facts.next().flatten(),
                 };
-                let events = facts.map(|facts| self.happened(place.0, pointer, facts));
+                let events = facts.map(|facts| happened(place.0, pointer, facts, skipped));
                 let outbox = read.outboxes.entry(*place).or_default();
                 outbox.push((pointer.entry, events));
             }
@@ -133,44 +157,45 @@ impl EventReader {
         }
         Ok(())
     }
+}
 
-    /// The events of a pointer; those that are damaged or gone are logged and counted.
-    fn happened(
-        &self,
-        partition: Partition,
-        pointer: &Pointer,
-        facts: Vec<(EntryId, Record)>,
-    ) -> Vec<Happened> {
-        let skip = |count: usize, why: &str| {
-            self.skipped.inc_by(count as u64);
-            error!(
-                partition = %partition, outbox.entry = %pointer.entry, count,
-                "no webhook gets {count} events of entry {} in the outbox of {partition}: {why}", pointer.entry
-            );
-        };
-        let Some(target) = &pointer.target else {
-            skip(1, "the entry is damaged");
-            return Vec::new();
-        };
-        let gone = target.count.saturating_sub(facts.len());
-        if gone > 0 {
-            skip(gone, "the log has lost them");
-        }
-        let mut events = Vec::new();
-        for (number, (entry, facts)) in facts.iter().enumerate() {
-            let place = EventPlace {
-                partition,
-                tenant: target.tenant.clone(),
-                day: target.day,
-                entry: *entry,
-            };
-            match Happened::read(number, place, facts) {
-                Ok(event) => events.push(event),
-                Err(damage) => skip(1, &damage.to_string()),
-            }
-        }
-        events
+/// The events of a pointer; those that are damaged or gone are logged and counted by `skipped`.
+fn happened(
+    partition: Partition,
+    pointer: &Pointer,
+    facts: Vec<(EntryId, Record)>,
+    skipped: Option<&IntCounter>,
+) -> Vec<Happened> {
+    let skip = |count: usize, why: &str| {
+        let Some(skipped) = skipped else { return };
+        skipped.inc_by(count as u64);
+        error!(
+            partition = %partition, outbox.entry = %pointer.entry, count,
+            "no webhook gets {count} events of entry {} in the outbox of {partition}: {why}", pointer.entry
+        );
+    };
+    let Some(target) = &pointer.target else {
+        skip(1, "the entry is damaged");
+        return Vec::new();
+    };
+    let gone = target.count.saturating_sub(facts.len());
+    if gone > 0 {
+        skip(gone, "the log has lost them");
     }
+    let mut events = Vec::new();
+    for (number, (entry, facts)) in facts.iter().enumerate() {
+        let place = EventPlace {
+            partition,
+            tenant: target.tenant.clone(),
+            day: target.day,
+            entry: *entry,
+        };
+        match Happened::read(number, place, facts) {
+            Ok(event) => events.push(event),
+            Err(damage) => skip(1, &damage.to_string()),
+        }
+    }
+    events
 }
 
 impl Happened {

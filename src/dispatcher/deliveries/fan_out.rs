@@ -30,10 +30,10 @@ const IDLE: Duration = Duration::from_millis(500);
 const BUSY: Duration = Duration::from_millis(50);
 
 /// Deliveries that one call queues at most, each half a dozen commands.
-const DELIVERIES: usize = 50;
+pub(super) const DELIVERIES: usize = 50;
 
 /// Deliveries of one outbox that one pass queues at most, so that no tenant holds up the others.
-const PASS_DELIVERIES: usize = 500;
+pub(super) const PASS_DELIVERIES: usize = 500;
 
 /// Outboxes of one call at most.
 const PARTS: usize = 100;
@@ -105,7 +105,6 @@ impl FanOut {
             remembered: Remembered::new(store.clone()),
             reader: EventReader {
                 store: store.clone(),
-                skipped: metrics.skipped.clone(),
             },
             store,
             lane_concurrency,
@@ -134,7 +133,7 @@ impl FanOut {
                 }
             }
         }
-        let read = self.reader.read(&reads).await?;
+        let read = self.reader.read(&reads, &self.metrics.skipped).await?;
         (pass.followed, pass.more) = (read.pointers, read.more);
         let outboxes = read.outboxes;
         let mut of_system = VecDeque::new();
@@ -188,16 +187,11 @@ impl FanOut {
         let owners: Vec<String> = owners.into_iter().collect();
         let hooks = self.remembered.of(&owners).await?;
         let hooks: HashMap<&String, &Hooks> = owners.iter().zip(&hooks).collect();
-        let lies = if audience == Audience::Own || partition == Partition::FIRST {
-            Outbox::Same
-        } else {
-            let outbox = |partition| self.store.keys().outbox(partition);
-            let own = outbox(Partition::FIRST);
-            match self.store.share_a_node(&own, &outbox(partition)).await? {
-                true => Outbox::SameNode,
-                false => Outbox::OtherNode,
-            }
+        let home = match audience {
+            Audience::Own => partition,
+            Audience::System => Partition::FIRST,
         };
+        let lies = Outbox::of(&self.store, home, partition).await?;
         let done = cursor.as_ref().and_then(|cursor| cursor.within.clone());
         let resumed = cursor.as_ref().map(|cursor| cursor.entry);
         let mut chunks = Vec::new();

@@ -23,8 +23,8 @@ use crate::store::{Keys, Lease, Store, StoreError};
 /// How long a claim lasts: longer than an attempt, its outcome included.
 pub(super) const CLAIM_MS: i64 = 35_000;
 
-/// The age at which a delivery is not attempted any more.
-const STALE_MS: i64 = 24 * 3_600_000;
+/// The age at which a delivery is not attempted any more, and an event that was missed is not queued any more.
+pub(super) const STALE_MS: i64 = 24 * 3_600_000;
 
 /// How often all partitions are looked at.
 pub(super) const POLL: Duration = Duration::from_secs(1);
@@ -70,16 +70,7 @@ impl Inner {
         if leases.is_empty() {
             return Ok(());
         }
-        let now_ms = self.clock.now_ms(&self.store).await?;
-        let now_ms = match now_ms {
-            Some(now_ms) => now_ms,
-            None => self
-                .store
-                .node_times()
-                .await?
-                .first()
-                .map_or(0, |(_, ms)| *ms),
-        };
+        let (now_ms, _) = self.clock.time(&self.store).await?;
         let partitions = partitions(&leases);
         let claims = self.store.poll(Keys::claims, &partitions, 1).await?;
         for (lease, claims) in leases.iter().zip(claims) {

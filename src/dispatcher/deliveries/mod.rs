@@ -1,15 +1,18 @@
-//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once; a [`Courier`] makes them, at
-//! least once each.
+//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, and [`CatchUp`] later what finds no
+//! room; a [`Courier`] makes them, at least once each.
 
 mod attempt;
+mod catch_up;
 mod courier;
 mod deliver;
 mod events;
 mod fan_out;
 mod inner;
+mod missed;
 mod subscriptions;
 mod wake;
 
+pub use catch_up::{CatchUp, CatchUpPass};
 pub use courier::{Courier, CourierSettings};
 pub use fan_out::{FanOut, FanOutPass};
 pub use wake::Wake;

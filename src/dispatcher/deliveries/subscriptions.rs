@@ -5,6 +5,7 @@ use std::sync::Arc;
 use quick_cache::sync::Cache;
 use tracing::error;
 
+use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::webhook::{Seen, Subscription, WebhookStatus};
@@ -41,6 +42,29 @@ pub(super) enum Outbox {
     SameNode,
     /// Another node's clock times it.
     OtherNode,
+}
+
+impl Outbox {
+    /// Where the outbox of a partition lies, seen from a subscription in `home`.
+    pub async fn of(
+        store: &Store,
+        home: Partition,
+        partition: Partition,
+    ) -> Result<Self, StoreError> {
+        if home == partition {
+            return Ok(Self::Same);
+        }
+        let outbox = |partition| store.keys().outbox(partition);
+        Ok(
+            match store
+                .share_a_node(&outbox(home), &outbox(partition))
+                .await?
+            {
+                true => Self::SameNode,
+                false => Self::OtherNode,
+            },
+        )
+    }
 }
 
 /// What happened when.

@@ -46,10 +46,21 @@ impl ClockWatch {
     /// # Errors
     /// [`StoreError`] when no node answers.
     pub async fn now_ms(&self, store: &Store) -> Result<Option<i64>, StoreError> {
+        let (now_ms, is_in_doubt) = self.time(store).await?;
+        Ok((!is_in_doubt).then_some(now_ms))
+    }
+
+    /// Redis's time in milliseconds, and whether it is in doubt.
+    ///
+    /// # Errors
+    /// As for [`ClockWatch::now_ms`].
+    pub async fn time(&self, store: &Store) -> Result<(i64, bool), StoreError> {
         let sent = Instant::now();
         let times = store.node_times().await?;
         let times: Vec<i64> = times.into_iter().map(|(_, time_ms)| time_ms).collect();
-        Ok(self.judge(sent, Instant::now(), &times))
+        let now_ms = self.judge(sent, Instant::now(), &times);
+        let first = times.first().copied().unwrap_or(0);
+        Ok((now_ms.unwrap_or(first), now_ms.is_none()))
     }
 
     /// Whether the clock was in doubt when it was last read.

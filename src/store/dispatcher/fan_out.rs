@@ -30,11 +30,11 @@ signature! {
     /// the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by their mark
     /// that these are still the same; if they are not, nothing is written.
     ///
-    /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, only the
-    /// places of the first and the last event are kept that found no room. queued: how many were queued.
+    /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, the subscription
+    /// falls behind: only the place is kept from which on its events are queued later. queued: how many were queued.
     FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out", flags "allow-oom";
     names { partition: Partition }
-    keys of partition { write fanned(), lanes(), open: open_deliveries(); }
+    keys of partition { write fanned(), lanes(), open: open_deliveries(), behind_index: behind(); }
     each { read marks: webhooks_mark }
     builds { read tenant; write delivery, lane, window, deliveries }
     args {

@@ -3,6 +3,7 @@
 pub mod audit_chain;
 pub mod audit_log;
 pub mod auth_failed;
+pub mod catch_up;
 pub mod deliveries;
 pub mod drop_idempotency;
 pub mod emit;

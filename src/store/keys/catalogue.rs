@@ -226,11 +226,16 @@ keys! { partition {
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
     /// How many deliveries of a subscription are open, in flight, and in flight as retries: `open`, `flying`, `retrying`;
-    /// `queued` (how many ever were), `owner`; *`behind <cursor>`* and *`last <cursor>`*: the first and last event that found no
-    /// room, by the field of `fanned`.
+    /// `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).
+    ///
+    /// While it is behind: `behind <cursor>`, the place in an outbox behind which its events are not queued yet, by the field of
+    /// `fanned`; `sources` (how many such places), `missed` (events behind them, by the hour since 1970), `epoch` of the
+    /// subscription at that time.
     window: hash = ("window:" subscription_id), "TTL of 40 days after the last event for it";
     /// What the keys of windows start with.
     window_prefix: prefix = ("window:"), "";
+    /// The partition's subscriptions that are behind, by the time at which it is looked whether they have room.
+    behind: zset = ("behind"), "an entry when it has caught up";
     /// How many deliveries of each owner are open.
     open_deliveries: hash = ("open"), "a field with the owner's last open delivery";
     /// Up to which outbox entry events were given to subscriptions: `own` for those of the partition's tenants. In partition `000`

@@ -1,11 +1,13 @@
 //! Events arrive: signed, in order, again after a failure, and a receiver that fails too often is given up.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::webhook::signature::sign;
 use serde_json::{Value, json};
 
+use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
@@ -258,4 +260,43 @@ async fn what_waits_behind_a_delivery_that_is_handed_back_ends_with_the_subscrip
     let attempts: Vec<_> = rows.iter().map(|row| row["attempts"].clone()).collect();
     assert_eq!(attempts, [json!(1), json!(0), json!(0)]);
     assert_eq!(webhook(&app, &id).await["consecutive_failures"], 0);
+}
+
+#[tokio::test]
+async fn everything_arrives_once_when_the_receiver_takes_more_than_its_window() {
+    const EVENTS: usize = 1_150;
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+    let id = made(&app, body).await;
+    fund(&app, EVENTS).await;
+    // Until here its receiver takes nothing.
+    assert_eq!(follow(&fan_out(&app)).await, 1_000);
+    let first = Running::start(&app);
+    crate::harness::eventually("some arrive", || async {
+        (receiver.arrived().len() > 700).then_some(())
+    })
+    .await;
+    first.stop().await;
+    let _second = Running::start(&app);
+    crate::harness::eventually("all arrive", || async {
+        (receiver.arrived().len() >= EVENTS).then_some(())
+    })
+    .await;
+    let ids: Vec<_> = receiver
+        .arrived()
+        .iter()
+        .map(|request| {
+            let event: Value = serde_json::from_slice(&request.body).expect("JSON");
+            event["data"]["new_state"]["allocated"]
+                .as_i64()
+                .expect("a figure")
+        })
+        .collect();
+    let distinct: BTreeSet<_> = ids.iter().copied().collect();
+    assert_eq!(distinct.len(), EVENTS);
+    let mut first_arrivals = ids.clone();
+    first_arrivals.dedup();
+    assert!(first_arrivals.is_sorted(), "{ids:?}");
+    assert!(!deliveries(&app, &id).await.is_empty());
 }

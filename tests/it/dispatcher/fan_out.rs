@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use budget_authority::dispatcher::{FanOut, Wake};
-use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::domain::ids::Partition;
 use budget_authority::store::Lease;
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -12,12 +12,12 @@ use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::runtime_calls::tokens;
 
-fn fan_out(app: &TestApp) -> FanOut {
+pub(crate) fn fan_out(app: &TestApp) -> FanOut {
     let queued = Arc::new(Wake::default());
     FanOut::new(app.store.clone(), 1, queued, &Registry::new()).expect("distinct names")
 }
 
-fn leases() -> Vec<Lease> {
+pub(crate) fn leases() -> Vec<Lease> {
     let lease = |partition| Lease {
         partition,
         token: 1,
@@ -26,7 +26,7 @@ fn leases() -> Vec<Lease> {
 }
 
 /// Passes until there is nothing more; how many deliveries were queued.
-async fn follow(fan_out: &FanOut) -> i64 {
+pub(crate) async fn follow(fan_out: &FanOut) -> i64 {
     let mut queued = 0;
     loop {
         let pass = fan_out.run_once(&leases()).await.expect("Redis answers");
@@ -37,7 +37,7 @@ async fn follow(fan_out: &FanOut) -> i64 {
     }
 }
 
-async fn fund(app: &TestApp, times: usize) {
+pub(crate) async fn fund(app: &TestApp, times: usize) {
     for _ in 0..times {
         let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
         let body = json!({"operation": "CREDIT", "amount": tokens(1)});
@@ -104,32 +104,4 @@ async fn what_happens_while_it_is_paused_is_not_for_it() {
     fund(&app, 1).await;
     assert_eq!(follow(&fan_out).await, 1);
     assert_eq!(queued_to(&app, &id).await.len(), 2);
-}
-
-#[tokio::test]
-async fn beyond_its_window_only_the_place_of_a_subscription_is_kept() {
-    let app = hooked().await;
-    let fan_out = fan_out(&app);
-    let id = made(&app, selecting(&["budget.funded"])).await;
-    let keys = app.store.keys();
-    let partition = TenantId::parse("umbra").expect("an id").partition();
-    let window = keys.window(partition, &id);
-    app.run::<()>(&["HSET", &window, "open", "998"]).await;
-    fund(&app, 5).await;
-    assert_eq!(follow(&fan_out).await, 2);
-    let places: Vec<Option<String>> = app.run(&["HMGET", &window, "behind own", "last own"]).await;
-    assert!(
-        places.iter().all(Option::is_some) && places[0] != places[1],
-        "{places:?}"
-    );
-    assert_eq!(queued_to(&app, &id).await.len(), 2);
-    // It goes on when half of the room is free, and what found none stays noted.
-    fund(&app, 1).await;
-    app.run::<()>(&["HSET", &window, "open", "500"]).await;
-    assert_eq!(follow(&fan_out).await, 0);
-    fund(&app, 1).await;
-    app.run::<()>(&["HSET", &window, "open", "499"]).await;
-    assert_eq!(follow(&fan_out).await, 1);
-    let noted: Option<String> = app.run(&["HGET", &window, "behind own"]).await;
-    assert_eq!(noted, places[0]);
 }

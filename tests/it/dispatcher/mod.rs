@@ -1,5 +1,6 @@
 //! The dispatcher's work.
 
+mod catch_up;
 pub(crate) mod clocks;
 pub(crate) mod deliveries;
 pub(crate) mod denial_rollups;

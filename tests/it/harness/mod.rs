@@ -5,6 +5,7 @@ pub mod admin_cli;
 pub mod admin_fixture;
 pub mod app;
 pub mod audit_chain;
+pub mod behind;
 pub mod bulk_calls;
 pub mod deliveries;
 pub mod event_log;

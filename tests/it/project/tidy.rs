@@ -76,6 +76,7 @@ const READS: &[&str] = &[
     "HEXISTS",
     "HGET",
     "HGETALL",
+    "HKEYS",
     "HLEN",
     "HMGET",
     "HVALS",

@@ -1,0 +1,146 @@
+--[[
+queue: puts deliveries at the ends of their lanes. The window of a subscription says how many of its deliveries are open.
+Where that, or the number of its owner's, is as high as may be, the subscription falls behind in an outbox: `behind <outbox>`
+is the place from which on its events are fetched later. Until that has reached the cursor of the outbox, no event of it is
+queued at once: it would pass those before it.
+
+`sources` is the number of these places, `missed` the events behind them by the hour, `epoch` the subscription's when it fell
+behind: of another one nothing is for it any more.
+
+A place is `<entry>`, or in the middle of one `<entry> <number of the event> <subscription>`: up to there it is done.
+]]
+
+-- Of a subscription and of an owner; how long the index of a day and an idle window stay.
+local OPEN_MAX, OWNER_OPEN_MAX, INDEX_MS, WINDOW_MS = 1000, 50000, 16 * 86400000, 40 * 86400000
+local HOUR_MS = 3600000
+
+local function place_parts(place)
+  local ms, sequence, rest = place:match('^(%d+)%-(%d+) ?(.*)$')
+  local number, subscription = (rest or ''):match('^(%d+) (.*)$')
+  -- A whole entry lies behind all that is in the middle of it.
+  return {tonumber(ms) or 0, tonumber(sequence) or 0, tonumber(number) or math.huge, subscription or ''}
+end
+
+-- Returns whether a place is another one, or lies behind it.
+local function place_reaches(place, other)
+  local a, b = place_parts(place), place_parts(other)
+  for i = 1, 4 do
+    if a[i] ~= b[i] then return a[i] > b[i] end
+  end
+  return true
+end
+
+-- prefixes: what the names of keys start with: delivery, lane, window, deliveries.
+local function queue_new(now, day, lane_concurrency, prefixes)
+  return {now = now, day = day, lane_concurrency = tonumber(lane_concurrency), prefixes = prefixes, windows = {},
+    deliveries = {}}
+end
+
+-- What was missed is not for the subscription any more.
+local function window_forget(window)
+  if window.sources == 0 then return end
+  window.sources, window.behind, window.missed, window.gone = 0, {}, {}, {'missed'}
+  for _, field in ipairs(redis.call('HKEYS', window.key)) do
+    if field:find('^behind ') then window.gone[#window.gone + 1] = field end
+  end
+end
+
+-- Returns the window of a subscription, read once. owner: its name, and how many deliveries of it are open.
+local function queue_window(queue, id, epoch, owner)
+  local window = queue.windows[id]
+  if window then return window end
+  window = {id = id, key = queue.prefixes.window .. id, index = queue.prefixes.deliveries .. id .. ':' .. queue.day,
+    epoch = epoch, owner = owner, behind = {}, read = {}, places = {}, missed = {}}
+  local stored = redis.call('HMGET', window.key, 'open', 'queued', 'sources', 'epoch', 'missed')
+  window.open, window.queued = tonumber(stored[1]) or 0, tonumber(stored[2]) or 0
+  window.sources = tonumber(stored[3]) or 0
+  window.was_behind = window.sources > 0
+  for hour, count in (stored[5] or ''):gmatch('(%d+):(%d+)') do window.missed[tonumber(hour)] = tonumber(count) end
+  if stored[4] ~= epoch then window_forget(window) end
+  redis.call('ZCARD', window.index)
+  queue.windows[id] = window
+  return window
+end
+
+-- Returns the place up to which it has the events of an outbox in which it is behind; false where it is not.
+local function window_behind(window, source)
+  if window.behind[source] == nil then
+    local is_stored = window.was_behind and not window.gone
+    window.behind[source] = is_stored and redis.call('HGET', window.key, 'behind ' .. source) or false
+  end
+  return window.behind[source]
+end
+
+-- Notes that it has the events of an outbox up to a place; false where it is not behind any more.
+local function window_move(window, source, place)
+  local was_behind = window_behind(window, source)
+  window.sources = window.sources + (place and 1 or 0) - (was_behind and 1 or 0)
+  window.behind[source], window.places[source] = place, place
+end
+
+-- Counts events that were missed, or are not missed any more.
+local function window_miss(window, hour, count)
+  local missed = (window.missed[hour] or 0) + count
+  window.missed[hour] = missed > 0 and missed or nil
+end
+
+-- The hour of an event, by its place in its log.
+local function hour_of(place) return math.floor((tonumber(place:match('(%d+)%-%d+$')) or 0) / HOUR_MS) end
+
+-- Returns whether so many more may be open.
+local function window_has_room(window, count)
+  return window.open + count <= OPEN_MAX and window.owner.open + count <= OWNER_OPEN_MAX
+end
+
+-- Queues a delivery, if there is none yet; returns whether it did. fields: of its record.
+local function queue_add(queue, window, id, lane, fields)
+  if redis.call('EXISTS', queue.prefixes.delivery .. id) == 1 then return false end
+  redis.call('LLEN', queue.prefixes.lane .. lane)
+  window.open, window.queued, window.owner.open = window.open + 1, window.queued + 1, window.owner.open + 1
+  queue.deliveries[#queue.deliveries + 1] = {window = window, id = id, lane = lane, number = window.queued,
+    fields = {'subscription', window.id, 'lane', lane, 'at_ms', queue.now, 'epoch', window.epoch, unpack(fields)}}
+  return true
+end
+
+-- The effects.
+
+local function window_write(queue, window, behind, open)
+  if window.gone then redis.call('HDEL', window.key, unpack(window.gone)) end
+  for source, place in pairs(window.places) do
+    if place then
+      redis.call('HSET', window.key, 'behind ' .. source, place)
+    else
+      redis.call('HDEL', window.key, 'behind ' .. source)
+    end
+  end
+  if window.sources > 0 then
+    local missed = {}
+    for hour, count in pairs(window.missed) do missed[#missed + 1] = ('%d:%d'):format(hour, count) end
+    redis.call('HSET', window.key, 'sources', window.sources, 'epoch', window.epoch, 'missed', table.concat(missed, ' '))
+    if not window.was_behind then redis.call('ZADD', behind, queue.now, window.id) end
+  elseif window.was_behind then
+    redis.call('HDEL', window.key, 'sources', 'epoch', 'missed')
+    redis.call('ZREM', behind, window.id)
+  end
+  if window.has_new then
+    redis.call('HSET', open, window.owner.name, window.owner.open)
+    redis.call('PEXPIRE', window.index, INDEX_MS)
+  end
+  if window.has_new or window.sources > 0 then
+    redis.call('HSET', window.key, 'open', window.open, 'queued', window.queued, 'owner', window.owner.name)
+    redis.call('PEXPIRE', window.key, WINDOW_MS)
+  end
+end
+
+-- Writes deliveries and windows. behind: the partition's subscriptions that are; open: how many of each owner are open.
+local function queue_write(queue, lanes, behind, open)
+  for _, delivery in ipairs(queue.deliveries) do
+    redis.call('HSET', queue.prefixes.delivery .. delivery.id, unpack(delivery.fields))
+    local length = redis.call('RPUSH', queue.prefixes.lane .. delivery.lane, delivery.id)
+    -- Otherwise those before it, which are in flight or are looked at, bring it.
+    if length <= queue.lane_concurrency then redis.call('ZADD', lanes, 'NX', queue.now, delivery.lane) end
+    redis.call('ZADD', delivery.window.index, queue.now, ('%010d '):format(delivery.number) .. delivery.id)
+    delivery.window.has_new = true
+  end
+  for _, window in pairs(queue.windows) do window_write(queue, window, behind, open) end
+end

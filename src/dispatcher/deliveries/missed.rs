@@ -1,0 +1,126 @@
+//! What a subscription missed that is behind in an outbox.
+
+use super::events::Happened;
+use super::fan_out::DELIVERIES;
+use super::subscriptions::{Hook, Outbox, When};
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::domain::webhook::Owner;
+use crate::store::dispatcher::catch_up::MissedDelivery;
+use crate::store::dispatcher::fan_out::FannedTo;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// A subscription that is behind, and what may be queued for it.
+pub(super) struct Behind<'a> {
+    pub partition: Partition,
+    pub owner: &'a str,
+    pub mark: &'a str,
+    pub hook: &'a Hook,
+    /// How many deliveries may be queued.
+    pub room: usize,
+    /// Events before this time are too old; `None` while the clock is doubted.
+    pub oldest_ms: Option<i64>,
+}
+
+/// Some of what was missed.
+pub(super) struct Missed {
+    pub deliveries: Vec<MissedDelivery>,
+    pub too_old: usize,
+    /// The place behind it.
+    pub next: FannedTo,
+}
+
+impl Behind<'_> {
+    /// Where to begin: at the place, or behind the hours of which everything is too old.
+    pub fn begin(&self, place: &str) -> FannedTo {
+        let place = FannedTo::parse(place).unwrap_or(FannedTo {
+            entry: EntryId::ZERO,
+            within: None,
+        });
+        let first_ms = self.first_hour_ms().unsigned_abs();
+        if place.entry.ms >= first_ms {
+            return place;
+        }
+        FannedTo {
+            entry: EntryId {
+                ms: first_ms - 1,
+                sequence: u64::MAX,
+            },
+            within: None,
+        }
+    }
+
+    /// When the hour began in which events are too old that are counted one by one.
+    fn first_hour_ms(&self) -> i64 {
+        self.oldest_ms.map_or(0, |ms| ms - ms % HOUR_MS)
+    }
+
+    /// What it missed of an outbox behind a place, some at a time; as far as there is room.
+    pub fn missed(
+        &self,
+        place: FannedTo,
+        outbox: &[(EntryId, Option<Vec<Happened>>)],
+        lies: Outbox,
+    ) -> Vec<Missed> {
+        let id = self.hook.subscription.subscription_id.as_str();
+        let is_own = matches!(self.hook.subscription.owner, Owner::Tenant(_));
+        let (mut chunks, mut room) = (Vec::new(), self.room);
+        let mut chunk = Missed::up_to(place.clone());
+        for (entry, events) in outbox {
+            for event in events.iter().flatten() {
+                let seen = (event.number, id.to_owned());
+                let done = place.within.as_ref().filter(|_| *entry == place.entry);
+                let when = When {
+                    entry: *entry,
+                    at_ms: event.at_ms,
+                    outbox: lies,
+                };
+                let is_foreign = is_own && event.place.tenant != self.owner;
+                if is_foreign
+                    || *entry < place.entry
+                    || done.is_some_and(|done| seen <= *done)
+                    || !self.hook.gets(&event.seen(), when)
+                {
+                    continue;
+                }
+                let is_too_old = self.oldest_ms.is_some_and(|ms| event.at_ms < ms);
+                if !is_too_old && room == 0 {
+                    chunks.push(chunk);
+                    return chunks;
+                }
+                chunk.next = FannedTo {
+                    entry: *entry,
+                    within: Some(seen),
+                };
+                if is_too_old {
+                    chunk.too_old += usize::from(event.at_ms >= self.first_hour_ms());
+                    continue;
+                }
+                let (_, names, about) = event.delivery_to(self.hook);
+                chunk.deliveries.push((names, about));
+                room -= 1;
+                if chunk.deliveries.len() == DELIVERIES {
+                    let next = Missed::up_to(chunk.next.clone());
+                    chunks.push(std::mem::replace(&mut chunk, next));
+                }
+            }
+            chunk.next = FannedTo {
+                entry: *entry,
+                within: None,
+            };
+        }
+        chunks.push(chunk);
+        chunks
+    }
+}
+
+impl Missed {
+    fn up_to(next: FannedTo) -> Self {
+        Self {
+            deliveries: Vec::new(),
+            too_old: 0,
+            next,
+        }
+    }
+}

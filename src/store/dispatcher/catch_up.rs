@@ -1,0 +1,202 @@
+//! `catch_up.lua`: queues what subscriptions missed that are behind; and which these are.
+
+use std::collections::BTreeMap;
+
+use super::fan_out::FannedTo;
+use crate::domain::ids::Partition;
+use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::signature::signature;
+use crate::store::{Lane, Store, StoreError};
+
+/// Most deliveries of a subscription that are open, and of an owner.
+const OPEN_MAX: i64 = 1_000;
+const OWNER_OPEN_MAX: i64 = 50_000;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// One delivery to be queued: its id and lane, and the place of the event; type of the event and trace.
+pub(crate) type MissedDelivery = ((String, String, String), (String, String));
+
+signature! {
+    /// Queues events that a subscription missed while it was behind in an outbox, and moves its place there, both or neither. Where
+    /// the place is not as the caller read it, or there is no room for all of them, nothing is queued.
+    ///
+    /// A delivery that exists already is passed over. When the place has reached the cursor of the outbox, the subscription has
+    /// caught up. One that is not active forgets what it missed. skipped: how many events were too old; place: '' where it is not
+    /// behind.
+    CATCH_UP: CatchUp -> CatchUpReply = "dispatcher/catch_up", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition {
+        write fanned(), lanes(), open: open_deliveries(), behind_index: behind();
+        read webhooks_mark(owner), tenant(owner);
+    }
+    builds { write delivery, lane, window, deliveries }
+    args {
+        day,
+        /// First attempts of a lane that may be in flight at once.
+        lane_concurrency: u32,
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        deliveries_prefix = deliveries_prefix(),
+        owner: &'a str,
+        /// Of the owner's subscriptions, as the caller remembers them.
+        mark: &'a str,
+        subscription_id: &'a str,
+        /// '' where it is not active.
+        epoch: Option<i64>,
+        /// The age at which what it missed is not for it any more; '' while the clock is doubted.
+        stale_ms: Option<i64>,
+        /// The field of the cursor of the outbox.
+        source: &'a str,
+        /// Its place there as it was read.
+        read: &'a str,
+        /// Its place to be.
+        next: &'a str,
+        /// Events between these that are too old, of the hour in which some are not.
+        too_old: usize,
+        /// Id, lane, place of the event, type of the event and trace of each.
+        deliveries: &'a [MissedDelivery],
+    }
+    replies { clock, stale: Stale, caught_up: CaughtUp { queued: i64, skipped: i64, place: String } }
+    writes "On caught_up: deliveries, their lanes; the window."
+}
+
+/// The window of a subscription that is behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BehindWindow {
+    /// Whose subscription; '' where the window is gone.
+    pub owner: String,
+    /// How many more deliveries may be queued.
+    pub room: i64,
+    /// Whether half of its room is free.
+    pub is_half_free: bool,
+    /// The first hour, since 1970, of what it missed.
+    pub first_hour: Option<i64>,
+}
+
+impl BehindWindow {
+    /// Whether it missed something in an hour that was over at this time.
+    pub fn has_before(&self, ms: i64) -> bool {
+        self.first_hour
+            .is_some_and(|hour| (hour + 1) * HOUR_MS <= ms)
+    }
+}
+
+impl Store {
+    /// The windows of subscriptions that are behind.
+    pub(crate) async fn behind_windows(
+        &self,
+        subscriptions: &[(Partition, String)],
+    ) -> Result<Vec<BehindWindow>, StoreError> {
+        let window = |(partition, id): &(Partition, String)| {
+            let fields = ["owner", "open", "missed"];
+            command("HMGET", self.keys().window(*partition, id), &fields)
+        };
+        let commands: Vec<_> = subscriptions.iter().map(window).collect();
+        let windows = self.query_all(&commands).await?.into_iter();
+        let windows: Vec<(String, i64, Option<i64>)> = windows.map(read_window).collect();
+        let open = |((partition, _), (owner, ..)): (&(Partition, String), &(String, _, _))| {
+            command("HGET", self.keys().open_deliveries(*partition), owner)
+        };
+        let commands: Vec<_> = subscriptions.iter().zip(&windows).map(open).collect();
+        let of_owners = self.query_all(&commands).await?.into_iter();
+        let of_owners = of_owners.map(|open| read_or_default::<Option<i64>>(open).unwrap_or(0));
+        let windows = windows.into_iter().zip(of_owners);
+        Ok(windows
+            .map(|((owner, open, first_hour), of_owner)| BehindWindow {
+                owner,
+                room: (OPEN_MAX - open).min(OWNER_OPEN_MAX - of_owner),
+                is_half_free: open < OPEN_MAX / 2,
+                first_hour,
+            })
+            .collect())
+    }
+
+    /// The places up to which a subscription has the events of outboxes in which it is behind, by the fields of their cursors. The one
+    /// that is furthest behind comes first.
+    pub(crate) async fn places_behind(
+        &self,
+        partition: Partition,
+        id: &str,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let key = self.keys().window(partition, id);
+        let fields: BTreeMap<String, String> = self.read(command("HGETALL", key, NO_ARGS)).await?;
+        let place = |(field, place): (String, String)| {
+            Some((field.strip_prefix("behind ")?.to_owned(), place))
+        };
+        let mut places: Vec<_> = fields.into_iter().filter_map(place).collect();
+        places.sort_by_key(|(_, place)| FannedTo::parse(place).map(|place| place.entry));
+        Ok(places)
+    }
+
+    /// Notes when to look again at subscriptions of a partition that are behind.
+    pub(crate) async fn look_again_at_behind(
+        &self,
+        partition: Partition,
+        ids: &[String],
+        due_ms: i64,
+    ) -> Result<(), StoreError> {
+        let members: Vec<_> = ids.iter().map(|id| (due_ms, id)).collect();
+        let key = self.keys().behind(partition);
+        self.write(command("ZADD", key, ("XX", members))).await
+    }
+
+    /// How many subscriptions of these partitions are behind, and how many of their deliveries are open.
+    pub(crate) async fn count_behind(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<(i64, i64), StoreError> {
+        let behind = |p: &Partition| command("ZCARD", self.keys().behind(*p), NO_ARGS);
+        let open = |p: &Partition| command("HVALS", self.keys().open_deliveries(*p), NO_ARGS);
+        let commands: Vec<_> = partitions.iter().map(behind).collect();
+        let behind = self.query_reachable(&commands).await?.into_iter().flatten();
+        let commands: Vec<_> = partitions.iter().map(open).collect();
+        let open = self.query_reachable(&commands).await?.into_iter().flatten();
+        Ok((
+            behind.map(read_or_default::<i64>).sum(),
+            open.flat_map(read_or_default::<Vec<i64>>).sum(),
+        ))
+    }
+
+    /// Queues what a subscription missed; `None` where its owner has other subscriptions by now.
+    pub(crate) async fn catch_up(
+        &self,
+        call: &CatchUp<'_>,
+    ) -> Result<Option<CaughtUp>, StoreError> {
+        Ok(match self.outcome_on(Lane::Background, call).await? {
+            CatchUpReply::CaughtUp {
+                queued,
+                skipped,
+                place,
+            } => Some(CaughtUp {
+                queued,
+                skipped,
+                place,
+            }),
+            CatchUpReply::Stale => None,
+        })
+    }
+}
+
+/// What a call of `catch_up.lua` did.
+#[derive(Debug)]
+pub(crate) struct CaughtUp {
+    /// Deliveries queued.
+    pub queued: i64,
+    /// Events that were too old.
+    pub skipped: i64,
+    /// The place now; '' where it is not behind any more.
+    pub place: String,
+}
+
+/// Owner, open deliveries, and the first hour of what was missed.
+fn read_window(reply: redis::Value) -> (String, i64, Option<i64>) {
+    let mut fields = read_or_default::<Vec<Option<String>>>(reply).into_iter();
+    let mut next = || fields.next().flatten().unwrap_or_default();
+    let (owner, open, missed) = (next(), next(), next());
+    let hours = missed
+        .split(' ')
+        .filter_map(|hour| hour.split_once(':')?.0.parse().ok());
+    (owner, open.parse().unwrap_or(0), hours.min())
+}

@@ -1,0 +1,233 @@
+//! What finds no room is not lost: it is queued later, once, in order, as room comes.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::fan_out::{follow, fund, leases};
+use crate::admin::webhooks::subscriptions::{HOOKS, patch};
+use crate::harness::behind::{Hooked, catch_up_of, umbra};
+use crate::harness::event_log::EventLog;
+use crate::harness::eventually;
+use crate::harness::redis_fixture::now_ms;
+
+const HOUR_MS: i64 = 3_600_000;
+
+#[tokio::test]
+async fn what_found_no_room_is_queued_once_and_in_order() {
+    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+        hooked.let_open(998).await;
+        fund(&hooked.app, 130).await;
+        assert_eq!(follow(&hooked.fan_out).await, 2);
+        assert!(hooked.is_behind().await && hooked.place().await.is_some());
+        let missed = hooked.field("missed").await.expect("it is counted");
+        assert!(missed.ends_with(":128") || missed.contains(' '), "{missed}");
+        // Half of its room must be free.
+        hooked.let_open(500).await;
+        assert_eq!(hooked.catch_up().await, 0);
+        // As far as there is room; and nothing passes what waits.
+        hooked.let_open(499).await;
+        hooked.look_now().await;
+        assert_eq!(hooked.catch_up().await, 128);
+        fund(&hooked.app, 1).await;
+        assert_eq!(follow(&hooked.fan_out).await, 1);
+        hooked.expect_in_order(131).await;
+        assert!(!hooked.is_behind().await && hooked.place().await.is_none());
+        assert_eq!(hooked.field("missed").await, None);
+        assert_eq!(hooked.field("skipped").await, None);
+    }
+}
+
+#[tokio::test]
+async fn while_a_subscription_is_behind_nothing_passes_what_it_missed() {
+    let mut hooked = Hooked::own().await;
+    hooked.let_open(1_000).await;
+    fund(&hooked.app, 60).await;
+    assert_eq!(follow(&hooked.fan_out).await, 0);
+    // There is room again, but not all was fetched.
+    hooked.let_open(0).await;
+    fund(&hooked.app, 3).await;
+    assert_eq!(follow(&hooked.fan_out).await, 0);
+    assert_eq!(hooked.catch_up().await, 63);
+    hooked.expect_in_order(63).await;
+}
+
+#[tokio::test]
+async fn what_was_missed_is_queued_as_far_as_there_is_room() {
+    let mut hooked = Hooked::own().await;
+    hooked.let_open(1_000).await;
+    fund(&hooked.app, 120).await;
+    follow(&hooked.fan_out).await;
+    let owners = hooked.app.store.keys().open_deliveries(umbra());
+    // Of the owner there may be 50,000.
+    let owner = ["HSET", &owners, "umbra", "49930"];
+    hooked.app.run::<()>(&owner).await;
+    hooked.let_open(0).await;
+    assert_eq!(hooked.catch_up().await, 70);
+    let open: String = hooked.app.run(&["HGET", &owners, "umbra"]).await;
+    assert_eq!(
+        (open.as_str(), hooked.field("open").await.as_deref()),
+        ("50000", Some("70"))
+    );
+    assert!(hooked.is_behind().await);
+    let owner = ["HSET", &owners, "umbra", "70"];
+    hooked.app.run::<()>(&owner).await;
+    hooked.look_now().await;
+    assert_eq!(hooked.catch_up().await, 50);
+    hooked.expect_in_order(120).await;
+    assert!(!hooked.is_behind().await);
+}
+
+#[tokio::test]
+async fn an_owner_with_too_many_open_falls_behind() {
+    let mut hooked = Hooked::own().await;
+    let owners = hooked.app.store.keys().open_deliveries(umbra());
+    hooked
+        .app
+        .run::<()>(&["HSET", &owners, "umbra", "49998"])
+        .await;
+    fund(&hooked.app, 5).await;
+    assert_eq!(follow(&hooked.fan_out).await, 2);
+    assert_eq!(hooked.catch_up().await, 0);
+    hooked.app.run::<()>(&["HSET", &owners, "umbra", "2"]).await;
+    hooked.look_now().await;
+    assert_eq!(hooked.catch_up().await, 3);
+    hooked.expect_in_order(5).await;
+}
+
+#[tokio::test]
+async fn what_was_missed_before_a_pause_is_not_sent() {
+    for resumes in [true, false] {
+        let mut hooked = Hooked::own().await;
+        hooked.let_open(1_000).await;
+        fund(&hooked.app, 3).await;
+        follow(&hooked.fan_out).await;
+        let id = hooked.id.clone();
+        patch(&hooked.app, &id, json!({"status": "PAUSED"})).await;
+        fund(&hooked.app, 1).await;
+        if resumes {
+            patch(&hooked.app, &id, json!({"status": "ACTIVE"})).await;
+            fund(&hooked.app, 2).await;
+            hooked.let_open(0).await;
+            assert_eq!(follow(&hooked.fan_out).await, 2);
+            assert_eq!(hooked.catch_up().await, 0);
+            hooked.expect_in_order(2).await;
+        } else {
+            hooked.let_open(0).await;
+            follow(&hooked.fan_out).await;
+            assert_eq!(hooked.catch_up().await, 0);
+        }
+        assert!(!hooked.is_behind().await && hooked.place().await.is_none());
+        assert_eq!(hooked.field("missed").await, None);
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_that_is_deleted_is_not_behind_any_more() {
+    for open in [0, 3] {
+        let mut hooked = Hooked::own().await;
+        hooked.let_open(1_000).await;
+        fund(&hooked.app, 3).await;
+        follow(&hooked.fan_out).await;
+        hooked.let_open(open).await;
+        let path = format!("{HOOKS}/{}", hooked.id);
+        let deleted = hooked
+            .app
+            .as_admin(Method::DELETE, &path, &Value::Null)
+            .await;
+        deleted.expect(204);
+        assert_eq!(hooked.catch_up().await, 0);
+        assert!(!hooked.is_behind().await && hooked.place().await.is_none());
+    }
+}
+
+#[tokio::test]
+async fn what_is_behind_for_a_day_is_counted_and_not_sent() {
+    let mut hooked = Hooked::own().await;
+    hooked.let_open(1_000).await;
+    fund(&hooked.app, 2).await;
+    follow(&hooked.fan_out).await;
+    let now_ms = now_ms(&hooked.app.store).await;
+    let hour = now_ms / HOUR_MS;
+    let missed = hooked.field("missed").await.expect("it is counted");
+    // As if it had begun two days ago: seven events on the first of them, and eight the hour after.
+    let (place, old) = (
+        format!("{}-5", now_ms - 48 * HOUR_MS),
+        format!("{missed} {}:7 {}:8", hour - 48, hour - 47),
+    );
+    let window = hooked.window();
+    let stored = ["HSET", &window, "behind own", &place, "missed", &old];
+    hooked.app.run::<()>(&stored).await;
+    // Without room, too.
+    hooked.look_now().await;
+    assert_eq!(hooked.catch_up().await, 0);
+    assert_eq!(hooked.field("skipped").await.as_deref(), Some("15"));
+    assert!(hooked.is_behind().await);
+    hooked.let_open(0).await;
+    assert_eq!(hooked.catch_up().await, 2);
+    assert!(!hooked.is_behind().await);
+    hooked.counts_expired(15);
+    assert_eq!(hooked.field("skipped").await.as_deref(), Some("15"));
+}
+
+#[tokio::test]
+async fn an_event_that_is_a_day_old_when_there_is_room_is_counted_and_not_sent() {
+    let mut hooked = Hooked::own().await;
+    hooked.let_open(1_000).await;
+    let mut log = EventLog::on(&hooked.app.store);
+    let now_ms = now_ms(&hooked.app.store).await;
+    for at_ms in [
+        now_ms - 24 * HOUR_MS - 20,
+        now_ms - 24 * HOUR_MS + 60_000,
+        now_ms,
+    ] {
+        log.emit("umbra", at_ms, &[("type", "budget.funded")]).await;
+    }
+    assert_eq!(follow(&hooked.fan_out).await, 0);
+    hooked.let_open(0).await;
+    assert_eq!(hooked.catch_up().await, 2);
+    hooked.expect_in_order(2).await;
+    assert_eq!(hooked.field("skipped").await.as_deref(), Some("1"));
+    hooked.counts_expired(1);
+    assert!(!hooked.is_behind().await);
+}
+
+/// Two dispatchers, which end in the middle of anything, while more happens.
+#[tokio::test]
+async fn dispatchers_that_overlap_and_die_queue_each_event_once_and_in_order() {
+    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+        hooked.let_open(1_000).await;
+        fund(&hooked.app, 200).await;
+        follow(&hooked.fan_out).await;
+        hooked.let_open(0).await;
+        for round in 0..40 {
+            hooked.look_now().await;
+            let (mut other, _) = catch_up_of(&hooked.app);
+            let leases = leases();
+            let workers = async {
+                let _ = tokio::join!(
+                    other.run_once(&leases),
+                    hooked.catch_up.run_once(&leases),
+                    hooked.fan_out.run_once(&leases),
+                    fund(&hooked.app, 1),
+                );
+            };
+            let after = std::time::Duration::from_millis(round);
+            let _ = tokio::time::timeout(after, workers).await;
+        }
+        eventually("it has caught up", || async {
+            hooked.look_now().await;
+            let (mut worker, _) = catch_up_of(&hooked.app);
+            worker.run_once(&leases()).await.expect("Redis answers");
+            follow(&hooked.fan_out).await;
+            (!hooked.is_behind().await).then_some(())
+        })
+        .await;
+        let events = EventLog::on(&hooked.app.store).events().await;
+        let funded = events
+            .iter()
+            .filter(|event| event.row.kind.as_deref() == Some("budget.funded"))
+            .count();
+        hooked.expect_in_order(funded).await;
+        assert_eq!(hooked.field("open").await, Some(funded.to_string()));
+    }
+}

@@ -1,0 +1,149 @@
+//! A subscription that falls behind, and the workers that queue for it.
+
+use std::sync::Arc;
+
+use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
+use budget_authority::dispatcher::{CatchUp, FanOut, Wake};
+use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::domain::log_entry::EntryId;
+use prometheus::{Registry, TextEncoder};
+use serde_json::json;
+
+use super::app::TestApp;
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made};
+use crate::dispatcher::fan_out::{fan_out, leases};
+
+/// A subscription with its window, and the workers that queue for it.
+pub struct Hooked {
+    pub app: TestApp,
+    pub id: String,
+    /// Where it lies.
+    partition: Partition,
+    /// The field of its cursor.
+    source: String,
+    pub fan_out: FanOut,
+    pub catch_up: CatchUp,
+    registry: Registry,
+}
+
+pub fn umbra() -> Partition {
+    TenantId::parse("umbra").expect("an id").partition()
+}
+
+pub fn catch_up_of(app: &TestApp) -> (CatchUp, Registry) {
+    let registry = Registry::new();
+    let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("distinct names"));
+    let queued = Arc::new(Wake::default());
+    let worker = CatchUp::new(app.store.clone(), clock, 1, queued, &registry);
+    (worker.expect("distinct names"), registry)
+}
+
+impl Hooked {
+    /// Of `umbra`.
+    pub async fn own() -> Self {
+        let app = hooked().await;
+        let id = made(&app, json!({"url": URL, "event_types": ["budget.funded"]})).await;
+        Self::of(app, id, umbra(), "own".to_owned())
+    }
+
+    /// Of the operator.
+    pub async fn system() -> Self {
+        let app = hooked().await;
+        let body = json!({"url": URL, "event_types": ["budget.funded"]});
+        let response = app.post_as_admin(HOOKS, body).await.expect(201);
+        let id = response.text("/subscription/subscription_id").to_owned();
+        Self::of(app, id, Partition::FIRST, umbra().to_string())
+    }
+
+    fn of(app: TestApp, id: String, partition: Partition, source: String) -> Self {
+        let fan_out = fan_out(&app);
+        let (catch_up, registry) = catch_up_of(&app);
+        Self {
+            app,
+            id,
+            partition,
+            source,
+            fan_out,
+            catch_up,
+            registry,
+        }
+    }
+
+    pub fn window(&self) -> String {
+        self.app.store.keys().window(self.partition, &self.id)
+    }
+
+    /// Lets the window say that so many deliveries are open.
+    pub async fn let_open(&self, count: i64) {
+        let count = count.to_string();
+        let window = self.window();
+        self.app.run::<()>(&["HSET", &window, "open", &count]).await;
+        self.look_now().await;
+    }
+
+    /// The next pass looks whether there is room.
+    pub async fn look_now(&self) {
+        let behind = self.app.store.keys().behind(self.partition);
+        self.app
+            .run::<()>(&["ZADD", &behind, "XX", "0", &self.id])
+            .await;
+    }
+
+    pub async fn field(&self, name: &str) -> Option<String> {
+        self.app.run(&["HGET", &self.window(), name]).await
+    }
+
+    /// Where it is behind.
+    pub async fn place(&self) -> Option<String> {
+        self.field(&format!("behind {}", self.source)).await
+    }
+
+    pub async fn is_behind(&self) -> bool {
+        let behind = self.app.store.keys().behind(self.partition);
+        let score: Option<String> = self.app.run(&["ZSCORE", &behind, &self.id]).await;
+        assert_eq!(self.field("sources").await.is_some(), score.is_some());
+        score.is_some()
+    }
+
+    /// Passes until there is nothing more to do at once; how many deliveries were queued.
+    pub async fn catch_up(&mut self) -> i64 {
+        let mut queued = 0;
+        loop {
+            let pass = self.catch_up.run_once(&leases()).await;
+            let pass = pass.expect("Redis answers");
+            queued += pass.queued;
+            if pass.queued == 0 && !pass.more {
+                return queued;
+            }
+        }
+    }
+
+    /// The places of what waits in the lane of `umbra`, in order.
+    pub async fn lane(&self) -> Vec<EntryId> {
+        let keys = self.app.store.keys();
+        let lane = format!("{}:{}:umbra", self.id, umbra());
+        let lane = keys.lane(self.partition, &lane);
+        let ids: Vec<String> = self.app.run(&["LRANGE", &lane, "0", "-1"]).await;
+        let mut places = Vec::new();
+        for id in ids {
+            let key = keys.delivery(self.partition, &id);
+            let place: String = self.app.run(&["HGET", &key, "place"]).await;
+            let entry = place.rsplit(' ').next().expect("an entry");
+            places.push(EntryId::parse(entry).expect("an entry"));
+        }
+        places
+    }
+
+    /// So many wait, each once and in order.
+    pub async fn expect_in_order(&self, count: usize) {
+        let lane = self.lane().await;
+        assert_eq!(lane.len(), count, "{lane:?}");
+        assert!(lane.is_sorted_by(|one, next| one < next), "{lane:?}");
+    }
+
+    pub fn counts_expired(&self, count: usize) {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather());
+        let line = format!("budget_webhook_events_expired_total {count}\n");
+        assert!(text.expect("text").contains(&line));
+    }
+}
