@@ -75,6 +75,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::audit_chain::SEAL,
     &dispatcher::index_rows::INDEX_VIEW,
     &dispatcher::views::SET_WATERMARKS,
+    &dispatcher::adopt_webhooks::ADOPT_WEBHOOKS,
     &dispatcher::fan_out::FAN_OUT,
     &dispatcher::catch_up::CATCH_UP,
     &dispatcher::deliveries::LAPSE_CLAIMS,

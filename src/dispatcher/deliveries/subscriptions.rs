@@ -124,15 +124,27 @@ impl Remembered {
             .cloned()
             .collect();
         if !unknown.is_empty() {
-            for (owner, found) in unknown
-                .iter()
-                .zip(self.store.webhook_marks(&unknown).await?)
-            {
-                let hooks = match found {
-                    None => Hooks::default(),
-                    Some(mark) => self.read(owner, mark).await?,
+            let marks = self.store.webhook_marks(&unknown).await?;
+            let mut unmarked = Vec::new();
+            for (owner, mark) in unknown.into_iter().zip(marks) {
+                match mark {
+                    None => unmarked.push(owner),
+                    Some(mark) => {
+                        let hooks = self.read(&owner, mark).await?;
+                        self.owners.insert(owner, hooks);
+                    }
+                }
+            }
+            let have = self.store.have_webhooks(&unmarked).await?;
+            for (owner, has_some) in unmarked.into_iter().zip(have) {
+                let hooks = match has_some {
+                    false => Hooks::default(),
+                    true => {
+                        let mark = self.store.adopt_webhooks(&owner, &[]).await?;
+                        self.read(&owner, mark).await?
+                    }
                 };
-                self.owners.insert(owner.clone(), hooks);
+                self.owners.insert(owner, hooks);
             }
         }
         let known = |owner: &String| self.owners.get(owner).unwrap_or_default();
@@ -147,8 +159,17 @@ impl Remembered {
     }
 
     async fn read(&self, owner: &str, mark: String) -> Result<Hooks, StoreError> {
+        let mut records = self.store.webhooks_of_owner(owner).await?;
+        let lacking = |(_, record): &&(String, Record)| record.get("since").is_none();
+        let lacking = records.iter().filter(lacking);
+        let lacking: Vec<_> = lacking.map(|(id, _)| id.clone()).collect();
+        if !lacking.is_empty() {
+            // Of a former release: events are for it from now on.
+            self.store.adopt_webhooks(owner, &lacking).await?;
+            records = self.store.webhooks_of_owner(owner).await?;
+        }
         let mut active = Vec::new();
-        for (id, record) in self.store.webhooks_of_owner(owner).await? {
+        for (id, record) in records {
             match Hook::read(&record) {
                 Ok(hook) if hook.subscription.status == WebhookStatus::Active => active.push(hook),
                 Ok(_) => {}

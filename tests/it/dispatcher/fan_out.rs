@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use budget_authority::dispatcher::{FanOut, Wake};
-use budget_authority::domain::ids::Partition;
+use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::Lease;
 use prometheus::Registry;
 use serde_json::{Value, json};
@@ -104,4 +104,42 @@ async fn what_happens_while_it_is_paused_is_not_for_it() {
     fund(&app, 1).await;
     assert_eq!(follow(&fan_out).await, 1);
     assert_eq!(queued_to(&app, &id).await.len(), 2);
+}
+
+/// A former release stored neither since when a subscription is active nor a mark.
+#[tokio::test]
+async fn a_subscription_of_a_former_release_gets_what_happens_once_it_was_seen() {
+    for gone in [true, false] {
+        let app = hooked().await;
+        let fan_out = fan_out(&app);
+        let own = made(&app, selecting(&["budget.funded"])).await;
+        let system = app
+            .post_as_admin(HOOKS, selecting(&["budget.funded"]))
+            .await;
+        let system = system.text("/subscription/subscription_id").to_owned();
+        let keys = app.store.keys();
+        let umbra = TenantId::parse("umbra").expect("an id").partition();
+        for (partition, owner, id) in [
+            (umbra, "umbra", &own),
+            (Partition::FIRST, "__system__", &system),
+        ] {
+            let (webhook, mark) = (
+                keys.webhook(partition, id),
+                keys.webhooks_mark(partition, owner),
+            );
+            app.run::<()>(&["HDEL", &webhook, "since", "since_ms"])
+                .await;
+            if gone {
+                app.run::<()>(&["DEL", &mark]).await;
+            }
+        }
+        fund(&app, 2).await;
+        assert_eq!(follow(&fan_out).await, 0);
+        // The operator's is seen with the first event anywhere, its own partition's clock decides.
+        fund(&app, 3).await;
+        assert_eq!(follow(&fan_out).await, 6);
+        assert_eq!(follow(&self::fan_out(&app)).await, 0);
+        assert_eq!(queued_to(&app, &own).await.len(), 3);
+        assert_eq!(queued_to(&app, &system).await.len(), 3);
+    }
 }

@@ -1,0 +1,65 @@
+//! `adopt_webhooks.lua`: subscriptions of a release that noted less about them.
+
+use crate::domain::ids::Partition;
+use crate::domain::webhook::Owner;
+use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::signature::signature;
+use crate::store::{Lane, Store, StoreError};
+
+signature! {
+    /// Gives subscriptions that do not say since when they are active the present place of their outbox, and their owner a mark of them.
+    ADOPT_WEBHOOKS: AdoptWebhooks -> AdoptWebhooksReply = "dispatcher/adopt_webhooks", flags "allow-oom";
+    names { partition: Partition, owner: &'a str }
+    keys of partition { read outbox(), webhooks(owner); write webhooks_mark(owner); }
+    builds { write webhook }
+    args {
+        webhook_prefix = webhook_prefix(),
+        subscription_ids: &'a [String],
+    }
+    replies { adopted: Adopted { mark: String } }
+    writes "On adopted: the subscriptions, the mark."
+}
+
+/// Subscriptions that one call adopts.
+const SOME: usize = 50;
+
+impl Store {
+    /// Whether these owners have subscriptions at all.
+    pub(crate) async fn have_webhooks(&self, owners: &[String]) -> Result<Vec<bool>, StoreError> {
+        let count =
+            |owner: &String| command("ZCARD", self.keys().webhooks(home(owner), owner), NO_ARGS);
+        let commands: Vec<_> = owners.iter().map(count).collect();
+        let replies = self.query_all(&commands).await?.into_iter();
+        Ok(replies
+            .map(|reply| read_or_default::<i64>(reply) > 0)
+            .collect())
+    }
+
+    /// Lets subscriptions of an owner count from now on; returns the owner's mark.
+    pub(crate) async fn adopt_webhooks(
+        &self,
+        owner: &str,
+        ids: &[String],
+    ) -> Result<String, StoreError> {
+        let mut mark = String::new();
+        // Without any, too: the owner may lack a mark alone.
+        let mut rest = Some(ids);
+        while let Some(ids) = rest {
+            let (some, others) = ids.split_at(ids.len().min(SOME));
+            let call = AdoptWebhooks {
+                partition: home(owner),
+                owner,
+                subscription_ids: some,
+            };
+            let AdoptWebhooksReply::Adopted { mark: renewed } =
+                self.outcome_on(Lane::Background, &call).await?;
+            mark = renewed;
+            rest = Some(others).filter(|others| !others.is_empty());
+        }
+        Ok(mark)
+    }
+}
+
+fn home(owner: &str) -> Partition {
+    Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition())
+}
