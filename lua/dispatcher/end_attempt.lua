@@ -73,11 +73,11 @@ local is_current = book_is_current(delivery, subscription)
 
 -- Returns the delivery of the lane that is attempted next, if this dispatcher wants it; and whether there is one at all.
 local function next_of_lane()
-  local flying = 0
-  for _, id in ipairs(redis.call('LRANGE', lane_prefix .. delivery.lane, 0, tonumber(lane_concurrency))) do
+  local flying, concurrency = 0, book_concurrency(delivery.lane, lane_concurrency)
+  for _, id in ipairs(redis.call('LRANGE', lane_prefix .. delivery.lane, 0, concurrency)) do
     local other = id ~= delivery_id and book_delivery(book, id)
     if id ~= delivery_id and not (other and other.claim) then
-      local is_free = other and wants_next == '1' and flying < tonumber(lane_concurrency) and subscription.flying <= FLYING_MAX
+      local is_free = other and wants_next == '1' and flying < concurrency and subscription.flying <= FLYING_MAX
       if is_free and not book_hopeless(book, other, subscription, stale_ms) then return other, true end
       return nil, true
     end

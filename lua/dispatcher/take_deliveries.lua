@@ -48,10 +48,10 @@ if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} en
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
-local room, concurrency, plan, looked_at = tonumber(most), tonumber(lane_concurrency), {}, {}
+local room, plan, looked_at = tonumber(most), {}, {}
 
 -- Returns the deliveries of a lane that are looked at, and whether there may be more.
-local function heads(lane, subscription, is_retries)
+local function heads(lane, concurrency, subscription, is_retries)
   local key, count = lane_prefix .. lane, concurrency + HOPELESS
   local ids
   if is_retries then
@@ -65,10 +65,10 @@ end
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane)
   local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match(':retries$')
-  local ids, more = heads(lane, subscription, is_retries)
+  local concurrency = book_concurrency(lane, lane_concurrency)
+  local ids, more = heads(lane, concurrency, subscription, is_retries)
   local flying = 0
   for _, id in ipairs(ids) do
-    if not is_retries and flying >= concurrency then return '' end
     local delivery = book_delivery(book, id)
     if not delivery then
       plan[#plan + 1] = {lane = lane, id = id, is_retries = is_retries}
@@ -77,6 +77,7 @@ local function look(lane)
     else
       local why = book_hopeless(book, delivery, subscription, stale_ms)
       if not why then
+        if not is_retries and flying >= concurrency then return '' end
         if room == 0 then return now end
         if not book_has_room(subscription, is_retries) then return now + AGAIN_MS end
         room, flying, subscription.planned = room - 1, flying + 1, (subscription.planned or 0) + 1
@@ -84,7 +85,8 @@ local function look(lane)
       plan[#plan + 1] = {delivery = delivery, subscription = subscription, why = why}
     end
   end
-  return (is_retries or more) and now or ''
+  -- Where all of them are in flight, their outcome says so.
+  return (is_retries or more and flying < #ids) and now or ''
 end
 
 local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'LIMIT', 0, LANES)
@@ -96,7 +98,7 @@ redis.call('HLEN', open)
 redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
-local reply = {'taken', #due == LANES and 1 or 0}
+local reply, more = {'taken', 0}, #due == LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
   if not delivery then
@@ -119,7 +121,9 @@ for _, lane in ipairs(looked_at) do
     redis.call('ZREM', lanes, lane.name)
   else
     redis.call('ZADD', lanes, again, lane.name)
+    more = more or again <= now
   end
 end
+if more then reply[2] = 1 end
 book_write(book, open)
 return reply

@@ -28,7 +28,9 @@ use tokio::task::JoinHandle;
 
 pub use bulk_actions::BulkActions;
 pub use closes::Closes;
-pub use deliveries::{CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass, Wake};
+pub use deliveries::{
+    CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass, ReplayPass, Replays, Wake,
+};
 pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
@@ -137,6 +139,15 @@ pub fn start(
         registry,
     )?;
     workers.start(catch_up, &leases);
+    let woken = Arc::clone(&queued);
+    let replays = Replays::new(
+        store(),
+        delivery_clock.clone(),
+        lane_concurrency,
+        woken,
+        registry,
+    )?;
+    workers.start(replays, &leases);
     let settings = CourierSettings {
         name: keeper.name().to_owned(),
         source: dialect.words().delivery_agent,

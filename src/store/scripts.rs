@@ -81,6 +81,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::deliveries::LAPSE_CLAIMS,
     &dispatcher::deliveries::TAKE_DELIVERIES,
     &dispatcher::deliveries::END_ATTEMPT,
+    &dispatcher::replays::FEED_REPLAY,
     &admin::thresholds::COPY_THRESHOLDS,
     &tools::verify::LEDGERS,
     &tools::verify::RECORDS,

@@ -4,11 +4,13 @@ book: what the scripts of deliveries read of a subscription once per call, and h
 A lane is what deliveries to a subscription are attempted in order in: `<subscription>:<partition>:<tenant>` and
 `<subscription>:replay:<replay>` are lists of those that wait for the end of their first attempt, `<subscription>:retries`
 is the sorted set of those that wait for another one. The window of a subscription counts its deliveries: those that are
-open (not ended), those in flight, and of these the retries.
+open (not ended), those in flight, of these the retries, and the open ones of replays.
 ]]
 
 -- The most that may be in flight to one subscription, and how many of these may be retries.
 local FLYING_MAX, RETRYING_MAX = 64, 16
+-- First attempts of a replay that may be in flight, so that live events find room beside them.
+local REPLAY_FLYING_MAX = 16
 -- Attempts in a row that may be lost with their dispatcher.
 local LOST_MAX = 5
 -- How long ended deliveries are kept.
@@ -26,7 +28,7 @@ local function book_subscription(book, id)
   local prefixes = book.prefixes
   local webhook, window = prefixes.webhook .. id, prefixes.window .. id
   local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'epoch')
-  local counts = redis.call('HMGET', window, 'open', 'flying', 'retrying', 'owner')
+  local counts = redis.call('HMGET', window, 'open', 'flying', 'retrying', 'owner', 'replaying')
   local owner = stored[1] or counts[4] or ''
   local closed = owner ~= '' and redis.call('HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
   -- A key of another type raises here, before anything is written.
@@ -34,7 +36,8 @@ local function book_subscription(book, id)
   local mark = prefixes.mark and redis.call('GET', prefixes.mark .. owner) or ''
   known = {id = id, webhook = webhook, window = window, owner = owner, mark = mark, exists = stored[1] and true,
     active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
-    flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, ended = 0}
+    flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, replaying = tonumber(counts[5]) or 0,
+    ended = 0}
   book.subscriptions[id], book.order[#book.order + 1] = known, known
   return known
 end
@@ -71,6 +74,13 @@ local function book_has_room(subscription, is_retry)
     and (not is_retry or subscription.retrying + planned < RETRYING_MAX)
 end
 
+local function is_replayed(lane) return lane:find('^[^:]*:replay:') ~= nil end
+
+-- Returns how many first attempts of a lane may be in flight at once.
+local function book_concurrency(lane, lane_concurrency)
+  return math.min(tonumber(lane_concurrency), is_replayed(lane) and REPLAY_FLYING_MAX or FLYING_MAX)
+end
+
 -- The effects.
 
 -- Takes a delivery out of its lane.
@@ -88,6 +98,7 @@ local function book_end(book, delivery, subscription, status, fields)
   redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now, unpack(fields))
   redis.call('PEXPIRE', delivery.key, ENDED_MS)
   subscription.open, subscription.ended = subscription.open - 1, subscription.ended + 1
+  if is_replayed(delivery.lane) then subscription.replaying = math.max(subscription.replaying - 1, 0) end
 end
 
 -- Takes a delivery out of flight.
@@ -114,7 +125,7 @@ local function book_write(book, open)
       redis.call('DEL', subscription.window)
     elseif subscription.ended > 0 or subscription.touched then
       redis.call('HSET', subscription.window, 'open', subscription.open, 'flying', subscription.flying, 'retrying',
-        subscription.retrying)
+        subscription.retrying, 'replaying', subscription.replaying)
     end
   end
 end

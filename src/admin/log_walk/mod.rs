@@ -19,7 +19,7 @@ use crate::store::{Day, ExtraTrip, OperationError, Store};
 pub use list::Logs;
 pub(super) use list::{LogFilter, page};
 use logs::TenantLogs;
-use view::ViewDays;
+pub(super) use view::ViewDays;
 
 /// Entries that one step reads, with their facts.
 pub(super) const ROWS: usize = 200;

@@ -8,7 +8,7 @@ use crate::store::dispatcher::views::View;
 use crate::store::{Day, ExtraTrip, OperationError, Store};
 
 /// The rows of an index of the view.
-pub(super) struct ViewDays {
+pub(in crate::admin) struct ViewDays {
     view: View,
     index: ViewIndex,
     span: Span,
@@ -46,6 +46,11 @@ impl ViewDays {
             days: held.collect(),
             rows: (route.rows_first, route.rows),
         })
+    }
+
+    /// How many rows its days had when it began, of those that are left.
+    pub fn left(&self) -> usize {
+        self.days.iter().map(|(_, count)| count).sum()
     }
 
     /// Whether no day is left.

@@ -10,7 +10,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::webhook::{Crossed, DeliveryId, Seen, reported_on};
+use crate::domain::webhook::{Crossed, DeliveryId, Seen, reported_on, trace_of};
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::fan_out::QueuedDelivery;
 use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
@@ -207,8 +207,7 @@ impl Happened {
             entry: &entry,
             facts,
         };
-        let flags = facts.get("trace_flags");
-        let (trace_id, event_type) = (facts.text("trace_id")?, facts.text("type")?);
+        let event_type = facts.text("type")?;
         Ok(Self {
             number,
             event_id: event.event_id(),
@@ -217,10 +216,7 @@ impl Happened {
             scope: facts.get("scope").map(str::to_owned),
             crossed: Crossed::of(event_type, facts)?,
             reported_on: reported_on(event_type, facts),
-            trace: flags.map_or_else(
-                || trace_id.to_owned(),
-                |flags| format!("{trace_id} {flags}"),
-            ),
+            trace: trace_of(facts)?,
             place,
         })
     }

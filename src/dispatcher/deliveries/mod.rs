@@ -1,5 +1,5 @@
-//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, and [`CatchUp`] later what finds no
-//! room; a [`Courier`] makes them, at least once each.
+//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, [`CatchUp`] later what finds no
+//! room, and [`Replays`] what is to be delivered again; a [`Courier`] makes them, at least once each.
 
 mod attempt;
 mod catch_up;
@@ -9,10 +9,12 @@ mod events;
 mod fan_out;
 mod inner;
 mod missed;
+mod replays;
 mod subscriptions;
 mod wake;
 
 pub use catch_up::{CatchUp, CatchUpPass};
 pub use courier::{Courier, CourierSettings};
 pub use fan_out::{FanOut, FanOutPass};
+pub use replays::{ReplayPass, Replays};
 pub use wake::Wake;

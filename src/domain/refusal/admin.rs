@@ -102,8 +102,8 @@ pub enum WebhookRefusal {
     /// It is disabled, so it cannot be paused, only activated.
     #[error("Validation failed: status: a disabled webhook can be set ACTIVE, not PAUSED")]
     PauseOfDisabled,
-    /// A replay of it is being queued.
-    #[error("A replay of the webhook {} is in progress", printable(.0))]
+    /// A replay of it has not ended.
+    #[error("A replay of the webhook {} is in progress; try again when its first attempts have ended", printable(.0))]
     ReplayInProgress(String),
     /// More events match than `max_events` of the request, which is this.
     #[error(
@@ -112,7 +112,7 @@ pub enum WebhookRefusal {
     TooManyMatch(usize),
     /// More events than this must be examined, and one replay may not.
     #[error(
-        "Validation failed: from: the window holds more than {0} events; none was queued; narrow from and to"
+        "Validation failed: from: the window holds more than {0} events of these types; none was queued; narrow from and to"
     )]
     TooManyInWindow(usize),
     /// It was tested too often in this minute.

@@ -123,6 +123,19 @@ impl Delivery {
     }
 }
 
+/// What a delivery keeps of the trace of its event: the trace id, and behind a blank the flags, where the request had valid ones.
+///
+/// # Errors
+/// [`RecordError`] where the facts have no trace.
+pub fn trace_of(facts: &Record) -> Result<String, RecordError> {
+    let trace_id = facts.text("trace_id")?;
+    let flags = facts.get("trace_flags");
+    Ok(flags.map_or_else(
+        || trace_id.to_owned(),
+        |flags| format!("{trace_id} {flags}"),
+    ))
+}
+
 /// The flags that are sent where the request that caused the event had none.
 pub const DEFAULT_FLAGS: &str = "01";
 

@@ -8,7 +8,7 @@ mod selection;
 mod settings;
 pub mod signature;
 
-pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus};
+pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus, trace_of};
 pub use headers::{HEADER_MASK, HeaderNames, check_headers};
 pub use rates::{Metric, RateLimit};
 pub use requests::{

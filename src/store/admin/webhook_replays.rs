@@ -1,15 +1,17 @@
-//! `begin_replay.lua`, `queue_replay.lua`, `end_replay.lua`, and the reading of event logs that a replay chooses from.
+//! `begin_replay.lua`, `queue_replay.lua` and `end_replay.lua`: replays up to where a dispatcher takes them; and the events of
+//! all tenants that the view does not have yet.
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
+use crate::domain::moment::Window;
 use crate::domain::record::Record;
-use crate::domain::webhook::{Owner, SubscriptionId};
-use crate::driver::clock::Day;
+use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::script::Counted;
-use crate::store::dispatcher::outbox::entries;
-use crate::store::records::{command, read_or_default};
+use crate::store::dispatcher::deliveries::EventPlace;
+use crate::store::dispatcher::outbox::Target;
+use crate::store::dispatcher::views::Row;
 use crate::store::signature::signature;
-use crate::store::{Pair, Store, StoreError};
+use crate::store::{Day, Pair, Store, StoreError};
 
 signature! {
     /// Claims the right to choose events for a replay of a subscription. The claim lapses, should the replica die.
@@ -32,7 +34,9 @@ signature! {
 }
 
 signature! {
-    /// Keeps the events to be delivered again, in their order, for the dispatcher, and ends the claim.
+    /// Keeps the deliveries of a replay in their order, for the dispatcher, and makes of the claim the lock of the replay.
+    ///
+    /// Where the subscription has stopped being active meanwhile, nothing is kept. count: how many were.
     QUEUE_REPLAY: QueueReplay -> QueueReplayReply = "admin/webhooks/queue_replay";
     keys of partition of owner {
         read webhook(subscription_id);
@@ -46,107 +50,92 @@ signature! {
         /// '' where no claim is held.
         token: Option<&'a str>,
         replay_id: &'a str,
+        lock_ms: i64,
         keep_ms: i64,
-        context: &'a str,
-        event_ids: Counted<&'a [String]>,
+        /// As their key holds them.
+        deliveries: Counted<&'a [String]>,
         audit: &'a [Pair],
     }
-    replies { clock, webhook_not_found, tenant_unreadable, tenant_closed, lost: Lost, queued: Queued }
-    writes "On queued: where there are events, the replay and its place in the queue; the audit entry. What has waited longer \
-than keep_ms leaves the queue: a delivery that old would fail unsent."
+    replies { clock, webhook_not_found, tenant_unreadable, tenant_closed, lost: Lost, queued: Queued { count: i64 } }
+    writes "On queued: where there are deliveries, the replay, its lock and its place in the queue; the audit entry."
 }
 
-/// Logs that are read at once.
-const LOGS: usize = 64;
-
-/// The log of a day of one tenant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EventLog {
-    /// Where it lies.
-    pub partition: Partition,
-    /// Whose it is; perhaps no tenant's.
-    pub tenant: String,
-    /// Of which day.
-    pub day: Day,
+/// A delivery of a replay as it is kept until it is queued. trace: see [`trace_of`](crate::domain::webhook::trace_of).
+pub fn kept_delivery(id: &DeliveryId, event_type: &str, place: &EventPlace, trace: &str) -> String {
+    format!("{id} {event_type} {place} {trace}")
 }
 
-/// An entry of an event log.
-#[derive(Debug)]
-pub struct LogEntry {
-    /// Place of the log among those that were asked for.
-    pub log: usize,
-    /// Id of the entry in its stream.
-    pub entry: EntryId,
-    /// What the script appended.
-    pub facts: Record,
-}
+/// Places in outboxes.
+type Places = Vec<(Partition, Option<EntryId>)>;
+
+/// Outboxes, pointers of each, and pointers whose events are read at once.
+const OUTBOXES: usize = 64;
+const POINTERS: usize = 50;
+const TARGETS: usize = 200;
 
 impl Store {
-    /// The logs of days that retention knows of, in these partitions: of one tenant or of all.
-    pub async fn event_logs(
+    /// The next events behind places of outboxes, which may be of other times than the window; and the places behind which there
+    /// may be more.
+    ///
+    /// # Errors
+    /// [`StoreError`] where a node does not answer: nothing may be missing.
+    pub async fn events_beyond(
         &self,
-        partitions: &[Partition],
-        tenant: Option<&str>,
-        days: (Option<Day>, Option<Day>),
-    ) -> Result<Vec<EventLog>, StoreError> {
-        let all = |p: &Partition| command("ZRANGE", self.keys().days(*p), (0, -1));
-        let commands: Vec<_> = partitions.iter().map(all).collect();
-        let replies = self.query_all(&commands).await?;
-        let mut logs = Vec::new();
-        for (partition, reply) in partitions.iter().zip(replies) {
-            let members: Vec<String> = read_or_default(reply);
-            for member in members {
-                let Some((name, day)) = member.rsplit_once(':') else {
-                    continue;
+        places: &[(Partition, Option<EntryId>)],
+        window: Window,
+    ) -> Result<(Vec<(Row, Record)>, Places), StoreError> {
+        let is_apart = |day: Day| {
+            window.from_ms.is_some_and(|from| day < Day::of_ms(from))
+                || window.to_ms.is_some_and(|to| day > Day::of_ms(to))
+        };
+        let (mut targets, mut further) = (Vec::new(), Vec::new());
+        for some in places.chunks(OUTBOXES) {
+            let found = self.read_outboxes(some, POINTERS).await?;
+            for (place, beyond) in some.iter().zip(found) {
+                let pointers = match beyond {
+                    Some(beyond) => beyond.pointers,
+                    // Alone, one that is out of reach is an error.
+                    None => self
+                        .read_outboxes(&[*place], POINTERS)
+                        .await?
+                        .remove(0)
+                        .map_or(Vec::new(), |b| b.pointers),
                 };
-                let Some(day) = Day::parse(day) else { continue };
-                let wanted = tenant.is_none_or(|tenant| tenant == name)
-                    && days.0.is_none_or(|first| first <= day)
-                    && days.1.is_none_or(|last| day <= last);
-                if wanted {
-                    logs.push(EventLog {
-                        partition: *partition,
-                        tenant: name.to_owned(),
-                        day,
-                    });
+                if pointers.len() == POINTERS {
+                    further.push((place.0, pointers.last().map(|pointer| pointer.entry)));
                 }
+                let pointed = pointers.into_iter().filter_map(|pointer| pointer.target);
+                let pointed = pointed.filter(|target| !is_apart(target.day));
+                targets.extend(pointed.map(|target| (place.0, target)));
             }
         }
-        logs.sort_by_key(|log| log.day);
-        Ok(logs)
-    }
-
-    /// The entries of these logs, up to `most` and one more.
-    pub async fn event_entries(
-        &self,
-        logs: &[EventLog],
-        (from_ms, to_ms): (Option<i64>, Option<i64>),
-        most: usize,
-    ) -> Result<Vec<LogEntry>, StoreError> {
-        let bound =
-            |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.max(0).to_string());
-        // An entry's id is at most a little later than the time of its event.
-        let (from, to) = (
-            bound(from_ms, "-"),
-            bound(to_ms.map(|ms| ms.saturating_add(5_000)), "+"),
-        );
-        let mut all: Vec<LogEntry> = Vec::new();
-        for (chunk, some) in logs.chunks(LOGS).enumerate() {
-            let left = (most + 1).saturating_sub(all.len());
-            if left == 0 {
-                break;
-            }
-            let range = |log: &EventLog| {
-                let key = self.keys().events(log.partition, &log.tenant, log.day);
-                command("XRANGE", key, (&from, &to, "COUNT", left))
-            };
-            let commands: Vec<_> = some.iter().map(range).collect();
-            for (place, reply) in self.query_all(&commands).await?.into_iter().enumerate() {
-                let log = chunk * LOGS + place;
-                let found = entries(reply).into_iter();
-                all.extend(found.map(|(entry, facts)| LogEntry { log, entry, facts }));
+        let mut events = Vec::new();
+        for some in targets.chunks(TARGETS) {
+            let wanted: Vec<(Partition, &Target)> =
+                some.iter().map(|(p, target)| (*p, target)).collect();
+            for ((partition, target), facts) in wanted.iter().zip(self.read_targets(&wanted).await?)
+            {
+                let facts = match facts {
+                    Some(facts) => facts,
+                    None => self
+                        .read_targets(&[(*partition, *target)])
+                        .await?
+                        .remove(0)
+                        .unwrap_or_default(),
+                };
+                let row = |entry, facts: &Record| Row {
+                    partition: *partition,
+                    entry,
+                    tenant: target.tenant.clone(),
+                    kind: facts.get("type").map(str::to_owned),
+                };
+                events.extend(
+                    facts
+                        .into_iter()
+                        .map(|(entry, facts)| (row(entry, &facts), facts)),
+                );
             }
         }
-        Ok(all)
+        Ok((events, further))
     }
 }

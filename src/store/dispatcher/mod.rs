@@ -15,6 +15,7 @@ pub mod lease;
 pub mod outbox;
 pub mod poll;
 pub mod purge;
+pub mod replays;
 pub mod retire;
 pub mod rollups;
 pub mod view_rows;

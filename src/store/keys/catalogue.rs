@@ -225,8 +225,8 @@ keys! { partition {
     lanes: zset = ("lanes"), "an entry when all that may be is in flight";
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
-    /// How many deliveries of a subscription are open, in flight, and in flight as retries: `open`, `flying`, `retrying`;
-    /// `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).
+    /// How many deliveries of a subscription are open, in flight, in flight as retries, and open of replays: `open`, `flying`,
+    /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).
     ///
     /// While it is behind: `behind <cursor>`, the place in an outbox behind which its events are not queued yet, by the field of
     /// `fanned`; `sources` (how many such places), `missed` (events behind them, by the hour since 1970), `epoch` of the
@@ -241,16 +241,18 @@ keys! { partition {
     /// Up to which outbox entry events were given to subscriptions: `own` for those of the partition's tenants. In partition `000`
     /// a field for each partition, for the operator's.
     fanned: hash = ("fanned"), "never";
-    /// The claim of the process that chooses events for a replay.
-    replay_lock: string = ("replaylock:" subscription_id), "when the replay is queued; TTL of a minute";
-    /// A replay that waits for delivery.
+    /// The claim of the process that chooses events for a replay; then the id of the replay that is in progress.
+    replay_lock: string = ("replaylock:" subscription_id), "with the end of the replay; TTL of a minute, then of 24 hours";
+    /// What the keys of these locks start with.
+    replay_lock_prefix: prefix = ("replaylock:"), "";
+    /// A replay some of whose deliveries were not queued, or not attempted yet.
     ///
-    /// Fields: `subscription_id`, `owner`, `count`, `created_at_ms`, `context` (the request cause).
-    replay: hash = ("replay:" replay_id), "TTL of 24 hours";
-    /// The ids of a replay's events, in order.
-    replay_events: list = ("replayevents:" replay_id), "TTL of 24 hours";
-    /// Replays that wait for delivery, by the time at which they were queued.
-    replays: zset = ("replays"), "an entry after 24 hours";
+    /// Fields: `subscription_id`, `epoch` of the subscription, `created_at_ms`, `day`.
+    replay: hash = ("replay:" replay_id), "with its last first attempt; TTL of 48 hours";
+    /// The deliveries of a replay that are to be queued, in order: id, type of the event, its place and trace.
+    replay_events: list = ("replayevents:" replay_id), "with the last that is queued; TTL of 48 hours";
+    /// Replays in progress, by when each is looked at again.
+    replays: zset = ("replays"), "an entry with the replay";
     /// The rules for addresses of webhook receivers, in partition `000`.
     ///
     /// Fields: `blocked_cidr_ranges` and `allowed_url_patterns` (JSON), `allow_http`, `updated_at_ms`.

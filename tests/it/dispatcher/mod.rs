@@ -8,6 +8,8 @@ pub(crate) mod fan_out;
 mod idempotency;
 pub(crate) mod lease;
 pub(crate) mod process;
+mod replay_steps;
+mod replays;
 pub(crate) mod retention;
 pub(crate) mod retention_walks;
 pub(crate) mod view_damage;

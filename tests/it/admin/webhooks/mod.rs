@@ -7,6 +7,7 @@ pub(crate) mod fences;
 pub(crate) mod guard;
 pub(crate) mod marks;
 pub(crate) mod replay;
+mod replay_choice;
 pub(crate) mod secrets;
 pub(crate) mod subscriptions;
 pub(crate) mod test_deliveries;

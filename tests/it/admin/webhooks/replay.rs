@@ -3,6 +3,7 @@
 use budget_authority::domain::event::tenant_digest;
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::domain::moment::Moment;
+use budget_authority::domain::webhook::SubscriptionId;
 use budget_authority::store::Day;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -12,7 +13,7 @@ use crate::harness::app::TestApp;
 use crate::harness::response::Response;
 use crate::harness::runtime_calls::tokens;
 
-async fn replay(app: &TestApp, id: &str, body: Value) -> Response {
+pub(crate) async fn replay(app: &TestApp, id: &str, body: Value) -> Response {
     app.as_admin(Method::POST, &format!("{HOOKS}/{id}/replay"), &body)
         .await
 }
@@ -26,21 +27,34 @@ async fn fund(app: &TestApp, times: usize) {
 }
 
 /// What waits for a dispatcher: the events of each replay in the owner's partition.
-fn queued(app: &TestApp, partition: Partition) -> Vec<Vec<String>> {
-    let (fixture, keys) = (app.admin_fixture(), app.store.keys());
-    let waiting: Vec<String> =
-        fixture
-            .redis()
-            .run(&["ZRANGE", &keys.replays(partition), "0", "-1"]);
-    let events = |id: &String| {
-        fixture
-            .redis()
-            .run(&["LRANGE", &keys.replay_events(partition, id), "0", "-1"])
-    };
-    waiting.iter().map(events).collect()
+pub(crate) async fn queued(app: &TestApp, partition: Partition) -> Vec<Vec<String>> {
+    let keys = app.store.keys();
+    let mut all = Vec::new();
+    let waiting: Vec<String> = app
+        .run(&["ZRANGE", &keys.replays(partition), "0", "-1"])
+        .await;
+    for id in waiting {
+        let kept = keys.replay_events(partition, &id);
+        let kept: Vec<String> = app.run(&["LRANGE", &kept, "0", "-1"]).await;
+        // Its id, type of the event, place and trace.
+        let event = |delivery: &String| {
+            let words: Vec<&str> = delivery.split(' ').collect();
+            assert!(words[0].starts_with("dlv_"), "{delivery}");
+            format!("evt_{}_{}_{}", words[2], tenant_digest(words[3]), words[5])
+        };
+        all.push(kept.iter().map(event).collect());
+    }
+    all
 }
 
-fn umbra_partition() -> Partition {
+/// Lets the next replay begin, as the end of this one would.
+pub(crate) async fn unlock(app: &TestApp, id: &str) {
+    let partition = SubscriptionId::parse(id).expect("an id").partition();
+    app.run::<i64>(&["DEL", &app.store.keys().replay_lock(partition, id)])
+        .await;
+}
+
+pub(crate) fn umbra_partition() -> Partition {
     TenantId::parse("umbra").expect("an id").partition()
 }
 
@@ -65,7 +79,7 @@ async fn a_replay_queues_what_the_subscription_would_get_in_order() {
         .filter(|event| event["event_type"] == "budget.funded")
         .map(|event| event["event_id"].as_str().expect("an id").to_owned())
         .collect();
-    assert_eq!(queued(&app, umbra_partition()), [funded]);
+    assert_eq!(queued(&app, umbra_partition()).await, [funded]);
     let entry = fixture.tenant_audit("umbra").pop().expect("an entry");
     assert_eq!(
         (
@@ -92,6 +106,7 @@ async fn a_replay_queues_what_the_subscription_would_get_in_order() {
             3,
         ),
     ] {
+        unlock(&app, &id).await;
         let response = replay(&app, &id, body.clone()).await;
         assert_eq!(
             response.at("/events_queued"),
@@ -99,6 +114,7 @@ async fn a_replay_queues_what_the_subscription_would_get_in_order() {
             "{body}: {response:?}"
         );
     }
+    unlock(&app, &id).await;
     patch(&app, &id, json!({"scope_filter": "tenant:umbra/*"})).await;
     assert_eq!(
         replay(&app, &id, json!({})).await.at("/events_queued"),
@@ -122,7 +138,7 @@ async fn a_replay_above_its_limit_queues_nothing() {
         .await
         .refused(400, "INVALID_REQUEST");
     assert!(response.text("/message").contains("max_events"));
-    assert!(queued(&app, umbra_partition()).is_empty());
+    assert!(queued(&app, umbra_partition()).await.is_empty());
     // The claim was given back.
     replay(&app, &id, json!({"max_events": 4}))
         .await
@@ -158,9 +174,19 @@ async fn one_replay_of_a_subscription_at_a_time() {
         .await
         .refused(409, "REPLAY_IN_PROGRESS");
     fixture.redis().run::<i64>(&["DEL", &lock]);
+    // One that finds nothing ends at once.
     replay(&app, &id, json!({})).await.expect(202);
-    let left: i64 = fixture.redis().run(&["EXISTS", &lock]);
-    assert_eq!(left, 0, "it ends with the queueing");
+    let none = replay(&app, &id, json!({})).await.expect(202);
+    assert_eq!(none.at("/events_queued"), &json!(0));
+    fund(&app, 1).await;
+    let first = replay(&app, &id, json!({})).await.expect(202);
+    let second = replay(&app, &id, json!({})).await;
+    let second = second.refused(409, "REPLAY_IN_PROGRESS");
+    assert!(second.text("/message").contains(&id), "{second:?}");
+    let holder: String = fixture.redis().run(&["GET", &lock]);
+    assert_eq!(holder, first.text("/replay_id"));
+    let left_ms: i64 = fixture.redis().run(&["PTTL", &lock]);
+    assert!((86_000_000..=86_400_000).contains(&left_ms), "{left_ms}");
 }
 
 #[tokio::test]

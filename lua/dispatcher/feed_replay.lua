@@ -1,0 +1,102 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/replays.rs.
+Queues the next deliveries of a replay in its lane, as many as have room there, and ends the replay when none is left
+and the lane is empty.
+
+more: whether more can be queued at once. hopeless: whether what waits in the lane can only fail.
+
+KEYS[1]  read   lease          hash    lease
+KEYS[2]  write  lanes          zset    lanes
+KEYS[3]  write  open           hash    open
+KEYS[4]  write  behind_index   zset    behind
+KEYS[5]  write  replays        zset    replays
+KEYS[6]  write  replay         hash    replay:<replay_id>
+KEYS[7]  write  replay_events  list    replayevents:<replay_id>
+built    read                  hash    webhook:<subscription_id>
+built    read                  hash    tenant:<tenant>
+built    write                 string  replaylock:<subscription_id>
+built    write                 hash    delivery:<delivery_id>
+built    write                 list    lane:<lane>
+built    write                 hash    window:<subscription_id>
+built    write                 zset    deliveries:<subscription_id>:<day>
+
+ARGV[1]   fencing_token       int64
+ARGV[2]   replay_id           text
+ARGV[3]   most                int64               How many at most.
+ARGV[4]   lane_concurrency    int64               First attempts of a lane that may be in flight at once.
+ARGV[5]   stale_ms            int64 or ''
+    The age at which one is not attempted any more; '' while the clock is doubted.
+ARGV[6]   replay_lock_prefix  prefix replaylock:
+ARGV[7]   delivery_prefix     prefix delivery:
+ARGV[8]   lane_prefix         prefix lane:
+ARGV[9]   window_prefix       prefix window:
+ARGV[10]  deliveries_prefix   prefix deliveries:
+ARGV[11]  webhook_prefix      prefix webhook:
+ARGV[12]  tenant_prefix       prefix tenant:
+
+Replies, the first that applies:
+  fenced | fed queued more hopeless | ended
+Writes:
+  On fed: deliveries, their lane and window, when the replay is looked at again. On ended the replay and its lock go.
+]]
+local lease, lanes, open, behind_index, replays, replay, replay_events = unpack(KEYS)
+local fencing_token, replay_id, most, lane_concurrency, stale_ms, replay_lock_prefix, delivery_prefix, lane_prefix,
+  window_prefix, deliveries_prefix, webhook_prefix, tenant_prefix = unpack(ARGV)
+-- End of the signature.
+-- @include base/time, delivery/book, delivery/queue
+-- Deliveries of one call; how many of those that may be open may be of replays; when a replay that has to wait is looked at again.
+local ROWS, REPLAYING_MAX, AGAIN_MS = 50, 250, 200
+local now = now_ms()
+if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
+local subscription_id, epoch, at_ms, queued_on = unpack(redis.call('HMGET', replay, 'subscription_id', 'epoch',
+  'created_at_ms', 'day'))
+-- What an earlier release kept, which delivered none: it ends like that of a subscription that is gone.
+if not (subscription_id and epoch and at_ms and queued_on) then subscription_id, epoch, at_ms, queued_on = '', 0, 0, '' end
+local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+  tenant = tenant_prefix, lane = lane_prefix})
+local subscription, lane = book_subscription(book, subscription_id), subscription_id .. ':replay:' .. replay_id
+local kept, left = redis.call('LRANGE', replay_events, 0, ROWS - 1), redis.call('LLEN', replay_events)
+local waiting, lock = redis.call('LLEN', lane_prefix .. lane), replay_lock_prefix .. subscription_id
+local holder = redis.call('GET', lock)
+redis.call('ZCARD', lanes)
+redis.call('ZCARD', replays)
+redis.call('ZCARD', behind_index)
+-- They are queued as at the time of the request, by which they grow too old.
+local queue = queue_new(tonumber(at_ms), queued_on, book_concurrency(lane, lane_concurrency),
+  {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
+local taken
+if subscription.exists then
+  local window = queue_window(queue, subscription_id, tostring(subscription.epoch),
+    {name = subscription.owner, open = tonumber(redis.call('HGET', open, subscription.owner)) or 0})
+  local room = math.min(tonumber(most), REPLAYING_MAX - subscription.replaying, OPEN_MAX - window.open,
+    OWNER_OPEN_MAX - window.owner.open)
+  taken = math.max(math.min(#kept, room), 0)
+  for i = 1, taken do
+    local id, event_type, place, trace = kept[i]:match('^(%S+) (%S+) (%S+ %S+ %S+ %S+) (.*)$')
+    if id then queue_add(queue, window, id, lane, {'place', place, 'type', event_type, 'trace', trace, 'epoch', epoch}) end
+  end
+else
+  -- Nobody can list its deliveries.
+  taken = left
+end
+local why = book_hopeless(book, {epoch = tonumber(epoch), at_ms = tonumber(at_ms), lost = 0}, subscription, stale_ms)
+
+-- Effects: none can fail.
+local queued = #queue.deliveries
+if queued > 0 then
+  queue_write(queue, lanes, behind_index, open)
+  redis.call('HSET', subscription.window, 'replaying', subscription.replaying + queued)
+end
+left, waiting = left - taken, waiting + queued
+if left == 0 and waiting == 0 then
+  redis.call('DEL', replay, replay_events)
+  redis.call('ZREM', replays, replay_id)
+  if holder == replay_id then redis.call('DEL', lock) end
+  return {'ended'}
+end
+-- What can only fail need not wait for an attempt in flight.
+if why and waiting > 0 then redis.call('ZADD', lanes, 'LT', now, lane) end
+redis.call('LTRIM', replay_events, taken, -1)
+local goes_on = taken > 0 and left > 0
+redis.call('ZADD', replays, 'XX', goes_on and now or now + AGAIN_MS, replay_id)
+return {'fed', queued, goes_on and 1 or 0, why and 1 or 0}

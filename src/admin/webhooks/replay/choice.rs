@@ -1,0 +1,280 @@
+//! The events that a replay is to deliver again: those of a window that the subscription would get now.
+//!
+//! A tenant's are in its own logs. Those of all tenants are in the view of the types that are asked for, and behind it in the
+//! outboxes; whatever else is stored costs nothing.
+
+use std::collections::BTreeMap;
+
+use crate::admin::log_walk::{LogEntry, LogWalk, Route, ViewDays, read_facts};
+use crate::admin::refuse;
+use crate::domain::event::types::{EventTypeName, category_of};
+use crate::domain::event::{StoredEvent, tenant_digest};
+use crate::domain::ids::{Partition, TenantId};
+use crate::domain::log_entry::EntryId;
+use crate::domain::moment::Window;
+use crate::domain::record::{Record, RecordError};
+use crate::domain::refusal::WebhookRefusal;
+use crate::domain::webhook::{
+    Crossed, DeliveryId, Owner, ReplayId, Seen, Subscription, WebhookReplay, reported_on, trace_of,
+};
+use crate::listing::readable;
+use crate::store::dispatcher::deliveries::EventPlace;
+use crate::store::dispatcher::view_rows::ViewIndex;
+use crate::store::dispatcher::views::{Row, View};
+use crate::store::{Day, OperationError};
+
+use super::Webhooks;
+
+/// Events of the types that are asked for, of the window and the owner, that are looked at.
+const EXAMINED_MAX: usize = 20_000;
+
+/// An event that is to be delivered again.
+pub(super) struct Chosen {
+    pub event_type: String,
+    pub place: EventPlace,
+    pub trace: String,
+    event_id: String,
+}
+
+impl Chosen {
+    /// Names its delivery.
+    pub fn delivery_to(&self, subscription: &Subscription, replay: &ReplayId) -> DeliveryId {
+        let id = &subscription.subscription_id;
+        let partition = subscription.owner.partition();
+        DeliveryId::of(partition, &self.event_id, id, Some(replay))
+    }
+}
+
+/// The order of a replay: time, partition, digest of the tenant, entry.
+type Order = (i64, Partition, String, EntryId);
+
+/// What was found so far.
+struct Choice<'a> {
+    subscription: &'a Subscription,
+    replay: &'a WebhookReplay,
+    window: Window,
+    /// Each event once that was looked at, and whether it is to be delivered.
+    examined: BTreeMap<Order, Option<Chosen>>,
+    chosen: usize,
+}
+
+impl Webhooks {
+    /// The events, in the order in which they are delivered.
+    ///
+    /// # Errors
+    /// Refusals: too many to look at, or to deliver.
+    pub(super) async fn choose(
+        &self,
+        subscription: &Subscription,
+        replay: &WebhookReplay,
+    ) -> Result<Vec<Chosen>, OperationError> {
+        let window = replay.window();
+        let mut choice = Choice {
+            subscription,
+            replay,
+            window,
+            examined: BTreeMap::new(),
+            chosen: 0,
+        };
+        let is_empty = window
+            .from_ms
+            .zip(window.to_ms)
+            .is_some_and(|(from, to)| from > to);
+        match (is_empty, &subscription.owner) {
+            (true, _) => {}
+            (false, Owner::Tenant(tenant)) => self.examine_logs(tenant, &mut choice).await?,
+            (false, Owner::System) => {
+                // First what the view does not have: it may come into the view meanwhile, and counts once.
+                self.examine_outboxes(&mut choice).await?;
+                self.examine_view(&mut choice).await?;
+            }
+        }
+        Ok(choice.examined.into_values().flatten().collect())
+    }
+
+    async fn examine_logs(
+        &self,
+        tenant: &TenantId,
+        choice: &mut Choice<'_>,
+    ) -> Result<(), OperationError> {
+        let route = Route::new(
+            View::Events,
+            Some(tenant.as_str()),
+            choice.window,
+            ViewIndex::All,
+        );
+        let mut walk = LogWalk::new(&self.store, None, self.retention_days, route).await?;
+        loop {
+            let step = walk.step().await?;
+            choice.examine(step.entries)?;
+            if step.complete {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn examine_view(&self, choice: &mut Choice<'_>) -> Result<(), OperationError> {
+        let oldest = self.store.today().plus(-self.retention_days - 1);
+        let newest_ms = self.store.today().plus(2).start_ms() - 1;
+        let low_ms = choice.window.from_ms.unwrap_or(0).max(oldest.start_ms());
+        let high_ms = choice.window.to_ms.unwrap_or(newest_ms).min(newest_ms);
+        for kind in choice.kinds() {
+            let index = ViewIndex::Kind(kind);
+            let route = Route::new(View::Events, None, choice.window, index);
+            let mut days = ViewDays::new(&self.store, &route, (low_ms, high_ms)).await?;
+            if choice.examined.len() + days.left() > EXAMINED_MAX {
+                return refuse(WebhookRefusal::TooManyInWindow(EXAMINED_MAX));
+            }
+            while !days.is_complete() {
+                let mut entries = days.step(&self.store).await?.entries;
+                entries.retain(|entry| !choice.examined.contains_key(&order_of(entry)));
+                read_facts(&self.store, View::Events, entries.iter_mut()).await?;
+                choice.examine(entries)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at what the view had not followed when its cursors were read.
+    async fn examine_outboxes(&self, choice: &mut Choice<'_>) -> Result<(), OperationError> {
+        let partitions: Vec<Partition> = Partition::all().collect();
+        let cursors = self.store.view_cursors(&partitions).await?;
+        let mut places: Vec<_> = partitions.into_iter().zip(cursors).collect();
+        while !places.is_empty() {
+            let (events, further) = self.store.events_beyond(&places, choice.window).await?;
+            let entry = |(row, facts): (Row, Record)| {
+                let at_ms = facts.integer("at_ms").ok()?;
+                Some(LogEntry {
+                    at_ms,
+                    row,
+                    facts: Some(facts),
+                })
+            };
+            choice.examine(events.into_iter().filter_map(entry).collect())?;
+            places = further;
+        }
+        Ok(())
+    }
+}
+
+impl Choice<'_> {
+    /// Whether events of a type are asked for.
+    fn wants(&self, event_type: &str) -> bool {
+        let category = category_of(event_type);
+        let (types, categories) = (
+            &self.subscription.event_types,
+            &self.subscription.event_categories,
+        );
+        let requested = self.replay.event_types.as_ref();
+        requested.is_none_or(|types| types.iter().any(|name| name.as_str() == event_type))
+            && (types.iter().any(|name| name.as_str() == event_type)
+                || categories
+                    .iter()
+                    .any(|selected| selected.as_str() == category))
+    }
+
+    /// The indexes of the view that have the events that are asked for, each once.
+    fn kinds(&self) -> Vec<String> {
+        let subscription = self.subscription;
+        let categories = &subscription.event_categories;
+        let mut kinds: Vec<String> = match &self.replay.event_types {
+            Some(types) => {
+                let wanted = types.iter().map(EventTypeName::as_str);
+                wanted
+                    .filter(|name| self.wants(name))
+                    .map(str::to_owned)
+                    .collect()
+            }
+            None => {
+                let has = |name: &&EventTypeName| {
+                    let category = category_of(name.as_str());
+                    categories
+                        .iter()
+                        .any(|selected| selected.as_str() == category)
+                };
+                let types = subscription.event_types.iter().filter(|name| !has(name));
+                let types = types.map(|name| name.as_str().to_owned());
+                types
+                    .chain(
+                        categories
+                            .iter()
+                            .map(|category| category.as_str().to_owned()),
+                    )
+                    .collect()
+            }
+        };
+        kinds.sort();
+        kinds.dedup();
+        kinds
+    }
+
+    /// Looks at some events.
+    fn examine(&mut self, entries: Vec<LogEntry>) -> Result<(), OperationError> {
+        for entry in entries {
+            let kind = entry.row.kind.as_deref().unwrap_or_default();
+            if !self.window.contains(entry.at_ms) || !self.wants(kind) {
+                continue;
+            }
+            // Retention has been faster than the view.
+            let facts = entry.facts.as_ref().filter(|facts| !facts.is_empty());
+            let Some(facts) = facts else { continue };
+            let id = format!("{} of {}", entry.row.entry, entry.row.tenant);
+            let chosen = readable("event", &id, self.chosen(&entry, facts)).flatten();
+            let is_chosen = chosen.is_some();
+            if self.examined.insert(order_of(&entry), chosen).is_some() {
+                continue;
+            }
+            self.chosen += usize::from(is_chosen);
+            let most = usize::try_from(self.replay.max_events).unwrap_or(1);
+            if self.chosen > most {
+                return refuse(WebhookRefusal::TooManyMatch(most));
+            }
+            if self.examined.len() > EXAMINED_MAX {
+                return refuse(WebhookRefusal::TooManyInWindow(EXAMINED_MAX));
+            }
+        }
+        Ok(())
+    }
+
+    fn chosen(&self, entry: &LogEntry, facts: &Record) -> Result<Option<Chosen>, RecordError> {
+        let (row, event_type) = (&entry.row, facts.text("type")?);
+        let reported_on = reported_on(event_type, facts);
+        let seen = Seen {
+            event_type,
+            tenant: &row.tenant,
+            scope: facts.get("scope"),
+            crossed: Crossed::of(event_type, facts)?,
+            reported_on: reported_on.as_deref(),
+        };
+        if !self.subscription.selects(&seen) {
+            return Ok(None);
+        }
+        let event = StoredEvent {
+            partition: row.partition,
+            tenant: &row.tenant,
+            entry: &row.entry.to_string(),
+            facts,
+        };
+        Ok(Some(Chosen {
+            event_type: event_type.to_owned(),
+            place: EventPlace {
+                partition: row.partition,
+                tenant: row.tenant.clone(),
+                day: Day::of_ms(entry.at_ms),
+                entry: row.entry,
+            },
+            trace: trace_of(facts)?,
+            event_id: event.event_id(),
+        }))
+    }
+}
+
+fn order_of(entry: &LogEntry) -> Order {
+    let row = &entry.row;
+    (
+        entry.at_ms,
+        row.partition,
+        tenant_digest(&row.tenant),
+        row.entry,
+    )
+}

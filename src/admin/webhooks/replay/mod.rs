@@ -1,0 +1,138 @@
+//! Chooses events to be delivered to a subscription again, and keeps their deliveries for a dispatcher, which queues them.
+
+mod choice;
+
+use super::{Opened, Webhooks};
+use crate::admin::audit::entry;
+use crate::admin::refuse;
+use crate::domain::caller::Caller;
+use crate::domain::cause::Cause;
+use crate::domain::fields::object;
+use crate::domain::refusal::WebhookRefusal;
+use crate::domain::webhook::{ReplayId, SubscriptionId, WebhookReplay, WebhookStatus};
+use crate::store::admin::Pairs;
+use crate::store::admin::target::Target as _;
+use crate::store::admin::webhook_replays::{
+    BeginReplay, EndReplay, QueueReplay, QueueReplayReply, kept_delivery,
+};
+use crate::store::signature::Counted;
+use crate::store::{Lane, OperationError};
+use choice::Chosen;
+
+/// How long choosing the events may take; then another replay may begin.
+const CLAIM_MS: i64 = 60_000;
+/// How long a replay keeps others from beginning: a delivery that is older fails unsent.
+const LOCK_MS: i64 = 24 * 3_600_000;
+/// After how long a replay that no dispatcher has ended is given up.
+const KEEP_MS: i64 = 48 * 3_600_000;
+
+object! {
+    /// A replay that was queued.
+    #[derive(Debug)]
+    pub struct ReplayResponse: Serialize + Open {
+        /// Id of the replay.
+        pub replay_id: String { required: false },
+        /// How many events will be delivered again.
+        pub events_queued: i64 { required: false },
+        /// How long that may take, in seconds.
+        pub estimated_completion_seconds: i64 { required: false },
+    }
+}
+
+impl Webhooks {
+    /// Queues the events of a window that the subscription would get now, all or none. Not repeatable by a key.
+    ///
+    /// # Errors
+    /// Refusals: no such subscription; its owner closed; a replay of it in progress; too many events.
+    pub async fn replay(
+        &self,
+        caller: &Caller,
+        id: &str,
+        replay: &WebhookReplay,
+        cause: &Cause,
+    ) -> Result<ReplayResponse, OperationError> {
+        let id = self.parse_id(caller, id, "webhooks:write").await?;
+        let opened = self.open(caller, &id, "webhooks:write").await?;
+        let replayed = self.replay_opened(&opened, replay, cause).await;
+        opened.target().about(replayed)
+    }
+
+    async fn replay_opened(
+        &self,
+        opened: &Opened,
+        replay: &WebhookReplay,
+        cause: &Cause,
+    ) -> Result<ReplayResponse, OperationError> {
+        opened.check_owner()?;
+        // What is paused gets nothing, replays included.
+        if opened.subscription.status != WebhookStatus::Active {
+            return self.queue(opened, None, &[], cause).await;
+        }
+        let id = &opened.subscription.subscription_id;
+        let token = format!("{:032x}", rand::random::<u128>());
+        let claim = BeginReplay {
+            subscription_id: id,
+            token: &token,
+            claim_ms: CLAIM_MS,
+        };
+        let target = opened.target();
+        self.store.run_for(Lane::Request, &target, &claim).await?;
+        let queued = async {
+            let chosen = self.choose(&opened.subscription, replay).await?;
+            self.queue(opened, Some(&token), &chosen, cause).await
+        };
+        let queued = queued.await;
+        if queued.is_err() {
+            self.give_back(id, &token).await;
+        }
+        queued
+    }
+
+    async fn queue(
+        &self,
+        opened: &Opened,
+        token: Option<&str>,
+        chosen: &[Chosen],
+        cause: &Cause,
+    ) -> Result<ReplayResponse, OperationError> {
+        let subscription = &opened.subscription;
+        let replay_id = ReplayId::mint(subscription.owner.partition());
+        let id = &subscription.subscription_id;
+        let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), 202);
+        audit.push(("metadata.replay_id", replay_id.to_string()));
+        let kept = |chosen: &Chosen| {
+            let delivery = chosen.delivery_to(subscription, &replay_id);
+            kept_delivery(&delivery, &chosen.event_type, &chosen.place, &chosen.trace)
+        };
+        let deliveries: Vec<String> = chosen.iter().map(kept).collect();
+        let call = QueueReplay {
+            owner: &subscription.owner,
+            subscription_id: id,
+            token,
+            replay_id: replay_id.as_str(),
+            lock_ms: LOCK_MS,
+            keep_ms: KEEP_MS,
+            deliveries: Counted(&deliveries),
+            audit: &audit,
+        };
+        let target = opened.target();
+        match self.store.run_for(Lane::Request, &target, &call).await? {
+            QueueReplayReply::Queued { count } => Ok(ReplayResponse {
+                replay_id: replay_id.to_string(),
+                events_queued: count,
+                estimated_completion_seconds: if count == 0 { 0 } else { (count / 10).max(1) },
+            }),
+            // Somebody else has claimed it after ours lapsed.
+            QueueReplayReply::Lost => refuse(WebhookRefusal::ReplayInProgress(id.to_string())),
+        }
+    }
+
+    /// A claim that cannot be given back lapses.
+    async fn give_back(&self, id: &SubscriptionId, token: &str) {
+        let call = EndReplay {
+            subscription_id: id,
+            token,
+        };
+        let _ = self.store.outcome(&call).await;
+    }
+}
