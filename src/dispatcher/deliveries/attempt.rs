@@ -126,6 +126,12 @@ impl Letter {
         })
     }
 
+    /// Memory that it takes, about.
+    pub fn bytes(&self) -> u64 {
+        let texts = self.event_id.len() + self.event_type.len() + self.trace_id.len();
+        (self.body.len() + texts + 512) as u64
+    }
+
     /// The cause of what follows from its delivery, lines of name and value.
     pub fn context(&self, source: &str) -> String {
         let mut lines = format!("source {source}\nactor system\ntrace_id {}", self.trace_id);

@@ -15,6 +15,7 @@ use tracing::warn;
 
 use super::deliver::deliver;
 use super::inner::{CLAIM_MS, DeliveryMetrics, Inner, LAST_WAIT, POLL};
+use super::letters::Letters;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
@@ -73,6 +74,7 @@ impl Courier {
             lane_concurrency: settings.lane_concurrency,
             permits: Arc::new(Semaphore::new(FLYING_MAX)),
             receivers: Cache::new(RECEIVERS_MAX),
+            letters: Letters::default(),
             due: Mutex::default(),
             changed: queued,
             shutdown,

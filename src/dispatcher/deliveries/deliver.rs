@@ -33,12 +33,12 @@ pub(super) async fn deliver(
         let attempted = match &letter {
             // The event log could not be read.
             Err(_) => Attempted::new(Outcome::Later(POLL), "store_unavailable"),
-            Ok(letter) => inner.attempt(&claim, letter.as_ref()).await,
+            Ok(letter) => inner.attempt(&claim, letter.as_deref()).await,
         };
         let labels = [attempted.outcome.word(), attempted.reason];
         inner.metrics.attempts.with_label_values(&labels).inc();
         let letter = letter.ok().flatten();
-        match inner.book(&claim, letter.as_ref(), &attempted).await {
+        match inner.book(&claim, letter.as_deref(), &attempted).await {
             Some(next) => claim = next,
             None => break,
         }
@@ -51,8 +51,11 @@ impl Inner {
     ///
     /// # Errors
     /// When its log is out of reach.
-    async fn letter(&self, place: Option<&EventPlace>) -> Result<Option<Letter>, OutOfReach> {
+    async fn letter(&self, place: Option<&EventPlace>) -> Result<Option<Arc<Letter>>, OutOfReach> {
         let Some(place) = place else { return Ok(None) };
+        if let Some(known) = self.letters.get(place) {
+            return Ok(Some(known));
+        }
         let target = Target {
             tenant: place.tenant.clone(),
             day: place.day,
@@ -66,7 +69,12 @@ impl Inner {
             .and_then(|found| found.into_iter().next().flatten());
         let mut facts = facts.ok_or(OutOfReach)?.into_iter();
         let facts = facts.find(|(entry, _)| *entry == place.entry);
-        Ok(facts.and_then(|(_, facts)| Letter::of(place, &facts)))
+        let letter = facts.and_then(|(_, facts)| Letter::of(place, &facts));
+        let letter = letter.map(Arc::new);
+        if let Some(letter) = &letter {
+            self.letters.keep(place.clone(), Arc::clone(letter));
+        }
+        Ok(letter)
     }
 
     /// The receiver of a claim's subscription, as it was at the claim or later.

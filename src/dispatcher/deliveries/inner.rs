@@ -8,6 +8,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::letters::Letters;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
@@ -56,6 +57,8 @@ pub(super) struct Inner {
     pub lane_concurrency: u32,
     pub permits: Arc<Semaphore>,
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
+    /// Events that were read.
+    pub letters: Letters,
     /// Partitions that are to be looked at again, by when.
     pub due: Mutex<BTreeMap<Partition, Instant>>,
     pub changed: Arc<Wake>,

@@ -8,6 +8,7 @@ mod deliver;
 mod events;
 mod fan_out;
 mod inner;
+mod letters;
 mod missed;
 mod replays;
 mod subscriptions;

@@ -160,7 +160,8 @@ impl Remembered {
 
     async fn read(&self, owner: &str, mark: String) -> Result<Hooks, StoreError> {
         let mut records = self.store.webhooks_of_owner(owner).await?;
-        let lacking = |(_, record): &&(String, Record)| record.get("since").is_none();
+        let lacking =
+            |(_, record): &&(String, Record)| !record.is_empty() && record.get("since").is_none();
         let lacking = records.iter().filter(lacking);
         let lacking: Vec<_> = lacking.map(|(id, _)| id.clone()).collect();
         if !lacking.is_empty() {
@@ -170,6 +171,10 @@ impl Remembered {
         }
         let mut active = Vec::new();
         for (id, record) in records {
+            // Deleted since its id was read.
+            if record.is_empty() {
+                continue;
+            }
             match Hook::read(&record) {
                 Ok(hook) if hook.subscription.status == WebhookStatus::Active => active.push(hook),
                 Ok(_) => {}

@@ -80,6 +80,9 @@ pub struct BenchArgs {
     /// Start both and a dispatcher, and measure what a tenant that goes to every limit costs another one
     #[arg(long, group = "mode")]
     pub(super) limits: bool,
+    /// Start both, dispatchers and receivers, and measure deliveries of webhooks
+    #[arg(long, group = "mode")]
+    pub(super) deliver: bool,
 }
 
 impl BenchArgs {

@@ -8,6 +8,7 @@ mod bare;
 mod client;
 mod compare;
 mod connection;
+mod deliver;
 mod error;
 mod growth;
 mod ledger;
@@ -57,6 +58,8 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
         print(&compare::run(args).await?, args)
     } else if args.limits {
         print(&limits::run(args).await?, args)
+    } else if args.deliver {
+        print(&deliver::run(args).await?, args)
     } else if !args.compare_stored.is_empty() {
         print(&growth::with_reservations(args).await?, args)
     } else if !args.compare_listed.is_empty() {

@@ -36,7 +36,7 @@ pub(super) struct Stack {
 /// A Redis without persistence, because disks are measured elsewhere.
 struct PrivateRedis {
     port: u16,
-    _process: Process,
+    process: Process,
     _folder: Folder,
 }
 
@@ -110,12 +110,14 @@ impl Stack {
 
     /// Resident memory of the service in bytes; `None` where the system does not report it.
     pub fn resident_memory(&self) -> Option<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.api.id())).ok()?;
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))?;
-        let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-        Some(kilobytes * 1024)
+        resident_memory(self.api.id())
+    }
+
+    /// Processor time that the private Redis has used; zero where the system does not report it.
+    pub fn redis_cpu(&self) -> Duration {
+        let redis = self.redis.as_ref();
+        let redis = redis.expect("only a private Redis is measured");
+        cpu_time(redis.process.id()).unwrap_or_default()
     }
 
     async fn wait_until_ready(&mut self) -> Result<(), BenchError> {
@@ -141,10 +143,30 @@ impl PrivateRedis {
             .args(["--appendonly", "no"]);
         Ok(Self {
             port,
-            _process: Process::start(command)?,
+            process: Process::start(command)?,
             _folder: folder,
         })
     }
+}
+
+/// Resident memory of a process in bytes; `None` where the system does not report it.
+pub(super) fn resident_memory(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// Processor time of a process.
+fn cpu_time(process: u32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name in parentheses may hold blanks. Then the user and system times are the 12th and 13th field, in ticks of 10 ms.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let fields: Vec<_> = fields.split_ascii_whitespace().collect();
+    let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
 }
 
 /// A program of ours with default settings, whatever this process's environment holds.

@@ -90,6 +90,12 @@ impl Process {
         self.0.id()
     }
 
+    /// Kills the process at once.
+    pub fn kill(mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
     /// Waits until the process has ended.
     pub async fn exited(&mut self) -> ExitStatus {
         loop {

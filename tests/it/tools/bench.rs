@@ -203,6 +203,22 @@ async fn a_tenant_at_every_limit_harms_no_ledger_of_another() {
 }
 
 #[tokio::test]
+async fn what_is_delivered_arrives_once() {
+    let (output, report) = bench(&["--deliver"]).await;
+    let rows = report["rows"].as_array();
+    let rows = rows.unwrap_or_else(|| panic!("{output:?}"));
+    assert_eq!(rows.len(), 13, "{report}");
+    assert_eq!(
+        (&report["missing"], &report["repeated"]),
+        (&0.into(), &0.into()),
+        "{report}"
+    );
+    let paused = &rows[11];
+    assert_eq!(paused["what"], "longest pause of a lane after kill -9");
+    assert!(between(&paused["value"], 0.0, 30.0), "{report}");
+}
+
+#[tokio::test]
 async fn what_is_stored_is_measured_in_stages() {
     let (output, report) = bench(&["--compare-stored", "100,400"]).await;
     assert!(output.status.success(), "{output:?}");

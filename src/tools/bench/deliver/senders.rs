@@ -1,0 +1,118 @@
+//! Tenants whose events are delivered.
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use tokio::time::{Duration, Instant, interval, sleep};
+
+use super::receiver::{Kind, Receivers};
+use crate::api::operations::OperationId;
+use crate::tools::bench::error::BenchError;
+use crate::tools::bench::service::{Service, Tenant};
+use crate::tools::call::Call;
+use crate::tools::client::Client;
+use crate::tools::client_error::CallError;
+use crate::tools::setup::UNIT;
+
+/// Requests at the same time.
+const CLIENTS: usize = 8;
+
+/// Tenants, each with the same number of subscriptions to its events.
+pub(super) struct Senders {
+    admin: Client,
+    tenants: Vec<Tenant>,
+    subscriptions: Vec<String>,
+}
+
+impl Senders {
+    /// Makes the tenants and subscriptions. The receivers of the subscriptions are numbered from 0.
+    pub async fn make(
+        service: &Service,
+        receivers: &Receivers,
+        (tenants, each): (usize, usize),
+        kind: Kind,
+    ) -> Result<Self, BenchError> {
+        let mut senders = Self {
+            admin: service.admin()?,
+            tenants: Vec::new(),
+            subscriptions: Vec::new(),
+        };
+        for _ in 0..tenants {
+            let tenant = service.provision(1).await?;
+            for _ in 0..each {
+                let number = senders.subscriptions.len();
+                let body =
+                    json!({"url": receivers.url(kind, number), "event_types": ["budget.funded"]});
+                let call = Call::of(OperationId::CreateWebhookSubscription)
+                    .with("tenant_id", Some(&tenant.id))
+                    .body(&body);
+                let made = senders.admin.send(&call).await?;
+                let id = made["subscription"]["subscription_id"].as_str();
+                let id = id.ok_or_else(|| senders.admin.unreadable())?;
+                senders.subscriptions.push(id.to_owned());
+            }
+            senders.tenants.push(tenant);
+        }
+        Ok(senders)
+    }
+
+    /// Subscriptions in all.
+    pub fn lanes(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Causes so many events of each tenant.
+    pub async fn cause(&self, events: usize) -> Result<(), BenchError> {
+        let mut clients = JoinSet::new();
+        for client in 0..CLIENTS {
+            let (admin, tenants) = (self.admin.clone(), self.tenants.clone());
+            clients.spawn(async move {
+                for number in (client..events * tenants.len()).step_by(CLIENTS) {
+                    fund(&admin, &tenants[number % tenants.len()]).await?;
+                }
+                Ok::<_, BenchError>(())
+            });
+        }
+        while let Some(client) = clients.join_next().await {
+            client.expect("causing does not panic")?;
+        }
+        Ok(())
+    }
+
+    /// Causes events one after the other, so many a second, for a while. Returns how many there were.
+    pub async fn cause_for(&self, per_second: f64, time: Duration) -> Result<usize, BenchError> {
+        let (until, mut count) = (Instant::now() + time, 0);
+        let mut pace = interval(Duration::from_secs_f64(1.0 / per_second.max(1.0)));
+        while Instant::now() < until {
+            pace.tick().await;
+            fund(&self.admin, &self.tenants[count % self.tenants.len()]).await?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Deletes the subscriptions, which ends what waits for them.
+    pub async fn unsubscribe(&self) -> Result<(), BenchError> {
+        for id in &self.subscriptions {
+            let call = Call::to(OperationId::DeleteWebhookSubscription, id);
+            self.admin.send(&call).await?;
+        }
+        Ok(())
+    }
+}
+
+/// One event: `budget.funded`.
+async fn fund(admin: &Client, tenant: &Tenant) -> Result<(), BenchError> {
+    let body = json!({"operation": "CREDIT", "amount": {"unit": UNIT, "amount": 1}});
+    let ledger = json!({"tenant_id": tenant.id, "scope": tenant.scopes[0], "unit": UNIT});
+    let call = Call::of(OperationId::FundBudget).query(&ledger).body(&body);
+    loop {
+        match admin.send(&call).await {
+            Ok(_) => return Ok(()),
+            // The admin plane's rate per tenant.
+            Err(CallError::Refused(refusal)) if refusal.status == 429 => {
+                sleep(Duration::from_millis(50)).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
