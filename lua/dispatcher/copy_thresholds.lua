@@ -9,7 +9,8 @@ built    read               hash  watch:<owner>
 built    write              hash  tenant:<tenant>
 
 ARGV[1]  version        int64
-ARGV[2]  union          text            In millionths, ascending, blanks between; or ''.
+ARGV[2]  union          text
+    Thresholds in millionths, ascending, then limits of rates; blanks between, or ''.
 ARGV[3]  rows           int64           Tenants at a time.
 ARGV[4]  tenant_prefix  prefix tenant:
 ARGV[5]  watch_prefix   prefix watch:

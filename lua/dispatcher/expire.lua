@@ -5,16 +5,18 @@ calls and however often: each reservation expires once, because its status and i
 
 A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched.
 
-KEYS[1]  read   lease        hash    lease
-KEYS[2]  write  tenant_key   hash    tenant:<tenant>
-KEYS[3]  write  due          zset    due:<tenant>
-KEYS[4]  write  due_tenants  zset    due
-KEYS[5]  write  event_log    stream  events:<tenant>:<day>
-KEYS[6]  write  outbox       stream  outbox
-KEYS[7]  write  days         zset    days
-KEYS[8]  write  quarantine   zset    quarantine
-built    write               hash    rsv:<reservation_id>
-built    write               hash    budget:<tenant>:<unit>:<scope>
+KEYS[1]   read   lease        hash    lease
+KEYS[2]   write  tenant_key   hash    tenant:<tenant>
+KEYS[3]   write  due          zset    due:<tenant>
+KEYS[4]   write  due_tenants  zset    due
+KEYS[5]   write  event_log    stream  events:<tenant>:<day>
+KEYS[6]   write  outbox       stream  outbox
+KEYS[7]   write  days         zset    days
+KEYS[8]   write  quarantine   zset    quarantine
+KEYS[9]   write  traffic      hash    traffic:<tenant>
+KEYS[10]  write  traffic_due  zset    traffic
+built     write               hash    rsv:<reservation_id>
+built     write               hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]  day                 yyyymmdd
 ARGV[2]  day_start_ms        int64
@@ -29,15 +31,16 @@ ARGV[9]  fencing_token       int64 or ''              Of the caller's lease, if 
 Replies, the first that applies:
   clock now_ms | fenced | expired now_ms count more next_due_ms quarantined
 Writes:
-  On expired: the reservations, their due times, the ledgers, events, the quarantine.
+  On expired: the reservations, their due times, the ledgers, events, the quarantine,
+        the counts of what ended.
 ]]
-local lease, tenant_key, due, due_tenants, event_log, outbox, days, quarantine = unpack(KEYS)
+local lease, tenant_key, due, due_tenants, event_log, outbox, days, quarantine, traffic, traffic_due = unpack(KEYS)
 local day, day_start_ms, tenant, rows, reservation_prefix, budget_prefix, context, before_ms, fencing_token
   = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/thresholds, ledger/budgets, log/events
 -- @include base/hash_fields, ledger/ledger_hold
--- @include ledger/no_threshold_crossed, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
+-- @include detect/traffic, ledger/no_threshold_crossed, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
@@ -66,11 +69,12 @@ for _, id in ipairs(ids) do
     end
   end
 end
-local _, settings = tenant_refusal(tenant_key)
+local _, settings = tenant_refusal(tenant_key, 'watched_rates')
+local counts = #expired > 0 and traffic_read(traffic, now, not settings.err and settings[4])
 local thresholds = thresholds_parse(not settings.err and settings[TENANT_THRESHOLDS])
 local moved = holds_moved(holds)
 -- What is written without having been read: one of another type raises here, before anything returns.
-for _, index in ipairs({due_tenants, quarantine, days}) do redis.call('ZCARD', index) end
+for _, index in ipairs({due_tenants, quarantine, days, traffic_due}) do redis.call('ZCARD', index) end
 event_preconditions(moved, event_log, outbox)
 
 -- Effects: none can fail.
@@ -92,6 +96,9 @@ if #ids > 0 then redis.call('ZREM', due, unpack(ids)) end
 for _, row in ipairs(later) do redis.call('ZADD', due, row[1], row[2]) end
 for _, id in ipairs(corrupt) do redis.call('ZADD', quarantine, now, id) end
 events_point(events)
+if counts then
+  traffic_add(counts, traffic_due, tenant, now, {[TRAFFIC_ENDED] = #expired, [TRAFFIC_EXPIRED] = #expired})
+end
 if events.count > 0 and not settings.err then day_register(days, tenant_key, settings, tenant, day, now) end
 local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
 if next_due then redis.call('ZADD', due_tenants, next_due, tenant) else redis.call('ZREM', due_tenants, tenant) end

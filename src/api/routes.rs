@@ -16,6 +16,7 @@ use crate::api::operations::OperationId;
 use crate::api::state::AppState;
 use crate::api::trace;
 use crate::config::CorsOrigins;
+use crate::ledger::Traffic;
 
 /// What is served where.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Planes {
     pub admin: Option<Router>,
     /// Refused keys that both addresses count.
     pub auth_failures: AuthFailures,
+    /// What both count for detectors.
+    pub traffic: Traffic,
 }
 
 /// Paths below these are for operators: on an address of their own, if there is one.
@@ -38,12 +41,14 @@ const HIDDEN: [OperationId; 2] = [OperationId::GetTenant, OperationId::UpdateTen
 pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Planes {
     let routes = Routes { state, origins };
     let auth_failures = routes.state.auth_failures.clone();
+    let traffic = routes.state.ledger.traffic().clone();
     if !apart {
         let api = routes.serve(|_| true, plane_of_unknown_path);
         return Planes {
             api,
             admin: None,
             auth_failures,
+            traffic,
         };
     }
     // Both kinds of keys may ask who they are, each on its own address.
@@ -53,6 +58,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
         api: routes.serve(api, |_| Plane::Runtime),
         admin: Some(routes.serve(admin, |_| Plane::Admin)),
         auth_failures,
+        traffic,
     }
 }
 

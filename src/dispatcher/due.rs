@@ -11,7 +11,7 @@ use crate::store::{Keys, Lease, Store, StoreError};
 const ROWS: usize = 32;
 
 /// How long a member waits that cannot be emitted and is in the way of others.
-const RETRY_AFTER_MS: i64 = 300_000;
+pub(super) const RETRY_AFTER_MS: i64 = 300_000;
 
 /// The partitions of `leases`, in their order.
 pub(super) fn partitions(leases: &[Lease]) -> Vec<Partition> {
@@ -123,6 +123,22 @@ where
     F: Future<Output = Result<Emission, StoreError>>,
 {
     let due = DueRows::poll(store, index, leases, now_ms, ROWS).await?;
+    emit_rows(store, index, due, now_ms, what, lost, emit).await
+}
+
+/// The same with what was found due before.
+pub(super) async fn emit_rows<F>(
+    store: &Store,
+    index: fn(&Keys, Partition) -> String,
+    due: DueRows,
+    now_ms: i64,
+    what: &str,
+    lost: &mut impl FnMut(Lease),
+    emit: impl Fn(Lease, String) -> F,
+) -> Result<Pass, StoreError>
+where
+    F: Future<Output = Result<Emission, StoreError>>,
+{
     let (pass, postponed) = emit_each(due, what, lost, emit).await?;
     for (partition, member) in postponed {
         let key = index(store.keys(), partition);

@@ -6,6 +6,7 @@
 mod bulk_actions;
 mod closes;
 mod deliveries;
+mod detectors;
 mod due;
 mod idempotency;
 mod key_expiry;
@@ -31,6 +32,7 @@ pub use closes::Closes;
 pub use deliveries::{
     CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass, ReplayPass, Replays, Wake,
 };
+pub use detectors::{DetectorMetrics, Spikes};
 pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
@@ -67,6 +69,8 @@ pub struct Settings {
     pub egress: Egress,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
+    /// Below so many samples, no share is unusual.
+    pub spike_samples: u32,
 }
 
 /// A running dispatcher.
@@ -92,6 +96,7 @@ pub fn start(
         secrets,
         egress,
         lane_concurrency,
+        spike_samples,
     } = settings;
     let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
     let registry = telemetry.registry();
@@ -128,6 +133,8 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
+    let detectors = DetectorMetrics::register(registry)?;
+    workers.start(Spikes::new(store(), spike_samples, detectors), &leases);
     let queued = Arc::new(Wake::default());
     let fan_out = FanOut::new(store(), lane_concurrency, Arc::clone(&queued), registry)?;
     workers.start(fan_out, &leases);

@@ -77,6 +77,14 @@ impl Cause {
         }
     }
 
+    /// A detector of a dispatcher.
+    pub fn detector() -> Self {
+        Self {
+            source: "anomaly-detector",
+            ..Self::sweep()
+        }
+    }
+
     /// Lines of name and value, as scripts append them to the facts of an event. No value holds a line break.
     pub fn lines(&self) -> String {
         let key_id = match &self.actor {

@@ -101,6 +101,7 @@ impl Ledger {
                 snapshots,
                 ..
             } => {
+                self.traffic.ended(&caller.tenant);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 (unit, charged, released, balances)
             }

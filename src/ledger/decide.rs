@@ -201,13 +201,17 @@ impl Ledger {
             DecideReply::Allow {
                 depths, snapshots, ..
             } => {
+                self.traffic.decided(&caller.tenant, false);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 Ok(allowed(
                     policy.and_then(|policy| policy.caps.clone()),
                     balances,
                 ))
             }
-            DecideReply::Deny { reason, .. } => Ok(denied(reason)),
+            DecideReply::Deny { reason, .. } => {
+                self.traffic.decided(&caller.tenant, true);
+                Ok(denied(reason))
+            }
             DecideReply::Replayed { record, .. } if record.text("decision")? == "DENY" => {
                 Ok(denied(record.read("reason_code")?))
             }

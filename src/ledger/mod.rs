@@ -12,6 +12,7 @@ mod policies;
 mod release;
 mod reserve;
 mod stored_bytes;
+mod traffic;
 mod usage_event;
 
 pub use balances::{BalanceFilter, BalanceQuery};
@@ -24,6 +25,7 @@ pub use release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 pub use reserve::{
     GRACE_PERIOD_MS_DEFAULT, ObserveMode, ReservationCreateRequest, ReservationCreateResponse,
 };
+pub use traffic::Traffic;
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 
 use std::sync::Arc;
@@ -42,6 +44,7 @@ pub struct Ledger {
     stored_bytes_max: i64,
     retention_days: i64,
     policies: Arc<PolicyCache>,
+    traffic: Traffic,
 }
 
 impl Ledger {
@@ -55,6 +58,7 @@ impl Ledger {
         retention_days: i64,
     ) -> Self {
         Self {
+            traffic: Traffic::new(store.clone()),
             store,
             denied_per_minute,
             extensions_max,
@@ -62,6 +66,11 @@ impl Ledger {
             retention_days,
             policies: Arc::new(PolicyCache::new()),
         }
+    }
+
+    /// What it counts for detectors.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 }
 

@@ -97,6 +97,7 @@ impl Ledger {
                 snapshots,
                 ..
             } => {
+                self.traffic.ended(&owner);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 (unit, estimate, balances)
             }

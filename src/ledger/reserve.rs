@@ -178,7 +178,9 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:create",
         };
-        match self.created_under(&replay, target, call).await? {
+        let created = self.created_under(&replay, target, call).await;
+        let created = created.inspect_err(|error| self.traffic.refused(&caller.tenant, error));
+        match created? {
             (
                 ReserveReply::Reserved {
                     now_ms,
@@ -188,6 +190,7 @@ impl Ledger {
                 },
                 policy,
             ) => {
+                self.traffic.decided(&caller.tenant, false);
                 let caps = policy.and_then(|policy| policy.caps.clone());
                 Ok(ReservationCreateResponse {
                     reservation_id: Some(id),

@@ -20,7 +20,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::api::Planes;
 use crate::api::auth::client_address::TrustedProxies;
@@ -134,6 +134,7 @@ pub async fn run(
     if config.admin_keys.is_empty() {
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
+    let counting = tokio::spawn(count_traffic(&planes, shutdown.clone()));
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
         let router = router.merge(probes.clone());
@@ -162,15 +163,16 @@ pub async fn run(
     let outcome = until_shutdown(server, &store, (delay, grace), &shutdown).await;
     // Once more after the last response, so that no count is lost.
     let last = async {
-        let _ = emitting.await;
-        planes.auth_failures.run_last().await
+        let _ = (emitting.await, counting.await);
+        let counted = planes.traffic.run_once().await;
+        planes.auth_failures.run_last().await.and(counted)
     };
     match tokio::time::timeout(grace, last).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            warn!(error = %error, "cannot emit the last refused keys: {error}")
+            warn!(error = %error, "cannot store the last counts: {error}")
         }
-        Err(_) => warn!("could not emit the last refused keys in time"),
+        Err(_) => warn!("could not store the last counts in time"),
     }
     outcome
 }
@@ -193,6 +195,26 @@ async fn emit_auth_failures(store: Store, auth_failures: AuthFailures, shutdown:
             () = auth_failures.fresh() => {}
             () = tokio::time::sleep(AUTH_FAILURES_PERIOD) => {}
             () = shutdown.begun() => {}
+        }
+    }
+}
+
+/// How often to bring to Redis what was counted for detectors.
+const TRAFFIC_PERIOD: Duration = Duration::from_secs(5);
+
+/// Brings what was counted for detectors to Redis until shutdown.
+fn count_traffic(planes: &Planes, shutdown: Shutdown) -> impl Future<Output = ()> + use<> {
+    let traffic = planes.traffic.clone();
+    async move {
+        while !shutdown.has_begun() {
+            tokio::select! {
+                () = tokio::time::sleep(TRAFFIC_PERIOD) => {}
+                () = shutdown.begun() => return,
+            }
+            // It is kept and counted with the next; other metrics say that Redis is out of reach.
+            if let Err(error) = traffic.run_once().await {
+                debug!(error = %error, "cannot store what was counted for detectors; it is retried: {error}");
+            }
         }
     }
 }

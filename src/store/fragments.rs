@@ -51,6 +51,7 @@ fragments! {
     "log/audit",
     "log/audit_failures",
     "log/denials",
+    "detect/traffic",
     "delivery/book",
     "delivery/claim",
     "delivery/queue",

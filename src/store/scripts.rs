@@ -69,6 +69,8 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::emit::DENIALS,
     &dispatcher::auth_failed::AUTH_FAILED,
     &dispatcher::emit::AUDIT_FAILURES,
+    &dispatcher::traffic::COUNT_TRAFFIC,
+    &dispatcher::traffic::DETECT_SPIKES,
     &dispatcher::expire_api_key::EXPIRE_API_KEY,
     &dispatcher::lease::LEASE,
     &dispatcher::lease::HEARTBEAT,

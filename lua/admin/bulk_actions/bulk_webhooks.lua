@@ -61,7 +61,7 @@ local function judge(key, version, may_have_selectors)
   if tenant_refused == 'tenant_unreadable' then
     return 'failed INTERNAL_ERROR The record of the tenant cannot be read'
   end
-  local stored = hash_fields(key, 'tenant', 'status', 'version', 'millionths', 'epoch')
+  local stored = hash_fields(key, 'tenant', 'status', 'version', 'watched', 'epoch', 'millionths')
   if stored.err then return 'failed INTERNAL_ERROR The record of the webhook cannot be read' end
   if stored[1] ~= owner then return 'skipped ' .. gone end
   local status = stored[2]
@@ -76,13 +76,16 @@ local function judge(key, version, may_have_selectors)
     return 'failed INVALID_TRANSITION The webhook selects what its tenant may not see'
   end
   if action == 'RESUME' then
-    local millionths = resumed .. ' ' .. (stored[4] or '')
-    if watch_excess(watch, '', millionths, thresholds_max) then
-      return 'failed LIMIT_EXCEEDED The active webhooks of the owner would watch too many different thresholds'
+    local watched = resumed .. ' ' .. (stored[4] or stored[6] or '')
+    local excess = watch_excess(watch, '', watched, thresholds_max)
+    if excess then
+      return 'failed LIMIT_EXCEEDED The active webhooks of the owner would watch too many different '
+        .. (excess == 'thresholds' and 'thresholds' or 'windows of burn rates')
     end
-    resumed = millionths
+    resumed = watched
   end
-  return nil, {key = key, status = status or '', version = tonumber(stored[3]) or 0, millionths = stored[4] or '',
+  return nil, {key = key, status = status or '', version = tonumber(stored[3]) or 0,
+    watched = stored[4] or stored[6] or '',
     epoch = stored[5]}
 end
 
@@ -135,7 +138,7 @@ for _, webhook in ipairs(changed) do
     data[#data + 1], data[#data + 2] = 'data.new_status', STATUS[action]
   end
   if tenant_record or owner == '__system__' then
-    watch_write(watch, thresholds, tenant_record, webhook.id, action == 'RESUME' and webhook.millionths or '')
+    watch_write(watch, thresholds, tenant_record, webhook.id, action == 'RESUME' and webhook.watched or '')
   end
   event_append(events, EVENTS[action], nil, data)
 end

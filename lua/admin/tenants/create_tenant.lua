@@ -67,9 +67,8 @@ audit[#audit + 1], audit[#audit + 2] = 'status', #stored > 0 and 200 or 201
 if #stored == 0 then
   redis.call('HSET', tenant_key, 'tenant_id', tenant, 'name', name, 'status', 'ACTIVE', unpack(ARGV, fields_from, fields_to))
   redis.call('HSET', tenant_key, 'created_at_ms', now)
-  if watched ~= '' then
-    redis.call('HSET', tenant_key, 'thresholds', watch_union({table.concat(THRESHOLDS_DEFAULT, ' '), watched}))
-  end
+  local watched_fields = watch_fields(watched)
+  if #watched_fields > 0 then redis.call('HSET', tenant_key, unpack(watched_fields)) end
   settings[TENANT_STATUS] = 'ACTIVE'
   reply = {'created', unpack(redis.call('HGETALL', tenant_key))}
   local events = events_new(event_log, outbox, tenant, day, now, context)

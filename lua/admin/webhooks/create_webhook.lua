@@ -28,7 +28,7 @@ ARGV[4]                owner            text
 ARGV[5]                subscription_id  text
 ARGV[6]                mode             text
 ARGV[7]                scope_filter     text or ''
-ARGV[8]                millionths       text            What it watches, blanks between.
+ARGV[8]                watched          text            What it watches, blanks between.
 ARGV[9]                webhooks_max     int64           Subscriptions that the owner may have.
 ARGV[10]               thresholds_max   int64           Different thresholds that they may watch.
 ARGV[11]               payload_hash     text
@@ -46,8 +46,8 @@ Writes:
 ]]
 local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
   chain, unsealed, counts, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, owner, subscription_id, mode, scope_filter, millionths, webhooks_max,
-  thresholds_max, payload_hash, context = unpack(ARGV, 1, 12)
+local day, day_start_ms, key_hash, owner, subscription_id, mode, scope_filter, watched, webhooks_max, thresholds_max,
+  payload_hash, context = unpack(ARGV, 1, 12)
 local fields_from = 14
 local fields_to = 13 + ARGV[13]
 local audit_from = fields_to + 1
@@ -70,8 +70,8 @@ if tenant_refused then return {tenant_refused} end
 if mode == 'tenant' and not settings[TENANT_STATUS] then return {'tenant_not_found'} end
 local present = redis.call('ZCARD', webhooks)
 if present >= tonumber(webhooks_max) then return {'too_many', 'webhooks', webhooks_max, present + 1} end
-local excess = watch_excess(watch, subscription_id, millionths, thresholds_max)
-if excess then return {'too_many', 'thresholds', thresholds_max, excess} end
+local excess, limit, would_be = watch_excess(watch, subscription_id, watched, thresholds_max)
+if excess then return {'too_many', excess, limit, would_be} end
 if redis.call('EXISTS', webhook) == 1 then return {'taken'} end
 if mode == 'check' then return {'checked'} end
 local mark = webhooks_mark_read(webhooks_mark)
@@ -84,7 +84,7 @@ counts_move(counts, 'webhook', nil, 'ACTIVE')
 redis.call('ZADD', webhooks, 0, subscription_id)
 redis.call('HSET', webhook, 'subscription_id', subscription_id, 'tenant', owner, 'status', 'ACTIVE',
   'consecutive_failures', 0, 'created_at_ms', now, 'version', 1, unpack(ARGV, fields_from, fields_to))
-local version, union = watch_write(watch, thresholds, mode == 'tenant' and tenant_key, subscription_id, millionths)
+local version, union = watch_write(watch, thresholds, mode == 'tenant' and tenant_key, subscription_id, watched)
 if mode == 'tenant' then version = nil end
 webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription_id)
 local reply = {'created', version or '', version and union or '', unpack(redis.call('HGETALL', webhook))}

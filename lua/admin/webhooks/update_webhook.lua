@@ -30,7 +30,7 @@ ARGV[5]                subscription_id  text
 ARGV[6]                version          int64           The value that was read before.
 ARGV[7]                status           text            The value that was read before.
 ARGV[8]                scope_filter     text or ''      That it is to have.
-ARGV[9]                millionths       text            What it watches, blanks between.
+ARGV[9]                watched          text            What it watches, blanks between.
 ARGV[10]               thresholds_max   int64           Different thresholds that the owner's subscriptions may watch.
 ARGV[11]               payload_hash     text
 ARGV[12]               context          text            The request cause, lines of name and value.
@@ -50,7 +50,7 @@ Writes:
 ]]
 local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
   chain, unsealed, counts, failing, lanes, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, owner, subscription_id, version, status, scope_filter, millionths, thresholds_max,
+local day, day_start_ms, key_hash, owner, subscription_id, version, status, scope_filter, watched, thresholds_max,
   payload_hash, context, event_type, changed_fields, dropped = unpack(ARGV, 1, 15)
 local fields_from = 17
 local fields_to = 16 + ARGV[16]
@@ -78,8 +78,8 @@ local tenant_refused, settings = tenant_refusal(tenant_key)
 if tenant_refused == 'tenant_suspended' and key_hash == '' then tenant_refused = nil end
 if tenant_refused then return {tenant_refused} end
 if stored[2] ~= version or stored[3] ~= status then return {'stale'} end
-local excess = watch_excess(watch, subscription_id, millionths, thresholds_max)
-if excess then return {'too_many', 'thresholds', thresholds_max, excess} end
+local excess, limit, would_be = watch_excess(watch, subscription_id, watched, thresholds_max)
+if excess then return {'too_many', excess, limit, would_be} end
 local becomes, failures = status, nil
 for i = fields_from, fields_to, 2 do
   if ARGV[i] == 'status' then becomes = ARGV[i + 1] end
@@ -105,7 +105,7 @@ webhooks_mark_renew(webhooks_mark, webhooks, mark, subscription_id)
 local tenant_record = settings[TENANT_STATUS] and tenant_key
 local source_version, union = nil, nil
 if tenant_record or owner == '__system__' then
-  source_version, union = watch_write(watch, thresholds, tenant_record, subscription_id, millionths)
+  source_version, union = watch_write(watch, thresholds, tenant_record, subscription_id, watched)
 end
 if tenant_record then source_version = nil end
 local reply = {'updated', source_version or '', source_version and union or '', unpack(webhook_without_secrets(webhook))}

@@ -5,7 +5,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use secrecy::SecretString;
 
 use super::secrets::associated;
-use super::{WebhookTarget, Webhooks, joined_numbers};
+use super::{WebhookTarget, Webhooks};
 use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::fields::object;
@@ -13,7 +13,7 @@ use crate::domain::record::{Record, set_fields};
 use crate::domain::refusal::{AccessRefusal, WebhookRefusal};
 use crate::domain::webhook::{
     Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest, check_selectors,
-    watched_millionths,
+    watched,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::target::about;
@@ -127,12 +127,12 @@ impl Webhooks {
             let id = SubscriptionId::mint(owner.partition());
             let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 201);
             parts.audit.push(("metadata.url", settings.url.clone()));
-            let watched = watched_millionths(
+            let watched = watched(
                 &settings.event_types,
                 &settings.event_categories,
+                settings.scope_filter.as_deref(),
                 settings.thresholds.as_ref(),
             );
-            let watched = joined_numbers(&watched);
             let mut fields = fields(settings, &watched);
             fields.push(("signing_secret", self.seal_secret(&id, secret)));
             if let Some(headers) = settings
@@ -154,7 +154,7 @@ impl Webhooks {
                     (None, None) => "system",
                 },
                 scope_filter: settings.scope_filter.as_deref(),
-                millionths: &watched,
+                watched: &watched,
                 webhooks_max: self.limits.webhooks,
                 thresholds_max: self.limits.thresholds,
                 fields: Counted(&fields),
@@ -195,6 +195,6 @@ fn generated_secret() -> SecretString {
 /// What the record keeps of the settings, but for the secrets.
 fn fields(settings: &WebhookCreateRequest, watched: &str) -> Pairs {
     let mut fields = set_fields(settings.fields());
-    fields.push(("millionths", watched.to_owned()));
+    fields.push(("watched", watched.to_owned()));
     fields
 }

@@ -331,12 +331,3 @@ impl Webhooks {
 fn joined<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().collect::<Vec<_>>().join(" ")
 }
-
-fn millionths(subscription: &Subscription) -> String {
-    joined_numbers(&subscription.watched_millionths())
-}
-
-fn joined_numbers(numbers: &[i64]) -> String {
-    let words: Vec<String> = numbers.iter().map(i64::to_string).collect();
-    words.join(" ")
-}

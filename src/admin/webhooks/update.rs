@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::create::refusal_of;
-use super::{Opened, Read, Webhooks, joined, millionths};
+use super::{Opened, Read, Webhooks, joined};
 use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
@@ -97,7 +97,7 @@ impl Webhooks {
         let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 200);
         parts.audit.extend(audit_fields(&plan, patch));
         let watched = match plan.next.status {
-            WebhookStatus::Active => millionths(&plan.next),
+            WebhookStatus::Active => plan.next.watched(),
             _ => String::new(),
         };
         let call = UpdateWebhook {
@@ -109,7 +109,7 @@ impl Webhooks {
             version: subscription.version,
             status: subscription.status.as_str(),
             scope_filter: plan.next.scope_filter.as_deref(),
-            millionths: &watched,
+            watched: &watched,
             thresholds_max: self.limits.thresholds,
             event_type: event_type(subscription.status, &plan),
             changed_fields: &joined(plan.changed.iter().copied()),
@@ -157,7 +157,7 @@ impl Webhooks {
         };
         plan.compare(present);
         self.plan_secrets(opened, patch, &mut plan)?;
-        plan.fields.push(("millionths", millionths(&plan.next)));
+        plan.fields.push(("watched", plan.next.watched()));
         if patch.status.is_some() {
             let status = plan.next.status.as_str().to_owned();
             plan.fields.push(("status", status));

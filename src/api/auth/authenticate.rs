@@ -154,13 +154,21 @@ fn admitted(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
     }
 }
 
-/// Counts the request of a tenant. Without a valid key it is anybody's.
+/// Counts the request of a valid key. Any other is anybody's.
 fn count(guard: &Guard, caller: &Caller, response: &Response) {
-    if let Caller::Tenant(caller) = caller
-        && response.status() != StatusCode::UNAUTHORIZED
-    {
-        let rates = &guard.state.request_rates;
-        rates.count(guard.plane, &caller.tenant);
+    if response.status() == StatusCode::UNAUTHORIZED {
+        return;
+    }
+    let tenant = match caller {
+        Caller::Tenant(caller) => Some(&caller.tenant),
+        Caller::Admin(_) => None,
+    };
+    if let Some(tenant) = tenant {
+        guard.state.request_rates.count(guard.plane, tenant);
+    }
+    // Whether the key is valid, nobody could tell.
+    if response.status() != StatusCode::SERVICE_UNAVAILABLE {
+        guard.state.ledger.traffic().tried(tenant, false);
     }
 }
 

@@ -46,6 +46,11 @@ pub(super) fn note(
     let Some(reason) = credential.failure_reason() else {
         return;
     };
+    let tenant = match caller {
+        Some(Caller::Tenant(caller)) => Some(&caller.tenant),
+        _ => None,
+    };
+    state.ledger.traffic().tried(tenant, true);
     let (subject, actor) = match (caller, credential) {
         (Some(Caller::Tenant(caller)), _) => (
             Subject::Key {

@@ -11,16 +11,19 @@ words! {
         Webhooks = "webhooks",
         /// Different thresholds that the active subscriptions of an owner watch.
         Thresholds = "thresholds",
+        /// Different windows of burn rates that the active subscriptions of an owner watch.
+        BurnWindows = "burn_windows",
     }
 }
 
 impl CountLimit {
-    /// The setting that sets the limit.
+    /// The setting that sets the limit, if one does.
     pub fn setting(self) -> &'static str {
         match self {
             Self::Policies => "BUDGET_POLICIES_PER_TENANT",
             Self::Webhooks => "BUDGET_WEBHOOKS_PER_OWNER",
             Self::Thresholds => "BUDGET_THRESHOLDS_PER_OWNER",
+            Self::BurnWindows => "burn_windows",
         }
     }
 
@@ -29,6 +32,9 @@ impl CountLimit {
             Self::Policies => "policies of the tenant",
             Self::Webhooks => "webhooks of the owner",
             Self::Thresholds => "different thresholds that the owner's active webhooks watch",
+            Self::BurnWindows => {
+                "different windows of burn rates that the owner's active webhooks watch"
+            }
         }
     }
 
@@ -37,6 +43,7 @@ impl CountLimit {
             Self::Policies => "change one that exists",
             Self::Webhooks => "delete one that is not needed",
             Self::Thresholds => "use thresholds that are watched already, or pause a webhook",
+            Self::BurnWindows => "use a window that is watched already, or pause a webhook",
         }
     }
 }

@@ -10,14 +10,12 @@ pub mod signature;
 
 pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus, trace_of};
 pub use headers::{HEADER_MASK, HeaderNames, check_headers};
-pub use rates::{Metric, RateLimit};
+pub use rates::{Metric, RateLimit, watched};
 pub use requests::{
     DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookReplay,
     WebhookUpdateRequest,
 };
-pub use selection::{
-    Crossed, Seen, SelectorProblem, check_selectors, reported_on, watched_millionths,
-};
+pub use selection::{Crossed, Seen, SelectorProblem, check_selectors, reported_on};
 pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;

@@ -92,11 +92,64 @@ pub(super) fn selects_type(
 }
 
 impl Subscription {
-    /// What it watches of the rate that emits events of this type, if it selects them.
-    pub fn watched_rate(&self, event_type: EventType) -> Option<RateLimit> {
-        let limit = RateLimit::of(event_type.as_str(), self.thresholds.as_ref())?;
-        selects_type(&self.event_types, &self.event_categories, event_type).then_some(limit)
+    /// What it watches besides the usual, as records have it.
+    pub fn watched(&self) -> String {
+        let (filter, thresholds) = (self.scope_filter.as_deref(), self.thresholds.as_ref());
+        watched(
+            &self.event_types,
+            &self.event_categories,
+            filter,
+            thresholds,
+        )
     }
+}
+
+/// What a subscription with these selectors watches besides the usual: thresholds of utilization in millionths, and limits of
+/// rates as `<metric>:<limit>:<window>`; blanks between. A burn rate is of ledgers, so those that are meant follow.
+pub fn watched(
+    types: &[EventTypeName],
+    categories: &[EventCategory],
+    scope_filter: Option<&str>,
+    thresholds: Option<&Thresholds>,
+) -> String {
+    let selects = |event_type| selects_type(types, categories, event_type);
+    let mut words = Vec::new();
+    if let Some(thresholds) = thresholds
+        && selects(EventType::BudgetThresholdCrossed)
+    {
+        words.extend(thresholds.millionths().iter().map(i64::to_string));
+    }
+    for &metric in Metric::ALL {
+        let event_type = metric.event_type().as_str();
+        let limit = RateLimit::of(event_type, thresholds);
+        let usual = RateLimit::of(event_type, None);
+        if let Some(RateLimit {
+            above,
+            window_seconds,
+        }) = limit.filter(|_| limit != usual)
+            && selects(metric.event_type())
+        {
+            words.push(format!("{}:{above}:{window_seconds}", metric.as_str()));
+        }
+    }
+    let burn_rate = EventType::BudgetBurnRateAnomaly;
+    if let Some(RateLimit {
+        above,
+        window_seconds,
+    }) = RateLimit::of(burn_rate.as_str(), thresholds)
+        && selects(burn_rate)
+    {
+        let filter = scope_filter
+            .unwrap_or_default()
+            .bytes()
+            .map(|byte| match byte {
+                b'!'..=b'$' | b'&'..=b'~' => char::from(byte).to_string(),
+                _ => format!("%{byte:02x}"),
+            });
+        let filter: String = filter.collect();
+        words.push(format!("burn_rate:{above}:{window_seconds}:{filter}"));
+    }
+    words.join(" ")
 }
 
 #[cfg(test)]
@@ -126,6 +179,33 @@ mod tests {
             );
         }
         assert_eq!(RateLimit::of("reservation.denied", given.as_ref()), None);
+    }
+
+    #[test]
+    fn what_is_watched_besides_the_usual_is_written_as_words() {
+        let types = |names: &[&str]| -> Vec<EventTypeName> {
+            let parse = |name: &&str| EventTypeName::parse(name).expect("a type");
+            names.iter().map(parse).collect()
+        };
+        let given = Thresholds::parse_json(
+            r#"{"budget_utilization":[0.9,0.5],"denial_rate_threshold":0.25,"rate_window_seconds":600,"burn_rate_multiplier":1.5}"#,
+        );
+        let all = [EventCategory::Budget, EventCategory::Reservation];
+        assert_eq!(
+            watched(&[], &all, Some("tenant:acme/app:a b*"), given.as_ref()),
+            "500000 900000 denial_rate:0.25:600 expiry_rate:0.05:600 burn_rate:1.5:300:tenant:acme/app:a%20b*"
+        );
+        assert_eq!(watched(&[], &all, None, None), "burn_rate:3:300:");
+        let denials = types(&["reservation.denial_rate_spike"]);
+        assert_eq!(
+            watched(&denials, &[], None, given.as_ref()),
+            "denial_rate:0.25:600"
+        );
+        assert_eq!(watched(&denials, &[], None, None), "");
+        assert_eq!(
+            watched(&types(&["tenant.created"]), &[], None, given.as_ref()),
+            ""
+        );
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use super::rates::selects_type;
 use super::{Owner, RateLimit, Subscription, Thresholds};
 use crate::domain::event::types::{
     EventCategory, EventType, EventTypeName, category_of, is_tenant_visible,
@@ -132,12 +131,6 @@ impl Subscription {
             && self.watches(event)
     }
 
-    /// The utilization thresholds at which this subscription gets events besides the usual ones, in millionths.
-    pub fn watched_millionths(&self) -> Vec<i64> {
-        let thresholds = self.thresholds.as_ref();
-        watched_millionths(&self.event_types, &self.event_categories, thresholds)
-    }
-
     fn watches(&self, event: &Seen<'_>) -> bool {
         let own = self.thresholds.as_ref();
         match event.crossed {
@@ -150,19 +143,6 @@ impl Subscription {
                 }
             }
         }
-    }
-}
-
-/// The utilization thresholds that a subscription watches which selects these types and categories, in millionths.
-pub fn watched_millionths(
-    types: &[EventTypeName],
-    categories: &[EventCategory],
-    thresholds: Option<&Thresholds>,
-) -> Vec<i64> {
-    let crossed = EventType::BudgetThresholdCrossed;
-    match thresholds {
-        Some(thresholds) if selects_type(types, categories, crossed) => thresholds.millionths(),
-        _ => Vec::new(),
     }
 }
 

@@ -53,13 +53,13 @@ object! {
         pub burn_rate_multiplier: Option<f64> { range: 1.5.., default: 3.0 },
         /// Stored; burn rates are not watched yet.
         pub burn_rate_window_seconds: Option<i64> { range: 60..=86_400, default: 300 },
-        /// Stored; rates are not watched yet.
+        /// Share of creates and decisions above which the tenant's denials emit `reservation.denial_rate_spike`.
         pub denial_rate_threshold: Option<f64> { range: 0.0..=1.0, default: 0.1 },
-        /// Stored; rates are not watched yet.
+        /// Share of ended reservations above which those that expired emit `reservation.expiry_rate_spike`.
         pub expiry_rate_threshold: Option<f64> { range: 0.0..=1.0, default: 0.05 },
-        /// Stored; rates are not watched yet.
+        /// Share of attempts above which refused API keys emit `api_key.auth_failure_rate_spike`.
         pub auth_failure_rate_threshold: Option<f64> { range: 0.0..=1.0, default: 0.1 },
-        /// Stored; rates are not watched yet.
+        /// The time over which these shares are taken, in seconds.
         pub rate_window_seconds: Option<i64> { range: 60..=86_400, default: 300 },
     }
 }

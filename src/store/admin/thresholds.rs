@@ -15,7 +15,7 @@ signature! {
     builds { read watch; write tenant }
     args {
         version: i64,
-        /// In millionths, ascending, blanks between; or ''.
+        /// Thresholds in millionths, ascending, then limits of rates; blanks between, or ''.
         union: &'a str,
         /// Tenants at a time.
         rows: i64,
@@ -34,7 +34,7 @@ const TENANTS: i64 = 500;
 pub struct Watched {
     /// Rises with each change; partitions that have a later one ignore it.
     pub version: i64,
-    /// In millionths, ascending, blanks between.
+    /// Thresholds in millionths, ascending, then limits of rates; blanks between.
     pub union: String,
 }
 

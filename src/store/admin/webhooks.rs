@@ -33,7 +33,7 @@ signature! {
         mode: &'a str,
         scope_filter: Option<&'a str>,
         /// What it watches, blanks between.
-        millionths: &'a str,
+        watched: &'a str,
         /// Subscriptions that the owner may have.
         webhooks_max: u32,
         /// Different thresholds that they may watch.
@@ -105,7 +105,7 @@ signature! {
         /// That it is to have.
         scope_filter: Option<&'a str>,
         /// What it watches, blanks between.
-        millionths: &'a str,
+        watched: &'a str,
         /// Different thresholds that the owner's subscriptions may watch.
         thresholds_max: u32,
         payload_hash of change,

@@ -18,5 +18,6 @@ pub mod purge;
 pub mod replays;
 pub mod retire;
 pub mod rollups;
+pub mod traffic;
 pub mod view_rows;
 pub mod views;

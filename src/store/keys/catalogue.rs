@@ -24,7 +24,8 @@ keys! { partition {
     /// Also: `status` (`ACTIVE`, `SUSPENDED`, `CLOSED`), *`close_correlation_id`*, *`closed_told`*, *`day`* (the last one
     /// registered), *`graces`* (the shortest and the longest grace of its active reservations, or a wider range),
     /// *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
-    /// random bits, new with each change of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %).
+    /// random bits, new with each change of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %),
+    /// *`watched_rates`* (`<metric>:<limit>:<window>`, blanks between).
     tenant: hash = ("tenant:" tenant), "never";
     /// What the keys of tenants start with.
     tenant_prefix: prefix = ("tenant:"), "";
@@ -134,6 +135,14 @@ keys! { partition {
     auth_failures: hash = ("authfail:" member), "TTL of a minute, or with its rollup";
     /// `<tenant>:<key_id>` with a rollup of failures to be emitted, by the end of the minute.
     auth_failures_due: zset = ("authfail"), "an entry with its rollup";
+    /// Outcomes of a tenant's requests and reservations of late, or of requests with nobody's API keys.
+    ///
+    /// Fields: `<width>.<place>` for each bucket of so many seconds: its number since 1970; decisions, denials; reservations that
+    /// ended, that expired; attempts with API keys, refusals of these. `<metric> <limit> <window>`: when that limit last emitted an
+    /// event, and whether it was met since (`1`).
+    traffic: hash = ("traffic:" tenant), "TTL of twice the longest window that is watched";
+    /// Tenants with denials, expiries or refused keys in a window, by the time at which they are looked at next.
+    traffic_due: zset = ("traffic"), "an entry when nothing of that is left in a window";
     /// Refused admin requests of a tenant's keys, or of unknown callers, in the current minute: `minute_ms`, `count`,
     /// `suppressed`, the first suppressed one.
     audit_failures: hash = ("auditfail:" tenant), "with its rollup, or when the next minute overwrites it";
@@ -172,7 +181,7 @@ keys! { partition {
     bulk_rows: hash = ("bulkrow:" claim_id), "by retention, after 48 hours";
     /// One webhook subscription, its secrets encrypted.
     ///
-    /// Also: `signing_secret` and *`headers`* (encrypted), *`header_names`*, `millionths` (watched while active),
+    /// Also: `signing_secret` and *`headers`* (encrypted), *`header_names`*, `watched` (thresholds and limits, while active),
     /// `event_types` and *`event_categories`* (blanks between), `version` (rises with each change of settings), `since` (the
     /// outbox entry behind which events are for it), `since_ms` (the same as a time, for other partitions), *`epoch`* (how often it
     /// has stopped being `ACTIVE`).
@@ -185,11 +194,12 @@ keys! { partition {
     webhooks_mark: string = ("webhooksmark:" owner), "with the owner's last subscription";
     /// What the keys of marks start with.
     mark_prefix: prefix = ("webhooksmark:"), "";
-    /// The utilization thresholds, in millionths, that each active subscription of an owner watches.
+    /// What each active subscription of an owner watches: utilization thresholds in millionths, and limits of rates as
+    /// `<metric>:<limit>:<window>`, with `:<scope filter>` behind that of a burn rate; blanks between.
     watch: hash = ("watch:" owner), "a field with its subscription";
     /// What the keys of watched thresholds start with.
     watch_prefix: prefix = ("watch:"), "";
-    /// The thresholds that the operator's subscriptions watch, copied to the partition: `union`, `version`, and `pending`,
+    /// The thresholds and limits that the operator's subscriptions watch, copied to the partition: `union`, `version`, and `pending`,
     /// `after` and `skipped` (a damaged tenant was met) while they are copied. In partition `000` also the source: `source_union`, `source_version`.
     thresholds: hash = ("thresholds"), "never";
     /// Test deliveries of a subscription in the current minute.

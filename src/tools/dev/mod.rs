@@ -137,6 +137,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         secrets: config.secrets.clone(),
         egress: config.webhooks.egress(config.limits.webhook_lookup_limit),
         lane_concurrency: 1,
+        spike_samples: 10,
     };
     let dispatcher =
         dispatch::start(&store, settings, &telemetry, &shutdown).map_err(ServeError::Metrics)?;

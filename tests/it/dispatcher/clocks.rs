@@ -30,13 +30,13 @@ fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
 }
 
 /// A Redis whose clock jumps by the seconds that are written to a file.
-struct JumpingRedis {
-    server: RedisServer,
+pub(crate) struct JumpingRedis {
+    pub(crate) server: RedisServer,
     file: PathBuf,
 }
 
 impl JumpingRedis {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let name = format!("wrong_by_{:016x}", rand::random::<u64>());
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         std::fs::write(&file, "0").expect("a file");
@@ -47,7 +47,7 @@ impl JumpingRedis {
         }
     }
 
-    fn jump(&self, seconds: i64) {
+    pub(crate) fn jump(&self, seconds: i64) {
         std::fs::write(&self.file, seconds.to_string()).expect("it is written");
     }
 }

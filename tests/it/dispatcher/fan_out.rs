@@ -46,7 +46,7 @@ pub(crate) async fn fund(app: &TestApp, times: usize) {
 }
 
 /// The types of the events that are to be delivered to a subscription, in the order in which they were queued.
-async fn queued_to(app: &TestApp, id: &str) -> Vec<String> {
+pub(crate) async fn queued_to(app: &TestApp, id: &str) -> Vec<String> {
     let path = format!("{HOOKS}/{id}/deliveries?limit=100");
     let page = app.get_as_admin(&path).await.expect(200);
     let rows = page.at("/deliveries").as_array().expect("rows").clone();

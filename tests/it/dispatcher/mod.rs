@@ -12,5 +12,8 @@ mod replay_steps;
 mod replays;
 pub(crate) mod retention;
 pub(crate) mod retention_walks;
+pub(crate) mod spike_history;
+pub(crate) mod spike_limits;
+pub(crate) mod spikes;
 pub(crate) mod view_damage;
 pub(crate) mod views;

@@ -10,6 +10,7 @@ use axum::routing::{get, post};
 use budget_authority::api::Planes;
 use budget_authority::api::auth::failures::AuthFailures;
 use budget_authority::config::ServeConfig;
+use budget_authority::ledger::Traffic;
 use budget_authority::serve::{Listeners, ServeError, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
@@ -60,6 +61,7 @@ impl Service {
             api: router,
             admin: None,
             auth_failures: AuthFailures::new(store.clone()),
+            traffic: Traffic::new(store.clone()),
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({

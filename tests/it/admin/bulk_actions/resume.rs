@@ -37,7 +37,7 @@ async fn subscriptions(fixture: &AdminFixture) -> Vec<Row> {
             let id = format!("whsub_{partition}_{n:024x}");
             let fields = format!(
                 "subscription_id {id} tenant {owner} url https://x.example event_types budget.funded status PAUSED \
-                 retry_policy {{}} disable_after_failures 9 consecutive_failures 3 created_at_ms 1 version 1 millionths 250000"
+                 retry_policy {{}} disable_after_failures 9 consecutive_failures 3 created_at_ms 1 version 1 watched 250000"
             );
             let (record, list) = (
                 keys.webhook(partition, &id),

@@ -26,7 +26,7 @@ pub const ALL: [&str; 13] = [
 ];
 
 /// What logs, and counts, what was refused; a refusal may leave a trace only here.
-const TRACES: [&str; 10] = [
+const TRACES: [&str; 11] = [
     "audit",
     "chain",
     "unsealed",
@@ -36,6 +36,7 @@ const TRACES: [&str; 10] = [
     "denials",
     "authfail",
     "auditfail",
+    "traffic",
     "lease",
 ];
 

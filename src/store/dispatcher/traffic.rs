@@ -1,0 +1,157 @@
+//! `count_traffic.lua` and `detect_spikes.lua`: outcomes of tenants' requests of late, and when these are unusual.
+
+use std::collections::BTreeMap;
+
+use crate::domain::ids::{Partition, TenantId};
+use crate::domain::tenant::SYSTEM;
+use crate::store::dispatcher::emit::{Emission, EmittedReply};
+use crate::store::signature::signature;
+use crate::store::{Lane, Lease, Store, StoreError};
+
+/// Name of a tenant; decided, denied and ended; expired, tried and refused.
+type NamedTally = (String, (u64, u64, u64), (u64, u64, u64));
+
+signature! {
+    /// Counts what a replica saw lately of some tenants of a partition.
+    COUNT_TRAFFIC: CountTraffic -> CountTrafficReply = "dispatcher/count_traffic";
+    names { partition: Partition }
+    keys of partition { read thresholds(); write traffic_due(); }
+    each { write traffic: traffic }
+    builds { read tenant }
+    args {
+        tenant_prefix = tenant_prefix(),
+        /// For each of the keys: its tenant; decided, denied, ended and expired, tried and refused.
+        tallies: &'a [NamedTally],
+    }
+    replies { counted: Counted }
+    writes "The counts of the tenants; in the index those of whom something is unusual."
+}
+
+signature! {
+    /// Judges the shares of denials, expiries and refused keys of one tenant, or of no tenant, and emits an event for each limit
+    /// that is exceeded since the evaluation before. Whoever calls and however often: the state of a limit changes with its
+    /// event, and an evaluation before its time does nothing.
+    DETECT_SPIKES: DetectSpikes -> EmittedReply declared elsewhere = "dispatcher/detect_spikes", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease(), thresholds();
+        write traffic(tenant), traffic_due(), event_log: events(tenant, day), outbox(), days(), tenant_key: tenant(tenant);
+    }
+    args {
+        day,
+        /// Or __system__.
+        tenant: &'a str,
+        fencing_token: Lease,
+        context: &'a str,
+        /// Below so many samples nothing is unusual.
+        samples_min: u32,
+    }
+    replies { clock, fenced, early, flushed: Flushed { count: i64 } }
+    writes "On flushed: the events, the state of the limits; what is too old goes."
+}
+
+/// Outcomes of a tenant's requests and reservations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Creates and decisions.
+    pub decided: u64,
+    /// Those that were denied.
+    pub denied: u64,
+    /// Reservations that were committed or released.
+    pub ended: u64,
+    /// Attempts with an API key.
+    pub tried: u64,
+    /// Those that were refused.
+    pub refused: u64,
+}
+
+impl Tally {
+    /// Adds another one.
+    pub fn add(&mut self, other: &Self) {
+        self.decided += other.decided;
+        self.denied += other.denied;
+        self.ended += other.ended;
+        self.tried += other.tried;
+        self.refused += other.refused;
+    }
+}
+
+/// Tenants of one call.
+const TENANTS: usize = 50;
+
+impl Store {
+    /// Counts what was seen of tenants; those of `None` are of no tenant. Returns what was surely not counted.
+    ///
+    /// # Errors
+    /// [`StoreError`], the first.
+    pub async fn count_traffic(
+        &self,
+        seen: Vec<(Option<TenantId>, Tally)>,
+    ) -> (Vec<(Option<TenantId>, Tally)>, Result<(), StoreError>) {
+        let mut by_partition: BTreeMap<Partition, Vec<_>> = BTreeMap::new();
+        for one in seen {
+            let tenant = one.0.as_ref();
+            let partition = tenant.map_or(Partition::FIRST, TenantId::partition);
+            by_partition.entry(partition).or_default().push(one);
+        }
+        let (mut left, mut outcome) = (Vec::new(), Ok(()));
+        for (partition, tenants) in by_partition {
+            for some in tenants.chunks(TENANTS) {
+                // While Redis is out of reach, the rest need not wait for its deadline too.
+                if outcome.is_err() {
+                    left.extend_from_slice(some);
+                    continue;
+                }
+                let Err(error) = self.count_some(partition, some).await else {
+                    continue;
+                };
+                // What may have been counted must not be twice.
+                if !matches!(&error, StoreError::Unavailable(why) if why.effect_unknown()) {
+                    left.extend_from_slice(some);
+                }
+                outcome = Err(error);
+            }
+        }
+        (left, outcome)
+    }
+
+    async fn count_some(
+        &self,
+        partition: Partition,
+        some: &[(Option<TenantId>, Tally)],
+    ) -> Result<(), StoreError> {
+        let name =
+            |tenant: &Option<TenantId>| tenant.as_ref().map_or(SYSTEM, TenantId::as_str).to_owned();
+        let tallies: Vec<NamedTally> = some
+            .iter()
+            .map(|(tenant, it)| {
+                let reservations = (it.decided, it.denied, it.ended);
+                (name(tenant), reservations, (0, it.tried, it.refused))
+            })
+            .collect();
+        let key = |(tenant, ..): &NamedTally| self.keys().traffic(partition, tenant);
+        let call = CountTraffic {
+            partition,
+            traffic: tallies.iter().map(key).collect(),
+            tallies: &tallies,
+        };
+        let CountTrafficReply::Counted = self.outcome_on(Lane::Background, &call).await?;
+        Ok(())
+    }
+
+    /// Emits what is unusual of a tenant, or of `__system__`.
+    pub(crate) async fn detect_spikes(
+        &self,
+        tenant: &str,
+        lease: Lease,
+        context: &str,
+        samples_min: u32,
+    ) -> Result<Emission, StoreError> {
+        let call = DetectSpikes {
+            tenant,
+            fencing_token: lease,
+            context,
+            samples_min,
+        };
+        self.emit(&call).await
+    }
+}

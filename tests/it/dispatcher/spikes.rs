@@ -1,0 +1,328 @@
+//! An unusual share of denials, expiries or refused keys emits one event, whoever looks and however often.
+
+#![cfg(target_os = "linux")]
+
+use std::time::Duration;
+
+use budget_authority::dispatcher::{DetectorMetrics, Spikes};
+use budget_authority::domain::ids::{Partition, TenantId};
+use budget_authority::store::Lease;
+use budget_authority::store::dispatcher::traffic::Tally;
+use prometheus::Registry;
+use tokio::task::block_in_place;
+
+use super::clocks::JumpingRedis;
+use crate::harness::redis_fixture::{Fields, RedisFixture};
+use crate::harness::store;
+
+/// A tenant whose time the test chooses.
+pub(super) struct Watched {
+    pub redis: RedisFixture,
+    jumping: Option<JumpingRedis>,
+    tenant: Option<TenantId>,
+    pub lease: Lease,
+    spikes: Spikes,
+}
+
+/// Denied creates of so many.
+pub(super) fn denied(denied: u64, decided: u64) -> Tally {
+    Tally {
+        denied,
+        decided,
+        ..Tally::default()
+    }
+}
+
+pub(super) fn spikes(redis: &RedisFixture) -> Spikes {
+    let metrics = DetectorMetrics::register(&Registry::new()).expect("a fresh registry");
+    Spikes::new(redis.store.clone(), 10, metrics)
+}
+
+impl Watched {
+    /// On a Redis whose clock stands at the beginning of a bucket until [`Watched::at`] moves it.
+    pub async fn start(tenant: Option<&str>) -> Self {
+        let jumping = block_in_place(JumpingRedis::start);
+        let redis = RedisFixture::on(store(&jumping.server.url()));
+        let mut watched = Self::on(redis, tenant).await;
+        watched.jumping = Some(jumping);
+        watched.at(0).await;
+        watched
+    }
+
+    pub async fn on(redis: RedisFixture, tenant: Option<&str>) -> Self {
+        let tenant = tenant.map(|tenant| TenantId::parse(tenant).expect("an id"));
+        let partition = tenant
+            .as_ref()
+            .map_or(Partition::FIRST, TenantId::partition);
+        let lease = redis.lease_of(partition, "d", Duration::from_secs(3_600));
+        Self {
+            lease: lease.await,
+            spikes: spikes(&redis),
+            redis,
+            jumping: None,
+            tenant,
+        }
+    }
+
+    /// Sets Redis's clock to so many seconds behind a bucket's beginning in the future.
+    pub async fn at(&self, seconds: i64) {
+        let jumping = self.jumping.as_ref().expect("a clock of its own");
+        let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let local = local.expect("a clock").as_secs() as i64;
+        let start = (local / 86_400 + 1) * 86_400 + 43_200;
+        jumping.jump(start + seconds - local);
+        self.redis.store.node_times().await.expect("Redis answers");
+    }
+
+    pub async fn count(&self, tally: Tally) {
+        let seen = vec![(self.tenant.clone(), tally)];
+        let (left, outcome) = self.redis.store.count_traffic(seen).await;
+        outcome.expect("Redis answers");
+        assert_eq!(left, []);
+    }
+
+    /// How many events an evaluation emits.
+    pub async fn judge(&self) -> i64 {
+        let pass = self.spikes.run_once(&[self.lease], |_| {}).await;
+        let pass = pass.expect("Redis answers");
+        assert_eq!(pass.failed, 0);
+        pass.done
+    }
+
+    fn name(&self) -> &str {
+        self.tenant.as_ref().map_or("__system__", TenantId::as_str)
+    }
+
+    pub async fn events(&self) -> Vec<Fields> {
+        let store = &self.redis.store;
+        let key = store
+            .keys()
+            .events(self.lease.partition, self.name(), store.today());
+        self.redis.entries(&key).await
+    }
+
+    /// Watches limits besides the usual ones.
+    pub async fn watch(&self, words: &str) {
+        let key = self.redis.store.keys();
+        let key = key.tenant(self.lease.partition, self.name());
+        let fields = [("status", "ACTIVE"), ("watched_rates", words)];
+        self.redis.set(&key, &fields).await;
+    }
+
+    /// When the tenant is looked at next; `None` where nothing of it is unusual.
+    pub async fn due_ms(&self) -> Option<i64> {
+        let index = self.redis.store.keys().traffic_due(self.lease.partition);
+        self.redis.run(&["ZSCORE", &index, self.name()]).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_share_above_its_threshold_fires_once_until_it_was_met_again() {
+    let acme = Watched::start(Some("acme")).await;
+    acme.count(denied(2, 20)).await;
+    acme.at(10).await;
+    assert_eq!(acme.judge().await, 0, "10 % are not above 10 %");
+    acme.count(denied(2, 4)).await;
+    acme.at(20).await;
+    assert_eq!(acme.judge().await, 1);
+    let fired = &acme.events().await[0];
+    let fact = |name: &str| fired.get(name).map_or("", String::as_str);
+    assert_eq!(fact("type"), "reservation.denial_rate_spike");
+    assert_eq!(
+        (fact("source"), fact("actor")),
+        ("anomaly-detector", "system")
+    );
+    assert_eq!(
+        (fact("data.occurrences"), fact("data.sample_count")),
+        ("4", "24")
+    );
+    assert_eq!(
+        (fact("data.threshold_rate"), fact("data.window_seconds")),
+        ("0.1", "300")
+    );
+    assert!(!fired.contains_key("scope") && !fired.contains_key("request_id"));
+    // It stays above the threshold for longer than the window: no rising edge.
+    for step in 3..40 {
+        acme.at(10 * step).await;
+        acme.count(denied(1, 2)).await;
+        assert_eq!(acme.judge().await, 0, "{step}");
+    }
+    acme.at(400).await;
+    acme.count(denied(0, 1_000)).await;
+    assert_eq!(acme.judge().await, 0);
+    acme.at(405).await;
+    acme.count(denied(1_000, 1_000)).await;
+    assert_eq!(acme.judge().await, 0, "not yet the time of an evaluation");
+    acme.at(410).await;
+    assert_eq!(acme.judge().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_window_has_at_most_one_event_of_a_limit() {
+    let acme = Watched::start(Some("acme")).await;
+    acme.count(denied(10, 10)).await;
+    acme.at(10).await;
+    assert_eq!(acme.judge().await, 1);
+    // Met in between, exceeded again: it is emitted when the window of the first event is over, if it is exceeded then.
+    acme.count(denied(0, 1_000)).await;
+    acme.at(20).await;
+    assert_eq!(acme.judge().await, 0);
+    acme.at(305).await;
+    acme.count(denied(500, 1_000)).await;
+    acme.at(309).await;
+    assert_eq!(acme.judge().await, 0);
+    acme.at(320).await;
+    assert_eq!(acme.judge().await, 1);
+    assert_eq!(acme.events().await.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn too_few_samples_are_never_unusual_and_what_is_over_is_forgotten() {
+    let acme = Watched::start(Some("acme")).await;
+    acme.count(denied(9, 9)).await;
+    acme.at(10).await;
+    assert_eq!(acme.judge().await, 0);
+    assert!(acme.due_ms().await.is_some());
+    acme.count(denied(0, 1)).await;
+    acme.at(20).await;
+    assert_eq!(acme.judge().await, 1);
+    acme.at(310).await;
+    assert_eq!(acme.judge().await, 0);
+    assert!(
+        acme.due_ms().await.is_some(),
+        "its event is not as old as the window"
+    );
+    acme.at(330).await;
+    assert_eq!((acme.judge().await, acme.due_ms().await), (0, None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_those_of_whom_something_was_denied_expired_or_refused_are_looked_at() {
+    let acme = Watched::start(Some("acme")).await;
+    let well = Tally {
+        decided: 1_000,
+        ended: 1_000,
+        tried: 1_000,
+        ..Tally::default()
+    };
+    acme.count(well).await;
+    assert_eq!(acme.due_ms().await, None);
+    let refused = Tally {
+        refused: 1,
+        ..Tally::default()
+    };
+    acme.count(refused).await;
+    assert!(acme.due_ms().await.is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dispatchers_that_overlap_and_repeat_emit_one_event() {
+    let acme = Watched::start(Some("acme")).await;
+    acme.count(denied(20, 20)).await;
+    acme.at(10).await;
+    let others: Vec<Spikes> = (0..4).map(|_| spikes(&acme.redis)).collect();
+    let leases = [acme.lease];
+    let mut emitted = 0;
+    for _ in 0..3 {
+        let [a, b, c, d] = &others[..] else {
+            panic!("four")
+        };
+        let passes = tokio::join!(
+            a.run_once(&leases, |_| {}),
+            b.run_once(&leases, |_| {}),
+            c.run_once(&leases, |_| {}),
+            d.run_once(&leases, |_| {})
+        );
+        for pass in [passes.0, passes.1, passes.2, passes.3] {
+            emitted += pass.expect("Redis answers").done;
+        }
+    }
+    assert_eq!((emitted, acme.events().await.len()), (1, 1));
+    // Who has lost the partition writes nothing.
+    acme.count(denied(0, 10_000)).await;
+    acme.at(20).await;
+    let old = Lease {
+        token: acme.lease.token - 1,
+        ..acme.lease
+    };
+    let mut lost = Vec::new();
+    let pass = others[0].run_once(&[old], |lease| lost.push(lease)).await;
+    assert_eq!((pass.expect("Redis answers").done, lost.len()), (0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_clock_may_step_back_or_forward_without_a_storm_or_silence() {
+    let acme = Watched::start(Some("acme")).await;
+    acme.at(7_200).await;
+    acme.count(denied(20, 20)).await;
+    acme.at(7_210).await;
+    assert_eq!(acme.judge().await, 1);
+    // An hour back: the event that was emitted counts as emitted now.
+    acme.at(3_600).await;
+    acme.count(denied(20, 20)).await;
+    assert_eq!(acme.judge().await, 0);
+    for step in 1..=29 {
+        acme.at(3_600 + 10 * step).await;
+        acme.count(denied(0, 100)).await;
+        assert_eq!(acme.judge().await, 0, "{step}");
+    }
+    acme.at(3_910).await;
+    acme.count(denied(2_000, 2_000)).await;
+    acme.at(3_920).await;
+    assert_eq!(acme.judge().await, 1);
+    // Ten minutes forward: the windows are empty; what happens then is judged as ever.
+    acme.at(4_520).await;
+    assert_eq!(acme.judge().await, 0);
+    acme.count(denied(20, 20)).await;
+    acme.at(4_530).await;
+    assert_eq!(acme.judge().await, 1);
+    assert_eq!(acme.events().await.len(), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_tenant_is_not_judged_and_a_suspended_one_is() {
+    for (status, expected) in [("CLOSED", 0), ("SUSPENDED", 1)] {
+        let acme = Watched::start(Some("acme")).await;
+        let key = acme.redis.store.keys();
+        let key = key.tenant(acme.lease.partition, "acme");
+        acme.redis.set(&key, &[("status", status)]).await;
+        acme.count(denied(20, 20)).await;
+        acme.at(10).await;
+        assert_eq!(acme.judge().await, expected, "{status}");
+        assert_eq!(acme.due_ms().await.is_some(), expected == 1, "{status}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_keys_are_unusual_for_their_tenant_and_for_the_operator() {
+    let refused = Tally {
+        tried: 20,
+        refused: 3,
+        ..denied(20, 20)
+    };
+    let acme = Watched::start(Some("acme")).await;
+    acme.count(refused).await;
+    acme.at(10).await;
+    assert_eq!(acme.judge().await, 2);
+    let types: Vec<_> = acme
+        .events()
+        .await
+        .into_iter()
+        .map(|it| it["type"].clone())
+        .collect();
+    assert_eq!(
+        types,
+        [
+            "reservation.denial_rate_spike",
+            "api_key.auth_failure_rate_spike"
+        ]
+    );
+    let nobody = Watched::start(None).await;
+    nobody.count(refused).await;
+    nobody.at(10).await;
+    assert_eq!(nobody.judge().await, 1);
+    assert_eq!(
+        nobody.events().await[0]["type"],
+        "api_key.auth_failure_rate_spike"
+    );
+}
