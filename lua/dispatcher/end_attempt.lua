@@ -91,14 +91,13 @@ local waits = is_current and (outcome == 'later' or outcome == 'back')
 local next_one, is_left = nil, false
 if not delivery.is_retry and not waits then next_one, is_left = next_of_lane() end
 local counts_failure = outcome == 'failed' and is_current
-local stored = subscription.exists
-  and redis.call('HMGET', subscription.webhook, 'consecutive_failures', 'disable_after_failures', 'version') or {}
-local failures = (tonumber(stored[1]) or 0) + 1
-local disables = counts_failure and failures >= (tonumber(stored[2]) or 10)
-redis.call('ZCARD', lanes)
-redis.call('ZCARD', claims)
-redis.call('ZCARD', failing)
+local failures = subscription.failures + 1
+local disables = counts_failure and failures >= subscription.failures_max
+-- Only what this call writes is checked; the first effect checks the claims.
 redis.call('HLEN', open)
+if disables or not next_one then redis.call('ZCARD', lanes) end
+if outcome ~= 'success' then book_can_wait(book, subscription) end
+if counts_failure or failures > 1 then redis.call('ZCARD', failing) end
 if counts_failure then
   redis.call('ZCARD', days)
   for _, log in ipairs({event_log, system_log, outbox}) do redis.call('XLEN', log) end
@@ -137,7 +136,7 @@ else
   book_end(book, delivery, subscription, outcome == 'success' and 'SUCCESS' or 'FAILED', fields)
 end
 if outcome == 'success' and subscription.exists then
-  redis.call('HSET', subscription.webhook, 'last_success_at_ms', now)
+  book_stamp(subscription, 'last_success_at_ms', now)
   if is_current and failures > 1 then
     redis.call('HSET', subscription.webhook, 'consecutive_failures', 0)
     redis.call('ZREM', failing, subscription.id)
@@ -152,7 +151,7 @@ if counts_failure then
     -- @cold admin/counts, admin/watch, admin/webhook_status
     counts_move(counts, 'webhook', 'ACTIVE', 'DISABLED')
     redis.call('HSET', subscription.webhook, 'status', 'DISABLED', 'updated_at_ms', now, 'version',
-      (tonumber(stored[3]) or 0) + 1)
+      subscription.version + 1)
     webhook_deactivated(subscription.webhook, subscription.epoch, lanes, subscription.id)
     local tenant_record = settings[TENANT_STATUS] and tenant_key
     if tenant_record or owner == '__system__' then watch_write(watch, thresholds, tenant_record, subscription.id, '') end

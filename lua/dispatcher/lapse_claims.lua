@@ -49,6 +49,7 @@ for _, id in ipairs(ids) do
   local holder = delivery and delivery.claim and delivery.claim:match('^[^:]+') or ''
   if alive == '' or not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true) then
     local subscription = delivery and book_subscription(book, delivery.subscription)
+    if subscription then book_can_wait(book, subscription) end
     lapsed[#lapsed + 1] = {id = id, delivery = delivery, subscription = subscription}
   end
 end

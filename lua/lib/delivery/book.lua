@@ -27,19 +27,24 @@ local function book_subscription(book, id)
   if known then return known end
   local prefixes = book.prefixes
   local webhook, window = prefixes.webhook .. id, prefixes.window .. id
-  local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'epoch')
+  local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures', 'disable_after_failures',
+    'version')
   local counts = redis.call('HMGET', window, 'open', 'flying', 'retrying', 'owner', 'replaying')
   local owner = stored[1] or counts[4] or ''
   local closed = owner ~= '' and redis.call('HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
-  -- A key of another type raises here, before anything is written.
-  redis.call('ZCARD', prefixes.lane .. id .. ':retries')
   local mark = prefixes.mark and redis.call('GET', prefixes.mark .. owner) or ''
   known = {id = id, webhook = webhook, window = window, owner = owner, mark = mark, exists = stored[1] and true,
     active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
     flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, replaying = tonumber(counts[5]) or 0,
-    ended = 0}
+    failures = tonumber(stored[4]) or 0, failures_max = tonumber(stored[5]) or 10, version = tonumber(stored[6]) or 0,
+    ended = 0, stamps = {}}
   book.subscriptions[id], book.order[#book.order + 1] = known, known
   return known
+end
+
+-- Raises where book_wait could not write.
+local function book_can_wait(book, subscription)
+  redis.call('ZCARD', book.prefixes.lane .. subscription.id .. ':retries')
 end
 
 -- Returns the record of a delivery that is open; nil where there is none.
@@ -92,9 +97,14 @@ local function book_leave_lane(book, delivery, subscription)
   end
 end
 
--- Ends a delivery. fields: names and values.
+-- Has a time of the subscription's record written with its window. Only for one that exists.
+local function book_stamp(subscription, name, at_ms)
+  local stamps = subscription.stamps
+  stamps[#stamps + 1], stamps[#stamps + 2] = name, at_ms
+end
+
+-- Ends a delivery whose claim and next time were removed. fields: names and values.
 local function book_end(book, delivery, subscription, status, fields)
-  redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms')
   redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now, unpack(fields))
   redis.call('PEXPIRE', delivery.key, ENDED_MS)
   subscription.open, subscription.ended = subscription.open - 1, subscription.ended + 1
@@ -115,12 +125,13 @@ local function book_wait(book, lanes, delivery, subscription, due_ms)
   redis.call('ZADD', lanes, 'LT', due_ms, lane)
 end
 
--- Writes the windows. open: how many deliveries of each owner are open.
+-- Writes the windows, and times of the records. open: how many deliveries of each owner are open.
 local function book_write(book, open)
   for _, subscription in ipairs(book.order) do
     if subscription.ended > 0 and redis.call('HINCRBY', open, subscription.owner, -subscription.ended) <= 0 then
       redis.call('HDEL', open, subscription.owner)
     end
+    if #subscription.stamps > 0 then redis.call('HSET', subscription.webhook, unpack(subscription.stamps)) end
     if subscription.open <= 0 and not subscription.exists then
       redis.call('DEL', subscription.window)
     elseif subscription.ended > 0 or subscription.touched then

@@ -10,7 +10,8 @@ local function claim_write(book, claims, claim, delivery, subscription, reply)
   local token = claim.dispatcher .. ':' .. attempts
   redis.call('HSET', delivery.key, 'attempts', attempts, 'claim', token)
   redis.call('ZADD', claims, book.now + claim.claim_ms, delivery.id)
-  redis.call('HSET', subscription.webhook, 'last_triggered_at_ms', book.now)
+  if not subscription.triggered then book_stamp(subscription, 'last_triggered_at_ms', book.now) end
+  subscription.triggered = true
   subscription.flying, subscription.touched = subscription.flying + 1, true
   if delivery.is_retry then
     subscription.retrying = subscription.retrying + 1

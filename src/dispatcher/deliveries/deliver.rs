@@ -116,7 +116,9 @@ impl Inner {
         attempted: &Attempted,
     ) -> Option<ClaimedDelivery> {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
-        let details = letter.and_then(|letter| letter.details(claim, attempted));
+        // Only a failure for good emits events.
+        let emitted = letter.filter(|_| attempted.outcome == Outcome::Failed);
+        let details = emitted.and_then(|letter| letter.details(claim, attempted));
         let delay = attempted.outcome.delay();
         let call = EndAttempt {
             partition: claim.owner.partition(),
@@ -126,7 +128,7 @@ impl Inner {
             token: &claim.token,
             outcome: attempted.outcome.word(),
             delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
-            context: &letter.map_or_else(String::new, |letter| letter.context(self.source)),
+            context: &emitted.map_or_else(String::new, |letter| letter.context(self.source)),
             details: &details.unwrap_or_default(),
             wants_next: !self.shutdown.has_begun(),
             dispatcher: &self.name,
