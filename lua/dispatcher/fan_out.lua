@@ -8,6 +8,8 @@ A delivery that exists already is passed over. Where a subscription or its owner
 subscription falls behind: only the place is kept from which on its events are queued later. queued: how many were
 queued.
 
+A tenant can have a cursor apart. While it has, the main one leaves it out; it ends when it has reached the main one.
+
 KEYS[1]    write  fanned        hash    fanned
 KEYS[2]    write  lanes         zset    lanes
 KEYS[3]    write  open          hash    open
@@ -30,9 +32,11 @@ ARGV[8]                deliveries_prefix  prefix deliveries:
 ARGV[9]                owners             n, then n more
     Owners and the marks of their subscriptions, in the order of the keys.
 ARGV[owners_to + 1..]  parts              to the end
-    In order: the field of the cursor; the cursor as it was read or ''; the cursor to be; a number of places; and in
-    these for each delivery the number of its owner, from 1; its subscription and that one's epoch; its id, lane, place
-    of the event, type of the event and trace.
+    In order: the field of the cursor, and of the main one of its outbox; the cursor as it was read or ''; the cursor to
+    be; a number of places, and in these the cursors of tenants that were left out; a number of places, and in these the
+    cursors of tenants that are followed apart from now on, and their values; a number of places, and in these for each
+    delivery the number of its owner, from 1; its subscription and that one's epoch; its id, lane, place of the event,
+    type of the event and trace.
 
 Replies, the first that applies:
   clock now_ms | stale owners | fanned queued cursors
@@ -79,22 +83,49 @@ local function queue_or_miss(source, from, at)
   window_miss(window, hour_of(place), 1)
 end
 
-local reply, moved, at = {'fanned', 0}, {}, parts_from
+-- Cursors as they are now, in this call; false where there is none.
+local cursors = {}
+local function cursor(field)
+  if cursors[field] == nil then cursors[field] = redis.call('HGET', fanned, field) end
+  return cursors[field]
+end
+
+-- Reads a number of values from here on; returns them, and what lies behind.
+local function counted(at)
+  local values = {}
+  for i = at + 1, at + ARGV[at] do values[#values + 1] = ARGV[i] end
+  return values, at + 1 + ARGV[at]
+end
+
+local reply, changed, at = {'fanned', 0}, {}, parts_from
 while at <= #ARGV do
-  local source, read, next, count = unpack(ARGV, at, at + 3)
-  local stored = redis.call('HGET', fanned, source) or ''
-  if stored == read then
-    for pair = at + 4, at + 3 + count, 8 do queue_or_miss(source, read == '' and '0-0' or read, pair) end
-    moved[#moved + 1], moved[#moved + 2], stored = source, next, next
+  local field, source, read, next = unpack(ARGV, at, at + 3)
+  local left_out, parted
+  left_out, at = counted(at + 4)
+  parted, at = counted(at)
+  local is_as_read = (cursor(field) or '') == read
+  -- A tenant that is not followed apart any more may have been left out by nobody.
+  for _, apart in ipairs(left_out) do is_as_read = is_as_read and cursor(apart) end
+  if is_as_read then
+    for pair = at + 1, at + ARGV[at], 8 do queue_or_miss(source, read == '' and '0-0' or read, pair) end
+    for i = 1, #parted, 2 do cursors[parted[i]], changed[parted[i]] = parted[i + 1], true end
+    local has_reached = field ~= source and place_reaches(next, cursor(source) or '')
+    cursors[field], changed[field] = not has_reached and next, true
   end
-  reply[#reply + 1] = stored
-  at = at + 4 + count
+  reply[#reply + 1] = is_as_read and next or cursor(field) or ''
+  at = at + 1 + ARGV[at]
 end
 redis.call('ZCARD', lanes)
 redis.call('ZCARD', behind_index)
 
 -- Effects: none can fail.
 queue_write(queue, lanes, behind_index, open)
-if #moved > 0 then redis.call('HSET', fanned, unpack(moved)) end
+for field in pairs(changed) do
+  if cursors[field] then
+    redis.call('HSET', fanned, field, cursors[field])
+  else
+    redis.call('HDEL', fanned, field)
+  end
+end
 reply[2] = #queue.deliveries
 return reply

@@ -4,7 +4,7 @@
 //! the worker keeps no place between passes: a script moves the place of a subscription together with the deliveries that it
 //! queues, and only from where it was read. The script ends being behind when the place has reached the cursor of the fan-out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use prometheus::Registry;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use super::events::EventReader;
-use super::fan_out::PASS_DELIVERIES;
+use super::events::{EventReader, Wanted};
+use super::following::PASS_DELIVERIES;
 use super::inner::STALE_MS;
 use super::missed::{Behind, Missed};
 use super::subscriptions::{Hook, Outbox, Remembered};
@@ -22,6 +22,7 @@ use crate::dispatcher::due::partitions;
 use crate::dispatcher::sweep::ClockWatch;
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
+use crate::domain::webhook::Owner;
 use crate::metrics::metrics;
 use crate::store::dispatcher::catch_up::{BehindWindow, CatchUp as CatchUpCall};
 use crate::store::{Keys, Lease, MemoryStep, Store, StoreError};
@@ -269,9 +270,13 @@ impl CatchUp {
         let lies = Outbox::of(&self.store, behind.partition, from).await?;
         for _ in 0..READS {
             let place = behind.begin(&read);
+            let wanted = match behind.hook.subscription.owner {
+                Owner::Tenant(_) => Wanted::of(behind.owner),
+                Owner::System => Wanted::all_but(BTreeSet::new()),
+            };
             let (outbox, is_all) = match behind.room {
                 0 => (Vec::new(), true),
-                _ => self.reader.read_again((from, place.done())).await?,
+                _ => self.reader.read_again((from, place.done()), wanted).await?,
             };
             for missed in behind.missed(place, &outbox, lies) {
                 let next = missed.next.to_string();

@@ -1,6 +1,6 @@
 //! Reads what happened: the events that pointers of outboxes lead to, as far as it matters to whom they go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prometheus::IntCounter;
 use tracing::error;
@@ -39,18 +39,56 @@ pub(super) struct Happened {
     trace: String,
 }
 
-/// The events behind a place of an outbox, by their pointers.
-pub(super) type Outboxes =
-    BTreeMap<(Partition, Option<EntryId>), Vec<(EntryId, Option<Vec<Happened>>)>>;
+/// A pointer of an outbox and its events; `None` where the node is out of reach.
+pub(super) type PointerOf = (EntryId, Option<Vec<Happened>>);
 
 /// Events that were read.
 #[derive(Default)]
 pub(super) struct EventsRead {
-    pub outboxes: Outboxes,
+    /// The events behind a place of an outbox, by their pointers.
+    pub outboxes: BTreeMap<(Partition, Option<EntryId>), Vec<PointerOf>>,
     /// Pointers that they come from.
     pub pointers: usize,
     /// Whether an outbox has more.
     pub more: bool,
+}
+
+/// Of which tenants the events are wanted.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    /// All but these; `None` for only those below.
+    all_but: Option<BTreeSet<String>>,
+    only: BTreeSet<String>,
+}
+
+impl Wanted {
+    pub fn of(tenant: &str) -> Self {
+        Self {
+            all_but: None,
+            only: BTreeSet::from([tenant.to_owned()]),
+        }
+    }
+
+    pub fn all_but(tenants: BTreeSet<String>) -> Self {
+        Self {
+            all_but: Some(tenants),
+            only: BTreeSet::new(),
+        }
+    }
+
+    /// Wants what another wants, too.
+    pub fn add(&mut self, other: Self) {
+        self.only.extend(other.only);
+        self.all_but = match (self.all_but.take(), other.all_but) {
+            (Some(one), Some(other)) => Some(&one & &other),
+            (one, other) => one.or(other),
+        };
+    }
+
+    fn wants(&self, tenant: &str) -> bool {
+        let others = self.all_but.as_ref();
+        self.only.contains(tenant) || others.is_some_and(|but| !but.contains(tenant))
+    }
 }
 
 /// Reads events.
@@ -62,11 +100,12 @@ impl EventReader {
     /// Reads the events behind these cursors. `skipped` counts those that are damaged or gone.
     pub async fn read(
         &self,
-        places: &[(Partition, Option<EntryId>)],
+        places: &BTreeMap<(Partition, Option<EntryId>), Wanted>,
         skipped: &IntCounter,
     ) -> Result<EventsRead, StoreError> {
-        let mut beyond = self.store.read_outboxes(places, ROWS).await?;
-        self.rewind(places, &mut beyond).await?;
+        let cursors: Vec<_> = places.keys().copied().collect();
+        let mut beyond = self.store.read_outboxes(&cursors, ROWS).await?;
+        self.rewind(&cursors, &mut beyond).await?;
         self.follow(places, beyond, Some(skipped)).await
     }
 
@@ -74,47 +113,52 @@ impl EventReader {
     pub async fn read_again(
         &self,
         place: (Partition, EntryId),
-    ) -> Result<(Vec<(EntryId, Option<Vec<Happened>>)>, bool), StoreError> {
-        let places = [(place.0, Some(place.1))];
-        let beyond = self.store.read_outboxes(&places, ROWS).await?;
-        let read = self.follow(&places, beyond, None).await?;
+        wanted: Wanted,
+    ) -> Result<(Vec<PointerOf>, bool), StoreError> {
+        let place = (place.0, Some(place.1));
+        let beyond = self.store.read_outboxes(&[place], ROWS).await?;
+        let places = BTreeMap::from([(place, wanted)]);
+        let mut read = self.follow(&places, beyond, None).await?;
         let is_all = !read.more;
-        Ok((
-            read.outboxes.into_values().next().unwrap_or_default(),
-            is_all,
-        ))
+        Ok((read.outboxes.remove(&place).unwrap_or_default(), is_all))
     }
 
     /// Reads what pointers lead to. `skipped` counts what is damaged or gone.
     async fn follow(
         &self,
-        places: &[(Partition, Option<EntryId>)],
+        places: &BTreeMap<(Partition, Option<EntryId>), Wanted>,
         beyond: Vec<Option<Beyond>>,
         skipped: Option<&IntCounter>,
     ) -> Result<EventsRead, StoreError> {
         let mut read = EventsRead::default();
         let mut pointers = Vec::new();
-        for (place, beyond) in places.iter().zip(beyond) {
+        for ((place, wanted), beyond) in places.iter().zip(beyond) {
             // Where the node is out of reach, the others need not wait.
             let found = beyond.map(|beyond| beyond.pointers).unwrap_or_default();
             read.more |= found.len() == ROWS;
-            pointers.extend(found.into_iter().map(|pointer| (*place, pointer)));
+            pointers.extend(found.into_iter().map(|pointer| (*place, wanted, pointer)));
         }
         read.pointers = pointers.len();
         for some in pointers.chunks(READ_ROWS) {
-            let target = |(place, pointer): &'_ ((Partition, _), Pointer)| {
-                let target = pointer.target.clone()?;
-                Some((place.0, target))
+            let is_wanted = |wanted: &Wanted, pointer: &Pointer| match &pointer.target {
+                None => wanted.all_but.is_some(),
+                Some(target) => wanted.wants(&target.tenant),
             };
-            let targets: Vec<(Partition, Target)> = some.iter().filter_map(target).collect();
-            let wanted: Vec<_> = targets.iter().map(|(p, target)| (*p, target)).collect();
-            let mut facts = self.store.read_targets(&wanted).await?.into_iter();
-            for (place, pointer) in some {
-                let facts = match &pointer.target {
-                    None => Some(Vec::new()),
-                    Some(_) => facts.next().flatten(),
+            let targets: Vec<(Partition, &Target)> = some
+                .iter()
+                .filter(|(_, wanted, pointer)| is_wanted(wanted, pointer))
+                .filter_map(|(place, _, pointer)| Some((place.0, pointer.target.as_ref()?)))
+                .collect();
+            let mut facts = self.store.read_targets(&targets).await?.into_iter();
+            for (place, wanted, pointer) in some {
+                let events = match (is_wanted(wanted, pointer), &pointer.target) {
+                    (false, _) => Some(Vec::new()),
+                    (true, None) => Some(happened(place.0, pointer, Vec::new(), skipped)),
+                    (true, Some(_)) => facts
+                        .next()
+                        .flatten()
+                        .map(|facts| happened(place.0, pointer, facts, skipped)),
                 };
-                let events = facts.map(|facts| happened(place.0, pointer, facts, skipped));
                 let outbox = read.outboxes.entry(*place).or_default();
                 outbox.push((pointer.entry, events));
             }

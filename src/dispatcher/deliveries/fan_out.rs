@@ -10,16 +10,15 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::events::{EventReader, Happened};
-use super::subscriptions::{Hooks, Outbox, Remembered, When};
+use super::events::{EventReader, PointerOf};
+use super::following::{Audience, Chunk, DELIVERIES, Following};
+use super::subscriptions::{Hooks, Outbox, Remembered};
 use super::wake::Wake;
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
-use crate::domain::log_entry::EntryId;
-use crate::domain::tenant::SYSTEM;
 use crate::metrics::metrics;
-use crate::store::dispatcher::fan_out::{FanOutPart, Fanned, FannedTo, QueuedDelivery};
+use crate::store::dispatcher::fan_out::{FanOutPart, Fanned};
 use crate::store::signature::Counted;
 use crate::store::{Lease, MemoryStep, Store, StoreError};
 
@@ -28,12 +27,6 @@ const IDLE: Duration = Duration::from_millis(500);
 
 /// The pause after a pass that followed events.
 const BUSY: Duration = Duration::from_millis(50);
-
-/// Deliveries that one call queues at most, each half a dozen commands.
-pub(super) const DELIVERIES: usize = 50;
-
-/// Deliveries of one outbox that one pass queues at most, so that no tenant holds up the others.
-pub(super) const PASS_DELIVERIES: usize = 500;
 
 /// Outboxes of one call at most.
 const PARTS: usize = 100;
@@ -67,26 +60,6 @@ pub struct FanOut {
     lane_concurrency: u32,
     queued: Arc<Wake>,
     metrics: FanOutMetrics,
-}
-
-/// Whose subscriptions get the events of an outbox.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Audience {
-    /// Those of its tenants.
-    Own,
-    /// Those of the operator.
-    System,
-}
-
-/// What is to be queued next of one outbox, and the cursor behind it.
-struct Chunk {
-    read: Option<FannedTo>,
-    /// `None` where nothing was looked at.
-    next: Option<FannedTo>,
-    /// Whose subscriptions were looked at, and their marks.
-    owners: Vec<(String, String)>,
-    /// With the owner of each.
-    deliveries: Vec<(String, QueuedDelivery)>,
 }
 
 impl FanOut {
@@ -124,39 +97,32 @@ impl FanOut {
             return Ok(pass);
         }
         let cursors = self.store.fanned_to(&partitions).await?;
-        let mut reads: Vec<(Partition, Option<EntryId>)> = Vec::new();
-        for (partition, cursors) in partitions.iter().zip(&cursors) {
-            for cursor in cursors {
-                let from = cursor.as_ref().map(FannedTo::done);
-                if !reads.contains(&(*partition, from)) {
-                    reads.push((*partition, from));
-                }
-            }
+        let mut all = Vec::new();
+        for (partition, [own, system]) in partitions.into_iter().zip(cursors) {
+            all.extend(Following::of(partition, Audience::Own, own));
+            all.extend(Following::of(partition, Audience::System, system));
         }
+        let reads = Following::reads(&all);
         let read = self.reader.read(&reads, &self.metrics.skipped).await?;
         (pass.followed, pass.more) = (read.pointers, read.more);
-        let outboxes = read.outboxes;
         let mut of_system = VecDeque::new();
-        for (partition, cursors) in partitions.into_iter().zip(cursors) {
-            let [own, system] = cursors;
-            if let Some(events) = outboxes.get(&(partition, own.as_ref().map(FannedTo::done))) {
-                let chunks = self
-                    .chunks(partition, Audience::Own, own, events, &mut pass)
-                    .await?;
-                for chunk in chunks {
-                    if !self
-                        .queue(partition, vec![("own".to_owned(), chunk)], &mut pass)
-                        .await?
-                    {
-                        break;
-                    }
-                }
+        for following in all {
+            let outbox = read.outboxes.get(&following.from());
+            if outbox.is_none() && !following.is_apart() {
+                continue;
             }
-            if let Some(events) = outboxes.get(&(partition, system.as_ref().map(FannedTo::done))) {
-                let chunks = self
-                    .chunks(partition, Audience::System, system, events, &mut pass)
-                    .await?;
-                of_system.push_back((partition, VecDeque::from(chunks)));
+            let outbox = outbox.map_or(&[][..], Vec::as_slice);
+            let chunks = self.chunks(&following, outbox, &mut pass).await?;
+            let field = following.field();
+            if following.audience == Audience::System {
+                of_system.push_back((field, VecDeque::from(chunks)));
+                continue;
+            }
+            for chunk in chunks {
+                let parts = vec![(field.clone(), chunk)];
+                if !self.queue(following.partition, parts, &mut pass).await? {
+                    break;
+                }
             }
         }
         self.queue_for_system(of_system, &mut pass).await?;
@@ -167,100 +133,38 @@ impl FanOut {
     /// What is to be queued of an outbox behind a cursor, some at a time.
     async fn chunks(
         &self,
-        partition: Partition,
-        audience: Audience,
-        cursor: Option<FannedTo>,
-        outbox: &[(EntryId, Option<Vec<Happened>>)],
+        following: &Following,
+        outbox: &[PointerOf],
         pass: &mut FanOutPass,
     ) -> Result<Vec<Chunk>, StoreError> {
-        // What belongs to no tenant is for the operator alone.
-        let owner_of = |event: &Happened| match audience {
-            Audience::Own => Some(event.place.tenant.clone()).filter(|tenant| tenant != SYSTEM),
-            Audience::System => Some(SYSTEM.to_owned()),
-        };
-        let events = || {
-            outbox
-                .iter()
-                .flat_map(|(_, events)| events.iter().flatten())
-        };
-        let owners: BTreeSet<String> = events().filter_map(owner_of).collect();
-        let owners: Vec<String> = owners.into_iter().collect();
+        let events = outbox
+            .iter()
+            .flat_map(|(_, events)| events.iter().flatten());
+        let owners: BTreeSet<&str> = events.filter_map(|e| following.owner_of(e)).collect();
+        let owners: Vec<String> = owners.into_iter().map(str::to_owned).collect();
         let hooks = self.remembered.of(&owners).await?;
-        let hooks: HashMap<&String, &Hooks> = owners.iter().zip(&hooks).collect();
-        let home = match audience {
-            Audience::Own => partition,
-            Audience::System => Partition::FIRST,
-        };
-        let lies = Outbox::of(&self.store, home, partition).await?;
-        let done = cursor.as_ref().and_then(|cursor| cursor.within.clone());
-        let resumed = cursor.as_ref().map(|cursor| cursor.entry);
-        let mut chunks = Vec::new();
-        let mut chunk = Chunk::behind(cursor);
-        let mut count = 0;
-        for (entry, events) in outbox {
-            if resumed.is_some_and(|resumed| *entry < resumed) {
-                continue;
-            }
-            for event in events.iter().flatten() {
-                let Some(owner) = owner_of(event) else {
-                    continue;
-                };
-                let of_owner = hooks[&owner];
-                chunk.name(&owner, &of_owner.mark);
-                let when = When {
-                    entry: *entry,
-                    at_ms: event.at_ms,
-                    outbox: lies,
-                };
-                for hook in of_owner.active.iter() {
-                    let id = hook.subscription.subscription_id.as_str();
-                    let seen = (event.number, id.to_owned());
-                    let is_done =
-                        Some(*entry) == resumed && done.as_ref().is_some_and(|done| seen <= *done);
-                    if is_done || !hook.gets(&event.seen(), when) {
-                        continue;
-                    }
-                    if count == PASS_DELIVERIES {
-                        pass.more = true;
-                        return Ok(chunks);
-                    }
-                    count += 1;
-                    chunk.push(&owner, event.delivery_to(hook));
-                    chunk.next = Some(FannedTo {
-                        entry: *entry,
-                        within: Some(seen),
-                    });
-                    if chunk.deliveries.len() == DELIVERIES {
-                        let next = Chunk::behind(chunk.next.clone());
-                        chunks.push(std::mem::replace(&mut chunk, next));
-                        chunk.name(&owner, &of_owner.mark);
-                    }
-                }
-            }
-            chunk.next = Some(FannedTo {
-                entry: *entry,
-                within: None,
-            });
-        }
-        chunks.push(chunk);
+        let hooks: HashMap<&str, &Hooks> = owners.iter().map(String::as_str).zip(&hooks).collect();
+        let lies = Outbox::of(&self.store, following.home(), following.partition).await?;
+        let (chunks, is_cut) = following.chunks(outbox, &hooks, lies);
+        pass.more |= is_cut;
         Ok(chunks)
     }
 
     /// Queues for the operator, for many outboxes at a time.
     async fn queue_for_system(
         &self,
-        mut outboxes: VecDeque<(Partition, VecDeque<Chunk>)>,
+        mut outboxes: VecDeque<(String, VecDeque<Chunk>)>,
         pass: &mut FanOutPass,
     ) -> Result<(), StoreError> {
         while !outboxes.is_empty() {
             let (mut parts, mut deliveries) = (Vec::new(), 0);
             // One of each outbox, because the next begins where it ends.
-            for (partition, chunks) in &mut outboxes {
+            for (field, chunks) in &mut outboxes {
                 let fits = |chunk: &Chunk| deliveries + chunk.deliveries.len() <= DELIVERIES;
                 if parts.len() < PARTS && chunks.front().is_some_and(fits) {
                     let chunk = chunks.pop_front().expect("it was looked at");
                     deliveries += chunk.deliveries.len();
-                    parts.push((partition.to_string(), chunk));
+                    parts.push((field.clone(), chunk));
                 }
             }
             outboxes.retain(|(_, chunks)| !chunks.is_empty());
@@ -305,8 +209,16 @@ impl FanOut {
             });
             let read = chunk.read.map(|read| read.to_string()).unwrap_or_default();
             expected.push(next.to_string());
+            let source = field.split(' ').next().unwrap_or_default();
+            let apart = |tenant: &String| format!("{source} {tenant}");
+            let left_out = chunk.left_out.iter().map(apart).collect();
+            let parted = chunk.parted.iter();
+            let parted = parted.map(|(tenant, place)| (apart(tenant), place.to_string()));
+            let parted = parted.collect();
+            let source = source.to_owned();
             encoded.push((
-                (field, read, next.to_string()),
+                ((field, source), (read, next.to_string())),
+                (Counted(left_out), Counted(parted)),
                 Counted(deliveries.collect()),
             ));
         }
@@ -347,28 +259,5 @@ impl FanOutPass {
             (false, 0) => Next::After(IDLE),
             (false, _) => Next::After(BUSY),
         }
-    }
-}
-
-impl Chunk {
-    fn behind(read: Option<FannedTo>) -> Self {
-        Self {
-            read,
-            next: None,
-            owners: Vec::new(),
-            deliveries: Vec::new(),
-        }
-    }
-
-    /// Notes an owner of whom it was looked at.
-    fn name(&mut self, owner: &str, mark: &str) {
-        let named = (owner.to_owned(), mark.to_owned());
-        if !self.owners.contains(&named) {
-            self.owners.push(named);
-        }
-    }
-
-    fn push(&mut self, owner: &str, delivery: QueuedDelivery) {
-        self.deliveries.push((owner.to_owned(), delivery));
     }
 }

@@ -1,11 +1,10 @@
 //! What a subscription missed that is behind in an outbox.
 
-use super::events::Happened;
-use super::fan_out::DELIVERIES;
+use super::events::PointerOf;
+use super::following::DELIVERIES;
 use super::subscriptions::{Hook, Outbox, When};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::domain::webhook::Owner;
 use crate::store::dispatcher::catch_up::MissedDelivery;
 use crate::store::dispatcher::fan_out::FannedTo;
 
@@ -57,14 +56,8 @@ impl Behind<'_> {
     }
 
     /// What it missed of an outbox behind a place, some at a time; as far as there is room.
-    pub fn missed(
-        &self,
-        place: FannedTo,
-        outbox: &[(EntryId, Option<Vec<Happened>>)],
-        lies: Outbox,
-    ) -> Vec<Missed> {
+    pub fn missed(&self, place: FannedTo, outbox: &[PointerOf], lies: Outbox) -> Vec<Missed> {
         let id = self.hook.subscription.subscription_id.as_str();
-        let is_own = matches!(self.hook.subscription.owner, Owner::Tenant(_));
         let (mut chunks, mut room) = (Vec::new(), self.room);
         let mut chunk = Missed::up_to(place.clone());
         for (entry, events) in outbox {
@@ -76,9 +69,7 @@ impl Behind<'_> {
                     at_ms: event.at_ms,
                     outbox: lies,
                 };
-                let is_foreign = is_own && event.place.tenant != self.owner;
-                if is_foreign
-                    || *entry < place.entry
+                if *entry < place.entry
                     || done.is_some_and(|done| seen <= *done)
                     || !self.hook.gets(&event.seen(), when)
                 {

@@ -7,6 +7,7 @@ mod courier;
 mod deliver;
 mod events;
 mod fan_out;
+mod following;
 mod inner;
 mod letters;
 mod missed;

@@ -14,8 +14,13 @@ use crate::store::{Lane, Store, StoreError};
 /// Records that are read at once.
 const RECORDS: usize = 100;
 
-/// A part of what `fan_out.lua` queues: the cursor of an outbox, and deliveries.
-pub(crate) type FanOutPart = ((String, String, String), Counted<Vec<QueuedDelivery>>);
+/// A part of what `fan_out.lua` queues: the cursor of an outbox; tenants that it leaves out, and that are followed apart from now on;
+/// deliveries.
+pub(crate) type FanOutPart = (
+    ((String, String), (String, String)),
+    (Counted<Vec<String>>, Counted<Vec<(String, String)>>),
+    Counted<Vec<QueuedDelivery>>,
+);
 
 /// One delivery to be queued: number of the owner, subscription and its epoch; id, lane and place of the event; type of the event
 /// and trace.
@@ -32,6 +37,8 @@ signature! {
     ///
     /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, the subscription
     /// falls behind: only the place is kept from which on its events are queued later. queued: how many were queued.
+    ///
+    /// A tenant can have a cursor apart. While it has, the main one leaves it out; it ends when it has reached the main one.
     FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write fanned(), lanes(), open: open_deliveries(), behind_index: behind(); }
@@ -48,9 +55,11 @@ signature! {
         deliveries_prefix = deliveries_prefix(),
         /// Owners and the marks of their subscriptions, in the order of the keys.
         owners: Counted<&'a [(String, String)]>,
-        /// In order: the field of the cursor; the cursor as it was read or ''; the cursor to be; a number of places; and in these
-        /// for each delivery the number of its owner, from 1; its subscription and that one's epoch; its id, lane, place of the
-        /// event, type of the event and trace.
+        /// In order: the field of the cursor, and of the main one of its outbox; the cursor as it was read or ''; the cursor to be;
+        /// a number of places, and in these the cursors of tenants that were left out; a number of places, and in these the cursors
+        /// of tenants that are followed apart from now on, and their values; a number of places, and in these for each delivery the
+        /// number of its owner, from 1; its subscription and that one's epoch; its id, lane, place of the event, type of the event
+        /// and trace.
         parts: &'a [FanOutPart],
     }
     replies { clock, stale: Stale { owners: Vec<String> }, fanned: Fanned { queued: i64, cursors: Vec<String> } }
@@ -174,25 +183,55 @@ impl Store {
     }
 
     /// Up to where the events of each partition were given to its tenants' subscriptions, and to the operator's.
-    pub async fn fanned_to(
+    pub(crate) async fn fanned_to(
         &self,
         partitions: &[Partition],
-    ) -> Result<Vec<[Option<FannedTo>; 2]>, StoreError> {
-        let own = |p: &Partition| command("HGET", self.keys().fanned(*p), "own");
-        let mut commands: Vec<_> = partitions.iter().map(own).collect();
-        let fields: Vec<_> = partitions.iter().map(Partition::to_string).collect();
-        commands.push(command(
-            "HMGET",
-            self.keys().fanned(Partition::FIRST),
-            fields,
-        ));
-        let mut replies = self.query_all(&commands).await?;
-        let parse = |text: Option<String>| FannedTo::parse(&text?);
-        let system: Vec<Option<String>> = replies.pop().map(read_or_default).unwrap_or_default();
-        let own = replies.into_iter().map(read_or_default::<Option<String>>);
-        Ok(own
-            .zip(system)
-            .map(|(own, system)| [parse(own), parse(system)])
-            .collect())
+    ) -> Result<Vec<[Cursors; 2]>, StoreError> {
+        let all = |p: &Partition| command("HGETALL", self.keys().fanned(*p), NO_ARGS);
+        let mut commands: Vec<_> = partitions.iter().map(all).collect();
+        commands.push(all(&Partition::FIRST));
+        let replies = self.query_all(&commands).await?;
+        let fields = replies.into_iter().map(read_or_default);
+        let mut fields: Vec<BTreeMap<String, String>> = fields.collect();
+        let of_system = fields.pop().unwrap_or_default();
+        let cursors = |(partition, own): (&Partition, &BTreeMap<String, String>)| {
+            [
+                Cursors::read("own", own),
+                Cursors::read(&partition.to_string(), &of_system),
+            ]
+        };
+        Ok(partitions.iter().zip(&fields).map(cursors).collect())
+    }
+}
+
+/// Up to where the events of an outbox were given to subscriptions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cursors {
+    /// Those of all tenants but these.
+    pub main: Option<FannedTo>,
+    /// Of tenants that are followed apart.
+    pub apart: BTreeMap<String, FannedTo>,
+}
+
+impl Cursors {
+    fn read(source: &str, fields: &BTreeMap<String, String>) -> Self {
+        let prefix = format!("{source} ");
+        let behind = fields.range(prefix.clone()..);
+        let apart =
+            behind.map_while(|(field, cursor)| Some((field.strip_prefix(&prefix)?, cursor)));
+        let apart = apart
+            .filter_map(|(tenant, cursor)| Some((tenant.to_owned(), FannedTo::parse(cursor)?)));
+        Self {
+            main: fields
+                .get(source)
+                .and_then(|cursor| FannedTo::parse(cursor)),
+            apart: apart.collect(),
+        }
+    }
+
+    /// The last entry that is surely done for all.
+    pub fn done(&self) -> Option<EntryId> {
+        let apart = self.apart.values().map(FannedTo::done);
+        Some(apart.fold(self.main.as_ref()?.done(), EntryId::min))
     }
 }

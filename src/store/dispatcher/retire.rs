@@ -3,7 +3,7 @@
 use super::lease::Lease;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::store::dispatcher::fan_out::FannedTo;
+use crate::store::dispatcher::fan_out::Cursors;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Day, Store, StoreError};
@@ -61,9 +61,8 @@ impl Store {
             cursors => cursors?,
         };
         // What all have followed, the view and both audiences of webhooks.
-        let behind = |cursor: &Option<FannedTo>| Some(cursor.as_ref()?.done());
-        let all = |(viewed, [own, system]): (Option<EntryId>, [Option<FannedTo>; 2])| {
-            Some(viewed?.min(behind(&own)?).min(behind(&system)?))
+        let all = |(viewed, [own, system]): (Option<EntryId>, [Cursors; 2])| {
+            Some(viewed?.min(own.done()?).min(system.done()?))
         };
         let cursors = viewed.into_iter().zip(fanned).map(all);
         let trim = |(partition, cursor): (&Partition, Option<EntryId>)| {

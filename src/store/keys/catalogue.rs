@@ -249,7 +249,7 @@ keys! { partition {
     /// How many deliveries of each owner are open.
     open_deliveries: hash = ("open"), "a field with the owner's last open delivery";
     /// Up to which outbox entry events were given to subscriptions: `own` for those of the partition's tenants. In partition `000`
-    /// a field for each partition, for the operator's.
+    /// a field for each partition, for the operator's. *`<field> <tenant>`*: the same for a tenant that is followed apart.
     fanned: hash = ("fanned"), "never";
     /// The claim of the process that chooses events for a replay; then the id of the replay that is in progress.
     replay_lock: string = ("replaylock:" subscription_id), "with the end of the replay; TTL of a minute, then of 24 hours";

@@ -7,6 +7,7 @@ pub(crate) mod denial_rollups;
 pub(crate) mod fan_out;
 mod idempotency;
 pub(crate) mod lease;
+mod noisy_tenants;
 pub(crate) mod process;
 mod replay_steps;
 mod replays;

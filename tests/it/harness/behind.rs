@@ -20,7 +20,7 @@ pub struct Hooked {
     /// Where it lies.
     partition: Partition,
     /// The field of its cursor.
-    source: String,
+    pub source: String,
     pub fan_out: FanOut,
     pub catch_up: CatchUp,
     registry: Registry,
@@ -118,27 +118,9 @@ impl Hooked {
         }
     }
 
-    /// The places of what waits in the lane of `umbra`, in order.
-    pub async fn lane(&self) -> Vec<EntryId> {
-        let keys = self.app.store.keys();
-        let lane = format!("{}:{}:umbra", self.id, umbra());
-        let lane = keys.lane(self.partition, &lane);
-        let ids: Vec<String> = self.app.run(&["LRANGE", &lane, "0", "-1"]).await;
-        let mut places = Vec::new();
-        for id in ids {
-            let key = keys.delivery(self.partition, &id);
-            let place: String = self.app.run(&["HGET", &key, "place"]).await;
-            let entry = place.rsplit(' ').next().expect("an entry");
-            places.push(EntryId::parse(entry).expect("an entry"));
-        }
-        places
-    }
-
     /// So many wait, each once and in order.
     pub async fn expect_in_order(&self, count: usize) {
-        let lane = self.lane().await;
-        assert_eq!(lane.len(), count, "{lane:?}");
-        assert!(lane.is_sorted_by(|one, next| one < next), "{lane:?}");
+        expect_in_order(&self.app, self.partition, &self.id, count).await;
     }
 
     pub fn counts_expired(&self, count: usize) {
@@ -146,4 +128,20 @@ impl Hooked {
         let line = format!("budget_webhook_events_expired_total {count}\n");
         assert!(text.expect("text").contains(&line));
     }
+}
+
+/// In the lane of `umbra` to a subscription so many deliveries wait, each once and in order.
+pub async fn expect_in_order(app: &TestApp, partition: Partition, id: &str, count: usize) {
+    let keys = app.store.keys();
+    let lane = keys.lane(partition, &format!("{id}:{}:umbra", umbra()));
+    let ids: Vec<String> = app.run(&["LRANGE", &lane, "0", "-1"]).await;
+    let mut places = Vec::new();
+    for id in ids {
+        let key = keys.delivery(partition, &id);
+        let place: String = app.run(&["HGET", &key, "place"]).await;
+        let entry = place.rsplit(' ').next().expect("an entry");
+        places.push(EntryId::parse(entry).expect("an entry"));
+    }
+    assert_eq!(places.len(), count, "{places:?}");
+    assert!(places.is_sorted_by(|one, next| one < next), "{places:?}");
 }
