@@ -54,6 +54,10 @@ macro_rules! metrics {
             }
         }
     };
+    (@new $kind:ident $options:ident buckets [$($bucket:literal),+]) => {{
+        let options = prometheus::HistogramOpts::from($options).buckets(vec![$($bucket),+]);
+        prometheus::$kind::with_opts(options)?
+    }};
     (@new $kind:ident $options:ident) => { prometheus::$kind::with_opts($options)? };
     (@new $kind:ident $options:ident [$($label:literal),+]) => { prometheus::$kind::new($options, &[$($label),+])? };
     (@new $kind:ident $options:ident [$($label:literal),+] buckets [$($bucket:literal),+]) => {{

@@ -18,7 +18,7 @@ local function claim_write(book, claims, claim, delivery, subscription, reply)
     book_leave_lane(book, delivery, subscription)
   end
   for _, value in ipairs({delivery.id, token, subscription.id, subscription.owner, subscription.mark, delivery.place,
-    delivery.trace, delivery.failures, attempts, delivery.at_ms}) do
+    delivery.trace, delivery.failures, attempts, delivery.at_ms, book.now}) do
     reply[#reply + 1] = value
   end
 end

@@ -11,7 +11,7 @@ use crate::admin::webhooks::sending::{Limits, Posted, Receiver, SendError, Told}
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::{EventType, category_of, is_tenant_visible};
 use crate::domain::record::Record;
-use crate::domain::webhook::RetryPolicy;
+use crate::domain::webhook::{DeliveryId, RetryPolicy};
 use crate::store::Pair;
 use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
 
@@ -98,6 +98,7 @@ impl Attempted {
 /// An event, ready to be sent.
 pub(super) struct Letter {
     body: Bytes,
+    at_ms: i64,
     event_id: String,
     event_type: String,
     request_id: Option<String>,
@@ -118,12 +119,21 @@ impl Letter {
         let text = |name: &str| facts.get(name).map(str::to_owned);
         Some(Self {
             body: event.envelope().ok()?.into(),
+            at_ms: facts.integer("at_ms").ok()?,
             event_id: event.event_id(),
             event_type: text("type")?,
             request_id: text("request_id"),
             trace_id: text("trace_id")?,
             trace_flags: text("trace_flags"),
         })
+    }
+
+    /// How long after the event a delivery was claimed for its first attempt; `None` for replays, and for others than the first.
+    pub fn delay(&self, claim: &ClaimedDelivery) -> Option<Duration> {
+        let partition = claim.owner.partition();
+        let live = DeliveryId::of(partition, &self.event_id, &claim.subscription, None);
+        let delay = u64::try_from(claim.claimed_ms - self.at_ms).unwrap_or(0);
+        (claim.attempts == 1 && live == claim.id).then(|| Duration::from_millis(delay))
     }
 
     /// Memory that it takes, about.

@@ -30,6 +30,10 @@ pub(super) async fn deliver(
     inner.metrics.in_flight.inc();
     loop {
         let letter = inner.letter(claim.place.as_ref()).await;
+        let delay = letter.as_ref().ok().and_then(Option::as_ref);
+        if let Some(delay) = delay.and_then(|letter| letter.delay(&claim)) {
+            inner.metrics.delay.observe(delay.as_secs_f64());
+        }
         let attempted = match &letter {
             // The event log could not be read.
             Err(_) => Attempted::new(Outcome::Later(POLL), "store_unavailable"),

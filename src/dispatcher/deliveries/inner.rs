@@ -38,6 +38,10 @@ metrics! {
     pub(super) struct DeliveryMetrics {
         /// Attempts to deliver events to webhooks, by what they came to and why.
         pub attempts: IntCounterVec["outcome", "reason"] = "budget_webhook_attempts_total",
+        /// Time from an event to the first attempt to deliver it to a webhook, without replays.
+        pub delay: Histogram buckets [
+            0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 300.0, 3_600.0, 86_400.0,
+        ] = "budget_webhook_delay_seconds",
         /// Deliveries to webhooks in flight.
         pub in_flight: IntGauge = "budget_webhook_in_flight",
         /// Webhooks that were disabled after too many failures.

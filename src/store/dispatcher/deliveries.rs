@@ -73,6 +73,8 @@ pub struct ClaimedDelivery {
     pub attempts: i64,
     /// When it was queued, in milliseconds.
     pub at_ms: i64,
+    /// When it was claimed.
+    pub claimed_ms: i64,
 }
 
 impl FromReply for ClaimedDelivery {
@@ -94,6 +96,7 @@ impl FromReply for ClaimedDelivery {
             failures: u32::try_from(i64::from_reply(reply)?).unwrap_or(u32::MAX),
             attempts: i64::from_reply(reply)?,
             at_ms: i64::from_reply(reply)?,
+            claimed_ms: i64::from_reply(reply)?,
         })
     }
 }
