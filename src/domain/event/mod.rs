@@ -214,4 +214,6 @@ impl StoredEvent<'_> {
 }
 
 #[cfg(test)]
+mod golden;
+#[cfg(test)]
 mod tests;
