@@ -64,11 +64,13 @@ redis.call('ZCARD', behind_index)
 -- They are queued as at the time of the request, by which they grow too old.
 local queue = queue_new(tonumber(at_ms), queued_on, book_concurrency(lane, lane_concurrency),
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
+-- A dispatcher of an earlier release does not count them when they end.
+local replaying = math.min(subscription.replaying, subscription.open)
 local taken
 if subscription.exists then
   local window = queue_window(queue, subscription_id, tostring(subscription.epoch),
     {name = subscription.owner, open = tonumber(redis.call('HGET', open, subscription.owner)) or 0})
-  local room = math.min(tonumber(most), REPLAYING_MAX - subscription.replaying, OPEN_MAX - window.open,
+  local room = math.min(tonumber(most), REPLAYING_MAX - replaying, OPEN_MAX - window.open,
     OWNER_OPEN_MAX - window.owner.open)
   taken = math.max(math.min(#kept, room), 0)
   for i = 1, taken do
@@ -85,7 +87,7 @@ local why = book_hopeless(book, {epoch = tonumber(epoch), at_ms = tonumber(at_ms
 local queued = #queue.deliveries
 if queued > 0 then
   queue_write(queue, lanes, behind_index, open)
-  redis.call('HSET', subscription.window, 'replaying', subscription.replaying + queued)
+  redis.call('HSET', subscription.window, 'replaying', replaying + queued)
 end
 left, waiting = left - taken, waiting + queued
 if left == 0 and waiting == 0 then

@@ -1,7 +1,7 @@
 //! `begin_replay.lua`, `queue_replay.lua` and `end_replay.lua`: replays up to where a dispatcher takes them; and the events of
 //! all tenants that the view does not have yet.
 
-use crate::domain::ids::Partition;
+use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Window;
 use crate::domain::record::Record;
@@ -10,6 +10,7 @@ use crate::driver::script::Counted;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::outbox::Target;
 use crate::store::dispatcher::views::Row;
+use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Day, Pair, Store, StoreError};
 
@@ -68,12 +69,25 @@ pub fn kept_delivery(id: &DeliveryId, event_type: &str, place: &EventPlace, trac
 /// Places in outboxes.
 type Places = Vec<(Partition, Option<EntryId>)>;
 
-/// Outboxes, pointers of each, and pointers whose events are read at once.
+/// Outboxes, pointers of each, and events that are read at once.
 const OUTBOXES: usize = 64;
 const POINTERS: usize = 50;
-const TARGETS: usize = 200;
+const EVENTS: usize = 1_000;
 
 impl Store {
+    /// How many events a tenant's logs of these days hold.
+    pub async fn count_logged(
+        &self,
+        tenant: &TenantId,
+        days: impl Iterator<Item = Day>,
+    ) -> Result<usize, StoreError> {
+        let log = |day| self.keys().events(tenant.partition(), tenant.as_str(), day);
+        let commands: Vec<_> = days.map(|day| command("XLEN", log(day), NO_ARGS)).collect();
+        // A key of another type holds none.
+        let counts = self.query_each(&commands).await?.into_iter().flatten();
+        Ok(counts.map(read_or_default::<usize>).sum())
+    }
+
     /// The next events behind places of outboxes, which may be of other times than the window; and the places behind which there
     /// may be more.
     ///
@@ -109,31 +123,38 @@ impl Store {
                 targets.extend(pointed.map(|target| (place.0, target)));
             }
         }
-        let mut events = Vec::new();
-        for some in targets.chunks(TARGETS) {
-            let wanted: Vec<(Partition, &Target)> =
-                some.iter().map(|(p, target)| (*p, target)).collect();
-            for ((partition, target), facts) in wanted.iter().zip(self.read_targets(&wanted).await?)
-            {
+        let (mut events, mut rest) = (Vec::new(), targets.as_slice());
+        while !rest.is_empty() {
+            // One at least, and no more events at once than a reply should have.
+            let mut count = 0;
+            let fits = |(_, target): &&(Partition, Target)| {
+                count += target.count;
+                count <= EVENTS
+            };
+            let fitting = rest.iter().take_while(fits).count().max(1);
+            let (some, others) = rest.split_at(fitting);
+            rest = others;
+            let wanted: Vec<_> = some.iter().map(|(p, target)| (*p, target)).collect();
+            let found = self.read_targets(&wanted).await?;
+            for (pointed, facts) in wanted.into_iter().zip(found) {
                 let facts = match facts {
                     Some(facts) => facts,
-                    None => self
-                        .read_targets(&[(*partition, *target)])
-                        .await?
-                        .remove(0)
-                        .unwrap_or_default(),
+                    None => {
+                        let alone = self.read_targets(&[pointed]).await?;
+                        alone.into_iter().next().flatten().unwrap_or_default()
+                    }
                 };
+                let (partition, target) = pointed;
                 let row = |entry, facts: &Record| Row {
-                    partition: *partition,
+                    partition,
                     entry,
                     tenant: target.tenant.clone(),
                     kind: facts.get("type").map(str::to_owned),
                 };
-                events.extend(
-                    facts
-                        .into_iter()
-                        .map(|(entry, facts)| (row(entry, &facts), facts)),
-                );
+                let rows = facts
+                    .into_iter()
+                    .map(|(entry, facts)| (row(entry, &facts), facts));
+                events.extend(rows);
             }
         }
         Ok((events, further))

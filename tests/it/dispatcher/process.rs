@@ -6,19 +6,21 @@ use std::time::{Duration, Instant};
 use budget_authority::store::Store;
 use budget_authority::tools::dev::child;
 
+use crate::harness::app::SECRET_KEYS;
 use crate::harness::http;
 use crate::harness::redis::{free_port, shared};
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::{eventually, store};
 
-struct Dispatcher {
+pub(crate) struct Dispatcher {
     child: Child,
     metrics: String,
 }
 
 impl Dispatcher {
-    fn start(store: &Store) -> Self {
+    /// One with the secrets of the tests.
+    pub(crate) fn start(store: &Store) -> Self {
         let port = free_port();
         let mut command = Command::new(env!("CARGO_BIN_EXE_budget-dispatcher"));
         let listen = format!("127.0.0.1:{port}");
@@ -28,7 +30,7 @@ impl Dispatcher {
             "--key-prefix",
             store.keys().prefix(),
         ]);
-        command.args(["--metrics-listen", &listen, "--allow-plaintext-secrets"]);
+        command.args(["--metrics-listen", &listen, "--secret-keys", SECRET_KEYS]);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -58,6 +60,12 @@ impl Dispatcher {
             (held == partitions).then_some(())
         })
         .await;
+    }
+
+    /// Ends it as a failure of its machine would.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
     }
 
     async fn stop(mut self) {

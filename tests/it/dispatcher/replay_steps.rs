@@ -7,13 +7,17 @@ use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::dispatcher::{ReplayPass, Replays, Wake};
 use budget_authority::store::Lease;
 use prometheus::Registry;
-use serde_json::json;
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use crate::admin::webhooks::replay::{replay, umbra_partition};
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, hook, hooked, made};
+use crate::admin::webhooks::subscriptions::{HOOKS, hook, hooked, made};
 use crate::harness::app::TestApp;
 use crate::harness::event_log::EventLog;
+use crate::redis::memory::{filled, service};
 
+/// An address that any service may send to; nothing is sent there.
+const PUBLIC: &str = "https://93.184.216.34/in";
 const LEASE: Duration = Duration::from_secs(60);
 
 fn replays(app: &TestApp) -> Replays {
@@ -57,7 +61,7 @@ async fn begun(app: &TestApp, count: usize) -> (String, Lease) {
         log.append("umbra", at_ms, &[("type", "budget.funded")])
             .await;
     }
-    let id = made(app, hook(URL)).await;
+    let id = made(app, hook(PUBLIC)).await;
     let response = replay(app, &id, json!({"max_events": 1000}))
         .await
         .expect(202);
@@ -189,4 +193,44 @@ async fn a_dispatcher_without_the_lease_queues_nothing() {
     assert_eq!(pass.expect("Redis answers").queued, 0);
     assert_eq!(lost, [old]);
     assert_eq!(figures(&app, &id).await, (0, 0, 3));
+}
+
+#[tokio::test]
+async fn a_replay_waits_while_redis_is_full_and_can_end() {
+    let (server, app) = service().await;
+    let tenant = json!({"tenant_id": "umbra", "name": "Umbra"});
+    app.post_as_admin("/v1/admin/tenants", tenant)
+        .await
+        .expect(201);
+    let (id, lease) = begun(&app, 60).await;
+    let replays = replays(&app);
+    filled(&server, &app, 95).await;
+    let waits = pass(&replays, lease).await;
+    assert_eq!((waits.queued, waits.ended, waits.left), (0, 0, 1));
+    // What frees memory goes on.
+    app.as_admin(Method::DELETE, &format!("{HOOKS}/{id}"), &Value::Null)
+        .await
+        .expect(204);
+    look_again(&app).await;
+    assert_eq!(pass(&replays, lease).await.ended, 1);
+    assert_eq!(figures(&app, &id).await, (0, 0, 0));
+}
+
+#[tokio::test]
+async fn a_replay_that_redis_was_too_full_for_goes_on() {
+    let (server, app) = service().await;
+    let tenant = json!({"tenant_id": "umbra", "name": "Umbra"});
+    app.post_as_admin("/v1/admin/tenants", tenant)
+        .await
+        .expect(201);
+    let (id, lease) = begun(&app, 60).await;
+    let replays = replays(&app);
+    filled(&server, &app, 95).await;
+    assert_eq!(pass(&replays, lease).await.queued, 0);
+    replay(&app, &id, json!({"max_events": 1000}))
+        .await
+        .refused(409, "REPLAY_IN_PROGRESS");
+    filled(&server, &app, 50).await;
+    look_again(&app).await;
+    assert_eq!(pass(&replays, lease).await.queued, 60);
 }

@@ -16,7 +16,7 @@ use crate::harness::event_log::{EventLog, partition_of};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 
-fn hook(receiver: &Receiver, more: Value) -> Value {
+pub(crate) fn hook(receiver: &Receiver, more: Value) -> Value {
     let mut body =
         json!({"url": receiver.url("/in"), "event_types": ["tenant.updated", "budget.funded"]});
     for (name, value) in more.as_object().expect("members") {
@@ -26,7 +26,7 @@ fn hook(receiver: &Receiver, more: Value) -> Value {
 }
 
 /// Events of the past that a subscription made now does not get by itself.
-async fn past(app: &TestApp, count: usize) {
+pub(crate) async fn past(app: &TestApp, count: usize) {
     let mut log = EventLog::on(&app.store);
     let at_ms = log.now_ms().await - 2 * 86_400_000;
     for n in 0..count {
@@ -35,7 +35,7 @@ async fn past(app: &TestApp, count: usize) {
     }
 }
 
-async fn replayed(app: &TestApp, id: &str, count: usize) -> ReplayId {
+pub(crate) async fn replayed(app: &TestApp, id: &str, count: usize) -> ReplayId {
     let response = replay(
         app,
         id,
@@ -53,7 +53,7 @@ fn lock_of(store: &Store, id: &str) -> String {
 }
 
 /// Waits until the replay of a subscription has ended.
-async fn over(app: &TestApp, id: &str) {
+pub(crate) async fn over(app: &TestApp, id: &str) {
     let lock = lock_of(&app.store, id);
     eventually("the replay has ended", || async {
         app.run::<i64>(&["EXISTS", &lock]).await == 0
@@ -70,7 +70,7 @@ fn ids(rows: &[Value]) -> Vec<&str> {
         .collect()
 }
 
-fn arrived(receiver: &Receiver) -> Vec<String> {
+pub(crate) fn arrived(receiver: &Receiver) -> Vec<String> {
     let ids = receiver.arrived();
     ids.iter()
         .map(|request| {
@@ -162,6 +162,25 @@ async fn live_events_arrive_beside_a_replay() {
 }
 
 #[tokio::test]
+async fn a_replay_takes_a_quarter_of_what_may_be_in_flight() {
+    let app = here().await;
+    let (id, receiver) = stuck(&app).await;
+    let _running = Running::with_lanes(&app, 64);
+    eventually("it is in flight", || async {
+        receiver.arrived().len() == 16
+    })
+    .await;
+    fund(&app, 2).await;
+    eventually("live events are in flight as well", || async {
+        receiver.arrived().len() == 18
+    })
+    .await;
+    let window = app.store.keys().window(partition_of("umbra"), &id);
+    let flying: i64 = app.run(&["HGET", &window, "flying"]).await;
+    assert_eq!(flying, 18);
+}
+
+#[tokio::test]
 async fn a_replay_ends_with_its_last_first_attempt_and_retries_run_on() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
@@ -220,7 +239,7 @@ async fn stuck(app: &TestApp) -> (String, Receiver) {
 }
 
 /// How many of all deliveries to a subscription have a status.
-async fn having(app: &TestApp, id: &str, status: &str) -> usize {
+pub(crate) async fn having(app: &TestApp, id: &str, status: &str) -> usize {
     let (mut count, mut cursor) = (0, String::new());
     loop {
         let path = format!("{HOOKS}/{id}/deliveries?limit=100&status={status}{cursor}");

@@ -34,7 +34,7 @@ fn fill(server: &RedisServer, percent: u64) {
 }
 
 /// A service with a ledger on a Redis of its own.
-async fn service() -> (RedisServer, TestApp) {
+pub(crate) async fn service() -> (RedisServer, TestApp) {
     let server = RedisServer::start();
     // A test changes the used memory by far less than a step.
     server.run::<()>(&["SET", "ballast", &"x".repeat(30_000_000)]);
@@ -44,7 +44,7 @@ async fn service() -> (RedisServer, TestApp) {
 }
 
 /// Fills Redis, and waits until the service has seen it.
-async fn filled(server: &RedisServer, app: &TestApp, percent: u64) {
+pub(crate) async fn filled(server: &RedisServer, app: &TestApp, percent: u64) {
     fill(server, percent);
     eventually("the service has seen it", || async {
         let seen = app.store.fullest_share().percent() as u64;

@@ -1,7 +1,7 @@
 //! The events that a replay is to deliver again: those of a window that the subscription would get now.
 //!
-//! A tenant's are in its own logs. Those of all tenants are in the view of the types that are asked for, and behind it in the
-//! outboxes; whatever else is stored costs nothing.
+//! They are in the view of the types that are asked for, and behind it in the outboxes; whatever else is stored costs nothing. A
+//! tenant's are read from its own logs instead, unless these hold more than the view has of those types.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +27,9 @@ use super::Webhooks;
 
 /// Events of the types that are asked for, of the window and the owner, that are looked at.
 const EXAMINED_MAX: usize = 20_000;
+
+/// Entries of a tenant's logs that are looked at whatever the view has.
+const LOGGED_MAX: usize = 20_000;
 
 /// An event that is to be delivered again.
 pub(super) struct Chosen {
@@ -82,27 +85,35 @@ impl Webhooks {
             .is_some_and(|(from, to)| from > to);
         match (is_empty, &subscription.owner) {
             (true, _) => {}
-            (false, Owner::Tenant(tenant)) => self.examine_logs(tenant, &mut choice).await?,
+            (false, Owner::Tenant(tenant)) => self.examine_of(tenant, &mut choice).await?,
             (false, Owner::System) => {
-                // First what the view does not have: it may come into the view meanwhile, and counts once.
-                self.examine_outboxes(&mut choice).await?;
-                self.examine_view(&mut choice).await?;
+                let indexes = self.indexes(&choice).await?;
+                if rows_of(&indexes) > EXAMINED_MAX {
+                    return refuse(WebhookRefusal::TooManyInWindow(EXAMINED_MAX));
+                }
+                self.examine_view(Partition::all().collect(), &mut choice)
+                    .await?;
             }
         }
         Ok(choice.examined.into_values().flatten().collect())
     }
 
-    async fn examine_logs(
+    /// Looks at the events of one tenant, where that costs least.
+    async fn examine_of(
         &self,
         tenant: &TenantId,
         choice: &mut Choice<'_>,
     ) -> Result<(), OperationError> {
-        let route = Route::new(
-            View::Events,
-            Some(tenant.as_str()),
-            choice.window,
-            ViewIndex::All,
-        );
+        let (low_ms, high_ms) = self.bounds(choice.window);
+        let logged = self
+            .store
+            .count_logged(tenant, Day::between(low_ms, high_ms));
+        let logged = logged.await?;
+        if logged > LOGGED_MAX && rows_of(&self.indexes(choice).await?) < logged {
+            return self.examine_view(vec![tenant.partition()], choice).await;
+        }
+        let tenant = Some(tenant.as_str());
+        let route = Route::new(View::Events, tenant, choice.window, ViewIndex::All);
         let mut walk = LogWalk::new(&self.store, None, self.retention_days, route).await?;
         loop {
             let step = walk.step().await?;
@@ -113,21 +124,18 @@ impl Webhooks {
         }
     }
 
-    async fn examine_view(&self, choice: &mut Choice<'_>) -> Result<(), OperationError> {
-        let oldest = self.store.today().plus(-self.retention_days - 1);
-        let newest_ms = self.store.today().plus(2).start_ms() - 1;
-        let low_ms = choice.window.from_ms.unwrap_or(0).max(oldest.start_ms());
-        let high_ms = choice.window.to_ms.unwrap_or(newest_ms).min(newest_ms);
-        for kind in choice.kinds() {
-            let index = ViewIndex::Kind(kind);
-            let route = Route::new(View::Events, None, choice.window, index);
-            let mut days = ViewDays::new(&self.store, &route, (low_ms, high_ms)).await?;
-            if choice.examined.len() + days.left() > EXAMINED_MAX {
-                return refuse(WebhookRefusal::TooManyInWindow(EXAMINED_MAX));
-            }
+    /// Looks at the events of partitions, by the view and what it has not followed.
+    async fn examine_view(
+        &self,
+        partitions: Vec<Partition>,
+        choice: &mut Choice<'_>,
+    ) -> Result<(), OperationError> {
+        // First what the view does not have: it may come into the view meanwhile, and counts once.
+        self.examine_outboxes(partitions, choice).await?;
+        for mut days in self.indexes(choice).await? {
             while !days.is_complete() {
                 let mut entries = days.step(&self.store).await?.entries;
-                entries.retain(|entry| !choice.examined.contains_key(&order_of(entry)));
+                entries.retain(|entry| choice.is_new(entry));
                 read_facts(&self.store, View::Events, entries.iter_mut()).await?;
                 choice.examine(entries)?;
             }
@@ -135,9 +143,33 @@ impl Webhooks {
         Ok(())
     }
 
+    /// The indexes of the view that have the events that are asked for.
+    async fn indexes(&self, choice: &Choice<'_>) -> Result<Vec<ViewDays>, OperationError> {
+        let bounds = self.bounds(choice.window);
+        let mut indexes = Vec::new();
+        for kind in choice.kinds() {
+            let index = ViewIndex::Kind(kind);
+            let route = Route::new(View::Events, None, choice.window, index);
+            indexes.push(ViewDays::new(&self.store, &route, bounds).await?);
+        }
+        Ok(indexes)
+    }
+
+    /// The times of the window of which there may be events.
+    fn bounds(&self, window: Window) -> (i64, i64) {
+        let oldest = self.store.today().plus(-self.retention_days - 1);
+        // The estimate of the store's clock may lag: look a day further.
+        let newest_ms = self.store.today().plus(2).start_ms() - 1;
+        let low_ms = window.from_ms.unwrap_or(0).max(oldest.start_ms());
+        (low_ms, window.to_ms.unwrap_or(newest_ms).min(newest_ms))
+    }
+
     /// Looks at what the view had not followed when its cursors were read.
-    async fn examine_outboxes(&self, choice: &mut Choice<'_>) -> Result<(), OperationError> {
-        let partitions: Vec<Partition> = Partition::all().collect();
+    async fn examine_outboxes(
+        &self,
+        partitions: Vec<Partition>,
+        choice: &mut Choice<'_>,
+    ) -> Result<(), OperationError> {
         let cursors = self.store.view_cursors(&partitions).await?;
         let mut places: Vec<_> = partitions.into_iter().zip(cursors).collect();
         while !places.is_empty() {
@@ -158,6 +190,13 @@ impl Webhooks {
 }
 
 impl Choice<'_> {
+    /// Whether an event is of the owner, and was not looked at yet.
+    fn is_new(&self, entry: &LogEntry) -> bool {
+        let owner = self.subscription.owner.tenant();
+        owner.is_none_or(|tenant| tenant.as_str() == entry.row.tenant)
+            && !self.examined.contains_key(&order_of(entry))
+    }
+
     /// Whether events of a type are asked for.
     fn wants(&self, event_type: &str) -> bool {
         let category = category_of(event_type);
@@ -212,7 +251,8 @@ impl Choice<'_> {
     fn examine(&mut self, entries: Vec<LogEntry>) -> Result<(), OperationError> {
         for entry in entries {
             let kind = entry.row.kind.as_deref().unwrap_or_default();
-            if !self.window.contains(entry.at_ms) || !self.wants(kind) {
+            let is_wanted = self.window.contains(entry.at_ms) && self.wants(kind);
+            if !is_wanted || !self.is_new(&entry) {
                 continue;
             }
             // Retention has been faster than the view.
@@ -220,11 +260,8 @@ impl Choice<'_> {
             let Some(facts) = facts else { continue };
             let id = format!("{} of {}", entry.row.entry, entry.row.tenant);
             let chosen = readable("event", &id, self.chosen(&entry, facts)).flatten();
-            let is_chosen = chosen.is_some();
-            if self.examined.insert(order_of(&entry), chosen).is_some() {
-                continue;
-            }
-            self.chosen += usize::from(is_chosen);
+            self.chosen += usize::from(chosen.is_some());
+            self.examined.insert(order_of(&entry), chosen);
             let most = usize::try_from(self.replay.max_events).unwrap_or(1);
             if self.chosen > most {
                 return refuse(WebhookRefusal::TooManyMatch(most));
@@ -267,6 +304,10 @@ impl Choice<'_> {
             event_id: event.event_id(),
         }))
     }
+}
+
+fn rows_of(indexes: &[ViewDays]) -> usize {
+    indexes.iter().map(ViewDays::left).sum()
 }
 
 fn order_of(entry: &LogEntry) -> Order {
