@@ -50,55 +50,61 @@ local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, 
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
 local room, plan, looked_at = tonumber(most), {}, {}
 
--- Returns the deliveries of a lane that are looked at, and whether there may be more.
-local function heads(lane, concurrency, subscription, is_retries)
+-- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
+-- ends: also those whose time has not come.
+local function heads(lane, concurrency, is_retries, ends)
   local key, count = lane_prefix .. lane, concurrency + HOPELESS
-  local ids
-  if is_retries then
-    ids = redis.call('ZRANGEBYSCORE', key, '-inf', subscription.active and now or '+inf', 'LIMIT', 0, count)
-  else
-    ids = redis.call('LRANGE', key, 0, count - 1)
+  if not is_retries then
+    local ids = redis.call('LRANGE', key, 0, count - 1)
+    return ids, #ids == count, {}
   end
-  return ids, #ids == count
+  local found = redis.call('ZRANGEBYSCORE', key, '-inf', ends and '+inf' or now, 'WITHSCORES', 'LIMIT', 0, count)
+  local ids, due_ms = {}, {}
+  for i = 1, #found, 2 do ids[#ids + 1], due_ms[found[i]] = found[i], tonumber(found[i + 1]) end
+  return ids, #ids == count, due_ms
 end
 
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
-local function look(lane)
+local function look(lane, at_ms)
   local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match(':retries$')
   local concurrency = book_concurrency(lane, lane_concurrency)
-  local ids, more = heads(lane, concurrency, subscription, is_retries)
-  local flying = 0
+  -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
+  local ends = is_retries and (at_ms == 0 or not subscription.active)
+  local ids, more, due_ms = heads(lane, concurrency, is_retries, ends)
+  local flying, ended = 0, 0
   for _, id in ipairs(ids) do
     local delivery = book_delivery(book, id)
+    local why = delivery and book_hopeless(book, delivery, subscription, stale_ms)
     if not delivery then
       plan[#plan + 1] = {lane = lane, id = id, is_retries = is_retries}
     elseif delivery.claim then
       flying = flying + 1
-    else
-      local why = book_hopeless(book, delivery, subscription, stale_ms)
-      if not why then
-        if not is_retries and flying >= concurrency then return '' end
-        if room == 0 then return now end
-        if not book_has_room(subscription, is_retries) then return now + AGAIN_MS end
-        room, flying, subscription.planned = room - 1, flying + 1, (subscription.planned or 0) + 1
-      end
+    elseif why then
+      ended = ended + 1
       plan[#plan + 1] = {delivery = delivery, subscription = subscription, why = why}
+    elseif (due_ms[id] or now) <= now then
+      if not is_retries and flying >= concurrency then return '' end
+      if room == 0 then return now end
+      if not book_has_room(subscription, is_retries) then return now + AGAIN_MS end
+      room, flying, subscription.planned = room - 1, flying + 1, (subscription.planned or 0) + 1
+      plan[#plan + 1] = {delivery = delivery, subscription = subscription}
     end
   end
+  if ends and more and ended > 0 then return 0 end
   -- Where all of them are in flight, their outcome says so.
   return (is_retries or more and flying < #ids) and now or ''
 end
 
-local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'LIMIT', 0, LANES)
-for _, lane in ipairs(due) do
+local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'WITHSCORES', 'LIMIT', 0, LANES)
+for i = 1, #due, 2 do
   if room == 0 then break end
-  looked_at[#looked_at + 1] = {name = lane, again = look(lane)}
+  looked_at[#looked_at + 1] = {name = due[i], again = look(due[i], tonumber(due[i + 1]))}
 end
 redis.call('HLEN', open)
 redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
-local reply, more = {'taken', 0}, #due == LANES
+local reply, more = {'taken', 0}, #due == 2 * LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
   if not delivery then
@@ -116,7 +122,7 @@ for _, lane in ipairs(looked_at) do
   if lane.name:find(':retries$') then
     -- The next is due at its own time, or again soon where it is due already.
     local first = redis.call('ZRANGE', lane_prefix .. lane.name, 0, 0, 'WITHSCORES')
-    again = first[2] and math.max(tonumber(first[2]), again ~= now and again or now) or ''
+    if not first[2] then again = '' elseif again ~= 0 then again = math.max(tonumber(first[2]), again) end
   end
   if again == '' then
     redis.call('ZREM', lanes, lane.name)

@@ -278,6 +278,33 @@ async fn pausing_ends_a_replay_within_seconds() {
 }
 
 #[tokio::test]
+async fn pausing_ends_all_retries_of_a_replay_at_once() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(503, "")).await;
+    past(&app, 40).await;
+    let policy = json!({"retry_policy": {"initial_delay_ms": 60_000}});
+    let id = made(&app, hook(&receiver, policy)).await;
+    replayed(&app, &id, 40).await;
+    let _running = Running::start(&app);
+    reached(&app, &id, "RETRYING", 40).await;
+    let begun = Instant::now();
+    for status in ["PAUSED", "ACTIVE"] {
+        patch(&app, &id, json!({"status": status})).await;
+    }
+    let rows = reached(&app, &id, "FAILED", 40).await;
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(rows[0]["error_message"], "The subscription is not active");
+    // Those of the new epoch wait for their time.
+    replayed(&app, &id, 40).await;
+    over(&app, &id).await;
+    assert_eq!(having(&app, &id, "RETRYING").await, 40);
+}
+
+#[tokio::test]
 async fn closing_the_tenant_ends_a_replay_that_nobody_has_begun() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
