@@ -1,6 +1,6 @@
 #!lua
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/traffic.rs.
-Counts what a replica saw lately of some tenants of a partition.
+Counts what a replica saw lately of some tenants of a partition. burning: those of whom burn rates are watched.
 
 KEYS[1]    read   thresholds   hash  thresholds
 KEYS[2]    write  traffic_due  zset  traffic
@@ -12,7 +12,7 @@ ARGV[2..]  tallies        to the end
     For each of the keys: its tenant; decided, denied, ended and expired, tried and refused.
 
 Replies, the first that applies:
-  counted
+  counted burning
 Writes:
   The counts of the tenants; in the index those of whom something is unusual.
 ]]
@@ -23,7 +23,7 @@ local tallies_from = 2
 -- End of the signature.
 -- @include base/time, base/hash_fields, detect/traffic
 local now = now_ms()
-local counted = {}
+local counted, reply = {}, {'counted'}
 for i = traffic_from, #KEYS do
   local at = tallies_from + 7 * (i - traffic_from)
   local tenant, added = ARGV[at], {}
@@ -34,10 +34,11 @@ for i = traffic_from, #KEYS do
   else
     watched = hash_fields(tenant_prefix .. tenant, 'watched_rates')[1]
   end
+  if (watched or ''):find('burn_rate:', 1, true) then reply[#reply + 1] = tenant end
   counted[#counted + 1] = {traffic_read(KEYS[i], now, watched), tenant, added}
 end
 redis.call('ZCARD', traffic_due)
 
 -- Effects: none can fail.
 for _, one in ipairs(counted) do traffic_add(one[1], traffic_due, one[2], now, one[3]) end
-return {'counted'}
+return reply

@@ -38,7 +38,7 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         secrets: config.secrets,
         egress: config.webhooks.egress(config.deliveries.look_ups),
         lane_concurrency: config.deliveries.lane_concurrency,
-        spike_samples: config.deliveries.spike_samples,
+        detectors: config.detectors,
     };
     let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown)?;
     let outcome =

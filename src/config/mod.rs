@@ -2,6 +2,7 @@
 //! start. A contradiction stops the process.
 
 mod admin_keys;
+mod detectors;
 mod error;
 mod http;
 mod limits;
@@ -26,6 +27,7 @@ use memory::MemoryArgs;
 use values::ms;
 
 pub use admin_keys::AdminKeyArgs;
+pub use detectors::DetectorConfig;
 pub use error::ConfigError;
 pub use http::{CorsOrigins, HttpConfig};
 pub use limits::{LIMITS_HEADING, LimitsConfig};
@@ -72,6 +74,8 @@ pub struct DispatcherArgs {
     webhooks: WebhookConfig,
     #[command(flatten)]
     deliveries: DeliveryConfig,
+    #[command(flatten)]
+    detectors: DetectorConfig,
     #[command(flatten)]
     retention: RetentionConfig,
     #[command(flatten)]
@@ -153,6 +157,8 @@ pub struct DispatcherConfig {
     pub webhooks: WebhookConfig,
     /// Deliveries to them.
     pub deliveries: DeliveryConfig,
+    /// What is watched.
+    pub detectors: DetectorConfig,
     /// How long data is kept.
     pub retention: RetentionConfig,
     /// Metrics, connections and shutdown.
@@ -263,6 +269,7 @@ impl DispatcherArgs {
             secrets: self.secrets.into_keys()?,
             webhooks: self.webhooks,
             deliveries: self.deliveries,
+            detectors: self.detectors,
             retention: self.retention.check()?,
             process: self.process,
         })

@@ -27,10 +27,6 @@ pub struct DeliveryConfig {
     #[arg(long = "webhook-lane-concurrency", env = "BUDGET_WEBHOOK_LANE_CONCURRENCY", value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub lane_concurrency: u32,
-    /// Samples in a window below which no rate of denials, expiries or refused API keys counts as unusual
-    #[arg(long = "spike-samples", env = "BUDGET_SPIKE_SAMPLES", value_name = "N", default_value = "10",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pub spike_samples: u32,
     /// Most names of webhook receivers that a dispatcher resolves at the same time; further ones wait
     #[arg(long = "webhook-delivery-lookup-limit", env = "BUDGET_WEBHOOK_DELIVERY_LOOKUP_LIMIT", value_name = "N", default_value = "32",
           value_parser = clap::value_parser!(u16).range(1..=400).map(usize::from))]

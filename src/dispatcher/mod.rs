@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 pub use bulk_actions::BulkActions;
@@ -32,7 +33,7 @@ pub use closes::Closes;
 pub use deliveries::{
     CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass, ReplayPass, Replays, Wake,
 };
-pub use detectors::{DetectorMetrics, Spikes};
+pub use detectors::{BurnRates, DetectorMetrics, LatencyLimit, PROBE_PERIOD, Spikes, StoreWatch};
 pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
@@ -43,7 +44,7 @@ pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, ViewPass};
 
 use crate::admin::webhooks::Webhooks;
-use crate::config::RetentionConfig;
+use crate::config::{DetectorConfig, RetentionConfig};
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::egress::Egress;
@@ -69,8 +70,8 @@ pub struct Settings {
     pub egress: Egress,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
-    /// Below so many samples, no share is unusual.
-    pub spike_samples: u32,
+    /// What is watched.
+    pub detectors: DetectorConfig,
 }
 
 /// A running dispatcher.
@@ -96,7 +97,7 @@ pub fn start(
         secrets,
         egress,
         lane_concurrency,
-        spike_samples,
+        detectors,
     } = settings;
     let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
     let registry = telemetry.registry();
@@ -133,8 +134,13 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
-    let detectors = DetectorMetrics::register(registry)?;
-    workers.start(Spikes::new(store(), spike_samples, detectors), &leases);
+    start_detectors(
+        &mut workers,
+        &leases,
+        store(),
+        (dialect, detectors),
+        registry,
+    )?;
     let queued = Arc::new(Wake::default());
     let fan_out = FanOut::new(store(), lane_concurrency, Arc::clone(&queued), registry)?;
     workers.start(fan_out, &leases);
@@ -187,6 +193,31 @@ impl Dispatcher {
         let _ = tokio::time::timeout(grace, self.courier).await;
         self.keeper.leave().await;
     }
+}
+
+/// Starts what watches tenants, ledgers and the store.
+fn start_detectors(
+    workers: &mut Workers,
+    leases: &Leases,
+    store: Store,
+    (dialect, config): (Dialect, DetectorConfig),
+    registry: &Registry,
+) -> prometheus::Result<()> {
+    let metrics = DetectorMetrics::register(registry)?;
+    workers.start(BurnRates::new(store.clone(), metrics.clone()), leases);
+    let spikes = Spikes::new(store.clone(), config.spike_samples, metrics.clone());
+    workers.start(spikes, leases);
+    let limit = LatencyLimit {
+        above: config.store_latency_limit,
+        window: LatencyLimit::WINDOW,
+    };
+    let source = dialect.words().delivery_agent;
+    let watch = Arc::new(Mutex::new(StoreWatch::new(store, source, limit, metrics)));
+    workers.repeat("store_watch", PROBE_PERIOD, move || {
+        let watch = Arc::clone(&watch);
+        async move { watch.lock().await.run_once().await.map(|()| Next::Idle) }
+    });
+    Ok(())
 }
 
 fn keeper(store: Store, registry: &Registry) -> prometheus::Result<Arc<LeaseKeeper>> {

@@ -103,6 +103,8 @@ impl Ledger {
             } => {
                 self.traffic.ended(&caller.tenant);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
+                self.traffic
+                    .charged(&caller.tenant, unit, charged, &balances);
                 (unit, charged, released, balances)
             }
             CommitReply::Replayed { record, .. } => {

@@ -1,17 +1,23 @@
 //! Outcomes of tenants' requests of late, which detectors look at. A replica counts in memory and brings the counts to Redis
 //! every few seconds, so no request pays for it. One that is killed loses the counts of these seconds.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::domain::amount::Unit;
+use crate::domain::budget::Balance;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{Refusal, ReservationRefusal, TenantRefusal};
-use crate::store::dispatcher::traffic::Tally;
+use crate::store::dispatcher::burn::Charges;
+use crate::store::dispatcher::traffic::{CountedTraffic, Tally};
 use crate::store::{OperationError, Store, StoreError};
 
 /// Tenants that are counted between two flushes, about 150 bytes each. Those beyond are not.
 const TENANTS_MAX: usize = 65_536;
+
+/// Ledgers whose charges are counted between two flushes, about 200 bytes each. Those beyond are not.
+const LEDGERS_MAX: usize = 50_000;
 
 /// Counts that Redis does not know of yet. Cheap to clone.
 #[derive(Clone)]
@@ -25,6 +31,11 @@ struct Seen {
     tenants: HashMap<TenantId, Tally>,
     /// All attempts with API keys and admin keys, and those that were refused as nobody's.
     all: Tally,
+    /// What ledgers were charged.
+    charges: HashMap<TenantId, Charges>,
+    ledgers: usize,
+    /// Tenants whose burn rates nobody watched at the last flush.
+    unwatched: HashSet<TenantId>,
 }
 
 impl std::fmt::Debug for Traffic {
@@ -69,6 +80,18 @@ impl Traffic {
         self.seen().of(tenant, |tally| tally.ended += 1);
     }
 
+    /// Counts what a commit or usage event charged to each of these ledgers.
+    pub(super) fn charged(&self, tenant: &TenantId, unit: Unit, charged: i64, ledgers: &[Balance]) {
+        let mut seen = self.seen();
+        let charged = u128::from(charged.max(0).unsigned_abs());
+        if charged == 0 || seen.unwatched.contains(tenant) || seen.ledgers >= LEDGERS_MAX {
+            return;
+        }
+        for ledger in ledgers {
+            seen.add(tenant, (unit, ledger.scope_path.to_string()), charged);
+        }
+    }
+
     /// Counts an attempt to authenticate; `tenant` where the key is a tenant's.
     pub fn tried(&self, tenant: Option<&TenantId>, refused: bool) {
         let mut seen = self.seen();
@@ -95,11 +118,37 @@ impl Traffic {
         if taken.all != Tally::default() {
             counts.push((None, taken.all));
         }
-        let (left, outcome) = self.store.count_traffic(counts).await;
+        let names: Vec<TenantId> = counts
+            .iter()
+            .filter_map(|(tenant, _)| tenant.clone())
+            .collect();
+        let CountedTraffic {
+            left,
+            burning,
+            mut outcome,
+        } = self.store.count_traffic(counts).await;
+        let mut charges = taken.charges;
+        for tenant in &burning {
+            let tenant = TenantId::parse(tenant).filter(|_| outcome.is_ok());
+            // What fails here is lost: perhaps it was counted.
+            if let Some((tenant, charges)) = tenant.and_then(|it| charges.remove_entry(&it)) {
+                outcome = self.store.count_burn(&tenant, &charges).await;
+            }
+        }
         let mut seen = self.seen();
+        let unwatched = names
+            .into_iter()
+            .filter(|it| !burning.iter().any(|name| name == it.as_str()));
+        seen.unwatched = unwatched.collect();
         for (tenant, tally) in left {
             match tenant {
-                Some(tenant) => seen.of(&tenant, |since| since.add(&tally)),
+                Some(tenant) => {
+                    seen.unwatched.remove(&tenant);
+                    for (ledger, charged) in charges.remove(&tenant).unwrap_or_default() {
+                        seen.add(&tenant, ledger, charged);
+                    }
+                    seen.of(&tenant, |since| since.add(&tally));
+                }
                 None => seen.all.add(&tally),
             }
         }
@@ -113,6 +162,13 @@ impl Traffic {
 }
 
 impl Seen {
+    fn add(&mut self, tenant: &TenantId, ledger: (Unit, String), charged: u128) {
+        let charges = self.charges.entry(tenant.clone()).or_default();
+        let before = charges.len();
+        *charges.entry(ledger).or_default() += charged;
+        self.ledgers += charges.len() - before;
+    }
+
     fn of(&mut self, tenant: &TenantId, count: impl FnOnce(&mut Tally)) {
         if let Some(tally) = self.tenants.get_mut(tenant) {
             return count(tally);

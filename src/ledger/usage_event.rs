@@ -133,6 +133,8 @@ impl Ledger {
                 ..
             } => {
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
+                self.traffic
+                    .charged(&caller.tenant, unit, charged, &balances);
                 (charged, balances)
             }
             UsageEventReply::Replayed { record, .. } => {

@@ -52,6 +52,7 @@ fragments! {
     "log/audit_failures",
     "log/denials",
     "detect/traffic",
+    "detect/burn",
     "delivery/book",
     "delivery/claim",
     "delivery/queue",

@@ -12,7 +12,7 @@ use crate::store::{Lane, Lease, Store, StoreError};
 type NamedTally = (String, (u64, u64, u64), (u64, u64, u64));
 
 signature! {
-    /// Counts what a replica saw lately of some tenants of a partition.
+    /// Counts what a replica saw lately of some tenants of a partition. burning: those of whom burn rates are watched.
     COUNT_TRAFFIC: CountTraffic -> CountTrafficReply = "dispatcher/count_traffic";
     names { partition: Partition }
     keys of partition { read thresholds(); write traffic_due(); }
@@ -23,7 +23,7 @@ signature! {
         /// For each of the keys: its tenant; decided, denied, ended and expired, tried and refused.
         tallies: &'a [NamedTally],
     }
-    replies { counted: Counted }
+    replies { counted: Counted { burning: Vec<String> } }
     writes "The counts of the tenants; in the index those of whom something is unusual."
 }
 
@@ -78,47 +78,58 @@ impl Tally {
 /// Tenants of one call.
 const TENANTS: usize = 50;
 
+/// What came of storing counts.
+#[derive(Debug)]
+pub struct CountedTraffic {
+    /// What was surely not counted.
+    pub left: Vec<(Option<TenantId>, Tally)>,
+    /// Tenants of whom burn rates are watched, among those that were counted.
+    pub burning: Vec<String>,
+    /// The first failure.
+    pub outcome: Result<(), StoreError>,
+}
+
 impl Store {
-    /// Counts what was seen of tenants; those of `None` are of no tenant. Returns what was surely not counted.
-    ///
-    /// # Errors
-    /// [`StoreError`], the first.
-    pub async fn count_traffic(
-        &self,
-        seen: Vec<(Option<TenantId>, Tally)>,
-    ) -> (Vec<(Option<TenantId>, Tally)>, Result<(), StoreError>) {
+    /// Counts what was seen of tenants; that of `None` is of no tenant.
+    pub async fn count_traffic(&self, seen: Vec<(Option<TenantId>, Tally)>) -> CountedTraffic {
         let mut by_partition: BTreeMap<Partition, Vec<_>> = BTreeMap::new();
         for one in seen {
             let tenant = one.0.as_ref();
             let partition = tenant.map_or(Partition::FIRST, TenantId::partition);
             by_partition.entry(partition).or_default().push(one);
         }
-        let (mut left, mut outcome) = (Vec::new(), Ok(()));
+        let mut counted = CountedTraffic {
+            left: Vec::new(),
+            burning: Vec::new(),
+            outcome: Ok(()),
+        };
         for (partition, tenants) in by_partition {
             for some in tenants.chunks(TENANTS) {
                 // While Redis is out of reach, the rest need not wait for its deadline too.
-                if outcome.is_err() {
-                    left.extend_from_slice(some);
+                if counted.outcome.is_err() {
+                    counted.left.extend_from_slice(some);
                     continue;
                 }
-                let Err(error) = self.count_some(partition, some).await else {
-                    continue;
-                };
-                // What may have been counted must not be twice.
-                if !matches!(&error, StoreError::Unavailable(why) if why.effect_unknown()) {
-                    left.extend_from_slice(some);
+                match self.count_some(partition, some).await {
+                    Ok(burning) => counted.burning.extend(burning),
+                    Err(error) => {
+                        // What may have been counted must not be twice.
+                        if !matches!(&error, StoreError::Unavailable(why) if why.effect_unknown()) {
+                            counted.left.extend_from_slice(some);
+                        }
+                        counted.outcome = Err(error);
+                    }
                 }
-                outcome = Err(error);
             }
         }
-        (left, outcome)
+        counted
     }
 
     async fn count_some(
         &self,
         partition: Partition,
         some: &[(Option<TenantId>, Tally)],
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<String>, StoreError> {
         let name =
             |tenant: &Option<TenantId>| tenant.as_ref().map_or(SYSTEM, TenantId::as_str).to_owned();
         let tallies: Vec<NamedTally> = some
@@ -134,8 +145,9 @@ impl Store {
             traffic: tallies.iter().map(key).collect(),
             tallies: &tallies,
         };
-        let CountTrafficReply::Counted = self.outcome_on(Lane::Background, &call).await?;
-        Ok(())
+        let CountTrafficReply::Counted { burning } =
+            self.outcome_on(Lane::Background, &call).await?;
+        Ok(burning)
     }
 
     /// Emits what is unusual of a tenant, or of `__system__`.

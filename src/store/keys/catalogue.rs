@@ -143,6 +143,15 @@ keys! { partition {
     traffic: hash = ("traffic:" tenant), "TTL of twice the longest window that is watched";
     /// Tenants with denials, expiries or refused keys in a window, by the time at which they are looked at next.
     traffic_due: zset = ("traffic"), "an entry when nothing of that is left in a window";
+    /// What a ledger that is watched was charged of late.
+    ///
+    /// Fields: `<window>.<place>` for each ten buckets of a tenth of a window in seconds: their number since 1970, and the amounts.
+    /// `<limit> <window>`: that the limit was exceeded at the last evaluation.
+    burn: hash = ("burn:" tenant ":" unit ":" scope), "TTL of 14 times the longest window that is watched";
+    /// `<tenant> <UNIT> <scope>` of ledgers that are watched and were charged of late, by the time at which they are looked at next.
+    burning: zset = ("burning"), "an entry when nothing of that is left in 13 windows";
+    /// When dispatchers last reported an outage of Redis, `outage`, and that it was slow, `latency`; in partition `000`.
+    store_reports: hash = ("storereports"), "never";
     /// Refused admin requests of a tenant's keys, or of unknown callers, in the current minute: `minute_ms`, `count`,
     /// `suppressed`, the first suppressed one.
     audit_failures: hash = ("auditfail:" tenant), "with its rollup, or when the next minute overwrites it";

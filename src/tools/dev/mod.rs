@@ -17,7 +17,7 @@ use secrecy::{ExposeSecret, SecretString};
 pub use error::DevError;
 
 use crate::api;
-use crate::config::{ConfigError, LogArgs, ServeArgs, ServeConfig};
+use crate::config::{ConfigError, DetectorConfig, LogArgs, ServeArgs, ServeConfig};
 use crate::dispatcher::{self as dispatch, Settings};
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::dialect::Dialect;
@@ -137,7 +137,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         secrets: config.secrets.clone(),
         egress: config.webhooks.egress(config.limits.webhook_lookup_limit),
         lane_concurrency: 1,
-        spike_samples: 10,
+        detectors: DetectorConfig::default(),
     };
     let dispatcher =
         dispatch::start(&store, settings, &telemetry, &shutdown).map_err(ServeError::Metrics)?;

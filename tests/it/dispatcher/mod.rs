@@ -1,5 +1,6 @@
 //! The dispatcher's work.
 
+pub(crate) mod burn_rates;
 mod catch_up;
 pub(crate) mod clocks;
 pub(crate) mod deliveries;
@@ -17,5 +18,6 @@ pub(crate) mod retention_walks;
 pub(crate) mod spike_history;
 pub(crate) mod spike_limits;
 pub(crate) mod spikes;
+pub(crate) mod store_watch;
 pub(crate) mod view_damage;
 pub(crate) mod views;

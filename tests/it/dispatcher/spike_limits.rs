@@ -126,12 +126,10 @@ async fn an_event_of_a_rate_goes_to_those_whose_threshold_and_window_it_names() 
     let all = all.text("/subscription/subscription_id").to_owned();
 
     let umbra = tenant_id("umbra");
-    let (left, outcome) = app
-        .store
-        .count_traffic(vec![(Some(umbra.clone()), denied(8, 10))])
-        .await;
-    outcome.expect("Redis answers");
-    assert_eq!(left, []);
+    let seen = vec![(Some(umbra.clone()), denied(8, 10))];
+    let counted = app.store.count_traffic(seen).await;
+    counted.outcome.expect("Redis answers");
+    assert_eq!(counted.left, []);
     let index = app.store.keys().traffic_due(umbra.partition());
     app.run::<()>(&["ZADD", &index, "1", "umbra"]).await;
     let lease = app

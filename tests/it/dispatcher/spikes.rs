@@ -76,9 +76,9 @@ impl Watched {
 
     pub async fn count(&self, tally: Tally) {
         let seen = vec![(self.tenant.clone(), tally)];
-        let (left, outcome) = self.redis.store.count_traffic(seen).await;
-        outcome.expect("Redis answers");
-        assert_eq!(left, []);
+        let counted = self.redis.store.count_traffic(seen).await;
+        counted.outcome.expect("Redis answers");
+        assert_eq!(counted.left, []);
     }
 
     /// How many events an evaluation emits.

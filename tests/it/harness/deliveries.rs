@@ -46,7 +46,7 @@ impl Running {
             secrets: config.secrets,
             egress: way_out,
             lane_concurrency,
-            spike_samples: 10,
+            detectors: budget_authority::config::DetectorConfig::default(),
         };
         let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown);
         Self {
