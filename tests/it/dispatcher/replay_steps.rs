@@ -1,5 +1,6 @@
 //! One step of a replay at a time: how much it queues, and what it leaves for others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use prometheus::Registry;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::admin::events::view::killed_after;
 use crate::admin::webhooks::replay::{replay, umbra_partition};
 use crate::admin::webhooks::subscriptions::{HOOKS, hook, hooked, made};
 use crate::harness::app::TestApp;
@@ -149,6 +151,24 @@ async fn what_is_queued_twice_after_a_failover_is_there_once() {
     assert_eq!(pass(&replays, lease).await.queued, 0);
     let page = app.get_as_admin(&format!("{HOOKS}/{id}/deliveries")).await;
     assert_eq!(page.at("/deliveries").as_array().expect("rows").len(), 3);
+}
+
+#[tokio::test]
+async fn a_pass_that_is_killed_at_any_step_queues_each_delivery_once() {
+    let app = hooked().await;
+    let (id, lease) = begun(&app, 200).await;
+    let replays = replays(&app);
+    for wakes in 0..60 {
+        let lost = |lost| panic!("{lost:?} is lost");
+        killed_after(wakes, replays.run_once(&[lease], lost)).await;
+        look_again(&app).await;
+    }
+    pass(&replays, lease).await;
+    assert_eq!(figures(&app, &id).await, (200, 200, 0));
+    let lane = app.keys_like("*:lane:*").await.remove(0);
+    let queued: Vec<String> = app.run(&["LRANGE", &lane, "0", "-1"]).await;
+    let distinct: BTreeSet<&String> = queued.iter().collect();
+    assert_eq!((queued.len(), distinct.len()), (200, 200));
 }
 
 #[tokio::test]

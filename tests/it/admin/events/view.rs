@@ -96,7 +96,7 @@ async fn happen(event_log: &mut EventLog, rounds: usize) {
 }
 
 /// Polls a future so many times, then drops it, as a crash would.
-async fn killed_after<T>(wakes: usize, future: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn killed_after<T>(wakes: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut polls) = (pin!(future), 0);
     std::future::poll_fn(|context| {
         if polls == wakes {

@@ -5,6 +5,7 @@ use budget_authority::domain::ids::Partition;
 use budget_authority::domain::log_entry::EntryId;
 use budget_authority::store::Day;
 use serde_json::{Value, json};
+use tokio::task::block_in_place;
 
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::replay::{queued, replay, umbra_partition, unlock};
@@ -12,6 +13,7 @@ use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made};
 use crate::harness::app::TestApp;
 use crate::harness::event_log::{EventLog, follow, partition_of};
 use crate::harness::receiver::public_names;
+use crate::harness::redis::RedisCluster;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -103,6 +105,25 @@ async fn a_replay_has_the_order_of_time_partition_tenant_and_entry() {
     };
     assert_eq!(count(&app, &id, window(4, 5)).await, 6);
     assert_eq!(count(&app, &id, window(6, 9)).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_cluster_a_replay_chooses_from_all_nodes() {
+    let cluster = block_in_place(RedisCluster::start);
+    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    let body = json!({"url": "https://93.184.216.34/in", "event_types": ["tenant.updated"]});
+    let id = app.post_as_admin(HOOKS, body).await.expect(201);
+    let id = id.text("/subscription/subscription_id").to_owned();
+    let mut log = EventLog::on(&app.store);
+    let at_ms = log.now_ms().await;
+    for n in 0..30 {
+        log.emit(&format!("tenant-{n}"), at_ms, &[]).await;
+        if n == 20 {
+            follow(&app.store).await;
+        }
+    }
+    assert_eq!(count(&app, &id, json!({})).await, 30);
+    assert_eq!(queued(&app, Partition::FIRST).await[0].len(), 30);
 }
 
 #[tokio::test]
