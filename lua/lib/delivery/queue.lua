@@ -57,7 +57,6 @@ local function queue_window(queue, id, epoch, owner)
   window.was_behind = window.sources > 0
   for hour, count in (stored[5] or ''):gmatch('(%d+):(%d+)') do window.missed[tonumber(hour)] = tonumber(count) end
   if stored[4] ~= epoch then window_forget(window) end
-  redis.call('ZCARD', window.index)
   queue.windows[id] = window
   return window
 end
@@ -96,6 +95,10 @@ end
 local function queue_add(queue, window, id, lane, fields)
   if redis.call('EXISTS', queue.prefixes.delivery .. id) == 1 then return false end
   redis.call('LLEN', queue.prefixes.lane .. lane)
+  if not window.has_new then
+    redis.call('ZCARD', window.index)
+    window.has_new = true
+  end
   window.open, window.queued, window.owner.open = window.open + 1, window.queued + 1, window.owner.open + 1
   queue.deliveries[#queue.deliveries + 1] = {window = window, id = id, lane = lane, number = window.queued,
     fields = {'subscription', window.id, 'lane', lane, 'at_ms', queue.now, 'epoch', window.epoch, unpack(fields)}}
@@ -113,21 +116,27 @@ local function window_write(queue, window, behind, open)
       redis.call('HDEL', window.key, 'behind ' .. source)
     end
   end
+  local fields = {'owner', window.owner.name}
+  local function set(name, value) fields[#fields + 1], fields[#fields + 2] = name, value end
   if window.sources > 0 then
     local missed = {}
     for hour, count in pairs(window.missed) do missed[#missed + 1] = ('%d:%d'):format(hour, count) end
-    redis.call('HSET', window.key, 'sources', window.sources, 'epoch', window.epoch, 'missed', table.concat(missed, ' '))
+    set('sources', window.sources)
+    set('epoch', window.epoch)
+    set('missed', table.concat(missed, ' '))
     if not window.was_behind then redis.call('ZADD', behind, queue.now, window.id) end
   elseif window.was_behind then
     redis.call('HDEL', window.key, 'sources', 'epoch', 'missed')
     redis.call('ZREM', behind, window.id)
   end
   if window.has_new then
+    set('open', window.open)
+    set('queued', window.queued)
     redis.call('HSET', open, window.owner.name, window.owner.open)
     redis.call('PEXPIRE', window.index, INDEX_MS)
   end
-  if window.has_new or window.sources > 0 then
-    redis.call('HSET', window.key, 'open', window.open, 'queued', window.queued, 'owner', window.owner.name)
+  if #fields > 2 then
+    redis.call('HSET', window.key, unpack(fields))
     redis.call('PEXPIRE', window.key, WINDOW_MS)
   end
 end
@@ -140,7 +149,6 @@ local function queue_write(queue, lanes, behind, open)
     -- Otherwise those before it, which are in flight or are looked at, bring it.
     if length <= queue.lane_concurrency then redis.call('ZADD', lanes, 'NX', queue.now, delivery.lane) end
     redis.call('ZADD', delivery.window.index, queue.now, ('%010d '):format(delivery.number) .. delivery.id)
-    delivery.window.has_new = true
   end
   for _, window in pairs(queue.windows) do window_write(queue, window, behind, open) end
 end

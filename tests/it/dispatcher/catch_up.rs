@@ -8,7 +8,7 @@ use crate::admin::webhooks::subscriptions::{HOOKS, patch};
 use crate::harness::behind::{Hooked, catch_up_of, umbra};
 use crate::harness::event_log::EventLog;
 use crate::harness::eventually;
-use crate::harness::redis_fixture::now_ms;
+use crate::harness::redis_fixture::{command, now_ms};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -189,6 +189,40 @@ async fn an_event_that_is_a_day_old_when_there_is_room_is_counted_and_not_sent()
     assert_eq!(hooked.field("skipped").await.as_deref(), Some("1"));
     hooked.counts_expired(1);
     assert!(!hooked.is_behind().await);
+}
+
+#[tokio::test]
+async fn a_dead_receiver_costs_less_than_a_megabyte_however_much_happens() {
+    let hooked = Hooked::own().await;
+    let mut log = EventLog::on(&hooked.app.store);
+    let now_ms = now_ms(&hooked.app.store).await;
+    let mut bytes = Vec::new();
+    for events in [1_000, 10, 500] {
+        for _ in 0..events {
+            log.emit("umbra", now_ms, &[("type", "budget.funded")])
+                .await;
+        }
+        follow(&hooked.fan_out).await;
+        let mut sum = 0;
+        for kind in [
+            "delivery:*",
+            "deliveries:*",
+            "lane*",
+            "window:*",
+            "behind",
+            "open",
+        ] {
+            for key in log.keys_like(&format!("{{{}}}:{kind}", umbra())).await {
+                let used = command(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]).1;
+                let used = hooked.app.store.query(&key, &used).await.expect("a key");
+                sum += redis::from_redis_value::<i64>(used).expect("bytes");
+            }
+        }
+        bytes.push(sum);
+    }
+    assert!(bytes[1] < 1_000_000, "{bytes:?}");
+    // Only counts change.
+    assert!((bytes[2] - bytes[1]).abs() < 100, "{bytes:?}");
 }
 
 /// Two dispatchers, which end in the middle of anything, while more happens.
