@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::admin::webhooks::subscriptions::made;
+use crate::dispatcher::replays::{hook, past};
 use crate::harness::admin_cli::AdminCli;
 use crate::harness::deliveries::{Running, fund, here, reached};
 use crate::harness::receiver::{Receiver, Reply};
@@ -159,4 +161,18 @@ async fn a_test_says_how_the_receiver_responded_and_deliveries_are_listed() {
         none.out.is_empty() && none.err.contains("no deliveries"),
         "{none:?}"
     );
+}
+
+#[tokio::test]
+async fn a_replay_is_followed_to_its_last_first_attempt() {
+    let (operator, _running) = operator().await;
+    let app = &operator.app;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    past(app, 12).await;
+    let id = made(app, hook(&receiver, json!({}))).await;
+    let words = format!("--json webhook replay {id} --type tenant.updated --since 7d");
+    let done = operator.run(&words).await.json();
+    let figures = ["events_queued", "succeeded", "retrying", "failed"].map(|name| &done[name]);
+    assert_eq!(figures, [&json!(12), &json!(12), &json!(0), &json!(0)]);
+    assert_eq!(receiver.arrived().len(), 12);
 }
