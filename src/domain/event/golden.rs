@@ -7,7 +7,7 @@ use super::*;
 /// A fact of each name that a payload may be made of.
 const FACTS: &[&str] = &[
     "at_ms=1775745000007",
-    "source=service-server",
+    "source=a source",
     "actor=api_key",
     "key_id=key_05f_abcdefghij12",
     "source_ip=192.0.2.7",
