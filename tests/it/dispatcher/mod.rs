@@ -6,6 +6,7 @@ pub(crate) mod clocks;
 pub(crate) mod deliveries;
 pub(crate) mod denial_rollups;
 pub(crate) mod fan_out;
+mod histories;
 mod idempotency;
 pub(crate) mod lease;
 mod noisy_tenants;
