@@ -18,7 +18,7 @@ use crate::store::dispatcher::lease::{Lease, Taken};
 use crate::store::{Store, StoreError};
 
 /// How often a dispatcher sends a heartbeat.
-pub const HEARTBEAT: Duration = Duration::from_secs(3);
+pub const HEARTBEAT: Duration = Duration::from_millis(500);
 
 /// A dispatcher without a heartbeat for this long counts as dead, and others take its partitions over.
 pub const ALIVE: Duration = Duration::from_secs(10);
@@ -71,10 +71,12 @@ impl Leases {
         }
     }
 
-    fn take(&self, lease: Lease, valid_until: Instant) {
+    /// Keeps a lease; whether it is a new one.
+    fn take(&self, lease: Lease, valid_until: Instant) -> bool {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         let token = lease.token;
-        held.insert(lease.partition, HeldLease { token, valid_until });
+        let before = held.insert(lease.partition, HeldLease { token, valid_until });
+        before.is_none_or(|before| before.token != token)
     }
 
     fn drop_all(&self, partitions: &[Partition]) {
@@ -97,6 +99,8 @@ pub struct Renewal {
     pub dispatchers: usize,
     /// Partitions held now.
     pub held: usize,
+    /// Partitions that it did not hold before.
+    pub gained: usize,
     /// Partitions of its share that another dispatcher still holds.
     pub waiting: usize,
 }
@@ -169,7 +173,7 @@ impl LeaseKeeper {
             return Ok(Renewal {
                 dispatchers: dispatchers.len(),
                 held: self.leases.current().len(),
-                waiting: 0,
+                ..Renewal::default()
             });
         }
         let alive = ALIVE.min(self.lease);
@@ -191,11 +195,11 @@ impl LeaseKeeper {
             .store
             .take_leases(&self.name, self.lease, &dispatchers, alive, &share)
             .await?;
-        let mut waiting = 0;
+        let (mut waiting, mut gained) = (0, 0);
         for (partition, taken) in share.iter().zip(taken) {
             match taken {
                 Some(Taken::Mine(lease)) => {
-                    self.leases.take(lease, valid_until);
+                    gained += usize::from(self.leases.take(lease, valid_until));
                 }
                 Some(Taken::Held) => {
                     waiting += 1;
@@ -207,6 +211,7 @@ impl LeaseKeeper {
         let renewal = Renewal {
             dispatchers: dispatchers.len(),
             held: self.leases.current().len(),
+            gained,
             waiting,
         };
         self.metrics.dispatchers.set(renewal.dispatchers as i64);

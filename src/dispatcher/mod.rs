@@ -116,11 +116,15 @@ pub fn start(
     let mut workers = Workers::new(telemetry, shutdown.clone());
     let keeper = keeper(store(), registry)?;
     let leases = keeper.leases();
-    let renewing = Arc::clone(&keeper);
+    let queued = Arc::new(Wake::default());
+    let (renewing, gained) = (Arc::clone(&keeper), Arc::clone(&queued));
     workers.repeat("leases", LEASE_RETRY, move || {
-        let keeper = Arc::clone(&renewing);
+        let (keeper, gained) = (Arc::clone(&renewing), Arc::clone(&gained));
         async move {
             let outcome = keeper.run_once().await;
+            if outcome.as_ref().is_ok_and(|renewal| renewal.gained > 0) {
+                gained.all();
+            }
             let pause = keeper.pause_after(&outcome);
             outcome.map(|_| Next::After(pause))
         }
@@ -141,7 +145,6 @@ pub fn start(
         (dialect, detectors),
         registry,
     )?;
-    let queued = Arc::new(Wake::default());
     let fan_out = FanOut::new(store(), lane_concurrency, Arc::clone(&queued), registry)?;
     workers.start(fan_out, &leases);
     let catch_up = CatchUp::new(

@@ -87,7 +87,8 @@ impl Courier {
         let (mut flying, mut polled, mut seen) = (JoinSet::new(), None, None::<Instant>);
         let inner = &self.0;
         while !inner.shutdown.has_begun() {
-            if polled.is_none_or(|at: Instant| at.elapsed() >= POLL) {
+            let gained = inner.changed.take_all();
+            if gained || polled.is_none_or(|at: Instant| at.elapsed() >= POLL) {
                 polled = Some(Instant::now());
                 let alive = match seen.is_none_or(|at| at.elapsed() >= DEAD_CLAIMS) {
                     true => {
