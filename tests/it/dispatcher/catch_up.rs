@@ -24,6 +24,8 @@ async fn what_found_no_room_is_queued_once_and_in_order() {
         // Half of its room must be free.
         hooked.let_open(500).await;
         assert_eq!(hooked.catch_up().await, 0);
+        hooked.measures("budget_webhooks_behind 1");
+        hooked.measures("budget_webhook_deliveries_open 2");
         // As far as there is room; and nothing passes what waits.
         hooked.let_open(499).await;
         hooked.look_now().await;
@@ -141,6 +143,22 @@ async fn a_subscription_that_is_deleted_is_not_behind_any_more() {
 }
 
 #[tokio::test]
+async fn what_a_closed_tenant_missed_is_not_sent() {
+    let mut hooked = Hooked::own().await;
+    hooked.let_open(1_000).await;
+    fund(&hooked.app, 3).await;
+    follow(&hooked.fan_out).await;
+    let path = "/v1/admin/tenants/umbra";
+    let closed = json!({"status": "CLOSED"});
+    let closed = hooked.app.as_admin(Method::PATCH, path, &closed).await;
+    closed.expect(200);
+    hooked.let_open(0).await;
+    assert_eq!(hooked.catch_up().await, 0);
+    assert!(!hooked.is_behind().await && hooked.place().await.is_none());
+    hooked.expect_in_order(0).await;
+}
+
+#[tokio::test]
 async fn what_is_behind_for_a_day_is_counted_and_not_sent() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
@@ -165,7 +183,7 @@ async fn what_is_behind_for_a_day_is_counted_and_not_sent() {
     hooked.let_open(0).await;
     assert_eq!(hooked.catch_up().await, 2);
     assert!(!hooked.is_behind().await);
-    hooked.counts_expired(15);
+    hooked.measures("budget_webhook_events_expired_total 15");
     assert_eq!(hooked.field("skipped").await.as_deref(), Some("15"));
 }
 
@@ -187,7 +205,7 @@ async fn an_event_that_is_a_day_old_when_there_is_room_is_counted_and_not_sent()
     assert_eq!(hooked.catch_up().await, 2);
     hooked.expect_in_order(2).await;
     assert_eq!(hooked.field("skipped").await.as_deref(), Some("1"));
-    hooked.counts_expired(1);
+    hooked.measures("budget_webhook_events_expired_total 1");
     assert!(!hooked.is_behind().await);
 }
 
