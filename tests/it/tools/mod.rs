@@ -6,6 +6,7 @@ pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod operator;
 pub(crate) mod operator_looks;
+pub(crate) mod public_protocol;
 pub(crate) mod readme;
 pub(crate) mod receivers;
 pub(crate) mod verify;
