@@ -163,7 +163,15 @@ impl Remembered {
         let lacking =
             |(_, record): &&(String, Record)| !record.is_empty() && record.get("since").is_none();
         let lacking = records.iter().filter(lacking);
-        let lacking: Vec<_> = lacking.map(|(id, _)| id.clone()).collect();
+        let lacking: Vec<(String, String)> = lacking
+            .map(|(id, record)| {
+                let subscription = Subscription::from_record(record);
+                (
+                    id.clone(),
+                    subscription.map_or_else(|_| String::new(), |it| it.watched()),
+                )
+            })
+            .collect();
         if !lacking.is_empty() {
             // Of a former release: events are for it from now on.
             self.store.adopt_webhooks(owner, &lacking).await?;

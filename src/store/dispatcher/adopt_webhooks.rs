@@ -9,15 +9,20 @@ use crate::store::{Lane, Store, StoreError};
 signature! {
     /// Gives subscriptions that do not say since when they are active the present place of their outbox, and their owner a mark of them.
     ADOPT_WEBHOOKS: AdoptWebhooks -> AdoptWebhooksReply = "dispatcher/adopt_webhooks", flags "allow-oom";
-    names { partition: Partition, owner: &'a str }
-    keys of partition { read outbox(), webhooks(owner); write webhooks_mark(owner); }
+    names { partition: Partition }
+    keys of partition {
+        read outbox(), webhooks(owner);
+        write webhooks_mark(owner), watch(owner), thresholds(), tenant_key: tenant(owner);
+    }
     builds { write webhook }
     args {
         webhook_prefix = webhook_prefix(),
-        subscription_ids: &'a [String],
+        owner: &'a str,
+        /// Each with what it watches, blanks between.
+        subscriptions: &'a [(String, String)],
     }
     replies { adopted: Adopted { mark: String } }
-    writes "On adopted: the subscriptions, the mark."
+    writes "On adopted: the subscriptions, what they watch, the mark."
 }
 
 /// Subscriptions that one call adopts.
@@ -35,21 +40,21 @@ impl Store {
             .collect())
     }
 
-    /// Lets subscriptions of an owner count from now on; returns the owner's mark.
+    /// Lets subscriptions of an owner, with what they watch, count from now on; returns the owner's mark.
     pub(crate) async fn adopt_webhooks(
         &self,
         owner: &str,
-        ids: &[String],
+        subscriptions: &[(String, String)],
     ) -> Result<String, StoreError> {
         let mut mark = String::new();
         // Without any, too: the owner may lack a mark alone.
-        let mut rest = Some(ids);
-        while let Some(ids) = rest {
-            let (some, others) = ids.split_at(ids.len().min(SOME));
+        let mut rest = Some(subscriptions);
+        while let Some(subscriptions) = rest {
+            let (some, others) = subscriptions.split_at(subscriptions.len().min(SOME));
             let call = AdoptWebhooks {
                 partition: home(owner),
                 owner,
-                subscription_ids: some,
+                subscriptions: some,
             };
             let AdoptWebhooksReply::Adopted { mark: renewed } =
                 self.outcome_on(Lane::Background, &call).await?;

@@ -112,13 +112,20 @@ async fn a_subscription_of_a_former_release_gets_what_happens_once_it_was_seen()
     for gone in [true, false] {
         let app = hooked().await;
         let fan_out = fan_out(&app);
-        let own = made(&app, selecting(&["budget.funded"])).await;
+        let mut selected = selecting(&["budget.funded", "reservation.denial_rate_spike"]);
+        selected["thresholds"] = json!({"denial_rate_threshold": 0.5});
+        let own = made(&app, selected).await;
         let system = app
             .post_as_admin(HOOKS, selecting(&["budget.funded"]))
             .await;
         let system = system.text("/subscription/subscription_id").to_owned();
         let keys = app.store.keys();
         let umbra = TenantId::parse("umbra").expect("an id").partition();
+        // Nor what it watches of rates.
+        let (tenant, watch) = (keys.tenant(umbra, "umbra"), keys.watch(umbra, "umbra"));
+        let watched: String = app.run(&["HGET", &tenant, "watched_rates"]).await;
+        app.run::<()>(&["HDEL", &tenant, "watched_rates"]).await;
+        app.run::<()>(&["DEL", &watch]).await;
         for (partition, owner, id) in [
             (umbra, "umbra", &own),
             (Partition::FIRST, "__system__", &system),
@@ -135,6 +142,8 @@ async fn a_subscription_of_a_former_release_gets_what_happens_once_it_was_seen()
         }
         fund(&app, 2).await;
         assert_eq!(follow(&fan_out).await, 0);
+        let again: Option<String> = app.run(&["HGET", &tenant, "watched_rates"]).await;
+        assert_eq!(again.as_ref(), Some(&watched));
         // The operator's is seen with the first event anywhere, its own partition's clock decides.
         fund(&app, 3).await;
         assert_eq!(follow(&fan_out).await, 6);
