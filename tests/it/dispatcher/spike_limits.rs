@@ -7,12 +7,15 @@ use serde_json::{Value, json};
 
 use super::fan_out::{fan_out, follow, queued_to};
 use super::spikes::{denied, spikes};
+use crate::admin::http::key;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
-use crate::harness::eventually;
+use crate::harness::deliveries::{Running, here};
 use crate::harness::ledger_fixture::LedgerFixture;
-use crate::harness::runtime_calls::ledger;
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::runtime_calls::{ask_body, ledger};
+use crate::harness::{eventually, within};
 
 const SPIKE: &str = "reservation.denial_rate_spike";
 
@@ -98,6 +101,38 @@ async fn counts_of_a_replica_that_ends_are_stored_before() {
     app.decide("d", "tenant:acme", 1).await.expect(200);
     app.stop();
     counted_soon(&app, "acme", [1, 0, 0, 0, 1, 0]).await;
+}
+
+#[tokio::test]
+async fn a_spike_arrives_while_its_cause_goes_on() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    made(
+        &app,
+        json!({"url": receiver.url("/in"), "event_types": [SPIKE]}),
+    )
+    .await;
+    let (_, key) = key(&app, &["reservations:create"]).await;
+    let _running = Running::start(&app);
+    for number in 0..12 {
+        let body = ask_body(&format!("d{number}"), "tenant:umbra", 1_000_000);
+        let denied = app.by_key(&key, Method::POST, "/v1/decide", &body).await;
+        assert_eq!(denied.expect(200).text("/decision"), "DENY");
+    }
+    let limit = Duration::from_secs(60);
+    let arrived = within(limit, "the event arrives", || async {
+        receiver.arrived().pop()
+    })
+    .await;
+    let event: Value = serde_json::from_slice(&arrived.body).expect("JSON");
+    assert_eq!(
+        (&event["event_type"], &event["tenant_id"]),
+        (&json!(SPIKE), &json!("umbra"))
+    );
+    assert_eq!(
+        event["data"],
+        json!({"metric": "denial_rate", "current_rate": 1.0, "threshold_rate": 0.1, "window_seconds": 300, "sample_count": 12})
+    );
 }
 
 async fn watched(app: &TestApp, tenant: &str) -> Option<String> {
