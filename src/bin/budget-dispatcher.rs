@@ -40,6 +40,7 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         lane_concurrency: config.deliveries.lane_concurrency,
         detectors: config.detectors,
     };
+    serve::descriptors::raise_limit(dispatch::CONNECTIONS_MAX);
     let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown)?;
     let outcome =
         serve::run_without_api(metrics, store, telemetry, &config.process, shutdown).await;

@@ -31,7 +31,8 @@ use tokio::task::JoinHandle;
 pub use bulk_actions::BulkActions;
 pub use closes::Closes;
 pub use deliveries::{
-    CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass, ReplayPass, Replays, Wake,
+    CONNECTIONS_MAX, CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass,
+    ReplayPass, Replays, Wake,
 };
 pub use detectors::{BurnRates, DetectorMetrics, LatencyLimit, PROBE_PERIOD, Spikes, StoreWatch};
 pub use due::Pass;

@@ -22,10 +22,13 @@ pub(super) struct Bounds {
     pub in_all: usize,
 }
 
+/// Unused connections in all.
+pub const KEPT_MAX: usize = 4_000;
+
 pub(super) const BOUNDS: Bounds = Bounds {
     idle: Duration::from_secs(30),
     idle_per_key: 64,
-    in_all: 4000,
+    in_all: KEPT_MAX,
 };
 
 /// Which requests may share a connection.

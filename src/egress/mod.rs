@@ -24,6 +24,7 @@ pub use address::{BLOCKED_BY_DEFAULT, left_out};
 pub use admission::{Egress, Inadmissible, SecurityPolicy};
 pub use exchange::{Limits, Outbound, Posted};
 pub use failure::PostError;
+pub use kept::KEPT_MAX;
 pub use pattern::{PatternError, UrlPattern};
 pub use resolver::Resolver;
 pub use target::Target;

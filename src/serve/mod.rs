@@ -8,6 +8,7 @@
 
 mod complaints;
 mod connections;
+pub mod descriptors;
 mod memory;
 mod server;
 mod timeouts;
@@ -134,6 +135,7 @@ pub async fn run(
     if config.admin_keys.is_empty() {
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
+    descriptors::raise_limit(config.process.connections.open_max);
     let counting = tokio::spawn(count_traffic(&planes, shutdown.clone()));
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {

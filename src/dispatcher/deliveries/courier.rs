@@ -20,12 +20,16 @@ use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
+use crate::egress::KEPT_MAX;
 use crate::shutdown::Shutdown;
 use crate::store::dispatcher::deliveries::TakeDeliveries;
 use crate::store::{Lease, StoreError};
 
 /// Deliveries in flight of one dispatcher.
 const FLYING_MAX: usize = 4_000;
+
+/// Connections that a dispatcher has at most: one for each delivery in flight, and unused ones that are kept.
+pub const CONNECTIONS_MAX: usize = FLYING_MAX + KEPT_MAX;
 
 /// Deliveries that one call claims.
 const TAKEN: usize = 64;

@@ -16,7 +16,7 @@ mod subscriptions;
 mod wake;
 
 pub use catch_up::{CatchUp, CatchUpPass};
-pub use courier::{Courier, CourierSettings};
+pub use courier::{CONNECTIONS_MAX, Courier, CourierSettings};
 pub use fan_out::{FanOut, FanOutPass};
 pub use replays::{ReplayPass, Replays};
 pub use wake::Wake;
