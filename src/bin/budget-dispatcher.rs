@@ -38,6 +38,7 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         secrets: config.secrets,
         egress: config.webhooks.egress(config.deliveries.look_ups),
         lane_concurrency: config.deliveries.lane_concurrency,
+        retry_jitter: config.deliveries.retry_jitter,
         detectors: config.detectors,
     };
     serve::descriptors::raise_limit(dispatch::CONNECTIONS_MAX);

@@ -27,6 +27,10 @@ pub struct DeliveryConfig {
     #[arg(long = "webhook-lane-concurrency", env = "BUDGET_WEBHOOK_LANE_CONCURRENCY", value_name = "N", default_value = "1",
           value_parser = clap::value_parser!(u32).range(1..=64))]
     pub lane_concurrency: u32,
+    /// Delays a retry by up to so many percent more, at random, so that the retries of one outage do not come all at once
+    #[arg(long = "webhook-retry-jitter", env = "BUDGET_WEBHOOK_RETRY_JITTER", value_name = "PERCENT", default_value = "0",
+          value_parser = clap::value_parser!(u32).range(0..=10))]
+    pub retry_jitter: u32,
     /// Most names of webhook receivers that a dispatcher resolves at the same time; further ones wait
     #[arg(long = "webhook-delivery-lookup-limit", env = "BUDGET_WEBHOOK_DELIVERY_LOOKUP_LIMIT", value_name = "N", default_value = "32",
           value_parser = clap::value_parser!(u16).range(1..=400).map(usize::from))]

@@ -71,6 +71,8 @@ pub struct Settings {
     pub egress: Egress,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
+    /// The delay of a retry may be so many percent longer.
+    pub retry_jitter: u32,
     /// What is watched.
     pub detectors: DetectorConfig,
 }
@@ -98,6 +100,7 @@ pub fn start(
         secrets,
         egress,
         lane_concurrency,
+        retry_jitter,
         detectors,
     } = settings;
     let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
@@ -169,6 +172,7 @@ pub fn start(
         name: keeper.name().to_owned(),
         source: dialect.words().delivery_agent,
         lane_concurrency,
+        retry_jitter,
     };
     let shutdown = shutdown.clone();
     let courier = Courier::new(

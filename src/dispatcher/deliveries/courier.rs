@@ -52,6 +52,8 @@ pub struct CourierSettings {
     pub source: &'static str,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
+    /// The delay of a retry may be so many percent longer.
+    pub retry_jitter: u32,
 }
 
 impl Courier {
@@ -76,6 +78,7 @@ impl Courier {
             name: settings.name,
             source: settings.source,
             lane_concurrency: settings.lane_concurrency,
+            retry_jitter: settings.retry_jitter,
             permits: Arc::new(Semaphore::new(FLYING_MAX)),
             receivers: Cache::new(RECEIVERS_MAX),
             letters: Letters::default(),

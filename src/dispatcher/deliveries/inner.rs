@@ -59,6 +59,7 @@ pub(super) struct Inner {
     pub name: String,
     pub source: &'static str,
     pub lane_concurrency: u32,
+    pub retry_jitter: u32,
     pub permits: Arc<Semaphore>,
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
     /// Events that were read.

@@ -137,6 +137,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         secrets: config.secrets.clone(),
         egress: config.webhooks.egress(config.limits.webhook_lookup_limit),
         lane_concurrency: 1,
+        retry_jitter: 0,
         detectors: DetectorConfig::default(),
     };
     let dispatcher =

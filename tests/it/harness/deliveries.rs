@@ -46,6 +46,7 @@ impl Running {
             secrets: config.secrets,
             egress: way_out,
             lane_concurrency,
+            retry_jitter: 0,
             detectors: budget_authority::config::DetectorConfig::default(),
         };
         let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown);
