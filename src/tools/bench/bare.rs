@@ -39,7 +39,7 @@ pub(super) async fn run(args: &BenchArgs) -> Result<BareReport, BenchError> {
     let stack = Stack::start_service(deployment).await?;
     let measured = measure(args, &stack).await;
     if args.key_prefix.is_none() {
-        stack.store.erase().await?;
+        stack.erase().await?;
     }
     measured
 }

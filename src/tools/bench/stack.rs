@@ -84,6 +84,12 @@ impl Stack {
         Ok(stack)
     }
 
+    /// Ends the service, which stores its last counts, then removes all that it has stored.
+    pub async fn erase(self) -> Result<(), BenchError> {
+        drop(self.api);
+        Ok(self.store.erase().await?)
+    }
+
     /// Starts the dispatcher that was built beside this program; it runs until it is dropped.
     pub fn dispatcher(&self) -> Result<Process, BenchError> {
         let start = || {
