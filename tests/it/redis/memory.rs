@@ -235,7 +235,7 @@ async fn outboxes_shrink_while_memory_is_full() {
     assert!(trimmed >= 200, "{trimmed}");
 }
 
-/// What else a full Redis refuses: whatever an operator or a tenant adds, besides what the runtime plane creates.
+/// What else a full Redis refuses: whatever an operator or a tenant adds, besides what the runtime plane creates, and counts for detectors.
 #[test]
 fn every_other_script_runs_while_memory_is_full() {
     let refused: Vec<_> = SIGNATURES
@@ -264,6 +264,8 @@ fn every_other_script_runs_while_memory_is_full() {
         "admin/webhooks/queue_replay",
         "admin/webhooks/put_webhook_security",
         "admin/bulk_actions/bulk_fund",
+        "dispatcher/count_traffic",
+        "dispatcher/count_burn",
     ];
     assert_eq!(refused, expected);
 }
