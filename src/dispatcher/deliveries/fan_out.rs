@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::events::{EventReader, PointerOf};
+use super::events::{EventReader, EventsRead, PointerOf};
 use super::following::{Audience, Chunk, DELIVERIES, Following};
 use super::subscriptions::{Hooks, Outbox, Remembered};
 use super::wake::Wake;
@@ -34,6 +34,8 @@ const PARTS: usize = 100;
 metrics! {
     /// Metrics of the fan-out.
     struct FanOutMetrics {
+        /// Age of the oldest event that the last pass found in the outboxes of the leased partitions; 0 where it found none.
+        lag: Gauge = "budget_webhook_lag_seconds",
         /// Deliveries of events to webhooks that were queued.
         queued: IntCounter = "budget_webhook_deliveries_queued_total",
         /// Events that no webhook gets, because they are damaged or gone.
@@ -105,6 +107,7 @@ impl FanOut {
         let reads = Following::reads(&all);
         let read = self.reader.read(&reads, &self.metrics.skipped).await?;
         (pass.followed, pass.more) = (read.pointers, read.more);
+        self.metrics.lag.set(self.lag_seconds(&read));
         let mut of_system = VecDeque::new();
         for following in all {
             let outbox = read.outboxes.get(&following.from());
@@ -128,6 +131,16 @@ impl FanOut {
         self.queue_for_system(of_system, &mut pass).await?;
         self.metrics.queued.inc_by(pass.queued.unsigned_abs());
         Ok(pass)
+    }
+
+    /// The age of the oldest entry.
+    fn lag_seconds(&self, read: &EventsRead) -> f64 {
+        let firsts = read.outboxes.values().filter_map(|outbox| outbox.first());
+        let oldest_ms = firsts.map(|(entry, _)| entry.ms).min();
+        let now_ms = u64::try_from(self.store.clock().now_ms()).unwrap_or(0);
+        oldest_ms.map_or(0.0, |oldest_ms| {
+            now_ms.saturating_sub(oldest_ms) as f64 / 1e3
+        })
     }
 
     /// What is to be queued of an outbox behind a cursor, some at a time.

@@ -129,6 +129,7 @@ async fn a_failure_is_retried_and_holds_up_nobody() {
         r#"budget_webhook_attempts_total{outcome="retry",reason="http_5xx"} 4"#,
         "budget_webhook_deliveries_queued_total 2",
         "budget_webhook_delay_seconds_count 2",
+        "budget_webhook_lag_seconds 0",
     ] {
         assert!(metrics.contains(expected), "{expected}: {metrics}");
     }
