@@ -1,9 +1,12 @@
 //! The dispatcher's work.
 
+mod bad_luck;
 pub(crate) mod burn_rates;
 mod catch_up;
 pub(crate) mod clocks;
 pub(crate) mod deliveries;
+mod delivery_failovers;
+mod delivery_kills;
 pub(crate) mod denial_rollups;
 pub(crate) mod fan_out;
 mod histories;

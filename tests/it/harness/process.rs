@@ -33,7 +33,18 @@ impl Process {
         Self::dispatcher_in(Environment::new(), redis_url, prefix)
     }
 
-    /// The same with more in its environment.
+    /// A dispatcher that opens the secrets of webhooks.
+    pub fn courier(redis_url: &str, prefix: &str) -> Self {
+        let keys = ["--secret-keys", super::app::SECRET_KEYS];
+        let arguments = ["--redis-url", redis_url, "--key-prefix", prefix];
+        Self::start(
+            env!("CARGO_BIN_EXE_budget-dispatcher"),
+            &[&arguments[..], &keys].concat(),
+            Environment::new(),
+        )
+    }
+
+    /// The same as [`Process::dispatcher`] with more in its environment.
     pub fn dispatcher_in(environment: Environment, redis_url: &str, prefix: &str) -> Self {
         Self::start(
             env!("CARGO_BIN_EXE_budget-dispatcher"),

@@ -1,0 +1,227 @@
+//! A deployment whose webhooks are delivered by processes of their own, so that these may be killed; and what must hold in
+//! the end, whatever happened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use budget_authority::domain::ids::Partition;
+use serde_json::{Value, json};
+
+use crate::admin::http::umbra_on;
+use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::subscriptions::HOOKS;
+use crate::harness::app::TestApp;
+use crate::harness::behind::umbra;
+use crate::harness::process::Process;
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::runtime_calls::tokens;
+use crate::harness::within;
+
+/// How long all may take to arrive: the claims of a dead dispatcher are taken over after some 12 s, those that nobody knows
+/// of end after 35 s.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A subscription to the credits of `umbra`.
+pub(crate) struct Hook {
+    id: String,
+    partition: Partition,
+    pub(crate) receiver: Receiver,
+}
+
+/// A service, its subscriptions, and its dispatchers.
+pub(crate) struct Deployment {
+    pub(crate) app: TestApp,
+    url: String,
+    pub(crate) hooks: Vec<Hook>,
+    pub(crate) dispatchers: Mutex<Vec<Process>>,
+}
+
+impl Hook {
+    async fn make(app: &TestApp, is_own: bool) -> Self {
+        // An attempt takes long enough to be killed in.
+        let receiver = Receiver::start(Reply::After(Duration::from_millis(10))).await;
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        let (path, partition) = match is_own {
+            true => (format!("{HOOKS}?tenant_id=umbra"), umbra()),
+            false => (HOOKS.to_owned(), Partition::FIRST),
+        };
+        let made = app.post_as_admin(&path, body).await.expect(201);
+        Self {
+            id: made.text("/subscription/subscription_id").to_owned(),
+            partition,
+            receiver,
+        }
+    }
+
+    /// The ids of the events that arrived, as they did.
+    pub(crate) fn arrived(&self) -> Vec<String> {
+        let arrived = self.receiver.arrived();
+        let id = |name: Option<&str>| name.expect("an id").to_owned();
+        let ids = arrived
+            .iter()
+            .map(|one| id(one.header("x-service-event-id")));
+        ids.collect()
+    }
+}
+
+impl Deployment {
+    /// On a Redis: two subscriptions of `umbra`, one of the operator, and so many dispatchers.
+    pub(crate) async fn start(url: &str, dispatchers: usize) -> Self {
+        let app = umbra_on(TestApp::spawn_on(url, &[]).await).await;
+        open(&app).await;
+        let mut hooks = Vec::new();
+        for is_own in [true, true, false] {
+            hooks.push(Hook::make(&app, is_own).await);
+        }
+        let this = Self {
+            app,
+            url: url.to_owned(),
+            hooks,
+            dispatchers: Mutex::default(),
+        };
+        for _ in 0..dispatchers {
+            this.start_dispatcher();
+        }
+        this
+    }
+
+    /// Starts one more dispatcher.
+    pub(crate) fn start_dispatcher(&self) {
+        let process = Process::courier(&self.url, self.app.store.keys().prefix());
+        self.dispatchers.lock().expect("no panic").push(process);
+    }
+
+    /// Credits `umbra` until told to stop; what fails is left.
+    pub(crate) async fn fund_until(&self, stop: &AtomicBool) {
+        let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+        while !stop.load(Ordering::Relaxed) {
+            let body = json!({"operation": "CREDIT", "amount": tokens(1)});
+            self.app.post_as_admin(path, body).await;
+            // Events go on, but leave time for their deliveries.
+            tokio::time::sleep(Duration::from_millis(40)).await;
+        }
+    }
+
+    /// Waits until so many more requests have arrived at a receiver.
+    pub(crate) async fn progress(&self, hook: usize, more: usize) {
+        let receiver = &self.hooks[hook].receiver;
+        let before = receiver.arrived().len();
+        within(LIMIT, "deliveries go on", || async {
+            receiver.arrived().len() >= before + more
+        })
+        .await;
+    }
+
+    /// All rows of a list of the operator's, oldest first.
+    async fn all(&self, path: &str, name: &str) -> Vec<Value> {
+        let (mut rows, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = format!("{path}limit=100{cursor}");
+            let page = self.app.get_as_admin(&page).await.expect(200);
+            rows.extend(page.at(name).as_array().expect("rows").clone());
+            match page.at("/next_cursor").as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => break,
+            }
+        }
+        rows.reverse();
+        rows
+    }
+
+    /// The events that Redis knows of, in order: one for each credit that the ledger shows.
+    pub(crate) async fn events(&self) -> Vec<String> {
+        let path = "/v1/admin/budgets/lookup?scope=tenant:umbra&unit=TOKENS";
+        let ledger = self.app.get_as_admin(path).await.expect(200);
+        let allocated = ledger.at("/allocated/amount").as_u64().expect("a figure");
+        let count = usize::try_from(allocated).expect("few") - 100;
+        let path = "/v1/admin/events?event_type=budget.funded&tenant_id=umbra&";
+        within(LIMIT, "the events are listed", || async {
+            let rows = self.all(path, "/events").await;
+            let ids = rows.iter().map(|row| text(row, "event_id")).collect();
+            if rows.len() == count {
+                Ok(ids)
+            } else {
+                Err(format!("{} of {count}", rows.len()))
+            }
+        })
+        .await
+    }
+
+    /// Waits until every event has arrived at every subscription and is listed once as a success, and nothing is left.
+    pub(crate) async fn settled(&self) -> Vec<String> {
+        let events = self.events().await;
+        for hook in &self.hooks {
+            let path = format!("{HOOKS}/{}/deliveries?", hook.id);
+            within(LIMIT, "all deliveries succeed", || async {
+                let ended = format!("{path}status=SUCCESS&");
+                let count = self.all(&ended, "/deliveries").await.len();
+                (count == events.len()).then_some(()).ok_or(count)
+            })
+            .await;
+            let rows = self.all(&path, "/deliveries").await;
+            let listed: Vec<_> = rows.iter().map(|row| text(row, "event_id")).collect();
+            assert_eq!(listed, events, "each is listed once, in order");
+            let ids: BTreeSet<_> = rows.iter().map(|row| text(row, "delivery_id")).collect();
+            assert_eq!(ids.len(), events.len());
+            let arrived: BTreeSet<_> = hook.arrived().into_iter().collect();
+            for event in &events {
+                assert!(arrived.contains(event), "{event} is missing at {}", hook.id);
+            }
+        }
+        self.nothing_is_left().await;
+        events
+    }
+
+    /// No counter of what is open or in flight is left over, and nothing waits.
+    async fn nothing_is_left(&self) {
+        let keys = self.app.store.keys();
+        within(LIMIT, "nothing is left", || async {
+            let mut left = Vec::new();
+            for hook in &self.hooks {
+                let window = keys.window(hook.partition, &hook.id);
+                let fields = ["open", "flying", "retrying", "replaying"];
+                let words = [&["HMGET", &window], &fields[..]].concat();
+                let counts: Vec<Option<i64>> = self.app.run(&words).await;
+                if counts.iter().flatten().any(|count| *count != 0) {
+                    left.push(format!("{window} {counts:?}"));
+                }
+            }
+            for pattern in ["claims", "open", "lanes", "lane:*"] {
+                left.extend(self.app.keys_like(&format!("{{???}}:{pattern}")).await);
+            }
+            left.is_empty().then_some(()).ok_or(left)
+        })
+        .await;
+    }
+
+    /// First arrivals were in order, and no event was sent more often than `attempts` says; no more attempts of a lane were
+    /// lost than `lost`.
+    pub(crate) async fn check_attempts(&self, events: &[String], lost: i64) {
+        for hook in &self.hooks {
+            let (mut times, mut first) = (BTreeMap::<_, i64>::new(), Vec::new());
+            for event in hook.arrived() {
+                let count = times.entry(event.clone()).or_default();
+                *count += 1;
+                if *count == 1 {
+                    first.push(event);
+                }
+            }
+            assert_eq!(first, events, "in order at {}", hook.id);
+            let path = format!("{HOOKS}/{}/deliveries?", hook.id);
+            let mut more = 0;
+            for row in self.all(&path, "/deliveries").await {
+                let attempts = row["attempts"].as_i64().expect("a number");
+                let came = times[&text(&row, "event_id")];
+                assert!(attempts >= came, "it came {came} times: {row}");
+                more += attempts - 1;
+            }
+            assert!(more <= lost, "{more} attempts were lost at {}", hook.id);
+        }
+    }
+}
+
+fn text(row: &Value, name: &str) -> String {
+    row[name].as_str().expect("a text").to_owned()
+}

@@ -1,0 +1,57 @@
+//! Deliveries while dispatchers, and Redis, are killed at random moments: every event arrives everywhere, in order.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::task::block_in_place;
+
+use super::bad_luck::Deployment;
+use crate::harness::redis::{RedisServer, shared};
+
+/// Kills of dispatchers in one test.
+const KILLS: usize = 6;
+
+/// Kills one of the dispatchers now and then, and starts it again; before the kill of this number also Redis.
+async fn strike(deployment: &Deployment, mut redis: Option<&mut RedisServer>) {
+    for kill in 0..KILLS {
+        // A kill at any moment is what the tests are about.
+        tokio::time::sleep(Duration::from_millis(rand::random_range(400..1_300))).await;
+        if kill == KILLS / 2
+            && let Some(redis) = redis.take()
+        {
+            block_in_place(|| redis.restart());
+        }
+        let mut dispatchers = deployment.dispatchers.lock().expect("no panic");
+        let victim = rand::random_range(0..dispatchers.len());
+        block_in_place(|| dispatchers[victim].restart());
+    }
+}
+
+/// Events go on while that happens; then all must have arrived. `more`: how many attempts of a lane may be lost besides.
+async fn survive(url: &str, redis: Option<&mut RedisServer>, more: i64) {
+    let deployment = Deployment::start(url, 2).await;
+    let stop = AtomicBool::new(false);
+    let striking = async {
+        deployment.progress(0, 3).await;
+        strike(&deployment, redis).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(deployment.fund_until(&stop), striking);
+    let events = deployment.settled().await;
+    assert!(events.len() > 2 * KILLS, "{} events", events.len());
+    let lost = i64::try_from(KILLS).expect("few") + more;
+    deployment.check_attempts(&events, lost).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_event_arrives_while_dispatchers_are_killed() {
+    survive(&shared().url(), None, 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_event_arrives_while_redis_is_killed_too() {
+    let mut redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
+    let url = redis.url();
+    // The outcome of an attempt that Redis did not take in time is one more.
+    survive(&url, Some(&mut redis), 1).await;
+}
