@@ -115,10 +115,10 @@ end
 subscription.touched = true
 book_land(claims, delivery, subscription)
 redis.call('HDEL', delivery.key, 'claim', 'lost', 'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms')
+-- Where nothing was sent, it was no attempt.
+if outcome == 'later' or outcome == 'dropped' then redis.call('HSET', delivery.key, 'attempts', delivery.attempts - 1) end
 local fields = {unpack(ARGV, fields_from)}
 if waits then
-  -- Where nothing was sent, it was no attempt.
-  if outcome == 'later' then redis.call('HSET', delivery.key, 'attempts', delivery.attempts - 1) end
   local due_ms = now + delay_ms
   if delivery.is_retry then
     book_wait(book, lanes, delivery, subscription, due_ms)

@@ -7,6 +7,7 @@ pub(crate) mod clocks;
 pub(crate) mod deliveries;
 mod delivery_failovers;
 mod delivery_kills;
+mod delivery_rules;
 pub(crate) mod denial_rollups;
 pub(crate) mod fan_out;
 mod histories;

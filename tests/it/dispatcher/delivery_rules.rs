@@ -1,0 +1,157 @@
+//! What a delivery is worth when something changes around it: the owner, the subscription, the rules for addresses.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::deliveries::{Running, fund, here, reached, webhook};
+use crate::harness::eventually;
+use crate::harness::receiver::{Receiver, Reply};
+
+async fn hooked(app: &TestApp, receiver: &Receiver, event_type: &str) -> String {
+    let body = json!({"url": receiver.url("/in"), "event_types": [event_type]});
+    made(app, body).await
+}
+
+fn types(receiver: &Receiver) -> Vec<String> {
+    let name = |request: &crate::harness::receiver::Arrived| {
+        request
+            .header("x-service-event-type")
+            .expect("a type")
+            .to_owned()
+    };
+    receiver.arrived().iter().map(name).collect()
+}
+
+#[tokio::test]
+async fn what_the_rules_forbid_is_no_attempt_and_does_not_count() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = hooked(&app, &receiver, "budget.funded").await;
+    let rules = json!({"blocked_cidr_ranges": ["127.0.0.0/8"], "allow_http": true});
+    let path = "/v1/admin/config/webhook-security";
+    app.as_admin(Method::PUT, path, &rules).await.expect(200);
+    fund(&app, 1).await;
+    let _running = Running::start(&app);
+    let rows = reached(&app, &id, "FAILED", 1).await;
+    assert_eq!(rows[0]["attempts"], 0, "{}", rows[0]);
+    assert_eq!(
+        rows[0]["error_message"],
+        "Webhook URL rejected by current security policy"
+    );
+    assert_eq!(webhook(&app, &id).await["consecutive_failures"], 0);
+    assert_eq!(receiver.accepted(), 0);
+}
+
+#[tokio::test]
+async fn a_suspended_tenant_hears_of_its_suspension() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = hooked(&app, &receiver, "tenant.suspended").await;
+    let _running = Running::start(&app);
+    let suspended = json!({"status": "SUSPENDED"});
+    app.as_admin(Method::PATCH, "/v1/admin/tenants/umbra", &suspended)
+        .await
+        .expect(200);
+    reached(&app, &id, "SUCCESS", 1).await;
+    assert_eq!(types(&receiver), ["tenant.suspended"]);
+}
+
+#[tokio::test]
+async fn a_webhook_is_sent_the_event_of_its_own_change() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let body = json!({"url": receiver.url("/in"), "event_types": ["webhook.updated"]});
+    let id = app.post_as_admin(HOOKS, body).await.expect(201);
+    let id = id.text("/subscription/subscription_id").to_owned();
+    let _running = Running::start(&app);
+    patch(&app, &id, json!({"name": "renamed"}))
+        .await
+        .expect(200);
+    reached(&app, &id, "SUCCESS", 1).await;
+    let event: Value = serde_json::from_slice(&receiver.arrived()[0].body).expect("JSON");
+    assert_eq!(event["data"]["subscription_id"], id);
+}
+
+#[tokio::test]
+async fn what_is_in_flight_at_a_pause_succeeds_or_fails_uncounted() {
+    let app = here().await;
+    let _running = Running::start(&app);
+    let slow_good = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+    let hanging_up = Receiver::start(Reply::Silence).await;
+    let good = hooked(&app, &slow_good, "budget.funded").await;
+    let bad = hooked(&app, &hanging_up, "budget.funded").await;
+    fund(&app, 1).await;
+    eventually("both are in flight", || async {
+        let both = slow_good.arrived().len() == 1 && hanging_up.arrived().len() == 1;
+        both.then_some(())
+    })
+    .await;
+    for id in [&good, &bad] {
+        patch(&app, id, json!({"status": "PAUSED"}))
+            .await
+            .expect(200);
+    }
+    reached(&app, &good, "SUCCESS", 1).await;
+    assert_eq!(webhook(&app, &good).await["status"], "PAUSED");
+    assert_eq!(webhook(&app, &bad).await["consecutive_failures"], 0);
+}
+
+#[tokio::test]
+async fn what_waits_goes_to_the_address_that_is_set_meanwhile() {
+    let app = here().await;
+    let (old, new) = (
+        Receiver::start(Reply::Status(200, "")).await,
+        Receiver::start(Reply::Status(200, "")).await,
+    );
+    let id = hooked(&app, &old, "budget.funded").await;
+    fund(&app, 3).await;
+    patch(&app, &id, json!({"url": new.url("/in")}))
+        .await
+        .expect(200);
+    let _running = Running::start(&app);
+    reached(&app, &id, "SUCCESS", 3).await;
+    assert_eq!((old.accepted(), new.arrived().len()), (0, 3));
+}
+
+#[tokio::test]
+async fn lanes_that_overlap_start_in_order_and_have_64_in_flight_at_most() {
+    const EVENTS: usize = 90;
+    let app = here().await;
+    let receiver = Receiver::start(Reply::After(Duration::from_millis(1_500))).await;
+    let id = hooked(&app, &receiver, "budget.funded").await;
+    fund(&app, EVENTS).await;
+    let _running = Running::with_lanes(&app, 64);
+    eventually("so many are in flight as may be", || async {
+        (receiver.arrived().len() >= 64).then_some(())
+    })
+    .await;
+    assert!(receiver.open() <= 64, "{}", receiver.open());
+    reached_all(&receiver, EVENTS).await;
+    let allocated = |request: &crate::harness::receiver::Arrived| -> i64 {
+        let event: Value = serde_json::from_slice(&request.body).expect("JSON");
+        event["data"]["new_state"]["allocated"]
+            .as_i64()
+            .expect("a figure")
+    };
+    let arrived: Vec<i64> = receiver.arrived().iter().map(allocated).collect();
+    let (first, later) = arrived.split_at(64);
+    let (first, later): (BTreeSet<_>, BTreeSet<_>) = (
+        first.iter().copied().collect(),
+        later.iter().copied().collect(),
+    );
+    assert!(first.last() < later.first(), "{arrived:?}");
+    assert_eq!(first.len() + later.len(), EVENTS);
+    assert!(!id.is_empty());
+}
+
+async fn reached_all(receiver: &Receiver, count: usize) {
+    eventually("all arrive", || async {
+        (receiver.arrived().len() == count).then_some(())
+    })
+    .await;
+}
