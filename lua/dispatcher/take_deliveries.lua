@@ -3,7 +3,7 @@
 Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or
 attempts that were lost.
 
-more: whether it did not look at everything.
+more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts.
 
 KEYS[1]  read   lease   hash    lease
 KEYS[2]  write  lanes   zset    lanes
@@ -31,7 +31,7 @@ ARGV[11]  tenant_prefix     prefix tenant:
 ARGV[12]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
-  fenced | taken more claims
+  fenced | taken more too_old lost claims
 Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
@@ -43,12 +43,14 @@ local fencing_token, dispatcher, claim_ms, most, lane_concurrency, stale_ms, del
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
 -- subscription has as many in flight as it may have is looked at again.
 local LANES, HOPELESS, AGAIN_MS = 64, 8, 200
+-- Deliveries of one call that are read, and that are ended, about.
+local READS, ENDS = 256, 64
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
-local room, plan, looked_at = tonumber(most), {}, {}
+local room, plan, looked_at, reads, spare, too_old, lost = tonumber(most), {}, {}, 0, ENDS, 0, 0
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
 -- ends: also those whose time has not come.
@@ -72,15 +74,19 @@ local function look(lane, at_ms)
   local ends = is_retries and (at_ms == 0 or not subscription.active)
   local ids, more, due_ms = heads(lane, concurrency, is_retries, ends)
   local flying, ended = 0, 0
+  reads = reads + #ids
   for _, id in ipairs(ids) do
     local delivery = book_delivery(book, id)
     local why = delivery and book_hopeless(book, delivery, subscription, stale_ms)
+    if (why or not delivery) and spare == 0 then return ends and 0 or now end
     if not delivery then
+      spare = spare - 1
       plan[#plan + 1] = {lane = lane, id = id, is_retries = is_retries}
     elseif delivery.claim then
       flying = flying + 1
     elseif why then
-      ended = ended + 1
+      ended, spare = ended + 1, spare - 1
+      if why == TOO_OLD then too_old = too_old + 1 elseif why == LOST then lost = lost + 1 end
       plan[#plan + 1] = {delivery = delivery, subscription = subscription, why = why}
     elseif (due_ms[id] or now) <= now then
       if not is_retries and flying >= concurrency then return '' end
@@ -97,14 +103,14 @@ end
 
 local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'WITHSCORES', 'LIMIT', 0, LANES)
 for i = 1, #due, 2 do
-  if room == 0 then break end
+  if room == 0 or reads >= READS then break end
   looked_at[#looked_at + 1] = {name = due[i], again = look(due[i], tonumber(due[i + 1]))}
 end
 redis.call('HLEN', open)
 redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
-local reply, more = {'taken', 0}, #due == 2 * LANES
+local reply, more = {'taken', 0, too_old, lost}, #due > 2 * #looked_at or #due == 2 * LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
   if not delivery then

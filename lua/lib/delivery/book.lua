@@ -13,6 +13,8 @@ local FLYING_MAX, RETRYING_MAX = 64, 16
 local REPLAY_FLYING_MAX = 16
 -- Attempts in a row that may be lost with their dispatcher.
 local LOST_MAX = 5
+-- Why deliveries fail that nobody attempts any more.
+local TOO_OLD, LOST = 'The delivery is too old', 'Attempts were lost'
 -- How long ended deliveries are kept.
 local ENDED_MS = 14 * 86400000
 
@@ -68,8 +70,8 @@ end
 local function book_hopeless(book, delivery, subscription, stale_ms)
   if not subscription.exists then return 'The subscription is gone' end
   if not book_is_current(delivery, subscription) then return 'The subscription is not active' end
-  if stale_ms ~= '' and book.now - delivery.at_ms > tonumber(stale_ms) then return 'The delivery is too old' end
-  if delivery.lost >= LOST_MAX then return 'Attempts were lost' end
+  if stale_ms ~= '' and book.now - delivery.at_ms > tonumber(stale_ms) then return TOO_OLD end
+  if delivery.lost >= LOST_MAX then return LOST end
 end
 
 -- Returns whether one more may be in flight, besides those that are planned.

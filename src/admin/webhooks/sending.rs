@@ -3,6 +3,7 @@
 use hyper::body::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
+use tokio::time::Instant;
 
 use super::{Secrets, Webhooks};
 use crate::domain::record::Record;
@@ -55,12 +56,15 @@ impl Webhooks {
     ///
     /// # Errors
     /// [`OperationError`] when the rules cannot be read, and nothing was sent.
+    ///
+    /// The exchange ends at `until` at the latest, whatever the rules and the look-up of the name have taken.
     pub(crate) async fn send(
         &self,
         receiver: &Receiver,
         told: &Told<'_>,
         body: Bytes,
         limits: Limits,
+        until: Instant,
     ) -> Result<Result<Posted, SendError>, OperationError> {
         let policy = self.policy().await?;
         let target = match self.egress.admit(&receiver.subscription.url, &policy).await {
@@ -74,6 +78,14 @@ impl Webhooks {
         let headers = self.headers(&receiver.secrets, told, &body);
         let outbound = Outbound { headers, body };
         let id = receiver.subscription.subscription_id.as_str();
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Err(SendError::Busy));
+        }
+        let limits = Limits {
+            total: limits.total.min(left),
+            ..limits
+        };
         let posted = self.egress.deliver(id, &target, outbound, limits).await;
         Ok(posted.map_err(SendError::Post))
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use serde_json::json;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::admin::webhooks::Webhooks;
@@ -195,12 +196,13 @@ impl Letter {
     }
 }
 
-/// Attempts a delivery once.
+/// Attempts a delivery once, until then at most.
 pub(super) async fn attempt(
     webhooks: &Webhooks,
     claim: &ClaimedDelivery,
     receiver: Option<&Receiver>,
     letter: Option<&Letter>,
+    until: Instant,
 ) -> Attempted {
     let Some(letter) = letter else {
         return Attempted::new(Outcome::Dropped, "event_not_found").error("The event is gone");
@@ -218,7 +220,7 @@ pub(super) async fn attempt(
         return Attempted::new(Outcome::Dropped, "boundary").error("Tenants may not see the event");
     }
     let told = letter.told();
-    let sent = webhooks.send(receiver, &told, letter.body.clone(), LIMITS);
+    let sent = webhooks.send(receiver, &told, letter.body.clone(), LIMITS, until);
     let Ok(sent) = sent.await else {
         return Attempted::new(Outcome::Later(UNJUDGED), "security_unreadable");
     };

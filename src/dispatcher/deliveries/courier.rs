@@ -22,7 +22,7 @@ use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
 use crate::egress::KEPT_MAX;
 use crate::shutdown::Shutdown;
-use crate::store::dispatcher::deliveries::TakeDeliveries;
+use crate::store::dispatcher::deliveries::{TakeDeliveries, TakenDeliveries};
 use crate::store::{Lease, StoreError};
 
 /// Deliveries in flight of one dispatcher.
@@ -143,10 +143,12 @@ impl Courier {
                 lane_concurrency: inner.lane_concurrency,
                 stale_ms: inner.stale_ms(),
             };
-            let Some((more, claims)) = inner.store.take_deliveries(&call).await? else {
+            let Some(taken) = inner.store.take_deliveries(&call).await? else {
                 inner.leases.lost(lease);
                 return Ok(());
             };
+            inner.count_ended(&taken);
+            let TakenDeliveries { more, claims, .. } = taken;
             let count = claims.len();
             for claim in claims {
                 let permit = Arc::clone(&inner.permits).try_acquire_owned();

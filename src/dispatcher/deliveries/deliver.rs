@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, warn};
 
 use super::attempt::{Attempted, Letter, Outcome, attempt};
-use super::inner::{CLAIM_MS, Inner, LAST_WAIT, POLL};
+use super::inner::{ATTEMPT, CLAIM_MS, Inner, LAST_WAIT, POLL};
 use crate::admin::webhooks::sending::Receiver;
 use crate::domain::tenant::SYSTEM;
 use crate::store::StoreError;
@@ -29,6 +29,7 @@ pub(super) async fn deliver(
 ) {
     inner.metrics.in_flight.inc();
     loop {
+        let until = Instant::now() + ATTEMPT;
         let letter = inner.letter(claim.place.as_ref()).await;
         let delay = letter.as_ref().ok().and_then(Option::as_ref);
         if let Some(delay) = delay.and_then(|letter| letter.delay(&claim)) {
@@ -37,7 +38,7 @@ pub(super) async fn deliver(
         let attempted = match &letter {
             // The event log could not be read.
             Err(_) => Attempted::new(Outcome::Later(POLL), "store_unavailable"),
-            Ok(letter) => inner.attempt(&claim, letter.as_deref()).await,
+            Ok(letter) => inner.attempt(&claim, letter.as_deref(), until).await,
         };
         let labels = [attempted.outcome.word(), attempted.reason];
         inner.metrics.attempts.with_label_values(&labels).inc();
@@ -97,11 +98,16 @@ impl Inner {
         Ok(receiver)
     }
 
-    async fn attempt(&self, claim: &ClaimedDelivery, letter: Option<&Letter>) -> Attempted {
+    async fn attempt(
+        &self,
+        claim: &ClaimedDelivery,
+        letter: Option<&Letter>,
+        until: Instant,
+    ) -> Attempted {
         let Ok(receiver) = self.receiver(claim).await else {
             return Attempted::new(Outcome::Later(POLL), "store_unavailable");
         };
-        let attempted = attempt(&self.webhooks, claim, receiver.as_deref(), letter);
+        let attempted = attempt(&self.webhooks, claim, receiver.as_deref(), letter, until);
         let broken_off = async {
             self.shutdown.begun().await;
             sleep(LAST_WAIT).await;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use quick_cache::sync::Cache;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tracing::error;
 
 use super::letters::Letters;
 use super::wake::Wake;
@@ -19,10 +20,14 @@ use crate::domain::ids::Partition;
 use crate::domain::webhook::SubscriptionId;
 use crate::metrics::metrics;
 use crate::shutdown::Shutdown;
+use crate::store::dispatcher::deliveries::TakenDeliveries;
 use crate::store::{Keys, Lease, Store, StoreError};
 
 /// How long a claim lasts: longer than an attempt, its outcome included.
 pub(super) const CLAIM_MS: i64 = 35_000;
+
+/// How long an attempt may take from its claim on, with all that comes before the request: so its outcome is booked in time.
+pub(super) const ATTEMPT: Duration = Duration::from_secs(32);
 
 /// The age at which a delivery is not attempted any more, and an event that was missed is not queued any more.
 pub(super) const STALE_MS: i64 = 24 * 3_600_000;
@@ -72,6 +77,24 @@ pub(super) struct Inner {
 }
 
 impl Inner {
+    /// Counts deliveries that ended without an attempt.
+    pub fn count_ended(&self, taken: &TakenDeliveries) {
+        for (count, reason) in [(taken.too_old, "too_old"), (taken.lost, "attempts_lost")] {
+            let labels = ["dropped", reason];
+            self.metrics
+                .attempts
+                .with_label_values(&labels)
+                .inc_by(count);
+        }
+        if taken.lost > 0 {
+            let count = taken.lost;
+            error!(
+                count,
+                "{count} deliveries failed, since five attempts of each ended with their dispatcher"
+            );
+        }
+    }
+
     /// Ends claims of others that lapsed, and notes which partitions have something to be attempted when.
     pub async fn poll(&self, alive: Option<&[String]>) -> Result<(), StoreError> {
         let leases = self.leases.current();

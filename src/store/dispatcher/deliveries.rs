@@ -101,6 +101,19 @@ impl FromReply for ClaimedDelivery {
     }
 }
 
+/// What one call took.
+#[derive(Debug)]
+pub struct TakenDeliveries {
+    /// Whether it did not look at everything.
+    pub more: bool,
+    /// How many it ended for their age.
+    pub too_old: u64,
+    /// How many it ended because their attempts had no outcome.
+    pub lost: u64,
+    /// Deliveries to be attempted.
+    pub claims: Vec<ClaimedDelivery>,
+}
+
 signature! {
     /// Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it.
     ///
@@ -131,7 +144,7 @@ signature! {
     /// Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or attempts
     /// that were lost.
     ///
-    /// more: whether it did not look at everything.
+    /// more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts.
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -156,7 +169,7 @@ signature! {
         tenant_prefix = tenant_prefix(),
         mark_prefix = mark_prefix(),
     }
-    replies { fenced, taken: Taken { more: bool, claims: Vec<ClaimedDelivery> } }
+    replies { fenced, taken: Taken { more: bool, too_old: i64, lost: i64, claims: Vec<ClaimedDelivery> } }
     writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
 }
 
@@ -211,9 +224,19 @@ impl Store {
     pub(crate) async fn take_deliveries(
         &self,
         call: &TakeDeliveries<'_>,
-    ) -> Result<Option<(bool, Vec<ClaimedDelivery>)>, StoreError> {
+    ) -> Result<Option<TakenDeliveries>, StoreError> {
         match self.run_on(Lane::Background, call).await? {
-            Ok(TakeDeliveriesReply::Taken { more, claims }) => Ok(Some((more, claims))),
+            Ok(TakeDeliveriesReply::Taken {
+                more,
+                too_old,
+                lost,
+                claims,
+            }) => Ok(Some(TakenDeliveries {
+                more,
+                too_old: too_old.unsigned_abs(),
+                lost: lost.unsigned_abs(),
+                claims,
+            })),
             Err(Refused::Fenced) => Ok(None),
             Err(refused) => Err(refused.unexpected(&TAKE_DELIVERIES)),
         }
