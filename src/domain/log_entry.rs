@@ -29,6 +29,17 @@ impl EntryId {
         })
     }
 
+    /// The greatest id before this one.
+    pub fn before(self) -> Self {
+        match self.sequence.checked_sub(1) {
+            Some(sequence) => Self { sequence, ..self },
+            None => Self {
+                ms: self.ms.saturating_sub(1),
+                sequence: u64::MAX,
+            },
+        }
+    }
+
     /// The id as sorted texts need it: texts of the same length have the order of their ids.
     pub fn padded(self) -> String {
         format!("{:013}-{:05}", self.ms, self.sequence)
@@ -67,6 +78,13 @@ mod tests {
         ] {
             assert_eq!(EntryId::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn no_id_lies_between_one_and_that_before_it() {
+        let id = |ms, sequence| EntryId { ms, sequence };
+        assert_eq!(id(17, 2).before(), id(17, 1));
+        assert_eq!(id(17, 0).before(), id(16, u64::MAX));
     }
 
     #[test]

@@ -175,7 +175,8 @@ impl EventReader {
     }
 
     /// Reads outboxes that lost the entry of a cursor again, from further back: a replica of Redis that took over without the
-    /// last entries uses their ids again, and lower ones where its clock is behind. What was queued already exists.
+    /// last entries uses their ids again, and lower ones where its clock is behind. What was queued already exists. The first
+    /// entry does not lie behind the cursor then, which goes back to it.
     async fn rewind(
         &self,
         places: &[(Partition, Option<EntryId>)],
@@ -185,8 +186,10 @@ impl EventReader {
             let (partition, Some(from)) = *place else {
                 continue;
             };
-            // One in the middle of an entry names the place before it, which is none.
-            if from.sequence == u64::MAX || !beyond.as_ref().is_some_and(|b| b.turned_back) {
+            // A cursor in the middle of an entry names the place before it, which perhaps is none.
+            let is_next = |first: &Pointer| first.entry.before() == from;
+            let has_lost = |b: &Beyond| b.turned_back && !b.pointers.first().is_some_and(is_next);
+            if !beyond.as_ref().is_some_and(has_lost) {
                 continue;
             }
             let earlier = EntryId {

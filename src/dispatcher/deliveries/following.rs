@@ -136,6 +136,13 @@ impl Following {
         }
     }
 
+    /// The place before what was read, where that was read again from further back.
+    fn goes_back_to(&self, outbox: &[PointerOf]) -> Option<FannedTo> {
+        let (first, _) = outbox.first()?;
+        let is_behind = *first > self.cursor.as_ref()?.done();
+        (!is_behind).then(|| FannedTo::before(*first))
+    }
+
     /// What is to be queued of an outbox, some at a time; and whether that is not all. `hooks`: of the owners.
     pub fn chunks(
         &self,
@@ -144,16 +151,13 @@ impl Following {
         lies: Outbox,
     ) -> (Vec<Chunk>, bool) {
         let mut chunks = Chunks::behind(self.cursor.clone());
-        let done = self
-            .cursor
-            .as_ref()
-            .and_then(|cursor| cursor.within.clone());
-        let resumed = self.cursor.as_ref().map(|cursor| cursor.entry);
+        if let Some(back) = self.goes_back_to(outbox) {
+            chunks.go_back(back);
+        }
+        let begin = chunks.chunk.read.clone();
         for (entry, events) in outbox {
-            if resumed.is_some_and(|resumed| *entry < resumed) {
-                continue;
-            }
-            let done = done.as_ref().filter(|_| Some(*entry) == resumed);
+            let resumed = begin.as_ref().filter(|begin| begin.entry == *entry);
+            let done = resumed.and_then(|begin| begin.within.as_ref());
             for event in events.iter().flatten() {
                 let tenant = event.place.tenant.as_str();
                 let Some(owner) = self.owner_of(event) else {
@@ -203,7 +207,7 @@ impl Following {
         }
         if self.is_apart() && chunks.chunk.next.is_none() {
             // Nothing is behind it: perhaps it has reached the main one.
-            chunks.chunk.next.clone_from(&self.cursor);
+            chunks.chunk.next = begin;
         }
         let is_cut = !chunks.parted.is_empty();
         chunks.all.push(chunks.chunk);
@@ -229,6 +233,13 @@ impl Chunks {
             of_tenant: BTreeMap::new(),
             parted: BTreeSet::new(),
         }
+    }
+
+    /// Moves the cursor back in a step of its own, so that what follows has its true place before it.
+    fn go_back(&mut self, place: FannedTo) {
+        self.chunk.next = Some(place.clone());
+        let next = Chunk::behind(Some(place));
+        self.all.push(std::mem::replace(&mut self.chunk, next));
     }
 
     fn has_its_share(&self, tenant: &str) -> bool {

@@ -89,14 +89,19 @@ impl FannedTo {
         Some(Self { entry, within })
     }
 
+    /// Before all events of an entry.
+    pub fn before(entry: EntryId) -> Self {
+        Self {
+            entry,
+            within: Some((0, String::new())),
+        }
+    }
+
     /// The last entry that is surely done; perhaps none that is there.
     pub fn done(&self) -> EntryId {
         match self.within {
             None => self.entry,
-            Some(_) => EntryId {
-                ms: self.entry.ms.saturating_sub(1),
-                sequence: u64::MAX,
-            },
+            Some(_) => self.entry.before(),
         }
     }
 }

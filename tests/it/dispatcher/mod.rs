@@ -13,6 +13,7 @@ pub(crate) mod fan_out;
 mod histories;
 mod idempotency;
 pub(crate) mod lease;
+mod lost_entries;
 mod noisy_tenants;
 pub(crate) mod process;
 mod replay_kill;

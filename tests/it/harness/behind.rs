@@ -18,7 +18,7 @@ pub struct Hooked {
     pub app: TestApp,
     pub id: String,
     /// Where it lies.
-    partition: Partition,
+    pub partition: Partition,
     /// The field of its cursor.
     pub source: String,
     pub fan_out: FanOut,

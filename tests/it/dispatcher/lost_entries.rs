@@ -1,0 +1,119 @@
+//! An outbox that lost what the cursor of the fan-out names, because a replica took over, is followed again from before that.
+
+use super::fan_out::{fan_out, follow, fund, leases};
+use crate::harness::app::TestApp;
+use crate::harness::behind::{Hooked, umbra};
+use crate::harness::redis_fixture::RedisFixture;
+
+/// The last entry of the outbox is lost: the one that the cursor names.
+async fn lose_last(app: &TestApp) {
+    let outbox = app.store.keys().outbox(umbra());
+    let last: Vec<(String, Vec<String>)> = app
+        .run(&["XREVRANGE", &outbox, "+", "-", "COUNT", "1"])
+        .await;
+    app.run::<i64>(&["XDEL", &outbox, &last[0].0]).await;
+}
+
+/// The last but one is lost, and the last has a lower id: that of a clock that is behind.
+async fn lose_last_but_one(app: &TestApp) {
+    let outbox = app.store.keys().outbox(umbra());
+    let mut entries: Vec<(String, Vec<String>)> = app.run(&["XRANGE", &outbox, "-", "+"]).await;
+    let (_, last) = entries.pop().expect("an entry");
+    entries.pop().expect("an entry");
+    let (before, _) = entries.last().expect("an entry").clone();
+    let (ms, sequence) = before.split_once('-').expect("an id");
+    let next = sequence.parse::<u64>().expect("a number") + 1;
+    entries.push((format!("{ms}-{next}"), last));
+    app.run::<i64>(&["DEL", &outbox]).await;
+    for (id, fields) in &entries {
+        let fields = fields.iter().map(String::as_str);
+        let words: Vec<&str> = ["XADD", &outbox, id].into_iter().chain(fields).collect();
+        app.run::<String>(&words).await;
+    }
+}
+
+/// A few passes, of which the last finds nothing more to do; how many deliveries were queued.
+async fn follow_on(hooked: &Hooked) -> i64 {
+    let mut queued = 0;
+    for _ in 0..20 {
+        let pass = hooked.fan_out.run_once(&leases()).await;
+        let pass = pass.expect("Redis answers");
+        queued += pass.queued;
+        if !pass.more && pass.queued == 0 {
+            return queued;
+        }
+    }
+    panic!("it goes round in circles");
+}
+
+#[tokio::test]
+async fn more_entries_before_a_lost_one_than_are_read_at_once_stop_nothing() {
+    for hooked in [Hooked::own().await, Hooked::system().await] {
+        let app = &hooked.app;
+        fund(app, 130).await;
+        follow(&hooked.fan_out).await;
+        lose_last(app).await;
+        fund(app, 1).await;
+        assert_eq!(follow_on(&hooked).await, 1);
+        hooked.expect_in_order(131).await;
+        fund(app, 2).await;
+        assert_eq!(follow_on(&hooked).await, 2);
+        assert_eq!(follow(&fan_out(app)).await, 0);
+        hooked.expect_in_order(133).await;
+    }
+}
+
+#[tokio::test]
+async fn entries_with_lower_ids_than_a_lost_one_are_followed() {
+    for is_within in [false, true] {
+        for hooked in [Hooked::own().await, Hooked::system().await] {
+            let app = &hooked.app;
+            for _ in 0..3 {
+                fund(app, 1).await;
+                RedisFixture::on(app.store.clone()).next_ms().await;
+            }
+            follow(&hooked.fan_out).await;
+            if is_within {
+                stand_within(&hooked).await;
+            }
+            fund(app, 1).await;
+            lose_last_but_one(app).await;
+            assert_eq!(follow_on(&hooked).await, 1);
+            fund(app, 1).await;
+            assert_eq!(follow_on(&hooked).await, 1);
+            assert_eq!(follow(&fan_out(app)).await, 0);
+            hooked.expect_in_order(5).await;
+        }
+    }
+}
+
+/// The cursor stands in the middle of its entry.
+async fn stand_within(hooked: &Hooked) {
+    let fanned = hooked.app.store.keys().fanned(hooked.partition);
+    let cursor: String = hooked.app.run(&["HGET", &fanned, &hooked.source]).await;
+    let within = format!("{cursor} 0 {}", hooked.id);
+    hooked
+        .app
+        .run::<i64>(&["HSET", &fanned, &hooked.source, &within])
+        .await;
+}
+
+#[tokio::test]
+async fn a_subscription_that_falls_behind_there_gets_what_has_a_lower_id() {
+    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+        for _ in 0..3 {
+            fund(&hooked.app, 1).await;
+            RedisFixture::on(hooked.app.store.clone()).next_ms().await;
+        }
+        follow(&hooked.fan_out).await;
+        fund(&hooked.app, 1).await;
+        lose_last_but_one(&hooked.app).await;
+        hooked.let_open(1_000).await;
+        assert_eq!(follow_on(&hooked).await, 0);
+        assert!(hooked.is_behind().await);
+        hooked.let_open(3).await;
+        assert_eq!(hooked.catch_up().await, 1);
+        hooked.expect_in_order(4).await;
+        assert!(!hooked.is_behind().await);
+    }
+}
