@@ -40,7 +40,7 @@ ARGV[10]    wants_next        1 or 0                Whether to claim the next de
 ARGV[11]    dispatcher        text
 ARGV[12]    claim_ms          int64
 ARGV[13]    lane_concurrency  int64
-ARGV[14]    stale_ms          int64 or ''
+ARGV[14]    stale_before_ms   int64 or ''
 ARGV[15]    delivery_prefix   prefix delivery:
 ARGV[16]    lane_prefix       prefix lane:
 ARGV[17]    window_prefix     prefix window:
@@ -57,8 +57,8 @@ Writes:
 local lanes, claims, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log,
   system_log, outbox, days = unpack(KEYS)
 local day, day_start_ms, owner, delivery_id, token, outcome, delay_ms, context, details, wants_next, dispatcher,
-  claim_ms, lane_concurrency, stale_ms, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix,
-  mark_prefix = unpack(ARGV, 1, 20)
+  claim_ms, lane_concurrency, stale_before_ms, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
+  tenant_prefix, mark_prefix = unpack(ARGV, 1, 20)
 local fields_from = 21
 -- End of the signature.
 -- @include base/time, delivery/book, delivery/claim
@@ -78,7 +78,7 @@ local function next_of_lane()
     local other = id ~= delivery_id and book_delivery(book, id)
     if id ~= delivery_id and not (other and other.claim) then
       local is_free = other and wants_next == '1' and flying < concurrency and subscription.flying <= FLYING_MAX
-      if is_free and not book_hopeless(book, other, subscription, stale_ms) then return other, true end
+      if is_free and not book_hopeless(other, subscription, stale_before_ms) then return other, true end
       return nil, true
     end
     if other then flying = flying + 1 end

@@ -24,8 +24,8 @@ ARGV[1]   fencing_token       int64
 ARGV[2]   replay_id           text
 ARGV[3]   most                int64               How many at most.
 ARGV[4]   lane_concurrency    int64               First attempts of a lane that may be in flight at once.
-ARGV[5]   stale_ms            int64 or ''
-    The age at which one is not attempted any more; '' while the clock is doubted.
+ARGV[5]   stale_before_ms     int64 or ''
+    What was queued before is not attempted any more; '' while the clock is doubted.
 ARGV[6]   replay_lock_prefix  prefix replaylock:
 ARGV[7]   delivery_prefix     prefix delivery:
 ARGV[8]   lane_prefix         prefix lane:
@@ -40,8 +40,8 @@ Writes:
   On fed: deliveries, their lane and window, when the replay is looked at again. On ended the replay and its lock go.
 ]]
 local lease, lanes, open, behind_index, replays, replay, replay_events = unpack(KEYS)
-local fencing_token, replay_id, most, lane_concurrency, stale_ms, replay_lock_prefix, delivery_prefix, lane_prefix,
-  window_prefix, deliveries_prefix, webhook_prefix, tenant_prefix = unpack(ARGV)
+local fencing_token, replay_id, most, lane_concurrency, stale_before_ms, replay_lock_prefix, delivery_prefix,
+  lane_prefix, window_prefix, deliveries_prefix, webhook_prefix, tenant_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/book, delivery/queue
 -- Deliveries of one call; how many of those that may be open may be of replays; when a replay that has to wait is looked at again.
@@ -81,7 +81,7 @@ else
   -- Nobody can list its deliveries.
   taken = left
 end
-local why = book_hopeless(book, {epoch = tonumber(epoch), at_ms = tonumber(at_ms), lost = 0}, subscription, stale_ms)
+local why = book_hopeless({epoch = tonumber(epoch), at_ms = tonumber(at_ms), lost = 0}, subscription, stale_before_ms)
 
 -- Effects: none can fail.
 local queued = #queue.deliveries

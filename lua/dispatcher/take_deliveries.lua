@@ -21,8 +21,8 @@ ARGV[2]   dispatcher        text                  A name without `:`.
 ARGV[3]   claim_ms          int64
 ARGV[4]   most              int64                 How many at most.
 ARGV[5]   lane_concurrency  int64                 First attempts of a lane that may be in flight at once.
-ARGV[6]   stale_ms          int64 or ''
-    The age at which one is not attempted any more; '' while the clock is doubted.
+ARGV[6]   stale_before_ms   int64 or ''
+    What was queued before is not attempted any more; '' while the clock is doubted.
 ARGV[7]   delivery_prefix   prefix delivery:
 ARGV[8]   lane_prefix       prefix lane:
 ARGV[9]   window_prefix     prefix window:
@@ -36,7 +36,7 @@ Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
 local lease, lanes, claims, open = unpack(KEYS)
-local fencing_token, dispatcher, claim_ms, most, lane_concurrency, stale_ms, delivery_prefix, lane_prefix,
+local fencing_token, dispatcher, claim_ms, most, lane_concurrency, stale_before_ms, delivery_prefix, lane_prefix,
   window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/book, delivery/claim
@@ -77,7 +77,7 @@ local function look(lane, at_ms)
   reads = reads + #ids
   for _, id in ipairs(ids) do
     local delivery = book_delivery(book, id)
-    local why = delivery and book_hopeless(book, delivery, subscription, stale_ms)
+    local why = delivery and book_hopeless(delivery, subscription, stale_before_ms)
     if (why or not delivery) and spare == 0 then return ends and 0 or now end
     if not delivery then
       spare = spare - 1

@@ -91,6 +91,12 @@ impl ClockMonitor {
         }
     }
 
+    /// What Redis's clock reads at an instant, if it goes on as it did; `None` while it is in doubt, or was never read.
+    pub fn expected_ms(&self, at: Instant) -> Option<i64> {
+        let trusted = self.trusted.filter(|_| self.alarm.is_none());
+        trusted.map(|trusted| trusted.at(at))
+    }
+
     /// Takes the times that the nodes read between two instants, in milliseconds.
     pub fn observe(&mut self, sent: Instant, received: Instant, times: &[i64]) -> ClockState {
         let Some(first) = times.first() else {
@@ -177,6 +183,17 @@ mod tests {
                 .find(|_| self.read(&[offset_ms]) == ClockState::Steady)
                 .expect("it ends")
         }
+    }
+
+    #[test]
+    fn what_is_expected_goes_on_until_there_is_doubt() {
+        let mut clock = Readings::new();
+        assert_eq!(clock.monitor.expected_ms(clock.start), None);
+        clock.read(&[0]);
+        let later = clock.start + Duration::from_millis(3_005);
+        assert_eq!(clock.monitor.expected_ms(later), Some(1_003_005));
+        clock.read(&[90_000_000]);
+        assert_eq!(clock.monitor.expected_ms(later), None);
     }
 
     #[test]

@@ -65,12 +65,12 @@ local function book_is_current(delivery, subscription)
   return subscription.active and delivery.epoch == subscription.epoch
 end
 
--- Returns why a delivery that is to be attempted fails instead, or nil. stale_ms: the age at which one is too old, '' while
+-- Returns why a delivery that is to be attempted fails instead, or nil. stale_before_ms: what was queued before is too old, '' while
 -- the clock is doubted.
-local function book_hopeless(book, delivery, subscription, stale_ms)
+local function book_hopeless(delivery, subscription, stale_before_ms)
   if not subscription.exists then return 'The subscription is gone' end
   if not book_is_current(delivery, subscription) then return 'The subscription is not active' end
-  if stale_ms ~= '' and book.now - delivery.at_ms > tonumber(stale_ms) then return TOO_OLD end
+  if stale_before_ms ~= '' and delivery.at_ms < tonumber(stale_before_ms) then return TOO_OLD end
   if delivery.lost >= LOST_MAX then return LOST end
 end
 

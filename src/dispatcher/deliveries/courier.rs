@@ -141,7 +141,7 @@ impl Courier {
                 claim_ms: CLAIM_MS,
                 most: room,
                 lane_concurrency: inner.lane_concurrency,
-                stale_ms: inner.stale_ms(),
+                stale_before_ms: inner.stale_before_ms(),
             };
             let Some(taken) = inner.store.take_deliveries(&call).await? else {
                 inner.leases.lost(lease);

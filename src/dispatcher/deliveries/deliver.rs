@@ -149,7 +149,7 @@ impl Inner {
             dispatcher: &self.name,
             claim_ms: CLAIM_MS,
             lane_concurrency: self.lane_concurrency,
-            stale_ms: self.stale_ms(),
+            stale_before_ms: self.stale_before_ms(),
             fields: &attempted.fields,
         };
         loop {

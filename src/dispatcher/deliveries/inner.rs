@@ -163,7 +163,9 @@ impl Inner {
         first.map_or(POLL, |at| at.saturating_duration_since(Instant::now()))
     }
 
-    pub fn stale_ms(&self) -> Option<i64> {
-        (!self.clock.is_in_doubt()).then_some(STALE_MS)
+    /// Deliveries that were queued before this time are too old; `None` while the clock is doubted. Not by the clock of the
+    /// script, which may have jumped a moment ago.
+    pub fn stale_before_ms(&self) -> Option<i64> {
+        self.clock.expected_ms().map(|now_ms| now_ms - STALE_MS)
     }
 }

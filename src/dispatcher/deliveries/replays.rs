@@ -109,7 +109,7 @@ impl Replays {
             return Ok(pass);
         }
         let (now_ms, is_in_doubt) = self.clock.time(&self.store).await?;
-        let stale_ms = (!is_in_doubt).then_some(STALE_MS);
+        let stale_before_ms = (!is_in_doubt).then_some(now_ms - STALE_MS);
         // Those further ahead are from before the clock went back.
         let is_due = |at_ms: i64| !(now_ms + 1..now_ms + 2 * PUT_OFF_MS).contains(&at_ms);
         for (lease, replays) in leases.iter().zip(&polled) {
@@ -118,7 +118,10 @@ impl Replays {
                 .flatten()
                 .filter(|replay| is_due(replay.at_ms))
             {
-                match self.feed(*lease, &replay.member, stale_ms, &mut pass).await {
+                match self
+                    .feed(*lease, &replay.member, stale_before_ms, &mut pass)
+                    .await
+                {
                     Ok(true) => {}
                     Ok(false) => {
                         lost(*lease);
@@ -144,7 +147,7 @@ impl Replays {
         &self,
         lease: Lease,
         replay_id: &str,
-        stale_ms: Option<i64>,
+        stale_before_ms: Option<i64>,
         pass: &mut ReplayPass,
     ) -> Result<bool, StoreError> {
         // What would take memory waits.
@@ -154,7 +157,7 @@ impl Replays {
             replay_id,
             most: if is_full { 0 } else { DELIVERIES },
             lane_concurrency: self.lane_concurrency,
-            stale_ms,
+            stale_before_ms,
         };
         for _ in 0..CALLS {
             let (queued, more, hopeless) = match self.store.feed_replay(&call).await? {

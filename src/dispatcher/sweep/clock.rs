@@ -63,10 +63,10 @@ impl ClockWatch {
         Ok((now_ms.unwrap_or(first), now_ms.is_none()))
     }
 
-    /// Whether the clock was in doubt when it was last read.
-    pub fn is_in_doubt(&self) -> bool {
+    /// Redis's time as its clock should read now, whatever it has done since it was last read; `None` while it is in doubt.
+    pub fn expected_ms(&self) -> Option<i64> {
         let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
-        monitor.is_in_doubt()
+        monitor.expected_ms(Instant::now())
     }
 
     /// The first node's time, unless the times that the nodes read between two instants put the clock in doubt.

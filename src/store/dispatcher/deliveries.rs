@@ -160,8 +160,8 @@ signature! {
         most: usize,
         /// First attempts of a lane that may be in flight at once.
         lane_concurrency: u32,
-        /// The age at which one is not attempted any more; '' while the clock is doubted.
-        stale_ms: Option<i64>,
+        /// What was queued before is not attempted any more; '' while the clock is doubted.
+        stale_before_ms: Option<i64>,
         delivery_prefix = delivery_prefix(),
         lane_prefix = lane_prefix(),
         window_prefix = window_prefix(),
@@ -205,7 +205,7 @@ signature! {
         dispatcher: &'a str,
         claim_ms: i64,
         lane_concurrency: u32,
-        stale_ms: Option<i64>,
+        stale_before_ms: Option<i64>,
         delivery_prefix = delivery_prefix(),
         lane_prefix = lane_prefix(),
         window_prefix = window_prefix(),

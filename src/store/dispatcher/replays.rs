@@ -21,8 +21,8 @@ signature! {
         most: usize,
         /// First attempts of a lane that may be in flight at once.
         lane_concurrency: u32,
-        /// The age at which one is not attempted any more; '' while the clock is doubted.
-        stale_ms: Option<i64>,
+        /// What was queued before is not attempted any more; '' while the clock is doubted.
+        stale_before_ms: Option<i64>,
         replay_lock_prefix = replay_lock_prefix(),
         delivery_prefix = delivery_prefix(),
         lane_prefix = lane_prefix(),
