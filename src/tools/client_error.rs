@@ -34,6 +34,9 @@ pub enum CallError {
     /// What was tested does not work; the output says why.
     #[error("the receiver did not accept the test event")]
     TestFailed,
+    /// Events that were sent once more did not arrive.
+    #[error("some deliveries failed for good; `admin webhook deliveries` shows why")]
+    ReplayFailed,
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
 }
@@ -60,7 +63,7 @@ impl CallError {
     /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused(_) | Self::TestFailed => 1,
+            Self::Refused(_) | Self::TestFailed | Self::ReplayFailed => 1,
             Self::Usage(_) => 2,
             Self::Failed { .. }
             | Self::Unreachable { .. }
@@ -96,7 +99,7 @@ impl Refusal {
             (_, "TENANT_NOT_FOUND") => "`admin tenant list` shows the tenants that exist",
             (_, "WEBHOOK_NOT_FOUND") => "`admin webhook list` shows the webhooks that exist",
             (_, "WEBHOOK_URL_INVALID") => {
-                "`admin webhook rules` shows and sets which addresses are allowed"
+                "`admin webhook rules show` shows which addresses are allowed, `rules set` sets them"
             }
             (_, "BUDGET_FROZEN") => "`admin budget unfreeze` lifts the freeze",
             _ => return None,

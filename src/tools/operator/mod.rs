@@ -30,7 +30,7 @@ use crate::tools::client_error::CallError;
 use console::Action;
 use output::Output;
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused or a test failed, 2 the command line is wrong, 3 the service could not be \
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, or a receiver did not accept, 2 the command line is wrong, 3 the service could not be \
     reached or failed, so that the outcome may be unknown";
 
 /// Settings and command of `budget-authority admin`.

@@ -49,7 +49,7 @@ impl<W: Write> Output<W> {
     }
 
     /// Prints rows as a table, or one JSON object per line; `nothing` when there are none. `columns` are `HEADING=member`,
-    /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_ms` as a time.
+    /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_at_ms` as a time.
     pub fn table(&mut self, columns: &str, rows: &[Value], nothing: &str) -> Result<(), CallError> {
         if self.json {
             return rows.iter().try_for_each(|row| self.line(&row.to_string()));
@@ -64,7 +64,7 @@ impl<W: Write> Output<W> {
         let (headings, members): (Vec<_>, Vec<_>) = columns.unzip();
         let cell = |row: &Value, member: &str| match member.strip_suffix(":amount") {
             Some(member) => plain(&row[member]["amount"]),
-            None if member.ends_with("_ms") => moment(&row[member]),
+            None if member.ends_with("_at_ms") => moment(&row[member]),
             None => plain(&row[member]),
         };
         let mut table = Table::new(headings.len(), headings);

@@ -70,12 +70,20 @@ impl Replay {
             .zip(queued["replay_id"].as_str().and_then(ReplayId::parse));
         let (subscription, replay) = ids.ok_or_else(|| client.unreadable())?;
         let events = queued["events_queued"].as_u64().unwrap_or(0);
+        match events {
+            0 => eprintln!("nothing to replay: no such event, or the webhook is not ACTIVE"),
+            _ => eprintln!("{replay}: {events} events are queued; a dispatcher sends them"),
+        }
         let outcome = follow(client, (&subscription, &replay), events, since).await?;
         if let Some(members) = queued.as_object_mut() {
             members.remove("estimated_completion_seconds");
             members.extend(outcome.as_object().cloned().unwrap_or_default());
         }
-        output.object(&queued)
+        output.object(&queued)?;
+        match queued["failed"].as_u64() {
+            Some(1..) => Err(CallError::ReplayFailed),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) enum Command {
     Show { subscription_id: String },
     /// Change a subscription
     Update(Box<Update>),
-    /// Send nothing more; what waits fails, and events are not kept for later
+    /// Send no events until it is resumed, but for tests; what waits fails. A replay can send what happens meanwhile
     Pause { subscription_id: String },
     /// Send again, after a pause or after failures, the events from now on
     Resume { subscription_id: String },
@@ -52,11 +52,12 @@ struct Settings {
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     event_types: Vec<String>,
-    /// Categories of events to send: budget, reservation or tenant; for the operator also api_key, policy, webhook, system
+    /// Categories of events to send besides: budget, reservation or tenant; for the operator also api_key, policy, webhook,
+    /// system. A new subscription needs a type too
     #[arg(long = "category", value_name = "CATEGORY", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     event_categories: Vec<String>,
-    /// Only events of this scope; with /* at its end, of those below it
+    /// Only events of this scope, tenant:acme/app:chat; with /* at its end, of those below it
     #[arg(long = "scope", value_name = "SCOPE")]
     scope_filter: Option<String>,
     /// A header of each request, such as Authorization=…; repeated. Its value is never shown again
@@ -242,6 +243,10 @@ impl Settings {
             let secret = std::fs::read_to_string(path).map_err(|error| {
                 CallError::Usage(format!("--secret-file {}: {error}", path.display()))
             })?;
+            if secret.trim_end().is_empty() {
+                let text = format!("--secret-file {} is empty", path.display());
+                return Err(CallError::Usage(text));
+            }
             set("signing_secret", secret.trim_end().into());
         }
         if let Some(retries) = self.max_retries {

@@ -107,7 +107,7 @@ async fn a_secret_comes_from_a_file_and_the_rules_can_be_set() {
     operator
         .run(elsewhere)
         .await
-        .refused(1, "admin webhook rules");
+        .refused(1, "admin webhook rules show");
 }
 
 #[tokio::test]

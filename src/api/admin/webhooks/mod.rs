@@ -118,13 +118,11 @@ async fn test_webhook(
     Ok(CheckedJson::ok(tested.await?))
 }
 
-pub(in crate::api) const REPLAY: Declaration = declare!(
-    replay_events,
-    "Queues past events to be delivered again; delivery is not built yet"
-)
-.takes::<WebhookReplay>()
-.returns::<ReplayResponse>(202, "What was queued.")
-.refuses(&[404, 409]);
+pub(in crate::api) const REPLAY: Declaration =
+    declare!(replay_events, "Queues past events to be delivered again")
+        .takes::<WebhookReplay>()
+        .returns::<ReplayResponse>(202, "What was queued.")
+        .refuses(&[404, 409]);
 
 async fn replay_events(
     State(state): State<AppState>,
