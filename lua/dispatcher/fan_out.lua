@@ -66,6 +66,22 @@ if #stale > 1 then return stale end
 local queue = queue_new(now, day, lane_concurrency,
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
 
+-- Cursors as they are now, in this call; false where there is none.
+local cursors = {}
+local function cursor(field)
+  if cursors[field] == nil then cursors[field] = redis.call('HGET', fanned, field) end
+  return cursors[field]
+end
+
+-- Returns the place that all cursors of an outbox have reached: those of tenants that are followed apart may be further behind.
+local function reached_by_all(source, place)
+  for _, field in ipairs(redis.call('HKEYS', fanned)) do
+    local apart = field:sub(1, #source + 1) == source .. ' ' and cursor(field)
+    if apart and place_reaches(place, apart) then place = apart end
+  end
+  return place
+end
+
 -- Queues a delivery, unless its subscription is behind or falls behind now. from: the place behind which these lie.
 local function queue_or_miss(source, from, at)
   local owner, id, epoch, delivery_id, lane, place, event_type, trace = owners[tonumber(ARGV[at])],
@@ -78,16 +94,11 @@ local function queue_or_miss(source, from, at)
     return
   end
   -- An outbox that is followed again lies before the place.
-  if window.read[source] ~= from and not (behind and place_reaches(from, behind)) then window_move(window, source, from) end
+  if window.read[source] ~= from and not (behind and place_reaches(from, behind)) then
+    window_move(window, source, reached_by_all(source, from))
+  end
   window.read[source] = from
   window_miss(window, hour_of(place), 1)
-end
-
--- Cursors as they are now, in this call; false where there is none.
-local cursors = {}
-local function cursor(field)
-  if cursors[field] == nil then cursors[field] = redis.call('HGET', fanned, field) end
-  return cursors[field]
 end
 
 -- Reads a number of values from here on; returns them, and what lies behind.

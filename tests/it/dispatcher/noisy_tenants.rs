@@ -201,3 +201,45 @@ async fn a_subscription_that_falls_behind_where_a_tenant_is_followed_apart_gets_
         assert_eq!(hooked.field("queued").await.as_deref(), Some(all));
     }
 }
+
+/// One pass in which the cursor of `umbra` does not move, because two others are followed apart as well.
+async fn pass_without_umbra(hooked: &Hooked) {
+    let fanned = hooked.app.store.keys().fanned(Partition::FIRST);
+    let umbra = format!("{} umbra", hooked.source);
+    let umbra = &cursors(&hooked.app, Partition::FIRST).await[&umbra];
+    for other in ["a", "b"] {
+        let apart = format!("{} {other}", hooked.source);
+        hooked
+            .app
+            .run::<()>(&["HSET", &fanned, &apart, umbra])
+            .await;
+    }
+    let pass = hooked.fan_out.run_once(&leases()).await;
+    pass.expect("Redis answers");
+}
+
+#[tokio::test]
+async fn one_that_falls_behind_through_another_tenant_gets_what_is_followed_apart_in_order() {
+    let mut hooked = Hooked::system().await;
+    let quiet = quiet(&hooked.app).await;
+    let both = json!({"event_types": ["budget.funded", "tenant.updated"]});
+    patch(&hooked.app, &hooked.id, both).await;
+    fund(&hooked.app, 1).await;
+    follow(&hooked.fan_out).await;
+    let fanned = hooked.app.store.keys().fanned(Partition::FIRST);
+    let main = &cursors(&hooked.app, Partition::FIRST).await[&hooked.source];
+    let apart = format!("{} umbra", hooked.source);
+    hooked.app.run::<()>(&["HSET", &fanned, &apart, main]).await;
+    fund(&hooked.app, 3).await;
+    pass_without_umbra(&hooked).await;
+    hooked.let_open(1_000).await;
+    fund(&hooked.app, 3).await;
+    update(&hooked.app, &quiet).await;
+    pass_without_umbra(&hooked).await;
+    assert!(hooked.is_behind().await);
+    hooked.let_open(1).await;
+    assert_eq!(hooked.catch_up().await, 7);
+    assert!(!hooked.is_behind().await);
+    assert_eq!(follow(&hooked.fan_out).await, 0);
+    hooked.expect_in_order(7).await;
+}
