@@ -35,6 +35,9 @@ pub(super) const STALE_MS: i64 = 24 * 3_600_000;
 /// How often all partitions are looked at.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
+/// By how much a lane with first attempts is looked at later at most: longer than any of them is put off.
+const AHEAD_MS: i64 = 120_000;
+
 /// How long attempts in flight may take at a shutdown before they are handed back.
 pub(super) const LAST_WAIT: Duration = Duration::from_millis(500);
 
@@ -121,6 +124,11 @@ impl Inner {
         let lanes = self.store.poll(Keys::lanes, &partitions, 1).await?;
         for (partition, lanes) in partitions.into_iter().zip(lanes) {
             if let Some(first) = lanes.unwrap_or_default().into_iter().next() {
+                if alive.is_some() {
+                    // No first attempt is put off for so long: the clock went back.
+                    let ahead_ms = now_ms + AHEAD_MS;
+                    self.store.hasten_lanes(partition, ahead_ms).await?;
+                }
                 let wait = u64::try_from(first.at_ms - now_ms).unwrap_or(0);
                 self.look_again(partition, Duration::from_millis(wait));
             }

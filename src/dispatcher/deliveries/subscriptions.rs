@@ -90,10 +90,13 @@ impl Hook {
 
     /// Whether it gets an event.
     pub fn gets(&self, event: &Seen<'_>, when: When) -> bool {
+        // Entries go on from the last one where the clock went back, the times of events do not.
+        let entry_ms = i64::try_from(when.entry.ms).unwrap_or(i64::MAX);
+        let at_ms = when.at_ms.max(entry_ms);
         let was_active = match when.outbox {
             Outbox::Same => when.entry > self.since,
-            Outbox::SameNode => when.at_ms >= self.since_ms,
-            Outbox::OtherNode => when.at_ms >= self.since_ms - CLOCKS_MS,
+            Outbox::SameNode => at_ms >= self.since_ms,
+            Outbox::OtherNode => at_ms >= self.since_ms - CLOCKS_MS,
         };
         was_active && self.subscription.selects(event)
     }

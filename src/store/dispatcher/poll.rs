@@ -44,6 +44,31 @@ impl Store {
             .map(|reply| reply.map(members))
             .collect())
     }
+
+    /// Has lanes with first attempts looked at now that would be looked at after `ahead_ms` only.
+    ///
+    /// # Errors
+    /// [`StoreError`] when Redis is unavailable.
+    pub async fn hasten_lanes(
+        &self,
+        partition: Partition,
+        ahead_ms: i64,
+    ) -> Result<(), StoreError> {
+        let key = self.keys().lanes(partition);
+        let (_, later) = command(
+            "ZRANGEBYSCORE",
+            key.clone(),
+            (format!("({ahead_ms}"), "+inf"),
+        );
+        let lanes: Vec<String> = read_or_default(self.query(&key, &later).await?);
+        let first_attempts = lanes.iter().filter(|lane| !lane.ends_with(":retries"));
+        for lane in first_attempts {
+            self.write(command("ZADD", key.clone(), ("XX", 0, lane)))
+                .await?;
+        }
+        Ok(())
+    }
+
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.
     pub async fn postpone(
         &self,

@@ -55,6 +55,19 @@ impl Hook {
         }
     }
 
+    /// The allocations behind the events that arrived, as they did; of each the first arrival.
+    pub(crate) fn figures(&self) -> Vec<u64> {
+        let mut seen = BTreeSet::new();
+        let arrived = self.receiver.arrived();
+        let figure = |body: &[u8]| {
+            let event: Value = serde_json::from_slice(body).expect("JSON");
+            event["data"]["new_state"]["allocated"].as_u64()
+        };
+        let figures = arrived.iter().map(|one| figure(&one.body));
+        let figures = figures.map(|figure| figure.expect("a figure"));
+        figures.filter(|figure| seen.insert(*figure)).collect()
+    }
+
     /// The ids of the events that arrived, as they did.
     pub(crate) fn arrived(&self) -> Vec<String> {
         let arrived = self.receiver.arrived();
@@ -114,6 +127,14 @@ impl Deployment {
         .await;
     }
 
+    /// How many credits the ledger shows: an event each.
+    pub(crate) async fn credits(&self) -> usize {
+        let path = "/v1/admin/budgets/lookup?scope=tenant:umbra&unit=TOKENS";
+        let ledger = self.app.get_as_admin(path).await.expect(200);
+        let allocated = ledger.at("/allocated/amount").as_u64().expect("a figure");
+        usize::try_from(allocated).expect("few") - 100
+    }
+
     /// All rows of a list of the operator's, oldest first.
     async fn all(&self, path: &str, name: &str) -> Vec<Value> {
         let (mut rows, mut cursor) = (Vec::new(), String::new());
@@ -130,12 +151,9 @@ impl Deployment {
         rows
     }
 
-    /// The events that Redis knows of, in order: one for each credit that the ledger shows.
+    /// The events that Redis knows of, in order.
     pub(crate) async fn events(&self) -> Vec<String> {
-        let path = "/v1/admin/budgets/lookup?scope=tenant:umbra&unit=TOKENS";
-        let ledger = self.app.get_as_admin(path).await.expect(200);
-        let allocated = ledger.at("/allocated/amount").as_u64().expect("a figure");
-        let count = usize::try_from(allocated).expect("few") - 100;
+        let count = self.credits().await;
         let path = "/v1/admin/events?event_type=budget.funded&tenant_id=umbra&";
         within(LIMIT, "the events are listed", || async {
             let rows = self.all(path, "/events").await;
@@ -175,7 +193,7 @@ impl Deployment {
     }
 
     /// No counter of what is open or in flight is left over, and nothing waits.
-    async fn nothing_is_left(&self) {
+    pub(crate) async fn nothing_is_left(&self) {
         let keys = self.app.store.keys();
         within(LIMIT, "nothing is left", || async {
             let mut left = Vec::new();
@@ -196,19 +214,23 @@ impl Deployment {
         .await;
     }
 
-    /// First arrivals were in order, and no event was sent more often than `attempts` says; no more attempts of a lane were
-    /// lost than `lost`.
-    pub(crate) async fn check_attempts(&self, events: &[String], lost: i64) {
+    /// First arrivals of these events were in order.
+    pub(crate) fn check_order(&self, events: &[String]) {
         for hook in &self.hooks {
-            let (mut times, mut first) = (BTreeMap::<_, i64>::new(), Vec::new());
-            for event in hook.arrived() {
-                let count = times.entry(event.clone()).or_default();
-                *count += 1;
-                if *count == 1 {
-                    first.push(event);
-                }
-            }
+            let mut seen = BTreeSet::new();
+            let mut first = hook.arrived();
+            first.retain(|event| events.contains(event) && seen.insert(event.clone()));
             assert_eq!(first, events, "in order at {}", hook.id);
+        }
+    }
+
+    /// No event was sent more often than `attempts` says, and no more attempts of a lane were lost than `lost`.
+    pub(crate) async fn check_attempts(&self, lost: i64) {
+        for hook in &self.hooks {
+            let mut times = BTreeMap::<_, i64>::new();
+            for event in hook.arrived() {
+                *times.entry(event).or_default() += 1;
+            }
             let path = format!("{HOOKS}/{}/deliveries?", hook.id);
             let mut more = 0;
             for row in self.all(&path, "/deliveries").await {

@@ -20,5 +20,6 @@ async fn on_a_cluster_tenants_and_the_operator_get_their_events() {
     };
     tokio::join!(deployment.fund_until(&stop), until_some_arrived);
     let events = deployment.settled().await;
-    deployment.check_attempts(&events, 0).await;
+    deployment.check_order(&events);
+    deployment.check_attempts(0).await;
 }

@@ -40,7 +40,8 @@ async fn survive(url: &str, redis: Option<&mut RedisServer>, more: i64) {
     let events = deployment.settled().await;
     assert!(events.len() > 2 * KILLS, "{} events", events.len());
     let lost = i64::try_from(KILLS).expect("few") + more;
-    deployment.check_attempts(&events, lost).await;
+    deployment.check_order(&events);
+    deployment.check_attempts(lost).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

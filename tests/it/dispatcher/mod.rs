@@ -5,6 +5,7 @@ pub(crate) mod burn_rates;
 mod catch_up;
 pub(crate) mod clocks;
 pub(crate) mod deliveries;
+mod delivery_clocks;
 mod delivery_failovers;
 mod delivery_kills;
 mod delivery_rules;

@@ -1,0 +1,66 @@
+//! Deliveries while Redis's clock steps by hours.
+
+#![cfg(target_os = "linux")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::task::block_in_place;
+
+use super::bad_luck::Deployment;
+use super::clocks::JumpingRedis;
+use super::fan_out::{fan_out, follow, fund};
+use crate::harness::eventually;
+
+const HOUR_S: i64 = 3_600;
+
+/// All credits arrived everywhere in order, and nothing failed.
+async fn all_arrive(deployment: &Deployment) {
+    let last = deployment.credits().await as u64 + 100;
+    let all: Vec<u64> = (101..=last).collect();
+    for (number, hook) in deployment.hooks.iter().enumerate() {
+        eventually(&format!("all arrive at {number}"), || async {
+            let figures = hook.figures();
+            (figures == all).then_some(()).ok_or(figures)
+        })
+        .await;
+    }
+    deployment.nothing_is_left().await;
+    for key in deployment.app.keys_like("{???}:delivery:*").await {
+        let status: String = deployment.app.run(&["HGET", &key, "status"]).await;
+        assert_eq!(status, "SUCCESS", "{key}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_clock_that_steps_by_hours_loses_and_disorders_nothing() {
+    let redis = block_in_place(JumpingRedis::start);
+    let deployment = Deployment::start(&redis.server.url(), 0).await;
+    // Many wait while the clock steps.
+    fund(&deployment.app, 60).await;
+    deployment.start_dispatcher();
+    let stop = AtomicBool::new(false);
+    let stepping = async {
+        for hours in [20, -5, 2, 0] {
+            deployment.progress(0, 5).await;
+            deployment.progress(2, 5).await;
+            redis.jump(hours * HOUR_S);
+        }
+        deployment.progress(0, 5).await;
+        deployment.progress(2, 5).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(deployment.fund_until(&stop), stepping);
+    all_arrive(&deployment).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_queued_before_the_clock_went_back_is_not_held_up() {
+    let redis = block_in_place(JumpingRedis::start);
+    let deployment = Deployment::start(&redis.server.url(), 0).await;
+    fund(&deployment.app, 3).await;
+    assert_eq!(follow(&fan_out(&deployment.app)).await, 9);
+    redis.jump(-2 * HOUR_S);
+    deployment.start_dispatcher();
+    fund(&deployment.app, 3).await;
+    all_arrive(&deployment).await;
+}
