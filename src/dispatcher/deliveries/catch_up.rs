@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tracing::{error, warn};
 
 use super::events::{EventReader, Wanted};
+use super::failures::Failures;
 use super::following::PASS_DELIVERIES;
 use super::inner::STALE_MS;
 use super::missed::{Behind, Missed};
@@ -36,9 +37,11 @@ const BEHIND: Duration = Duration::from_millis(250);
 /// The pause after a pass that queued something.
 const BUSY: Duration = Duration::from_millis(50);
 
-/// When to look again at a subscription that has no room; at one whose room was filled; at one that fails.
+/// When to look again at a subscription that has no room; at one whose room was filled; at one of which an outbox is out of reach;
+/// at one that fails.
 const NO_ROOM_MS: i64 = 1_000;
 const FULL_AGAIN_MS: i64 = 50;
+const AWAY_MS: i64 = 5_000;
 const FAILED_MS: i64 = 60_000;
 
 /// Subscriptions of a partition that one pass looks at.
@@ -84,6 +87,7 @@ pub struct CatchUp {
     remembered: Remembered,
     lane_concurrency: u32,
     queued: Arc<Wake>,
+    failures: Failures,
     metrics: CatchUpMetrics,
     counted: Option<Instant>,
 }
@@ -106,6 +110,7 @@ impl CatchUp {
                 store: store.clone(),
             },
             remembered: Remembered::new(store.clone()),
+            failures: Failures::new(store.clone(), "events that were missed"),
             store,
             clock,
             lane_concurrency,
@@ -118,7 +123,8 @@ impl CatchUp {
     /// Does one pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; a failure of one subscription alone is logged and postponed.
+    /// [`StoreError`] when Redis is unavailable, or a node of it after the others had their turn; a failure of one subscription alone
+    /// is logged and postponed.
     pub async fn run_once(&mut self, leases: &[Lease]) -> Result<CatchUpPass, StoreError> {
         let mut pass = CatchUpPass::default();
         let partitions = partitions(leases);
@@ -141,11 +147,19 @@ impl CatchUp {
         }
         let windows = self.store.behind_windows(&due).await?;
         let mut looked_at: BTreeMap<(Partition, i64), Vec<String>> = BTreeMap::new();
+        self.failures.begin();
         for ((partition, id), window) in due.into_iter().zip(windows) {
+            let Some(window) = window else { continue };
+            if self.failures.leave_out(partition).await {
+                continue;
+            }
             let looked = self.look(partition, &id, &window, oldest_ms, &mut pass);
             let again_ms = match looked.await {
                 Ok(again_ms) => again_ms,
-                Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+                Err(unavailable @ StoreError::Unavailable(_)) => {
+                    self.failures.note(partition, unavailable);
+                    continue;
+                }
                 Err(failure) => {
                     error!(
                         webhook.id = id, error = %failure,
@@ -158,18 +172,21 @@ impl CatchUp {
             looked_at.push(id);
         }
         for ((partition, again_ms), ids) in looked_at {
-            let due_ms = now_ms + again_ms;
-            self.store
-                .look_again_at_behind(partition, &ids, due_ms)
-                .await?;
+            let again = self
+                .store
+                .look_again_at_behind(partition, &ids, now_ms + again_ms);
+            if let Err(failure) = again.await {
+                self.failures.note(partition, failure);
+            }
         }
         self.count(&partitions, &pass).await?;
+        self.failures.end()?;
         Ok(pass)
     }
 
     /// Queues what one subscription missed, if it has room. Returns after how many milliseconds to look at it again.
     async fn look(
-        &self,
+        &mut self,
         partition: Partition,
         id: &str,
         window: &BehindWindow,
@@ -209,11 +226,20 @@ impl CatchUp {
             oldest_ms,
         };
         let (queued, expired) = (pass.queued, pass.expired);
-        for (source, place) in places.into_iter().take(SOURCES) {
-            self.follow(&mut behind, &source, place, pass).await?;
-            if behind.room == 0 {
+        let (mut followed, mut is_away) = (0, false);
+        for (source, place) in places {
+            if followed == SOURCES || followed > 0 && behind.room == 0 {
                 break;
             }
+            let from = Partition::parse(&source).unwrap_or(partition);
+            if self.failures.leave_out(from).await {
+                is_away = true;
+                continue;
+            }
+            followed += 1;
+            let followed = self.follow(&mut behind, &source, place, pass).await;
+            // It may be the node of the outbox alone.
+            is_away |= self.failures.note_unavailable(from, followed)?;
         }
         if pass.queued > queued {
             self.queued.partition(partition);
@@ -226,7 +252,11 @@ impl CatchUp {
                 "webhook `{id}` does not get {expired} events, because it was behind for 24 hours"
             );
         }
-        Ok(if behind.room == 0 { FULL_AGAIN_MS } else { 0 })
+        Ok(match (behind.room, is_away) {
+            (0, _) => FULL_AGAIN_MS,
+            (_, true) => AWAY_MS,
+            (_, false) => 0,
+        })
     }
 
     /// Takes a subscription out of the index that is not behind, or not active, any more.

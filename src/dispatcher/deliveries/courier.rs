@@ -3,27 +3,29 @@
 //! One task claims. Each delivery in flight has a task of its own, which then takes the next one of its lane. Claims last
 //! longer than an attempt can, so only a dispatcher that has died lets one lapse.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
 use quick_cache::sync::Cache;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use super::deliver::deliver;
+use super::failures::Failures;
 use super::inner::{CLAIM_MS, DeliveryMetrics, Inner, LAST_WAIT, POLL};
 use super::letters::Letters;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
+use crate::domain::ids::Partition;
 use crate::egress::KEPT_MAX;
 use crate::shutdown::Shutdown;
+use crate::store::Lease;
 use crate::store::dispatcher::deliveries::{TakeDeliveries, TakenDeliveries};
-use crate::store::{Lease, StoreError};
 
 /// Deliveries in flight of one dispatcher.
 const FLYING_MAX: usize = 4_000;
@@ -71,6 +73,7 @@ impl Courier {
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         Ok(Self(Arc::new(Inner {
+            lapses: Mutex::new(Failures::new(webhooks.store().clone(), "lapsed claims")),
             store: webhooks.store().clone(),
             webhooks,
             leases,
@@ -82,7 +85,7 @@ impl Courier {
             permits: Arc::new(Semaphore::new(FLYING_MAX)),
             receivers: Cache::new(RECEIVERS_MAX),
             letters: Letters::default(),
-            due: Mutex::default(),
+            due: std::sync::Mutex::default(),
             changed: queued,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,
@@ -91,12 +94,16 @@ impl Courier {
 
     /// Makes deliveries until the shutdown; then hands back what is still in flight. `dispatchers`: who is alive.
     pub async fn run(self, dispatchers: impl Fn() -> Option<Vec<String>>) {
-        let (mut flying, mut polled, mut seen) = (JoinSet::new(), None, None::<Instant>);
+        let (mut flying, mut polls) = (JoinSet::new(), JoinSet::new());
+        let (mut polled, mut seen, mut last) = (None, None::<Instant>, None);
         let inner = &self.0;
+        let mut failures = Failures::new(inner.store.clone(), "deliveries");
         while !inner.shutdown.has_begun() {
-            let gained = inner.changed.take_all();
-            if gained || polled.is_none_or(|at: Instant| at.elapsed() >= POLL) {
+            let is_time = polled.is_none_or(|at: Instant| at.elapsed() >= POLL);
+            // Claims do not wait for a poll that waits for a node.
+            if polls.is_empty() && (inner.changed.take_all() || is_time) {
                 polled = Some(Instant::now());
+                failures.begin();
                 let alive = match seen.is_none_or(|at| at.elapsed() >= DEAD_CLAIMS) {
                     true => {
                         seen = Some(Instant::now());
@@ -104,21 +111,23 @@ impl Courier {
                     }
                     false => None,
                 };
-                if let Err(failure) = inner.poll(alive.as_deref()).await {
-                    warn!(error = %failure, "deliveries wait, because Redis cannot be asked: {failure}");
-                }
+                let inner = Arc::clone(inner);
+                polls.spawn(async move {
+                    if let Err(failure) = inner.poll(alive.as_deref()).await {
+                        warn!(error = %failure, "deliveries wait, because Redis cannot be asked: {failure}");
+                    }
+                });
             }
-            for lease in inner.due_now() {
-                if let Err(failure) = self.take(lease, &mut flying).await {
-                    warn!(error = %failure, "deliveries of {} wait: {failure}", lease.partition);
-                    inner.look_again(lease.partition, POLL);
-                }
+            for lease in inner.due_now(last) {
+                self.take(lease, &mut flying, &mut failures, &mut last)
+                    .await;
             }
             while flying.try_join_next().is_some() {}
             let pause = inner.next_due().min(POLL);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = inner.changed.woken() => {}
+                Some(_) = polls.join_next() => {}
                 () = inner.shutdown.begun() => {}
             }
         }
@@ -127,37 +136,47 @@ impl Courier {
         let _ = timeout(LAST_WAIT * 4, all).await;
     }
 
-    async fn take(&self, lease: Lease, flying: &mut JoinSet<()>) -> Result<(), StoreError> {
+    /// Claims some deliveries of a partition. `last`: the one that was served last.
+    async fn take(
+        &self,
+        lease: Lease,
+        flying: &mut JoinSet<()>,
+        failures: &mut Failures,
+        last: &mut Option<Partition>,
+    ) {
         let inner = &self.0;
-        loop {
-            let room = inner.permits.available_permits().min(TAKEN);
-            if room == 0 {
-                inner.look_again(lease.partition, Duration::from_millis(20));
-                return Ok(());
-            }
-            let call = TakeDeliveries {
-                fencing_token: lease,
-                dispatcher: &inner.name,
-                claim_ms: CLAIM_MS,
-                most: room,
-                lane_concurrency: inner.lane_concurrency,
-                stale_before_ms: inner.stale_before_ms(),
-            };
-            let Some(taken) = inner.store.take_deliveries(&call).await? else {
-                inner.leases.lost(lease);
-                return Ok(());
-            };
-            inner.count_ended(&taken);
-            let TakenDeliveries { more, claims, .. } = taken;
-            let count = claims.len();
-            for claim in claims {
-                let permit = Arc::clone(&inner.permits).try_acquire_owned();
-                let permit = permit.expect("only this task takes permits");
-                flying.spawn(deliver(Arc::clone(inner), claim, permit));
-            }
-            if !more && count < room {
-                return Ok(());
-            }
+        let room = inner.permits.available_permits().min(TAKEN);
+        if room == 0 {
+            inner.look_again(lease.partition, Duration::from_millis(20));
+            return;
+        }
+        if failures.leave_out(lease.partition).await {
+            return;
+        }
+        *last = Some(lease.partition);
+        let call = TakeDeliveries {
+            fencing_token: lease,
+            dispatcher: &inner.name,
+            claim_ms: CLAIM_MS,
+            most: room,
+            lane_concurrency: inner.lane_concurrency,
+            stale_before_ms: inner.stale_before_ms(),
+        };
+        let taken = match inner.store.take_deliveries(&call).await {
+            Ok(Some(taken)) => taken,
+            Ok(None) => return inner.leases.lost(lease),
+            // The next poll that reaches the partition notes it again.
+            Err(failure) => return failures.note(lease.partition, failure),
+        };
+        inner.count_ended(&taken);
+        let TakenDeliveries { more, claims, .. } = taken;
+        if more || claims.len() == room {
+            inner.look_again(lease.partition, Duration::ZERO);
+        }
+        for claim in claims {
+            let permit = Arc::clone(&inner.permits).try_acquire_owned();
+            let permit = permit.expect("only this task takes permits");
+            flying.spawn(deliver(Arc::clone(inner), claim, permit));
         }
     }
 }

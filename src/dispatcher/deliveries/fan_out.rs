@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use tokio::sync::Mutex;
 
 use super::events::{EventReader, EventsRead, PointerOf};
+use super::failures::Failures;
 use super::following::{Audience, Chunk, DELIVERIES, Following};
 use super::subscriptions::{Hooks, Outbox, Remembered};
 use super::wake::Wake;
@@ -61,6 +63,7 @@ pub struct FanOut {
     remembered: Remembered,
     lane_concurrency: u32,
     queued: Arc<Wake>,
+    failures: Mutex<Failures>,
     metrics: FanOutMetrics,
 }
 
@@ -81,6 +84,7 @@ impl FanOut {
             reader: EventReader {
                 store: store.clone(),
             },
+            failures: Mutex::new(Failures::new(store.clone(), "events")),
             store,
             lane_concurrency,
             queued,
@@ -91,7 +95,8 @@ impl FanOut {
     /// Does one pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable or takes no deliveries. Unreadable events are logged, counted and passed over.
+    /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries; the others have theirs then. Unreadable events
+    /// are logged, counted and passed over.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
         let mut pass = FanOutPass::default();
         let partitions = partitions(leases);
@@ -101,35 +106,48 @@ impl FanOut {
         let cursors = self.store.fanned_to(&partitions).await?;
         let mut all = Vec::new();
         for (partition, [own, system]) in partitions.into_iter().zip(cursors) {
-            all.extend(Following::of(partition, Audience::Own, own));
-            all.extend(Following::of(partition, Audience::System, system));
+            // Where a node is out of reach, the others need not wait.
+            for (audience, cursors) in [(Audience::Own, own), (Audience::System, system)] {
+                if let Some(cursors) = cursors {
+                    all.extend(Following::of(partition, audience, cursors));
+                }
+            }
         }
         let reads = Following::reads(&all);
         let read = self.reader.read(&reads, &self.metrics.skipped).await?;
         (pass.followed, pass.more) = (read.pointers, read.more);
         self.metrics.lag.set(self.lag_seconds(&read));
-        let mut of_system = VecDeque::new();
+        let mut failures = self.failures.lock().await;
+        failures.begin();
+        let (mut of_system, mut system_fails) = (VecDeque::new(), false);
         for following in all {
             let outbox = read.outboxes.get(&following.from());
-            if outbox.is_none() && !following.is_apart() {
+            let (home, is_system) = (following.home(), following.audience == Audience::System);
+            let waits = outbox.is_none() && !following.is_apart() || is_system && system_fails;
+            if waits || failures.leave_out(home).await {
                 continue;
             }
             let outbox = outbox.map_or(&[][..], Vec::as_slice);
-            let chunks = self.chunks(&following, outbox, &mut pass).await?;
-            let field = following.field();
-            if following.audience == Audience::System {
-                of_system.push_back((field, VecDeque::from(chunks)));
-                continue;
-            }
-            for chunk in chunks {
-                let parts = vec![(field.clone(), chunk)];
-                if !self.queue(following.partition, parts, &mut pass).await? {
-                    break;
+            let queued = match self.chunks(&following, outbox, &mut pass).await {
+                Ok(chunks) if is_system => {
+                    of_system.push_back((following.field(), VecDeque::from(chunks)));
+                    Ok(())
                 }
+                Ok(chunks) => self.queue_for_tenants(&following, chunks, &mut pass).await,
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = queued {
+                failures.note(home, failure);
+                system_fails |= is_system;
             }
         }
-        self.queue_for_system(of_system, &mut pass).await?;
+        if !failures.leave_out(Partition::FIRST).await
+            && let Err(failure) = self.queue_for_system(of_system, &mut pass).await
+        {
+            failures.note(Partition::FIRST, failure);
+        }
         self.metrics.queued.inc_by(pass.queued.unsigned_abs());
+        failures.end()?;
         Ok(pass)
     }
 
@@ -161,6 +179,22 @@ impl FanOut {
         let (chunks, is_cut) = following.chunks(outbox, &hooks, lies);
         pass.more |= is_cut;
         Ok(chunks)
+    }
+
+    /// Queues for the tenants of a partition.
+    async fn queue_for_tenants(
+        &self,
+        following: &Following,
+        chunks: Vec<Chunk>,
+        pass: &mut FanOutPass,
+    ) -> Result<(), StoreError> {
+        for chunk in chunks {
+            let parts = vec![(following.field(), chunk)];
+            if !self.queue(following.partition, parts, pass).await? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Queues for the operator, for many outboxes at a time.

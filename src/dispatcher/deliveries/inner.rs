@@ -9,6 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::error;
 
+use super::failures::Failures;
 use super::letters::Letters;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
@@ -72,6 +73,8 @@ pub(super) struct Inner {
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
     /// Events that were read.
     pub letters: Letters,
+    /// Partitions whose claims could not be ended.
+    pub lapses: tokio::sync::Mutex<Failures>,
     /// Partitions that are to be looked at again, by when.
     pub due: Mutex<BTreeMap<Partition, Instant>>,
     pub changed: Arc<Wake>,
@@ -107,18 +110,21 @@ impl Inner {
         let (now_ms, _) = self.clock.time(&self.store).await?;
         let partitions = partitions(&leases);
         let claims = self.store.poll(Keys::claims, &partitions, 1).await?;
+        let mut failures = self.lapses.lock().await;
+        failures.begin();
         for (lease, claims) in leases.iter().zip(claims) {
             let Some(first) = claims.unwrap_or_default().into_iter().next() else {
                 continue;
             };
             let is_over = first.at_ms <= now_ms;
-            let is_held = match (is_over, alive) {
-                (true, _) => self.store.lapse_claims(*lease, None).await?,
-                (false, Some(alive)) => self.store.lapse_claims(*lease, Some(alive)).await?,
-                (false, None) => true,
-            };
-            if !is_held {
-                self.leases.lost(*lease);
+            let alive = alive.filter(|_| !is_over);
+            if !is_over && alive.is_none() || failures.leave_out(lease.partition).await {
+                continue;
+            }
+            match self.store.lapse_claims(*lease, alive).await {
+                Ok(true) => {}
+                Ok(false) => self.leases.lost(*lease),
+                Err(failure) => failures.note(lease.partition, failure),
             }
         }
         let lanes = self.store.poll(Keys::lanes, &partitions, 1).await?;
@@ -148,8 +154,8 @@ impl Inner {
         *known = at.min(*known);
     }
 
-    /// The leases of the partitions that are due.
-    pub fn due_now(&self) -> Vec<Lease> {
+    /// The leases of the partitions that are due, in turn: those behind the one that was served last come first.
+    pub fn due_now(&self, last: Option<Partition>) -> Vec<Lease> {
         for partition in self.changed.take() {
             self.look_again(partition, Duration::ZERO);
         }
@@ -163,6 +169,7 @@ impl Inner {
         drop(due);
         let mut leases = self.leases.current();
         leases.retain(|lease| ready.contains(&lease.partition));
+        rotate(&mut leases, last);
         leases
     }
 
@@ -175,5 +182,35 @@ impl Inner {
     /// script, which may have jumped a moment ago.
     pub fn stale_before_ms(&self) -> Option<i64> {
         self.clock.expected_ms().map(|now_ms| now_ms - STALE_MS)
+    }
+}
+
+/// Puts the leases of the partitions behind `last` first.
+fn rotate(leases: &mut [Lease], last: Option<Partition>) {
+    let first = leases.partition_point(|lease| Some(lease.partition) <= last);
+    leases.rotate_left(first);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_that_are_always_due_rotate() {
+        let mut last = None;
+        let served = (0..7).map(|_| {
+            let mut leases: Vec<Lease> = Partition::all()
+                .take(3)
+                .map(|partition| Lease {
+                    partition,
+                    token: 1,
+                })
+                .collect();
+            rotate(&mut leases, last);
+            last = Some(leases[0].partition);
+            leases[0].partition.to_string()
+        });
+        let served: Vec<String> = served.collect();
+        assert_eq!(served, ["000", "001", "002", "000", "001", "002", "000"]);
     }
 }

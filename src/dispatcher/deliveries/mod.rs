@@ -6,6 +6,7 @@ mod catch_up;
 mod courier;
 mod deliver;
 mod events;
+mod failures;
 mod fan_out;
 mod following;
 mod inner;

@@ -84,33 +84,43 @@ impl BehindWindow {
 }
 
 impl Store {
-    /// The windows of subscriptions that are behind.
+    /// The windows of subscriptions that are behind; `None` where the node is out of reach.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
     pub(crate) async fn behind_windows(
         &self,
         subscriptions: &[(Partition, String)],
-    ) -> Result<Vec<BehindWindow>, StoreError> {
+    ) -> Result<Vec<Option<BehindWindow>>, StoreError> {
         let window = |(partition, id): &(Partition, String)| {
             let fields = ["owner", "open", "missed"];
             command("HMGET", self.keys().window(*partition, id), &fields)
         };
         let commands: Vec<_> = subscriptions.iter().map(window).collect();
-        let windows = self.query_all(&commands).await?.into_iter();
-        let windows: Vec<(String, i64, Option<i64>)> = windows.map(read_window).collect();
-        let open = |((partition, _), (owner, ..)): (&(Partition, String), &(String, _, _))| {
+        let windows = self.query_reachable(&commands).await?.into_iter();
+        let windows: Vec<_> = windows.map(|reply| reply.map(read_window)).collect();
+        let open = |((partition, _), window): (&(Partition, String), &Option<_>)| {
+            let owner = window
+                .as_ref()
+                .map_or("", |(owner, ..): &(String, _, _)| owner);
             command("HGET", self.keys().open_deliveries(*partition), owner)
         };
         let commands: Vec<_> = subscriptions.iter().zip(&windows).map(open).collect();
-        let of_owners = self.query_all(&commands).await?.into_iter();
-        let of_owners = of_owners.map(|open| read_or_default::<Option<i64>>(open).unwrap_or(0));
-        let windows = windows.into_iter().zip(of_owners);
-        Ok(windows
-            .map(|((owner, open, first_hour), of_owner)| BehindWindow {
-                owner,
-                room: (OPEN_MAX - open).min(OWNER_OPEN_MAX - of_owner),
-                is_half_free: open < OPEN_MAX / 2,
-                first_hour,
-            })
-            .collect())
+        let of_owners = self.query_reachable(&commands).await?;
+        let windows = windows
+            .into_iter()
+            .zip(of_owners)
+            .map(|(window, of_owner)| {
+                let (owner, open, first_hour): (String, i64, Option<i64>) = window?;
+                let of_owner = read_or_default::<Option<i64>>(of_owner?).unwrap_or(0);
+                Some(BehindWindow {
+                    owner,
+                    room: (OPEN_MAX - open).min(OWNER_OPEN_MAX - of_owner),
+                    is_half_free: open < OPEN_MAX / 2,
+                    first_hour,
+                })
+            });
+        Ok(windows.collect())
     }
 
     /// The places up to which a subscription has the events of outboxes in which it is behind, by the fields of their cursors. The one

@@ -187,22 +187,27 @@ impl Store {
         Ok(found)
     }
 
-    /// Up to where the events of each partition were given to its tenants' subscriptions, and to the operator's.
+    /// Up to where the events of each partition were given to its tenants' subscriptions, and to the operator's; `None` where the
+    /// node that has it is out of reach.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
     pub(crate) async fn fanned_to(
         &self,
         partitions: &[Partition],
-    ) -> Result<Vec<[Cursors; 2]>, StoreError> {
+    ) -> Result<Vec<[Option<Cursors>; 2]>, StoreError> {
         let all = |p: &Partition| command("HGETALL", self.keys().fanned(*p), NO_ARGS);
         let mut commands: Vec<_> = partitions.iter().map(all).collect();
         commands.push(all(&Partition::FIRST));
-        let replies = self.query_all(&commands).await?;
-        let fields = replies.into_iter().map(read_or_default);
-        let mut fields: Vec<BTreeMap<String, String>> = fields.collect();
-        let of_system = fields.pop().unwrap_or_default();
-        let cursors = |(partition, own): (&Partition, &BTreeMap<String, String>)| {
+        let replies = self.query_reachable(&commands).await?;
+        let fields = replies.into_iter().map(|reply| reply.map(read_or_default));
+        let mut fields: Vec<Option<BTreeMap<String, String>>> = fields.collect();
+        let of_system = fields.pop().flatten();
+        let cursors = |(partition, own): (&Partition, &Option<BTreeMap<String, String>>)| {
+            let system = of_system.as_ref();
             [
-                Cursors::read("own", own),
-                Cursors::read(&partition.to_string(), &of_system),
+                own.as_ref().map(|own| Cursors::read("own", own)),
+                system.map(|system| Cursors::read(&partition.to_string(), system)),
             ]
         };
         Ok(partitions.iter().zip(&fields).map(cursors).collect())

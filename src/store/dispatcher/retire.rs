@@ -61,8 +61,8 @@ impl Store {
             cursors => cursors?,
         };
         // What all have followed, the view and both audiences of webhooks.
-        let all = |(viewed, [own, system]): (Option<EntryId>, [Cursors; 2])| {
-            Some(viewed?.min(own.done()?).min(system.done()?))
+        let all = |(viewed, [own, system]): (Option<EntryId>, [Option<Cursors>; 2])| {
+            Some(viewed?.min(own?.done()?).min(system?.done()?))
         };
         let cursors = viewed.into_iter().zip(fanned).map(all);
         let trim = |(partition, cursor): (&Partition, Option<EntryId>)| {

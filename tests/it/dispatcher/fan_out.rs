@@ -152,3 +152,41 @@ async fn a_subscription_of_a_former_release_gets_what_happens_once_it_was_seen()
         assert_eq!(queued_to(&app, &system).await.len(), 3);
     }
 }
+
+#[tokio::test]
+async fn a_partition_that_takes_no_deliveries_does_not_stop_the_others() {
+    let app = hooked().await;
+    let fan_out = fan_out(&app);
+    let partition = |name: &str| TenantId::parse(name).expect("an id").partition();
+    let before = |name: &String| partition(name) < partition("umbra");
+    let tenant = (0..).map(|number| format!("tenant-{number}")).find(before);
+    let tenant = tenant.expect("one of many");
+    app.post_as_admin(
+        "/v1/admin/tenants",
+        json!({"tenant_id": tenant, "name": "N"}),
+    )
+    .await
+    .expect(201);
+    for owner in [&tenant, "umbra"] {
+        let path = format!("{HOOKS}?tenant_id={owner}");
+        app.post_as_admin(&path, selecting(&["budget.funded", "budget.created"]))
+            .await
+            .expect(201);
+    }
+    app.post_as_admin(HOOKS, selecting(&["budget.funded"]))
+        .await
+        .expect(201);
+    let budget = json!({"tenant_id": tenant, "scope": format!("tenant:{tenant}"), "unit": "TOKENS", "allocated": tokens(1)});
+    app.post_as_admin("/v1/admin/budgets", budget)
+        .await
+        .expect(201);
+    fund(&app, 1).await;
+    // A key of the wrong type.
+    let lanes = app.store.keys().lanes(partition(&tenant));
+    app.run::<()>(&["SET", &lanes, "x"]).await;
+    let failed = fan_out.run_once(&leases()).await.expect_err("it shows");
+    assert!(failed.to_string().contains("WRONGTYPE"), "{failed}");
+    // Those of `umbra` and of the operator are queued; the other tenant's are when the key is mended.
+    app.run::<i64>(&["DEL", &lanes]).await;
+    assert_eq!(follow(&fan_out).await, 1);
+}

@@ -55,7 +55,7 @@ pub struct TestApp {
     pub address: SocketAddr,
     /// The admin plane's, if it has one of its own.
     pub admin_address: Option<SocketAddr>,
-    redis_url: String,
+    pub redis_url: String,
     pub names: &'static Names,
     pub telemetry: Telemetry,
     client: reqwest::Client,

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use super::app::{TestApp, config};
 use super::eventually;
 use super::receiver::egress;
-use super::redis::shared;
 use super::runtime_calls::tokens;
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
@@ -34,10 +33,7 @@ impl Running {
     /// The same, with so many first attempts of a lane in flight.
     pub fn with_lanes(app: &TestApp, lane_concurrency: u32) -> Self {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
-        let config = config(
-            &shared().url(),
-            &["--key-prefix", app.store.keys().prefix()],
-        );
+        let config = config(&app.redis_url, &["--key-prefix", app.store.keys().prefix()]);
         let store = config.store.open(telemetry.registry()).expect("a store");
         let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
         let settings = Settings {

@@ -6,14 +6,23 @@ use budget_authority::config::RetentionConfig;
 use budget_authority::dispatcher::retention::{Retention, RetentionMetrics};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
 use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics, Rollups};
+use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::{RedisOptions, Store};
+use serde_json::json;
 use tokio::task::block_in_place;
 use tokio::time::Instant;
 
+use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::subscriptions::HOOKS;
+use crate::dispatcher::fan_out::{fan_out, leases};
+use crate::harness::app::TestApp;
+use crate::harness::deliveries::Running;
+use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::RedisCluster;
 use crate::harness::redis_fixture::now_ms;
+use crate::harness::runtime_calls::tokens;
 use crate::harness::tenant_fixture::TenantFixture;
-use crate::harness::{eventually, store_with};
+use crate::harness::{eventually, store_with, within};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -52,20 +61,45 @@ impl Workers {
     }
 }
 
-/// A tenant on each master, in the order of the masters.
-async fn tenants(cluster: &RedisCluster, store: &Store) -> Vec<TenantFixture> {
-    let mut found: [Option<String>; 3] = [None, None, None];
+/// A cluster whose masters serve without each other.
+fn cluster() -> RedisCluster {
+    block_in_place(|| {
+        let cluster = RedisCluster::start();
+        for master in &cluster.masters {
+            let words = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
+            master.run::<()>(&words);
+        }
+        cluster
+    })
+}
+
+/// The position of the master that owns a key.
+fn place_of(cluster: &RedisCluster, key: &str) -> usize {
+    let port = block_in_place(|| cluster.owner(key).0.port);
+    let place = cluster.masters.iter().position(|m| m.port == port);
+    place.expect("a master")
+}
+
+/// Names of so many tenants on each master, in the order of the masters.
+fn names(cluster: &RedisCluster, store: &Store, count: usize) -> [Vec<String>; 3] {
+    let mut found: [Vec<String>; 3] = [vec![], vec![], vec![]];
     for number in 0.. {
         let name = format!("tenant-{number}");
-        let id = budget_authority::domain::ids::TenantId::parse(&name).expect("a tenant id");
-        let key = store.keys().tenant(id.partition(), &name);
-        let port = block_in_place(|| cluster.owner(&key).0.port);
-        let place = cluster.masters.iter().position(|m| m.port == port);
-        found[place.expect("a master")].get_or_insert(name);
-        if found.iter().all(Option::is_some) {
+        let id = TenantId::parse(&name).expect("a tenant id");
+        let place = place_of(cluster, &store.keys().tenant(id.partition(), &name));
+        if found[place].len() < count {
+            found[place].push(name);
+        }
+        if found.iter().all(|names| names.len() == count) {
             break;
         }
     }
+    found
+}
+
+/// A tenant on each master, in the order of the masters.
+async fn tenants(cluster: &RedisCluster, store: &Store) -> Vec<TenantFixture> {
+    let found = names(cluster, store, 1);
     let mut tenants = Vec::new();
     for name in found.into_iter().flatten() {
         tenants.push(TenantFixture::bare(store, &name).await);
@@ -86,13 +120,7 @@ async fn old_day(tenant: &TenantFixture, now_ms: i64) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
     for frozen in [false, true] {
-        let mut cluster = block_in_place(RedisCluster::start);
-        block_in_place(|| {
-            for master in &cluster.masters {
-                let words = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
-                master.run::<()>(&words);
-            }
-        });
+        let mut cluster = cluster();
         let mut options = RedisOptions::new(cluster.url());
         options.timeout = Duration::from_millis(400);
         let store = store_with(options);
@@ -107,12 +135,7 @@ async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
 
         // The one that has the list of dispatchers.
         let directory = store.keys().dispatchers();
-        let port = block_in_place(|| cluster.owner(&directory).0.port);
-        let down = cluster
-            .masters
-            .iter()
-            .position(|m| m.port == port)
-            .expect("a master");
+        let down = place_of(&cluster, &directory);
         let now = now_ms(&store).await;
         let mut days = Vec::new();
         for (place, tenant) in tenants.iter_mut().enumerate() {
@@ -179,4 +202,79 @@ async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
             cluster.masters[down].thaw();
         }
     }
+}
+
+/// Tenants with a budget, and a webhook each for what is credited to it.
+async fn hooked(app: &TestApp, names: &[String], url: &str) {
+    for name in names {
+        let body = json!({"tenant_id": name, "name": name});
+        app.post_as_admin("/v1/admin/tenants", body)
+            .await
+            .expect(201);
+        let budget = json!({"tenant_id": name, "scope": format!("tenant:{name}"), "unit": "TOKENS", "allocated": tokens(100)});
+        app.post_as_admin("/v1/admin/budgets", budget)
+            .await
+            .expect(201);
+        let hook =
+            json!({"url": url, "event_types": ["budget.funded"], "disable_after_failures": 100});
+        let path = format!("{HOOKS}?tenant_id={name}");
+        app.post_as_admin(&path, hook).await.expect(201);
+    }
+}
+
+async fn fund(app: &TestApp, names: &[String]) {
+    for name in names {
+        let path =
+            format!("/v1/admin/budgets/fund?scope=tenant:{name}&unit=TOKENS&tenant_id={name}");
+        let body = json!({"operation": "CREDIT", "amount": tokens(1)});
+        app.post_as_admin(&path, body).await.expect(200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tenants_of_the_other_masters_get_their_events_within_seconds() {
+    let mut cluster = cluster();
+    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    open(&app).await;
+    // The rules for addresses of receivers are in the first partition.
+    let first = place_of(&cluster, &app.store.keys().outbox(Partition::FIRST));
+    let (down, other) = ((first + 1) % 3, (first + 2) % 3);
+    let names = names(&cluster, &app.store, 10);
+    let failing = Receiver::start(Reply::Status(503, "")).await;
+    hooked(&app, &names[down], &failing.url("/")).await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    hooked(&app, &names[other][..1], &receiver.url("/own")).await;
+    let system = json!({"url": receiver.url("/system"), "event_types": ["budget.funded"], "scope_filter": format!("tenant:{}", names[other][0])});
+    app.post_as_admin(HOOKS, system).await.expect(201);
+    let _running = Running::start(&app);
+    fund(&app, &names[down]).await;
+    eventually("every delivery is to be attempted again", || async {
+        failing.arrived().len() >= 10
+    })
+    .await;
+
+    block_in_place(|| cluster.masters[down].kill());
+    // Retries that are due there are found to be out of reach.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    for count in [2, 4] {
+        fund(&app, &names[other][..1]).await;
+        let arrived = || async { receiver.arrived().len() == count };
+        within(Duration::from_secs(5), "the events arrive", arrived).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_are_queued_while_the_master_of_the_first_partition_is_down() {
+    let mut cluster = cluster();
+    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    open(&app).await;
+    let first = place_of(&cluster, &app.store.keys().outbox(Partition::FIRST));
+    let other = (first + 1) % 3;
+    let names = names(&cluster, &app.store, 1);
+    hooked(&app, &names[other], "http://127.0.0.1:9/").await;
+    let fan_out = fan_out(&app);
+    fund(&app, &names[other]).await;
+    block_in_place(|| cluster.masters[first].kill());
+    let pass = fan_out.run_once(&leases()).await.expect("two answer");
+    assert_eq!(pass.queued, 1, "{pass:?}");
 }

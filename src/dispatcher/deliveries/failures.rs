@@ -1,0 +1,104 @@
+//! What fails in a pass over many partitions, so that the others need not wait.
+
+use std::collections::BTreeSet;
+
+use tracing::warn;
+
+use crate::domain::ids::Partition;
+use crate::store::{Store, StoreError};
+
+/// Failures of the present pass, by partition.
+pub(super) struct Failures {
+    store: Store,
+    /// What waits, for the log.
+    what: &'static str,
+    failed: BTreeSet<Partition>,
+    /// Those of the pass before, which are logged already.
+    before: BTreeSet<Partition>,
+    /// Partitions whose nodes are unavailable, one of each node.
+    away: Vec<Partition>,
+    first: Option<StoreError>,
+}
+
+impl Failures {
+    pub fn new(store: Store, what: &'static str) -> Self {
+        Self {
+            store,
+            what,
+            failed: BTreeSet::new(),
+            before: BTreeSet::new(),
+            away: Vec::new(),
+            first: None,
+        }
+    }
+
+    /// Begins a pass, in which every node is tried again.
+    pub fn begin(&mut self) {
+        self.before = std::mem::take(&mut self.failed);
+        self.away.clear();
+        self.first = None;
+    }
+
+    /// Whether a partition is left out of the pass, because its node is unavailable: each further call could take as long as the
+    /// first.
+    pub async fn leave_out(&self, partition: Partition) -> bool {
+        if self.away.is_empty() {
+            return false;
+        }
+        let keys = self.store.keys();
+        let outbox = keys.outbox(partition);
+        for away in &self.away {
+            let away = keys.outbox(*away);
+            // Without an owner, it is out of reach as well.
+            if self
+                .store
+                .share_a_node(&away, &outbox)
+                .await
+                .unwrap_or(true)
+            {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Notes a failure, and logs the first of a series.
+    pub fn note(&mut self, partition: Partition, failure: StoreError) {
+        if !self.before.contains(&partition) && !self.failed.contains(&partition) {
+            let what = self.what;
+            warn!(%partition, error = %failure, "{what} of partition {partition} wait: {failure}");
+        }
+        self.failed.insert(partition);
+        if matches!(failure, StoreError::Unavailable(_)) {
+            self.away.push(partition);
+        }
+        self.first.get_or_insert(failure);
+    }
+
+    /// Notes that a node is unavailable; whether it is.
+    ///
+    /// # Errors
+    /// Any other failure.
+    pub fn note_unavailable(
+        &mut self,
+        partition: Partition,
+        done: Result<(), StoreError>,
+    ) -> Result<bool, StoreError> {
+        match done {
+            Ok(()) => Ok(false),
+            Err(unavailable @ StoreError::Unavailable(_)) => {
+                self.note(partition, unavailable);
+                Ok(true)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The first failure of the pass.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn end(&mut self) -> Result<(), StoreError> {
+        self.first.take().map_or(Ok(()), Err)
+    }
+}
