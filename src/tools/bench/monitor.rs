@@ -13,8 +13,14 @@ use tokio::time::timeout;
 /// How long Redis may take to report the last command.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// In commands that a service sends whatever is requested: a look at memory, the comparison of the deployment's record.
-const OWN_COMMANDS: [&str; 2] = ["] \"INFO\"", ":meta\" \"secret\""];
+/// In commands that a service sends whatever is requested: a look at memory, the comparison of the deployment's record, counts for
+/// detectors every few seconds.
+const OWN_COMMANDS: [&str; 4] = [
+    "] \"INFO\"",
+    ":meta\" \"secret\"",
+    ":traffic\"",
+    ":burning\"",
+];
 
 /// Counts from its start to its end.
 pub(super) struct Monitor {
