@@ -7,7 +7,8 @@ ends its dispatcher must run out of attempts.
 -- Effect. Appends to reply what the dispatcher needs. claim: dispatcher and claim_ms.
 local function claim_write(book, claims, claim, delivery, subscription, reply)
   local attempts = delivery.attempts + 1
-  local token = claim.dispatcher .. ':' .. attempts
+  -- With the time, because what was no attempt gives its number back: a late booking must not end another claim.
+  local token = claim.dispatcher .. ':' .. attempts .. ':' .. book.now
   redis.call('HSET', delivery.key, 'attempts', attempts, 'claim', token)
   redis.call('ZADD', claims, book.now + claim.claim_ms, delivery.id)
   if not subscription.triggered then book_stamp(subscription, 'last_triggered_at_ms', book.now) end
