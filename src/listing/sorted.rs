@@ -1,12 +1,20 @@
 //! Pages in an order that has no index: all rows that match are gathered, and those of the page kept.
 
 use std::cmp::Ordering;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
 
 use super::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, Walk};
 use crate::domain::refusal::{TooManyGather, TooManyToSort};
 
 /// Rows that a script reads at once for a list that gathers, behind its first step: requests of others come between.
 pub const GATHER_ROWS: usize = 50;
+
+/// Between two steps a list that gathers waits so many times as long as the last one took, and leaves Redis to others.
+const PAUSE_STEPS: u32 = 3;
+/// It waits no longer than this, so that it comes to an end beside others too.
+const PAUSE_MAX: Duration = Duration::from_millis(5);
 
 /// Rows that come first after the last page, in order: a page, and one more to know whether another follows.
 pub struct Sorted<'q, T, F, K> {
@@ -66,7 +74,8 @@ impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
     }
 }
 
-/// A page of all rows of a walk, sorted as the query says. From the second step on it takes a place.
+/// A page of all rows of a walk, sorted as the query says. From the second step on it takes a place, and pauses between
+/// steps.
 ///
 /// # Errors
 /// Those of the walk; [`TooManyToSort`] above `bounds.matches` matches or `bounds.rows` entries; [`TooManyGather`].
@@ -81,7 +90,9 @@ where
     let (mut sorted, mut matches, mut examined) = (Sorted::new(query), 0, 0);
     let mut place = None;
     loop {
+        let begun = Instant::now();
         let step = walk.step().await?;
+        let took = begun.elapsed();
         examined += step.examined();
         let rows = step.entries.into_iter().filter_map(|entry| entry.row);
         sorted.extend(rows.inspect(|_| matches += 1));
@@ -93,8 +104,9 @@ where
         if step.complete {
             return Ok(sorted.into_page());
         }
-        if place.is_none() {
-            place = Some(query.place().await?);
+        match place {
+            None => place = Some(query.place().await?),
+            Some(_) => sleep((took * PAUSE_STEPS).min(PAUSE_MAX)).await,
         }
     }
 }

@@ -1,6 +1,3 @@
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
-
 use super::*;
 use crate::domain::refusal::{TooManyGather, TooManyToSort};
 
@@ -83,12 +80,13 @@ const BOUNDS: Bounds = Bounds {
     rows: 60,
 };
 
-/// Nothing here waits.
+/// Nothing here waits but for the pauses between steps.
 fn done<T>(future: impl Future<Output = T>) -> T {
-    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done,
-        Poll::Pending => panic!("it waits"),
-    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(future)
 }
 
 fn query<K: SortKey>(descending: bool, limit: usize) -> ListQuery<(), K> {
