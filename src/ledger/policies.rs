@@ -49,26 +49,26 @@ impl PolicyCache {
         set.map_or_else(PolicySelection::default, |set| set.select(scope, now_ms))
     }
 
-    /// The policies at this version, or later ones. They are read once, however many ask.
+    /// The policies at this version, or later ones. They are read once, however many ask; of a known tenant only those that
+    /// have changed.
     pub async fn at_version(
         &self,
         store: &Store,
         tenant: &TenantId,
         version: &str,
     ) -> Result<Arc<PolicySet>, OperationError> {
-        let known = || {
-            let set = self.sets.get(tenant);
-            set.filter(|set| set.version() == version)
-        };
-        if let Some(set) = known() {
+        let known = || self.sets.get(tenant);
+        let is_current = |set: &Arc<PolicySet>| set.version() == version;
+        if let Some(set) = known().filter(is_current) {
             return Ok(set);
         }
         let reader = usize::from(tenant.partition().index()) % READERS;
         let _reading = self.reading[reader].lock().await;
-        if let Some(set) = known() {
+        let known = known();
+        if let Some(set) = known.clone().filter(is_current) {
             return Ok(set);
         }
-        let set = Arc::new(store.load_policies(tenant).await?);
+        let set = Arc::new(store.load_policies(tenant, known.as_deref()).await?);
         self.sets.insert(tenant.clone(), Arc::clone(&set));
         Ok(set)
     }

@@ -45,6 +45,7 @@ fragments! {
     "ledger/over_limit_or_in_debt",
     "ledger/policies",
     "ledger/policies_read",
+    "ledger/policy_change",
     "ledger/funding",
     "ledger/graces",
     "log/events",

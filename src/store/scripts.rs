@@ -19,6 +19,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &runtime::balances::BALANCES,
     &runtime::read::AUTHENTICATE,
     &admin::policies::LOAD_POLICIES,
+    &admin::policies::CHANGED_POLICIES,
     &admin::ADMIN_ACCESS,
     &admin::AUDIT_FAILURE,
     &admin::logs::WALK_LOGS,

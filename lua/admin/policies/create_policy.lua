@@ -2,18 +2,19 @@
 --[[ Written by `make signatures`, from the declaration in src/store/admin/policies.rs.
 Records a policy of a tenant. The requests that come after it are under it.
 
-KEYS[1]   read   api_key       hash    apikey:<key_id>
-KEYS[2]   write  tenant_key    hash    tenant:<tenant>
-KEYS[3]   write  policy        hash    policy:<policy_id>
-KEYS[4]   write  policies      zset    policies:<tenant>
-KEYS[5]   write  policy_names  hash    policy_names:<tenant>
-KEYS[6]   write  event_log     stream  events:<tenant>:<day>
-KEYS[7]   write  outbox        stream  outbox
-KEYS[8]   write  days          zset    days
-KEYS[9]   write  audit_log     stream  audit:<tenant>:<day>
-KEYS[10]  write  chain         hash    chain:<tenant>
-KEYS[11]  write  unsealed      set     unsealed
-KEYS[12]  write  idempotency   hash    idem:<tenant>:<digest>  (if digest)
+KEYS[1]   read   api_key         hash    apikey:<key_id>
+KEYS[2]   write  tenant_key      hash    tenant:<tenant>
+KEYS[3]   write  policy          hash    policy:<policy_id>
+KEYS[4]   write  policies        zset    policies:<tenant>
+KEYS[5]   write  policy_names    hash    policy_names:<tenant>
+KEYS[6]   write  policy_changes  list    policy_changes:<tenant>
+KEYS[7]   write  event_log       stream  events:<tenant>:<day>
+KEYS[8]   write  outbox          stream  outbox
+KEYS[9]   write  days            zset    days
+KEYS[10]  write  audit_log       stream  audit:<tenant>:<day>
+KEYS[11]  write  chain           hash    chain:<tenant>
+KEYS[12]  write  unsealed        set     unsealed
+KEYS[13]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day            yyyymmdd
 ARGV[2]                day_start_ms   int64
@@ -34,10 +35,10 @@ Replies, the first that applies:
   replayed outcome… | tenant_unreadable | tenant_closed | tenant_suspended | owner_not_found | duplicate_policy |
   too_many count limit present | taken | created record
 Writes:
-  On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing.
+  On created: the policy, the tenant's list, names, changes and version, the event, the audit entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, policy, policies, policy_names, event_log, outbox, days, audit_log, chain, unsealed,
-  idempotency = unpack(KEYS)
+local api_key, tenant_key, policy, policies, policy_names, policy_changes, event_log, outbox, days, audit_log, chain,
+  unsealed, idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, policy_id, name, scope_pattern, version, limit, payload_hash, context
   = unpack(ARGV, 1, 11)
 local fields_from = 13
@@ -45,7 +46,7 @@ local fields_to = 12 + ARGV[12]
 local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
--- @include log/audit, access/idempotency
+-- @include log/audit, ledger/policy_change, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -61,6 +62,7 @@ if redis.call('HEXISTS', policy_names, name) == 1 then return {'duplicate_policy
 local present = redis.call('ZCARD', policies)
 if present >= tonumber(limit) then return {'too_many', 'policies', limit, present + 1} end
 if redis.call('EXISTS', policy) == 1 then return {'taken'} end
+redis.call('LLEN', policy_changes)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
@@ -68,7 +70,7 @@ redis.call('ZADD', policies, 0, policy_id)
 redis.call('HSET', policy, 'policy_id', policy_id, 'tenant', tenant, 'name', name, 'scope_pattern', scope_pattern,
   'status', 'ACTIVE', 'created_at_ms', now, 'updated_at_ms', now, unpack(ARGV, fields_from, fields_to))
 redis.call('HSET', policy_names, name, policy_id)
-redis.call('HSET', tenant_key, 'policies', version)
+policy_change(tenant_key, policy_changes, version, policy_id)
 local reply = {'created', unpack(redis.call('HGETALL', policy))}
 local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'policy.created', scope_pattern, {'data.policy_id', policy_id, 'data.name', name,

@@ -2,17 +2,18 @@
 --[[ Written by `make signatures`, from the declaration in src/store/admin/policies.rs.
 Changes a policy of a tenant. A field that is sent as it is stored is no change.
 
-KEYS[1]   read   api_key       hash    apikey:<key_id>
-KEYS[2]   write  tenant_key    hash    tenant:<tenant>
-KEYS[3]   write  policy        hash    policy:<policy_id>
-KEYS[4]   write  policy_names  hash    policy_names:<tenant>
-KEYS[5]   write  event_log     stream  events:<tenant>:<day>
-KEYS[6]   write  outbox        stream  outbox
-KEYS[7]   write  days          zset    days
-KEYS[8]   write  audit_log     stream  audit:<tenant>:<day>
-KEYS[9]   write  chain         hash    chain:<tenant>
-KEYS[10]  write  unsealed      set     unsealed
-KEYS[11]  write  idempotency   hash    idem:<tenant>:<digest>  (if digest)
+KEYS[1]   read   api_key         hash    apikey:<key_id>
+KEYS[2]   write  tenant_key      hash    tenant:<tenant>
+KEYS[3]   write  policy          hash    policy:<policy_id>
+KEYS[4]   write  policy_names    hash    policy_names:<tenant>
+KEYS[5]   write  policy_changes  list    policy_changes:<tenant>
+KEYS[6]   write  event_log       stream  events:<tenant>:<day>
+KEYS[7]   write  outbox          stream  outbox
+KEYS[8]   write  days            zset    days
+KEYS[9]   write  audit_log       stream  audit:<tenant>:<day>
+KEYS[10]  write  chain           hash    chain:<tenant>
+KEYS[11]  write  unsealed        set     unsealed
+KEYS[12]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day           yyyymmdd
 ARGV[2]                 day_start_ms  int64
@@ -32,18 +33,18 @@ Replies, the first that applies:
   scope_forbidden filter | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed |
   tenant_suspended | duplicate_policy | updated record
 Writes:
-  On updated: the policy, the audit entry; where something changed, the tenant's names and version and the event.
-  Otherwise nothing.
+  On updated: the policy, the audit entry; where something changed, the tenant's names, changes and version and the
+  event. Otherwise nothing.
 ]]
-local api_key, tenant_key, policy, policy_names, event_log, outbox, days, audit_log, chain, unsealed, idempotency
-  = unpack(KEYS)
+local api_key, tenant_key, policy, policy_names, policy_changes, event_log, outbox, days, audit_log, chain, unsealed,
+  idempotency = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, policy_id, sent_name, version, payload_hash, context = unpack(ARGV, 1, 9)
 local changes_from = 11
 local changes_to = 10 + ARGV[10]
 local audit_from = changes_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, log/events
--- @include log/audit, admin/record_changes, access/idempotency
+-- @include log/audit, ledger/policy_change, admin/record_changes, access/idempotency
 
 -- Refusals: read only.
 local now = now_ms()
@@ -63,13 +64,14 @@ if tenant_refused and not (tenant_refused == 'tenant_suspended' and key_hash == 
 local named = sent_name ~= '' and redis.call('HGET', policy_names, sent_name)
 if named and named ~= policy_id then return {'duplicate_policy'} end
 local set, removed, changed = record_changes(policy, ARGV, changes_from, changes_to)
+redis.call('LLEN', policy_changes)
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)
 
 -- Effects: none can fail.
 redis.call('HSET', policy, 'updated_at_ms', now, unpack(set))
 if #removed > 0 then redis.call('HDEL', policy, unpack(removed)) end
 if #changed > 0 then
-  redis.call('HSET', tenant_key, 'policies', version)
+  policy_change(tenant_key, policy_changes, version, policy_id)
   if sent_name ~= '' and sent_name ~= name then
     redis.call('HDEL', policy_names, name)
     redis.call('HSET', policy_names, sent_name, policy_id)

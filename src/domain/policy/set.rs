@@ -71,8 +71,10 @@ pub struct PolicySet {
 
 type Index = HashMap<String, Vec<Rule>>;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Rule {
+    /// About how much memory it takes.
+    bytes: usize,
     priority: i64,
     segments: usize,
     created_at_ms: i64,
@@ -89,9 +91,36 @@ impl PolicySet {
             ..Self::default()
         };
         for policy in policies {
-            if policy.status == PolicyStatus::Active {
-                set.insert(policy);
+            set.add(policy);
+        }
+        set
+    }
+
+    /// The same at a later version, with these policies new or changed. Of one that changed twice, the last counts.
+    pub fn with_changes(&self, version: &str, changed: Vec<Policy>) -> Self {
+        let changed: HashMap<PolicyId, Policy> = changed
+            .into_iter()
+            .map(|policy| (policy.policy_id.clone(), policy))
+            .collect();
+        let mut set = Self::new(version, []);
+        for (old, new) in [
+            (&self.exactly, &mut set.exactly),
+            (&self.below, &mut set.below),
+            (&self.one_of, &mut set.one_of),
+        ] {
+            for (text, rules) in old {
+                let kept = rules
+                    .iter()
+                    .filter(|rule| !changed.contains_key(&rule.effect.id));
+                let kept: Vec<Rule> = kept.cloned().collect();
+                set.bytes += kept.iter().map(|rule| rule.bytes).sum::<usize>();
+                if !kept.is_empty() {
+                    new.insert(text.clone(), kept);
+                }
             }
+        }
+        for policy in changed.into_values() {
+            set.add(policy);
         }
         set
     }
@@ -130,7 +159,10 @@ impl PolicySet {
         selection
     }
 
-    fn insert(&mut self, policy: Policy) {
+    fn add(&mut self, policy: Policy) {
+        if policy.status != PolicyStatus::Active {
+            return;
+        }
         let (index, text) = match policy.scope_pattern.parts() {
             Matches::Exactly(text) => (&mut self.exactly, text),
             Matches::Below(text) => (&mut self.below, text),
@@ -138,8 +170,10 @@ impl PolicySet {
         };
         let caps = policy.caps.filter(|caps| !caps.is_empty());
         let caps_bytes = caps.as_ref().map_or(0, |caps| caps.to_json().len());
-        self.bytes += POLICY_BYTES + text.len() + caps_bytes;
+        let bytes = POLICY_BYTES + text.len() + caps_bytes;
+        self.bytes += bytes;
         let rule = Rule {
+            bytes,
             priority: policy.priority,
             segments: policy.scope_pattern.segments().count(),
             created_at_ms: policy.created_at.as_ms(),
@@ -282,6 +316,28 @@ mod tests {
             ..PolicySelection::default()
         };
         assert_eq!(selection, none);
+    }
+
+    #[test]
+    fn changes_replace_add_and_end_policies() {
+        let wide = policy(1, "tenant:acme/*", 0);
+        let set = PolicySet::new("v1", [wide.clone(), policy(2, "tenant:acme", 5)]);
+        let disabled = Policy {
+            status: PolicyStatus::Disabled,
+            ..policy(2, "tenant:acme", 5)
+        };
+        let changes = vec![policy(3, "tenant:acme/agent:*", 1), wide.clone(), disabled];
+        let changed = set.with_changes("v2", changes);
+        let whole = PolicySet::new("v2", [wide, policy(3, "tenant:acme/agent:*", 1)]);
+        assert_eq!(changed.bytes(), whole.bytes());
+        for scope in [
+            "tenant:acme",
+            "tenant:acme/agent:a",
+            "tenant:acme/workspace:w",
+        ] {
+            let selected = changed.select(&path(scope), 5_000);
+            assert_eq!(selected, whole.select(&path(scope), 5_000), "{scope}");
+        }
     }
 
     const PATTERNS: [&str; 8] = [

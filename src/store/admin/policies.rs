@@ -17,7 +17,7 @@ signature! {
     keys of partition of tenant {
         read api_key(key_id);
         write tenant_key: tenant(tenant), policy(policy_id), policies(tenant), policy_names(tenant),
-            event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
+            policy_changes(tenant), event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
             idempotency(tenant, digest) when digest;
     }
     args {
@@ -40,7 +40,7 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
         tenant_suspended, owner_not_found, duplicate_policy, too_many, taken: Taken, created: Created { record: FlatRecord },
     }
-    writes "On created: the policy, the tenant's list, names and version, the event, the audit entry. Otherwise nothing."
+    writes "On created: the policy, the tenant's list, names, changes and version, the event, the audit entry. Otherwise nothing."
 }
 
 signature! {
@@ -49,8 +49,8 @@ signature! {
     names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
     keys of partition of tenant {
         read api_key(key_id);
-        write tenant_key: tenant(tenant), policy(policy_id), policy_names(tenant), event_log: events(tenant, day), outbox(),
-            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+        write tenant_key: tenant(tenant), policy(policy_id), policy_names(tenant), policy_changes(tenant),
+            event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
     }
     args {
         day,
@@ -71,7 +71,7 @@ signature! {
         unauthorized, forbidden, clock, policy_not_found, foreign_policy, corrupt, scope_forbidden, idempotency_mismatch, replayed,
         tenant_unreadable, tenant_closed, tenant_suspended, duplicate_policy, updated: Updated { record: FlatRecord },
     }
-    writes "On updated: the policy, the audit entry; where something changed, the tenant's names and version and the event. \
+    writes "On updated: the policy, the audit entry; where something changed, the tenant's names, changes and version and the event. \
 Otherwise nothing."
 }
 
@@ -118,18 +118,61 @@ signature! {
     writes "Nothing."
 }
 
+signature! {
+    /// Reads those of a tenant's policies that have changed since a version, as they are now, oldest change first: as many as a
+    /// number of bytes allows, but one at least. version: the one that was reached. unknown_version: the changes since are not kept.
+    CHANGED_POLICIES: ChangedPolicies -> ChangedPoliciesReply = "runtime/changed_policies", flags "no-writes,allow-oom";
+    names { tenant: &'a TenantId }
+    keys of partition of tenant { read tenant_key: tenant(tenant), policy_changes(tenant); }
+    builds { read policy }
+    args {
+        policy_prefix = policy_prefix(),
+        version: &'a str,
+        bytes: usize,
+    }
+    replies {
+        unknown_version: UnknownVersion,
+        changed: Changed { version: String, complete: bool, records: Vec<Record> },
+    }
+    writes "Nothing."
+}
+
 /// Policies that one call reads; a page of a script's time.
 pub(crate) const ROWS: usize = 80;
 /// The same in bytes: caps make policies long.
-pub(crate) const BYTES: usize = 128 << 10;
+pub(crate) const BYTES: usize = 64 << 10;
 
 impl Store {
-    /// All policies of a tenant at one version.
+    /// All policies of a tenant at one version. Of those that are `known` at an earlier one only what has changed since is
+    /// read, if that can be told.
     ///
     /// # Errors
     /// [`OperationError::Record`] for a record that cannot be read: which policy counts is then unknown.
-    pub async fn load_policies(&self, tenant: &TenantId) -> Result<PolicySet, OperationError> {
-        let (mut before, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
+    pub async fn load_policies(
+        &self,
+        tenant: &TenantId,
+        known: Option<&PolicySet>,
+    ) -> Result<PolicySet, OperationError> {
+        if let Some(known) = known
+            && let Some(set) = self.changed_policies(tenant, known).await?
+        {
+            return Ok(set);
+        }
+        loop {
+            let (set, last_version) = self.all_policies(tenant).await?;
+            if set.version() == last_version {
+                return Ok(set);
+            }
+            // Changed between two steps.
+            if let Some(set) = self.changed_policies(tenant, &set).await? {
+                return Ok(set);
+            }
+        }
+    }
+
+    /// All policies, at the version of the first step or a later one, and the version of the last step.
+    async fn all_policies(&self, tenant: &TenantId) -> Result<(PolicySet, String), OperationError> {
+        let (mut first, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
         loop {
             let call = LoadPolicies {
                 tenant,
@@ -143,19 +186,45 @@ impl Store {
                 complete,
                 records,
             } = self.outcome(&call).await?;
-            if before.as_ref().is_some_and(|before| *before != version) {
-                // Changed between two steps: from the start again.
-                (before, after) = (None, String::new());
-                policies.clear();
-                continue;
+            for record in &records {
+                policies.push(Policy::from_record(record)?);
             }
+            let first = first.get_or_insert_with(|| version.clone());
+            if complete {
+                return Ok((PolicySet::new(first, policies), version));
+            }
+            after = last;
+        }
+    }
+
+    /// The policies of `known` with all changes since, `None` where it cannot be told what has changed.
+    async fn changed_policies(
+        &self,
+        tenant: &TenantId,
+        known: &PolicySet,
+    ) -> Result<Option<PolicySet>, OperationError> {
+        let (mut reached, mut policies) = (known.version().to_owned(), Vec::new());
+        loop {
+            let call = ChangedPolicies {
+                tenant,
+                version: &reached,
+                bytes: BYTES,
+            };
+            let ChangedPoliciesReply::Changed {
+                version,
+                complete,
+                records,
+            } = self.outcome(&call).await?
+            else {
+                return Ok(None);
+            };
             for record in &records {
                 policies.push(Policy::from_record(record)?);
             }
             if complete {
-                return Ok(PolicySet::new(&version, policies));
+                return Ok(Some(known.with_changes(&version, policies)));
             }
-            (before, after) = (Some(version), last);
+            reached = version;
         }
     }
 }

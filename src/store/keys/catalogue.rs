@@ -54,6 +54,8 @@ keys! { partition {
     policies: zset = ("policies:" tenant), "never";
     /// A tenant's policies by name.
     policy_names: hash = ("policy_names:" tenant), "never";
+    /// The last changes of a tenant's policies, newest first: `<version> <policy_id>`.
+    policy_changes: list = ("policy_changes:" tenant), "the oldest beyond 100";
     /// A tenant's counts of the current minute: `minute_ms`; under policies with rate limits `reserved <policy_id> <scope>` and
     /// `committed <policy_id> <scope>`; `bytes` that requests stored of their own.
     rates: hash = ("rates:" tenant), "TTL of 2 minutes";

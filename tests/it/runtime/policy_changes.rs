@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::moment::Moment;
 use budget_authority::store::ExtraTrip;
 use serde_json::{Value, json};
@@ -22,6 +23,12 @@ const ROOT: &str = "tenant:acme";
 fn stale(app: &TestApp) -> u64 {
     let trips = &app.store.metrics().extra_round_trips;
     trips.with_label_values(&[ExtraTrip::Stale.as_str()]).get()
+}
+
+/// How often this replica ran a script.
+fn reads(app: &TestApp, script: &str) -> u64 {
+    let duration = &app.store.metrics().script_duration;
+    duration.with_label_values(&[script]).get_sample_count()
 }
 
 #[tokio::test]
@@ -126,11 +133,70 @@ async fn many_requests_on_a_cold_replica_read_the_policies_once() {
     for held in asking.join_all().await {
         assert_eq!(held.at("/caps/cooldown_ms"), &json!(1));
     }
-    let duration = &cold.store.metrics().script_duration;
-    let reads = duration
-        .with_label_values(&["load_policies"])
-        .get_sample_count();
-    assert_eq!(reads, 1);
+    assert_eq!(reads(&cold, "load_policies"), 1);
+}
+
+#[tokio::test]
+async fn a_replica_reads_only_the_policies_that_changed() {
+    let app = acme().await;
+    let other = app.replica(&[]).await;
+    for number in 0..90 {
+        app.policy(
+            &format!("p{number}"),
+            &format!("{ROOT}/agent:a{number}"),
+            json!({}),
+        )
+        .await;
+    }
+    let policy = app.policy("p", ROOT, json!({"priority": 1})).await;
+    let cooldown = async |replica: &TestApp, name: &str| {
+        let held = replica.create(name, ROOT, 1, json!({})).await;
+        held.at("/caps/cooldown_ms").clone()
+    };
+    assert_eq!(cooldown(&other, "cold").await, Value::Null);
+    let all = reads(&other, "load_policies");
+    assert_eq!(reads(&other, "changed_policies"), 0);
+    // Several changes, of one policy and of others: read at once.
+    for round in 1..=10 {
+        app.amend(&policy, json!({"caps": {"cooldown_ms": round}}))
+            .await;
+        app.policy(&format!("n{round}"), ROOT, json!({})).await;
+    }
+    assert_eq!(cooldown(&other, "changed").await, json!(10));
+    assert_eq!(reads(&other, "changed_policies"), 1);
+    // Long ones in several steps.
+    let tool = "t".repeat(250);
+    for round in 0..30 {
+        let caps = json!({"tool_allowlist": vec![&tool; 15]});
+        app.policy(&format!("long{round}"), ROOT, json!({"caps": caps}))
+            .await;
+    }
+    app.amend(&policy, json!({"caps": {"cooldown_ms": 11}}))
+        .await;
+    assert_eq!(cooldown(&other, "long").await, json!(11));
+    assert_eq!(reads(&other, "changed_policies"), 3);
+    assert_eq!(reads(&other, "load_policies"), all);
+    // After more changes than are kept, all are read.
+    for round in 100..=200 {
+        app.amend(&policy, json!({"caps": {"cooldown_ms": round}}))
+            .await;
+    }
+    assert_eq!(cooldown(&other, "all").await, json!(200));
+    assert_eq!(reads(&other, "changed_policies"), 4);
+    assert!(reads(&other, "load_policies") > all);
+    // And so they are where the list of changes is lost.
+    app.amend(&policy, json!({"caps": {"cooldown_ms": 201}}))
+        .await;
+    let tenant = TenantId::parse("acme").expect("a tenant");
+    let changes = app
+        .store
+        .keys()
+        .policy_changes(tenant.partition(), tenant.as_str());
+    let removed: u64 = app.run(&["DEL", &changes]).await;
+    assert_eq!(removed, 1);
+    let before = reads(&other, "load_policies");
+    assert_eq!(cooldown(&other, "lost").await, json!(201));
+    assert!(reads(&other, "load_policies") > before);
 }
 
 #[tokio::test]
