@@ -27,27 +27,28 @@ built     write                 list    lane:<lane>
 built     write                 hash    window:<subscription_id>
 built     write                 hash    webhook:<subscription_id>
 
-ARGV[1]     day               yyyymmdd
-ARGV[2]     day_start_ms      int64
-ARGV[3]     owner             text
-ARGV[4]     delivery_id       text
-ARGV[5]     token             text                  Of the claim.
-ARGV[6]     outcome           text
-ARGV[7]     delay_ms          int64
-ARGV[8]     context           text                  The request cause of the events, lines of name and value.
-ARGV[9]     details           text                  Of the event about the failure, as JSON; '' for no event.
-ARGV[10]    wants_next        1 or 0                Whether to claim the next delivery of the lane.
-ARGV[11]    dispatcher        text
-ARGV[12]    claim_ms          int64
-ARGV[13]    lane_concurrency  int64
-ARGV[14]    stale_before_ms   int64 or ''
-ARGV[15]    delivery_prefix   prefix delivery:
-ARGV[16]    lane_prefix       prefix lane:
-ARGV[17]    window_prefix     prefix window:
-ARGV[18]    webhook_prefix    prefix webhook:
-ARGV[19]    tenant_prefix     prefix tenant:
-ARGV[20]    mark_prefix       prefix webhooksmark:
-ARGV[21..]  fields            to the end            Names and values for the record.
+ARGV[1]     day                   yyyymmdd
+ARGV[2]     day_start_ms          int64
+ARGV[3]     owner                 text
+ARGV[4]     delivery_id           text
+ARGV[5]     token                 text                  Of the claim.
+ARGV[6]     outcome               text
+ARGV[7]     delay_ms              int64
+ARGV[8]     context               text                  The request cause of the events, lines of name and value.
+ARGV[9]     details               text                  Of the event about the failure, as JSON; '' for no event.
+ARGV[10]    next_of_subscription  int64
+    Deliveries of the subscription that may be in flight with the next one of the lane; 0 to claim none.
+ARGV[11]    dispatcher            text
+ARGV[12]    claim_ms              int64
+ARGV[13]    lane_concurrency      int64
+ARGV[14]    stale_before_ms       int64 or ''
+ARGV[15]    delivery_prefix       prefix delivery:
+ARGV[16]    lane_prefix           prefix lane:
+ARGV[17]    window_prefix         prefix window:
+ARGV[18]    webhook_prefix        prefix webhook:
+ARGV[19]    tenant_prefix         prefix tenant:
+ARGV[20]    mark_prefix           prefix webhooksmark:
+ARGV[21..]  fields                to the end            Names and values for the record.
 
 Replies, the first that applies:
   clock now_ms | lost | ended disabled next
@@ -56,8 +57,8 @@ Writes:
 ]]
 local lanes, claims, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log,
   system_log, outbox, days = unpack(KEYS)
-local day, day_start_ms, owner, delivery_id, token, outcome, delay_ms, context, details, wants_next, dispatcher,
-  claim_ms, lane_concurrency, stale_before_ms, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
+local day, day_start_ms, owner, delivery_id, token, outcome, delay_ms, context, details, next_of_subscription,
+  dispatcher, claim_ms, lane_concurrency, stale_before_ms, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
   tenant_prefix, mark_prefix = unpack(ARGV, 1, 20)
 local fields_from = 21
 -- End of the signature.
@@ -77,7 +78,7 @@ local function next_of_lane()
   for _, id in ipairs(redis.call('LRANGE', lane_prefix .. delivery.lane, 0, concurrency)) do
     local other = id ~= delivery_id and book_delivery(book, id)
     if id ~= delivery_id and not (other and other.claim) then
-      local is_free = other and wants_next == '1' and flying < concurrency and subscription.flying <= FLYING_MAX
+      local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, next_of_subscription)
       if is_free and not book_hopeless(other, subscription, stale_before_ms) then return other, true end
       return nil, true
     end

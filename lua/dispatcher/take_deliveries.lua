@@ -21,14 +21,16 @@ ARGV[2]   dispatcher        text                  A name without `:`.
 ARGV[3]   claim_ms          int64
 ARGV[4]   most              int64                 How many at most.
 ARGV[5]   lane_concurrency  int64                 First attempts of a lane that may be in flight at once.
-ARGV[6]   stale_before_ms   int64 or ''
+ARGV[6]   busy_owners       text
+    Owners with much in flight, blanks between: each with a colon and how many of one subscription may be.
+ARGV[7]   stale_before_ms   int64 or ''
     What was queued before is not attempted any more; '' while the clock is doubted.
-ARGV[7]   delivery_prefix   prefix delivery:
-ARGV[8]   lane_prefix       prefix lane:
-ARGV[9]   window_prefix     prefix window:
-ARGV[10]  webhook_prefix    prefix webhook:
-ARGV[11]  tenant_prefix     prefix tenant:
-ARGV[12]  mark_prefix       prefix webhooksmark:
+ARGV[8]   delivery_prefix   prefix delivery:
+ARGV[9]   lane_prefix       prefix lane:
+ARGV[10]  window_prefix     prefix window:
+ARGV[11]  webhook_prefix    prefix webhook:
+ARGV[12]  tenant_prefix     prefix tenant:
+ARGV[13]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
   fenced | taken more too_old lost claims
@@ -36,13 +38,13 @@ Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
 local lease, lanes, claims, open = unpack(KEYS)
-local fencing_token, dispatcher, claim_ms, most, lane_concurrency, stale_before_ms, delivery_prefix, lane_prefix,
-  window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV)
+local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, stale_before_ms, delivery_prefix,
+  lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/book, delivery/claim
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
--- subscription has as many in flight as it may have is looked at again.
-local LANES, HOPELESS, AGAIN_MS = 64, 8, 200
+-- subscription has as many in flight as it may have is looked at again, and one whose owner has.
+local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 64, 8, 200, 1000
 -- Deliveries of one call that are read, and that are ended, about.
 local READS, ENDS = 256, 64
 local now = now_ms()
@@ -50,6 +52,8 @@ if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} en
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
+local busy = {}
+for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end
 local room, plan, looked_at, reads, spare, too_old, lost = tonumber(most), {}, {}, 0, ENDS, 0, 0
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
@@ -91,7 +95,10 @@ local function look(lane, at_ms)
     elseif (due_ms[id] or now) <= now then
       if not is_retries and flying >= concurrency then return '' end
       if room == 0 then return now end
-      if not book_has_room(subscription, is_retries) then return now + AGAIN_MS end
+      local limit = busy[subscription.owner]
+      if not book_has_room(subscription, is_retries, limit or FLYING_MAX) then
+        return now + (limit and BUSY_MS or AGAIN_MS)
+      end
       room, flying, subscription.planned = room - 1, flying + 1, (subscription.planned or 0) + 1
       plan[#plan + 1] = {delivery = delivery, subscription = subscription}
     end

@@ -37,6 +37,7 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         retention: config.retention,
         secrets: config.secrets,
         egress: config.webhooks.egress(config.deliveries.look_ups),
+        in_flight: dispatch::IN_FLIGHT_MAX,
         lane_concurrency: config.deliveries.lane_concurrency,
         retry_jitter: config.deliveries.retry_jitter,
         detectors: config.detectors,

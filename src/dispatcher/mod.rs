@@ -32,7 +32,7 @@ pub use bulk_actions::BulkActions;
 pub use closes::Closes;
 pub use deliveries::{
     CONNECTIONS_MAX, CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass,
-    ReplayPass, Replays, Wake,
+    IN_FLIGHT_MAX, ReplayPass, Replays, Wake,
 };
 pub use detectors::{BurnRates, DetectorMetrics, LatencyLimit, PROBE_PERIOD, Spikes, StoreWatch};
 pub use due::Pass;
@@ -69,6 +69,8 @@ pub struct Settings {
     pub secrets: SealingKeys,
     /// The way to receivers.
     pub egress: Egress,
+    /// Deliveries that may be in flight at once.
+    pub in_flight: usize,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
     /// The delay of a retry may be so many percent longer.
@@ -99,6 +101,7 @@ pub fn start(
         retention,
         secrets,
         egress,
+        in_flight,
         lane_concurrency,
         retry_jitter,
         detectors,
@@ -171,6 +174,7 @@ pub fn start(
     let settings = CourierSettings {
         name: keeper.name().to_owned(),
         source: dialect.words().delivery_agent,
+        in_flight,
         lane_concurrency,
         retry_jitter,
     };

@@ -74,10 +74,10 @@ local function book_hopeless(delivery, subscription, stale_before_ms)
   if delivery.lost >= LOST_MAX then return LOST end
 end
 
--- Returns whether one more may be in flight, besides those that are planned.
-local function book_has_room(subscription, is_retry)
+-- Returns whether one more may be in flight, besides those that are planned. limit: how many at most.
+local function book_has_room(subscription, is_retry, limit)
   local planned = subscription.planned or 0
-  return subscription.flying + planned < FLYING_MAX
+  return subscription.flying + planned < math.min(FLYING_MAX, limit)
     and (not is_retry or subscription.retrying + planned < RETRYING_MAX)
 end
 

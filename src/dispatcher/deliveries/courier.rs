@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use prometheus::Registry;
 use quick_cache::sync::Cache;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
@@ -17,6 +17,7 @@ use super::deliver::deliver;
 use super::failures::Failures;
 use super::inner::{CLAIM_MS, DeliveryMetrics, Inner, LAST_WAIT, POLL};
 use super::letters::Letters;
+use super::permits::Permits;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
@@ -28,10 +29,10 @@ use crate::store::Lease;
 use crate::store::dispatcher::deliveries::{TakeDeliveries, TakenDeliveries};
 
 /// Deliveries in flight of one dispatcher.
-const FLYING_MAX: usize = 4_000;
+pub const IN_FLIGHT_MAX: usize = 4_000;
 
 /// Connections that a dispatcher has at most: one for each delivery in flight, and unused ones that are kept.
-pub const CONNECTIONS_MAX: usize = FLYING_MAX + KEPT_MAX;
+pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + KEPT_MAX;
 
 /// Deliveries that one call claims.
 const TAKEN: usize = 64;
@@ -52,6 +53,8 @@ pub struct CourierSettings {
     pub name: String,
     /// `source` of the events about its deliveries.
     pub source: &'static str,
+    /// Deliveries that may be in flight at once.
+    pub in_flight: usize,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
     /// The delay of a retry may be so many percent longer.
@@ -82,7 +85,7 @@ impl Courier {
             source: settings.source,
             lane_concurrency: settings.lane_concurrency,
             retry_jitter: settings.retry_jitter,
-            permits: Arc::new(Semaphore::new(FLYING_MAX)),
+            permits: Permits::new(settings.in_flight),
             receivers: Cache::new(RECEIVERS_MAX),
             letters: Letters::default(),
             due: std::sync::Mutex::default(),
@@ -145,7 +148,8 @@ impl Courier {
         last: &mut Option<Partition>,
     ) {
         let inner = &self.0;
-        let room = inner.permits.available_permits().min(TAKEN);
+        // One partition does not take all that is free.
+        let room = inner.permits.free().div_ceil(4).min(TAKEN);
         if room == 0 {
             inner.look_again(lease.partition, Duration::from_millis(20));
             return;
@@ -160,6 +164,7 @@ impl Courier {
             claim_ms: CLAIM_MS,
             most: room,
             lane_concurrency: inner.lane_concurrency,
+            busy_owners: &inner.permits.busy_owners(lease.partition),
             stale_before_ms: inner.stale_before_ms(),
         };
         let taken = match inner.store.take_deliveries(&call).await {
@@ -174,8 +179,7 @@ impl Courier {
             inner.look_again(lease.partition, Duration::ZERO);
         }
         for claim in claims {
-            let permit = Arc::clone(&inner.permits).try_acquire_owned();
-            let permit = permit.expect("only this task takes permits");
+            let permit = inner.permits.take(&claim.owner);
             flying.spawn(deliver(Arc::clone(inner), claim, permit));
         }
     }

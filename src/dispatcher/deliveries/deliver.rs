@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep};
 use tracing::{error, warn};
 
 use super::attempt::{Attempted, Letter, Outcome, attempt};
 use super::inner::{ATTEMPT, CLAIM_MS, Inner, LAST_WAIT, POLL};
+use super::permits::Permit;
 use crate::admin::webhooks::sending::Receiver;
 use crate::domain::tenant::SYSTEM;
 use crate::store::StoreError;
@@ -22,11 +22,7 @@ const BOOK_AGAIN: Duration = Duration::from_millis(200);
 struct OutOfReach;
 
 /// Attempts a delivery, and then the next of its lane, until there is none.
-pub(super) async fn deliver(
-    inner: Arc<Inner>,
-    mut claim: ClaimedDelivery,
-    _permit: OwnedSemaphorePermit,
-) {
+pub(super) async fn deliver(inner: Arc<Inner>, mut claim: ClaimedDelivery, permit: Permit) {
     inner.metrics.in_flight.inc();
     loop {
         let until = Instant::now() + ATTEMPT;
@@ -43,7 +39,10 @@ pub(super) async fn deliver(
         let labels = [attempted.outcome.word(), attempted.reason];
         inner.metrics.attempts.with_label_values(&labels).inc();
         let letter = letter.ok().flatten();
-        match inner.book(&claim, letter.as_deref(), &attempted).await {
+        match inner
+            .book(&claim, letter.as_deref(), &attempted, &permit)
+            .await
+        {
             Some(next) => claim = next,
             None => break,
         }
@@ -129,6 +128,7 @@ impl Inner {
         claim: &ClaimedDelivery,
         letter: Option<&Letter>,
         attempted: &Attempted,
+        permit: &Permit,
     ) -> Option<ClaimedDelivery> {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
         // Only a failure for good emits events.
@@ -145,7 +145,10 @@ impl Inner {
             delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
             context: &emitted.map_or_else(String::new, |letter| letter.context(self.source)),
             details: &details.unwrap_or_default(),
-            wants_next: !self.shutdown.has_begun(),
+            next_of_subscription: match self.shutdown.has_begun() {
+                true => 0,
+                false => permit.next_of_subscription(),
+            },
             dispatcher: &self.name,
             claim_ms: CLAIM_MS,
             lane_concurrency: self.lane_concurrency,

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tracing::error;
 
 use super::failures::Failures;
 use super::letters::Letters;
+use super::permits::Permits;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
@@ -69,7 +69,7 @@ pub(super) struct Inner {
     pub source: &'static str,
     pub lane_concurrency: u32,
     pub retry_jitter: u32,
-    pub permits: Arc<Semaphore>,
+    pub permits: Arc<Permits>,
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
     /// Events that were read.
     pub letters: Letters,

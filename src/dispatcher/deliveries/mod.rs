@@ -12,12 +12,13 @@ mod following;
 mod inner;
 mod letters;
 mod missed;
+mod permits;
 mod replays;
 mod subscriptions;
 mod wake;
 
 pub use catch_up::{CatchUp, CatchUpPass};
-pub use courier::{CONNECTIONS_MAX, Courier, CourierSettings};
+pub use courier::{CONNECTIONS_MAX, Courier, CourierSettings, IN_FLIGHT_MAX};
 pub use fan_out::{FanOut, FanOutPass};
 pub use replays::{ReplayPass, Replays};
 pub use wake::Wake;

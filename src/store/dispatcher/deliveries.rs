@@ -160,6 +160,8 @@ signature! {
         most: usize,
         /// First attempts of a lane that may be in flight at once.
         lane_concurrency: u32,
+        /// Owners with much in flight, blanks between: each with a colon and how many of one subscription may be.
+        busy_owners: &'a str,
         /// What was queued before is not attempted any more; '' while the clock is doubted.
         stale_before_ms: Option<i64>,
         delivery_prefix = delivery_prefix(),
@@ -200,8 +202,8 @@ signature! {
         context: &'a str,
         /// Of the event about the failure, as JSON; '' for no event.
         details: &'a str,
-        /// Whether to claim the next delivery of the lane.
-        wants_next: bool,
+        /// Deliveries of the subscription that may be in flight with the next one of the lane; 0 to claim none.
+        next_of_subscription: i64,
         dispatcher: &'a str,
         claim_ms: i64,
         lane_concurrency: u32,

@@ -136,6 +136,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         retention: config.retention,
         secrets: config.secrets.clone(),
         egress: config.webhooks.egress(config.limits.webhook_lookup_limit),
+        in_flight: dispatch::IN_FLIGHT_MAX,
         lane_concurrency: 1,
         retry_jitter: 0,
         detectors: DetectorConfig::default(),

@@ -9,6 +9,7 @@ mod delivery_clocks;
 mod delivery_failovers;
 mod delivery_kills;
 mod delivery_rules;
+mod delivery_shares;
 pub(crate) mod denial_rollups;
 pub(crate) mod fan_out;
 mod histories;

@@ -15,7 +15,7 @@ use crate::harness::event_log::EventLog;
 use crate::harness::eventually;
 
 /// A tenant in the partition of `umbra`.
-async fn quiet(app: &TestApp) -> String {
+pub(super) async fn quiet(app: &TestApp) -> String {
     let names = (0..).map(|number| format!("quiet-{number}"));
     let mut names =
         names.filter(|name| TenantId::parse(name).expect("an id").partition() == umbra());
@@ -27,7 +27,7 @@ async fn quiet(app: &TestApp) -> String {
     name
 }
 
-async fn update(app: &TestApp, tenant: &str) {
+pub(super) async fn update(app: &TestApp, tenant: &str) {
     let path = format!("/v1/admin/tenants/{tenant}");
     let body = json!({"name": format!("{:x}", rand::random::<u32>())});
     app.as_admin(Method::PATCH, &path, &body).await.expect(200);

@@ -30,8 +30,18 @@ impl Running {
         Self::with_lanes(app, 1)
     }
 
+    /// The same, with at most so many deliveries in flight.
+    pub fn with_room(app: &TestApp, in_flight: usize) -> Self {
+        Self::with(app, 1, in_flight)
+    }
+
     /// The same, with so many first attempts of a lane in flight.
     pub fn with_lanes(app: &TestApp, lane_concurrency: u32) -> Self {
+        Self::with(app, lane_concurrency, dispatch::IN_FLIGHT_MAX)
+    }
+
+    /// The same, with both.
+    pub fn with(app: &TestApp, lane_concurrency: u32, in_flight: usize) -> Self {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
         let config = config(&app.redis_url, &["--key-prefix", app.store.keys().prefix()]);
         let store = config.store.open(telemetry.registry()).expect("a store");
@@ -41,6 +51,7 @@ impl Running {
             retention: config.retention,
             secrets: config.secrets,
             egress: way_out,
+            in_flight,
             lane_concurrency,
             retry_jitter: 0,
             detectors: budget_authority::config::DetectorConfig::default(),

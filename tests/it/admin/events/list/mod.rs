@@ -283,6 +283,7 @@ async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_ab
         retention: config.retention,
         secrets: SealingKeys::default(),
         egress: config.webhooks.egress(8),
+        in_flight: 8,
         lane_concurrency: 1,
         retry_jitter: 0,
         detectors: budget_authority::config::DetectorConfig::default(),

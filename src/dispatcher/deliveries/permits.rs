@@ -1,0 +1,191 @@
+//! How many deliveries are in flight, and of whom: an owner of slow receivers leaves room for the others.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::domain::ids::Partition;
+use crate::domain::webhook::Owner;
+
+/// An owner with so many times as many in flight as are free gets no more. So one alone has three quarters at most, of several each
+/// the same, and some stay free.
+const TIMES_FREE_MAX: usize = 3;
+
+/// From so many times on, it gets more only for subscriptions with none in flight: its own receivers that are slow leave room for
+/// those that are not.
+const TIMES_FREE: usize = 1;
+
+/// Deliveries of a subscription that may be in flight at once.
+const OF_SUBSCRIPTION: i64 = 64;
+
+/// How long a permit goes from one delivery of a lane to the next while none is free: other lanes wait then.
+const KEPT_FOR: Duration = Duration::from_secs(1);
+
+/// The permits of a courier.
+pub(super) struct Permits {
+    most: usize,
+    in_flight: Mutex<InFlight>,
+}
+
+#[derive(Default)]
+struct InFlight {
+    all: usize,
+    /// By their names; of nobody 0.
+    of_owners: BTreeMap<String, usize>,
+}
+
+/// The right to have a delivery in flight, until it is dropped.
+pub(super) struct Permit {
+    permits: Arc<Permits>,
+    owner: Owner,
+    since: Instant,
+}
+
+impl Permits {
+    /// So many in all.
+    pub fn new(most: usize) -> Arc<Self> {
+        let in_flight = Mutex::default();
+        Arc::new(Self { most, in_flight })
+    }
+
+    /// How many are free.
+    pub fn free(&self) -> usize {
+        self.most.saturating_sub(self.in_flight().all)
+    }
+
+    /// Takes one for a delivery that is claimed already: no more are claimed than are free.
+    pub fn take(self: &Arc<Self>, owner: &Owner) -> Permit {
+        let mut in_flight = self.in_flight();
+        in_flight.all += 1;
+        *in_flight
+            .of_owners
+            .entry(owner.as_str().to_owned())
+            .or_default() += 1;
+        Permit {
+            permits: Arc::clone(self),
+            owner: owner.clone(),
+            since: Instant::now(),
+        }
+    }
+
+    /// The owners in a partition that may have no more of every subscription in flight: with blanks between, and behind each a
+    /// colon and how many of one it may have.
+    pub fn busy_owners(&self, partition: Partition) -> String {
+        let in_flight = self.in_flight();
+        let free = self.most.saturating_sub(in_flight.all);
+        let is_there =
+            |name: &str| Owner::parse(name).is_some_and(|it| it.partition() == partition);
+        let mut busy = Vec::new();
+        for (name, count) in &in_flight.of_owners {
+            let most = most_of_subscription(*count, free);
+            if most < OF_SUBSCRIPTION && is_there(name) {
+                busy.push(format!("{name}:{most}"));
+            }
+        }
+        busy.join(" ")
+    }
+
+    fn in_flight(&self) -> MutexGuard<'_, InFlight> {
+        self.in_flight
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How many of one subscription may be in flight, where its owner has so many and so many are free.
+fn most_of_subscription(count: usize, free: usize) -> i64 {
+    match count {
+        count if count >= TIMES_FREE_MAX * free => 0,
+        count if count >= TIMES_FREE * free => 1,
+        _ => OF_SUBSCRIPTION,
+    }
+}
+
+impl Permit {
+    /// How many of its subscription may be in flight, with the next delivery of the lane under this permit; 0 where that must not be.
+    pub fn next_of_subscription(&self) -> i64 {
+        let in_flight = self.permits.in_flight();
+        let free = self.permits.most.saturating_sub(in_flight.all);
+        if free == 0 && self.since.elapsed() >= KEPT_FOR {
+            return 0;
+        }
+        let count = in_flight.of_owners.get(self.owner.as_str()).copied();
+        most_of_subscription(count.unwrap_or_default().saturating_sub(1), free + 1)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut in_flight = self.permits.in_flight();
+        in_flight.all -= 1;
+        let name = self.owner.as_str();
+        match in_flight.of_owners.get_mut(name) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => {
+                in_flight.of_owners.remove(name);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(name: &str) -> Owner {
+        Owner::parse(name).expect("a name")
+    }
+
+    /// Takes permits until the owner may have no more of a subscription that has one; how many.
+    fn fill(permits: &Arc<Permits>, name: &str, most: i64, taken: &mut Vec<Permit>) -> usize {
+        let (owner, before) = (owner(name), taken.len());
+        let limit = || {
+            let busy = permits.busy_owners(owner.partition());
+            let mut busy = busy.split(' ').filter_map(|it| it.split_once(':'));
+            let found = busy.find(|(busy, _)| *busy == name);
+            found.map_or(OF_SUBSCRIPTION, |(_, most)| most.parse().expect("a number"))
+        };
+        while permits.free() > 0 && limit() > most {
+            taken.push(permits.take(&owner));
+        }
+        taken.len() - before
+    }
+
+    #[test]
+    fn an_owner_leaves_room_to_the_others_and_gives_up_what_they_take() {
+        let (permits, mut hostile, mut others) = (Permits::new(100), Vec::new(), Vec::new());
+        assert_eq!(fill(&permits, "acme", 1, &mut hostile), 50);
+        // Of subscriptions with none in flight.
+        assert_eq!(fill(&permits, "acme", 0, &mut hostile), 25);
+        assert_eq!(
+            hostile[0].next_of_subscription(),
+            1,
+            "nobody else takes any"
+        );
+        assert_eq!(fill(&permits, "umbra", 1, &mut others), 13);
+        assert_eq!(others[0].next_of_subscription(), OF_SUBSCRIPTION);
+        while hostile.last().expect("some").next_of_subscription() == 0 {
+            hostile.pop();
+        }
+        assert!(hostile.len() < 70, "{}", hostile.len());
+        // What one gave up is for the other.
+        assert!(fill(&permits, "umbra", 1, &mut others) > 0);
+        drop((hostile, others));
+        assert_eq!(permits.free(), 100);
+        assert!(permits.in_flight().of_owners.is_empty());
+    }
+
+    #[test]
+    fn a_lane_gives_its_permit_back_after_a_while_when_none_is_free() {
+        let permits = Permits::new(4);
+        let names = ["acme", "umbra", "quiet", "other"];
+        let mut taken: Vec<_> = names.iter().map(|it| permits.take(&owner(it))).collect();
+        assert!(taken[0].next_of_subscription() > 0);
+        taken[0].since = Instant::now().checked_sub(KEPT_FOR).expect("a time");
+        assert_eq!(taken[0].next_of_subscription(), 0);
+        taken.pop();
+        assert!(taken[0].next_of_subscription() > 0);
+    }
+}
