@@ -61,8 +61,14 @@ impl Egress {
         }
     }
 
-    /// Checks a URL: its form, the allowed patterns, and every address of its host.
-    pub async fn admit(&self, url: &str, policy: &SecurityPolicy) -> Result<Target, Inadmissible> {
+    /// Checks a URL: its form, the allowed patterns, and every address of its host. `owner`: for whom, because look-ups of names are
+    /// shared out.
+    pub async fn admit(
+        &self,
+        url: &str,
+        policy: &SecurityPolicy,
+        owner: &str,
+    ) -> Result<Target, Inadmissible> {
         let violation = |why: &str| Inadmissible::Violation(why.to_owned());
         let url = ReceiverUrl::parse(url).map_err(|form| violation(&form.to_string()))?;
         if url.is_plain() && !policy.allow_http {
@@ -75,7 +81,7 @@ impl Egress {
         let found = match url.ip() {
             Some(ip) => vec![ip],
             None => {
-                let found = self.resolver.addresses(url.host()).await;
+                let found = self.resolver.addresses(url.host(), owner).await;
                 found.map_err(|error| match error {
                     LookUpError::Busy => Inadmissible::Busy,
                     LookUpError::NotFound => Inadmissible::Unresolvable,

@@ -233,7 +233,7 @@ mod tests {
                 patterns: Vec::new(),
                 allow_http: true,
             };
-            let target = egress.admit(&url, &policy).await.expect("admitted");
+            let target = egress.admit(&url, &policy, "acme").await.expect("admitted");
             Self {
                 egress,
                 listener,

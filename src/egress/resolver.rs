@@ -1,14 +1,15 @@
 //! Resolves host names.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
 /// How long a look-up may take.
@@ -28,11 +29,27 @@ pub(super) enum LookUpError {
 
 type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
+/// What a look-up has found; `None` while it runs.
+type Found = watch::Receiver<Option<Vec<IpAddr>>>;
+
+/// An owner's share of the look-ups at a time: one part of so many.
+const SHARES: usize = 4;
+
 /// Resolves names. Cheap to clone.
 #[derive(Clone)]
 pub struct Resolver {
     resolve: Arc<dyn Fn(String) -> Addresses + Send + Sync>,
+    at_a_time: usize,
     permits: Arc<Semaphore>,
+    running: Arc<Mutex<Running>>,
+}
+
+/// Look-ups under way.
+#[derive(Default)]
+struct Running {
+    names: HashMap<String, Found>,
+    /// The shares of those for whom names are looked up.
+    owners: HashMap<String, Weak<Semaphore>>,
 }
 
 impl Resolver {
@@ -51,39 +68,101 @@ impl Resolver {
     {
         Self {
             resolve: Arc::new(move |host| Box::pin(resolve(host))),
+            at_a_time: Semaphore::MAX_PERMITS,
             permits: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            running: Arc::default(),
         }
     }
 
-    /// The same, with at most so many look-ups at a time: each of the system takes a thread.
+    /// The same, with at most so many look-ups at a time: each of the system takes a thread. Nobody has more than a quarter, so that
+    /// names that never resolve do not delay others.
     pub fn limited(mut self, at_a_time: usize) -> Self {
+        self.at_a_time = at_a_time;
         self.permits = Arc::new(Semaphore::new(at_a_time));
         self
     }
 
-    /// All addresses of a name; at least one.
+    /// All addresses of a name; at least one. `owner`: for whom. Who asks for a name while it is looked up gets the same result.
     ///
     /// # Errors
     /// [`LookUpError`].
-    pub(super) async fn addresses(&self, host: &str) -> Result<Vec<IpAddr>, LookUpError> {
-        let permit = Arc::clone(&self.permits).acquire_owned();
-        let Ok(Ok(permit)) = timeout(PERMIT_LIMIT, permit).await else {
-            return Err(LookUpError::Busy);
-        };
-        let (resolve, host) = (Arc::clone(&self.resolve), host.to_owned());
-        // The system goes on when nobody waits for the result any more, and the permit ends only then.
-        let running = tokio::spawn(async move {
-            let found = resolve(host).await;
-            drop(permit);
-            found
-        });
-        match timeout(LIMIT, running).await {
-            Ok(Ok(Ok(mut found))) if !found.is_empty() => {
-                found.dedup();
-                Ok(found)
+    pub(super) async fn addresses(
+        &self,
+        host: &str,
+        owner: &str,
+    ) -> Result<Vec<IpAddr>, LookUpError> {
+        let running = self.running().look_up_of(host);
+        let mut found = match running {
+            Some(found) => found,
+            None => {
+                let permits = timeout(PERMIT_LIMIT, self.permits_for(owner)).await;
+                let permits = permits.map_err(|_| LookUpError::Busy)?;
+                self.look_up(host, permits)
             }
-            _ => Err(LookUpError::NotFound),
+        };
+        let found = timeout(LIMIT, found.wait_for(Option::is_some)).await;
+        let mut found = match found {
+            Ok(Ok(found)) => found.clone().unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        found.dedup();
+        match found.is_empty() {
+            true => Err(LookUpError::NotFound),
+            false => Ok(found),
         }
+    }
+
+    /// A permit of the owner's share, and one of all. Who has used up its share does not stand in the way of others.
+    async fn permits_for(&self, owner: &str) -> [Option<OwnedSemaphorePermit>; 2] {
+        let share = self
+            .running()
+            .share_of(owner, self.at_a_time.div_ceil(SHARES));
+        let of_share = share.acquire_owned().await.ok();
+        [
+            of_share,
+            Arc::clone(&self.permits).acquire_owned().await.ok(),
+        ]
+    }
+
+    /// Looks a name up, unless another has begun to meanwhile.
+    fn look_up(&self, host: &str, permits: [Option<OwnedSemaphorePermit>; 2]) -> Found {
+        let mut running = self.running();
+        if let Some(found) = running.look_up_of(host) {
+            return found;
+        }
+        let (sender, found) = watch::channel(None);
+        running.names.insert(host.to_owned(), found.clone());
+        let (this, host) = (self.clone(), host.to_owned());
+        // The system goes on when nobody waits for the result any more, and the permits end only then.
+        tokio::spawn(async move {
+            let resolved = (this.resolve)(host.clone()).await;
+            this.running().names.remove(&host);
+            sender.send_replace(Some(resolved.unwrap_or_default()));
+            drop(permits);
+        });
+        found
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Running {
+    fn look_up_of(&self, host: &str) -> Option<Found> {
+        let found = self.names.get(host)?;
+        // One that panicked has no result.
+        found.has_changed().is_ok().then(|| found.clone())
+    }
+
+    fn share_of(&mut self, owner: &str, most: usize) -> Arc<Semaphore> {
+        if let Some(share) = self.owners.get(owner).and_then(Weak::upgrade) {
+            return share;
+        }
+        self.owners.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Semaphore::new(most));
+        self.owners.insert(owner.to_owned(), Arc::downgrade(&share));
+        share
     }
 }
 
@@ -113,20 +192,74 @@ mod tests {
             }
         })
         .limited(2);
-        let look_up = || resolver.addresses("a.example");
-        let found = tokio::join!(look_up(), look_up(), look_up(), look_up());
+        let look_up = |host| resolver.addresses(host, host);
+        let found = tokio::join!(look_up("a"), look_up("b"), look_up("c"), look_up("d"));
         assert!(found.0.is_ok() && found.1.is_ok() && found.2.is_ok() && found.3.is_ok());
         assert_eq!(most.load(Ordering::Relaxed), 2);
         // A look-up that nobody waits for any more keeps its permit until it ends.
-        for left in [1, 0] {
+        for (host, left) in [("a", 1), ("b", 0)] {
             tokio::select! {
                 biased;
-                _ = look_up() => panic!("it takes a moment"),
+                _ = look_up(host) => panic!("it takes a moment"),
                 () = std::future::ready(()) => {}
             }
             assert_eq!(resolver.permits.available_permits(), left);
         }
-        assert!(look_up().await.is_ok());
+        assert!(look_up("c").await.is_ok());
         assert_eq!(running.load(Ordering::Relaxed), 0);
+    }
+
+    /// Names that begin with `slow` never resolve. Counts the look-ups.
+    fn slow_names(at_a_time: usize) -> (Resolver, Arc<AtomicUsize>) {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let noted = Arc::clone(&begun);
+        let resolver = Resolver::of(move |host| {
+            noted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if host.starts_with("slow") {
+                    std::future::pending::<()>().await;
+                }
+                Ok(vec![IpAddr::from([93, 184, 216, 34])])
+            }
+        });
+        (resolver.limited(at_a_time), begun)
+    }
+
+    #[tokio::test]
+    async fn names_of_one_owner_that_never_resolve_do_not_delay_another() {
+        let (resolver, begun) = slow_names(8);
+        let mut hostile = tokio::task::JoinSet::new();
+        for number in 0..100 {
+            let resolver = resolver.clone();
+            hostile.spawn(async move {
+                let host = format!("slow-{number}");
+                resolver.addresses(&host, "hostile").await.is_ok()
+            });
+        }
+        while begun.load(Ordering::Relaxed) < 2 {
+            tokio::task::yield_now().await;
+        }
+        for number in 0..100 {
+            let host = format!("good-{number}");
+            assert!(resolver.addresses(&host, "good").await.is_ok());
+        }
+        assert_eq!(begun.load(Ordering::Relaxed), 102);
+        assert_eq!(resolver.permits.available_permits(), 6);
+    }
+
+    #[tokio::test]
+    async fn a_name_is_looked_up_once_for_all_who_ask_at_the_same_time() {
+        let (resolver, begun) = slow_names(8);
+        let of = |owner| resolver.addresses("good", owner);
+        let found = tokio::join!(of("a"), of("b"), of("b"), of("b"));
+        assert!(found.0.is_ok() && found.1.is_ok() && found.2.is_ok() && found.3.is_ok());
+        assert_eq!(begun.load(Ordering::Relaxed), 1);
+        assert!(of("a").await.is_ok());
+        assert_eq!(
+            begun.load(Ordering::Relaxed),
+            2,
+            "what was found is not kept"
+        );
+        assert!(resolver.running().names.is_empty());
     }
 }

@@ -114,7 +114,7 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<(Record, bool), OperationError> {
         // A refusal of the address is said after those that stand before it in order.
-        let url_refused = match self.check_url(&settings.url).await {
+        let url_refused = match self.check_url(&settings.url, owner).await {
             Ok(()) => None,
             Err(refused @ (OperationError::Refused(_) | OperationError::Corrupt(_))) => {
                 Some(refused)

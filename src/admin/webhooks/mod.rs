@@ -298,9 +298,9 @@ impl Webhooks {
     }
 
     /// Whether the service may send there, for a request that names the address.
-    async fn check_url(&self, url: &str) -> Result<(), OperationError> {
+    async fn check_url(&self, url: &str, owner: &Owner) -> Result<(), OperationError> {
         let policy = self.policy().await?;
-        match self.egress.admit(url, &policy).await {
+        match self.egress.admit(url, &policy, owner.as_str()).await {
             Ok(_) => Ok(()),
             Err(Inadmissible::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),
             // For development, where names come and go.

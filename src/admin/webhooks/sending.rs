@@ -67,7 +67,9 @@ impl Webhooks {
         until: Instant,
     ) -> Result<Result<Posted, SendError>, OperationError> {
         let policy = self.policy().await?;
-        let target = match self.egress.admit(&receiver.subscription.url, &policy).await {
+        let subscription = &receiver.subscription;
+        let owner = subscription.owner.as_str();
+        let target = match self.egress.admit(&subscription.url, &policy, owner).await {
             Ok(target) => target,
             Err(Inadmissible::Violation(_) | Inadmissible::BlockedHost) => {
                 return Ok(Err(SendError::Refused));

@@ -133,7 +133,11 @@ impl Webhooks {
         };
         let target = match self
             .egress
-            .admit(&opened.subscription.url, &self.policy().await?)
+            .admit(
+                &opened.subscription.url,
+                &self.policy().await?,
+                opened.subscription.owner.as_str(),
+            )
             .await
         {
             Ok(target) => target,

@@ -142,7 +142,7 @@ impl Webhooks {
                 selectors => selectors,
             };
         if let Some(url) = patch.url.as_ref().filter(|_| !*admitted) {
-            self.check_url(url).await?;
+            self.check_url(url, &next.owner).await?;
             *admitted = true;
         }
         selectors.map_err(refusal_of)?;

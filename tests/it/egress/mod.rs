@@ -50,7 +50,7 @@ async fn deliver_within(
         patterns: Vec::new(),
         allow_http: true,
     };
-    let target = egress.admit(url, &policy).await.expect("admitted");
+    let target = egress.admit(url, &policy, "acme").await.expect("admitted");
     egress
         .deliver(to, &target, outbound("{\"a\":1}"), limits)
         .await

@@ -270,12 +270,12 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
     };
     let url = format!("http://rebind.example:{}/", receiver.address.port());
     let target = way_out
-        .admit(&url, &policy)
+        .admit(&url, &policy, "umbra")
         .await
         .expect("it is public the first time");
     assert!(format!("{target:?}").contains("93.184.216.34"));
     assert_eq!(resolved.lock().expect("no panic").len(), 1);
-    let again = way_out.admit(&url, &policy).await;
+    let again = way_out.admit(&url, &policy, "umbra").await;
     assert!(matches!(again, Err(Inadmissible::BlockedHost)), "{again:?}");
     assert!(receiver.arrived().is_empty());
 }
