@@ -12,6 +12,7 @@ mod idempotency;
 mod key_expiry;
 mod leases;
 mod metrics;
+mod outboxes;
 pub mod retention;
 mod rollups;
 mod sealer;
@@ -39,6 +40,7 @@ pub use due::Pass;
 pub use key_expiry::KeyExpiry;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::{LeaseMetrics, ViewMetrics};
+pub use outboxes::Outboxes;
 pub use rollups::Rollups;
 pub use sealer::{SealPass, Sealer, Tail};
 pub use thresholds::ThresholdCopies;
@@ -112,7 +114,13 @@ pub fn start(
     let clock = ClockWatch::new(ClockMetrics::register(registry)?);
     let views = ViewMetrics::register(registry)?;
     let sweeper = Sweeper::new(store(), clock.clone(), SweepMetrics::register(registry)?);
-    let follower = EventFollower::new(store(), retention.events, views.clone());
+    let outboxes = Arc::new(Outboxes::new(store()));
+    let follower = EventFollower::new(
+        store(),
+        Arc::clone(&outboxes),
+        retention.events,
+        views.clone(),
+    );
     let sealer = Sealer::new(store(), retention.audit, views, registry)?;
     let key_expiry = KeyExpiry::new(store(), clock.clone(), registry)?;
     let removal = RetentionMetrics::register(registry)?;
@@ -152,7 +160,13 @@ pub fn start(
         (dialect, detectors),
         registry,
     )?;
-    let fan_out = FanOut::new(store(), lane_concurrency, Arc::clone(&queued), registry)?;
+    let fan_out = FanOut::new(
+        store(),
+        outboxes,
+        lane_concurrency,
+        Arc::clone(&queued),
+        registry,
+    )?;
     workers.start(fan_out, &leases);
     let catch_up = CatchUp::new(
         store(),

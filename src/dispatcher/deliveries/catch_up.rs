@@ -20,6 +20,7 @@ use super::missed::{Behind, Missed};
 use super::subscriptions::{Hook, Outbox, Remembered};
 use super::wake::Wake;
 use crate::dispatcher::due::partitions;
+use crate::dispatcher::outboxes::Outboxes;
 use crate::dispatcher::sweep::ClockWatch;
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
@@ -107,7 +108,7 @@ impl CatchUp {
         let metrics = CatchUpMetrics::register(registry)?;
         Ok(Self {
             reader: EventReader {
-                store: store.clone(),
+                outboxes: Arc::new(Outboxes::new(store.clone())),
             },
             remembered: Remembered::new(store.clone()),
             failures: Failures::new(store.clone(), "events that were missed"),

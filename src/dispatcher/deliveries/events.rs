@@ -1,26 +1,23 @@
 //! Reads what happened: the events that pointers of outboxes lead to, as far as it matters to whom they go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus::IntCounter;
 use tracing::error;
 
 use super::subscriptions::Hook;
+use crate::dispatcher::outboxes::{Beyond, Facts, Outboxes, Place, READ_ROWS, ROWS, Read};
 use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::webhook::{Crossed, DeliveryId, Seen, reported_on, trace_of};
+use crate::store::StoreError;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::fan_out::QueuedDelivery;
-use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
-use crate::store::{Store, StoreError};
-
-/// Entries of one outbox that are read at once.
-const ROWS: usize = 100;
-
-/// Pointers whose events are read at once.
-const READ_ROWS: usize = 500;
+use crate::store::dispatcher::outbox::Pointer;
 
 /// How far before its cursor an outbox is read again after it lost entries, in milliseconds.
 const REWIND_MS: u64 = 3_600_000;
@@ -46,11 +43,13 @@ pub(super) type PointerOf = (EntryId, Option<Vec<Happened>>);
 #[derive(Default)]
 pub(super) struct EventsRead {
     /// The events behind a place of an outbox, by their pointers.
-    pub outboxes: BTreeMap<(Partition, Option<EntryId>), Vec<PointerOf>>,
+    pub outboxes: BTreeMap<Place, Vec<PointerOf>>,
     /// Pointers that they come from.
     pub pointers: usize,
     /// Whether an outbox has more.
     pub more: bool,
+    /// Partitions whose node is out of reach.
+    pub away: BTreeSet<Partition>,
 }
 
 /// Of which tenants the events are wanted.
@@ -93,20 +92,21 @@ impl Wanted {
 
 /// Reads events.
 pub(super) struct EventReader {
-    pub store: Store,
+    pub outboxes: Arc<Outboxes>,
 }
 
 impl EventReader {
     /// Reads the events behind these cursors. `skipped` counts those that are damaged or gone.
     pub async fn read(
         &self,
-        places: &BTreeMap<(Partition, Option<EntryId>), Wanted>,
+        places: &BTreeMap<Place, Wanted>,
         skipped: &IntCounter,
     ) -> Result<EventsRead, StoreError> {
-        let cursors: Vec<_> = places.keys().copied().collect();
-        let mut beyond = self.store.read_outboxes(&cursors, ROWS).await?;
+        let cursors: Vec<Place> = places.keys().copied().collect();
+        let mut beyond = self.outboxes.read(&cursors, Duration::ZERO).await?;
         self.rewind(&cursors, &mut beyond).await?;
-        self.follow(places, beyond, Some(skipped)).await
+        let entries = beyond.into_iter().map(|beyond| Some(beyond?.entries));
+        self.follow(places, entries.collect(), Some(skipped)).await
     }
 
     /// Reads the events behind a place that cursors have passed already, by their pointers; and whether these are all.
@@ -116,9 +116,9 @@ impl EventReader {
         wanted: Wanted,
     ) -> Result<(Vec<PointerOf>, bool), StoreError> {
         let place = (place.0, Some(place.1));
-        let beyond = self.store.read_outboxes(&[place], ROWS).await?;
+        let entries = self.outboxes.read_alone(place).await?;
         let places = BTreeMap::from([(place, wanted)]);
-        let mut read = self.follow(&places, beyond, None).await?;
+        let mut read = self.follow(&places, vec![Some(entries)], None).await?;
         let is_all = !read.more;
         Ok((read.outboxes.remove(&place).unwrap_or_default(), is_all))
     }
@@ -126,38 +126,42 @@ impl EventReader {
     /// Reads what pointers lead to. `skipped` counts what is damaged or gone.
     async fn follow(
         &self,
-        places: &BTreeMap<(Partition, Option<EntryId>), Wanted>,
-        beyond: Vec<Option<Beyond>>,
+        places: &BTreeMap<Place, Wanted>,
+        beyond: Vec<Option<Vec<Arc<Read>>>>,
         skipped: Option<&IntCounter>,
     ) -> Result<EventsRead, StoreError> {
         let mut read = EventsRead::default();
-        let mut pointers = Vec::new();
+        let mut entries = Vec::new();
         for ((place, wanted), beyond) in places.iter().zip(beyond) {
             // Where the node is out of reach, the others need not wait.
-            let found = beyond.map(|beyond| beyond.pointers).unwrap_or_default();
+            if beyond.is_none() {
+                read.away.insert(place.0);
+            }
+            let found = beyond.unwrap_or_default();
             read.more |= found.len() == ROWS;
-            pointers.extend(found.into_iter().map(|pointer| (*place, wanted, pointer)));
+            entries.extend(found.into_iter().map(|entry| (*place, wanted, entry)));
         }
-        read.pointers = pointers.len();
-        for some in pointers.chunks(READ_ROWS) {
-            let is_wanted = |wanted: &Wanted, pointer: &Pointer| match &pointer.target {
-                None => wanted.all_but.is_some(),
-                Some(target) => wanted.wants(&target.tenant),
-            };
-            let targets: Vec<(Partition, &Target)> = some
+        read.pointers = entries.len();
+        let is_wanted = |wanted: &Wanted, pointer: &Pointer| match &pointer.target {
+            None => wanted.all_but.is_some(),
+            Some(target) => wanted.wants(&target.tenant),
+        };
+        for some in entries.chunks(READ_ROWS) {
+            let of_wanted = some
                 .iter()
-                .filter(|(_, wanted, pointer)| is_wanted(wanted, pointer))
-                .filter_map(|(place, _, pointer)| Some((place.0, pointer.target.as_ref()?)))
+                .filter(|(_, wanted, entry)| is_wanted(wanted, &entry.pointer));
+            let of_wanted: Vec<_> = of_wanted
+                .map(|(place, _, entry)| (place.0, entry))
                 .collect();
-            let mut facts = self.store.read_targets(&targets).await?.into_iter();
-            for (place, wanted, pointer) in some {
-                let events = match (is_wanted(wanted, pointer), &pointer.target) {
-                    (false, _) => Some(Vec::new()),
-                    (true, None) => Some(happened(place.0, pointer, Vec::new(), skipped)),
-                    (true, Some(_)) => facts
+            let mut facts = self.outboxes.facts(&of_wanted).await?.into_iter();
+            for (place, wanted, entry) in some {
+                let pointer = &entry.pointer;
+                let events = match is_wanted(wanted, pointer) {
+                    false => Some(Vec::new()),
+                    true => facts
                         .next()
                         .flatten()
-                        .map(|facts| happened(place.0, pointer, facts, skipped)),
+                        .map(|facts| happened(place.0, pointer, &facts, skipped)),
                 };
                 let outbox = read.outboxes.entry(*place).or_default();
                 outbox.push((pointer.entry, events));
@@ -179,7 +183,7 @@ impl EventReader {
     /// entry does not lie behind the cursor then, which goes back to it.
     async fn rewind(
         &self,
-        places: &[(Partition, Option<EntryId>)],
+        places: &[Place],
         found: &mut [Option<Beyond>],
     ) -> Result<(), StoreError> {
         for (place, beyond) in places.iter().zip(found) {
@@ -187,8 +191,8 @@ impl EventReader {
                 continue;
             };
             // A cursor in the middle of an entry names the place before it, which perhaps is none.
-            let is_next = |first: &Pointer| first.entry.before() == from;
-            let has_lost = |b: &Beyond| b.turned_back && !b.pointers.first().is_some_and(is_next);
+            let is_next = |first: &Arc<Read>| first.pointer.entry.before() == from;
+            let has_lost = |b: &Beyond| b.turned_back && !b.entries.first().is_some_and(is_next);
             if !beyond.as_ref().is_some_and(has_lost) {
                 continue;
             }
@@ -197,7 +201,7 @@ impl EventReader {
                 sequence: 0,
             };
             let place = [(partition, Some(earlier))];
-            let again = self.store.read_outboxes(&place, ROWS).await?;
+            let again = self.outboxes.read(&place, Duration::ZERO).await?;
             if let Some(again) = again.into_iter().next().flatten() {
                 *beyond = Some(again);
             }
@@ -210,7 +214,7 @@ impl EventReader {
 fn happened(
     partition: Partition,
     pointer: &Pointer,
-    facts: Vec<(EntryId, Record)>,
+    facts: &Facts,
     skipped: Option<&IntCounter>,
 ) -> Vec<Happened> {
     let skip = |count: usize, why: &str| {

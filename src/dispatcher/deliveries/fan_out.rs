@@ -5,30 +5,33 @@
 //! operator lie in partition `000`, which has a cursor for each partition.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use prometheus::Registry;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
-use super::events::{EventReader, EventsRead, PointerOf};
+use super::events::{EventReader, PointerOf};
 use super::failures::Failures;
 use super::following::{Audience, Chunk, DELIVERIES, Following};
+use super::rounds::Rounds;
 use super::subscriptions::{Hooks, Outbox, Remembered};
 use super::wake::Wake;
 use crate::dispatcher::due::partitions;
+use crate::dispatcher::outboxes::Outboxes;
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::metrics::metrics;
-use crate::store::dispatcher::fan_out::{FanOutPart, Fanned};
+use crate::store::dispatcher::fan_out::{Cursors, FanOutPart, Fanned};
 use crate::store::signature::Counted;
 use crate::store::{Lease, MemoryStep, Store, StoreError};
 
-/// The pause while no events are emitted.
-const IDLE: Duration = Duration::from_millis(500);
+/// The pause after a pass that failed.
+const AGAIN: Duration = Duration::from_millis(50);
 
-/// The pause after a pass that followed events.
-const BUSY: Duration = Duration::from_millis(50);
+/// How long a pass may take before the next one looks what is new; that one goes on where this one ended.
+const PASS: Duration = Duration::from_millis(250);
 
 /// Outboxes of one call at most.
 const PARTS: usize = 100;
@@ -38,6 +41,8 @@ metrics! {
     struct FanOutMetrics {
         /// Age of the oldest event that the last pass found in the outboxes of the leased partitions; 0 where it found none.
         lag: Gauge = "budget_webhook_lag_seconds",
+        /// The same of each leased partition that is more than a second behind, the 64 that are furthest at most.
+        partition_lag: GaugeVec["partition"] = "budget_webhook_partition_lag_seconds",
         /// Deliveries of events to webhooks that were queued.
         queued: IntCounter = "budget_webhook_deliveries_queued_total",
         /// Events that no webhook gets, because they are damaged or gone.
@@ -52,6 +57,8 @@ pub struct FanOutPass {
     pub queued: i64,
     /// Pointers followed.
     pub followed: usize,
+    /// Cursors moved.
+    pub moved: usize,
     /// Whether there may be more.
     pub more: bool,
 }
@@ -64,7 +71,10 @@ pub struct FanOut {
     lane_concurrency: u32,
     queued: Arc<Wake>,
     failures: Mutex<Failures>,
+    rounds: std::sync::Mutex<Rounds>,
     metrics: FanOutMetrics,
+    /// Of which partitions the lag is told.
+    lagging: std::sync::Mutex<BTreeSet<Partition>>,
 }
 
 impl FanOut {
@@ -74,6 +84,7 @@ impl FanOut {
     /// When one of their names is taken.
     pub fn new(
         store: Store,
+        outboxes: Arc<Outboxes>,
         lane_concurrency: u32,
         queued: Arc<Wake>,
         registry: &Registry,
@@ -81,14 +92,24 @@ impl FanOut {
         let metrics = FanOutMetrics::register(registry)?;
         Ok(Self {
             remembered: Remembered::new(store.clone()),
-            reader: EventReader {
-                store: store.clone(),
-            },
+            reader: EventReader { outboxes },
             failures: Mutex::new(Failures::new(store.clone(), "events")),
             store,
             lane_concurrency,
             queued,
+            rounds: std::sync::Mutex::default(),
             metrics,
+            lagging: std::sync::Mutex::default(),
+        })
+    }
+
+    /// Does one pass over those partitions of `leases` that are to be looked at now.
+    async fn look(&self, leases: &[Lease]) -> Result<Next, StoreError> {
+        let due = self.rounds().due(leases);
+        let pass = self.follow(&due).await?;
+        Ok(match pass.more && pass.moved > 0 {
+            true => Next::Now,
+            false => Next::After(self.rounds().pause()),
         })
     }
 
@@ -98,14 +119,19 @@ impl FanOut {
     /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries; the others have theirs then. Unreadable events
     /// are logged, counted and passed over.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
+        self.rounds().forget_all();
+        self.follow(leases).await
+    }
+
+    async fn follow(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
         let mut pass = FanOutPass::default();
-        let partitions = partitions(leases);
+        let mut partitions = partitions(leases);
         if partitions.is_empty() {
             return Ok(pass);
         }
-        let cursors = self.store.fanned_to(&partitions).await?;
+        self.rounds().rotate(&mut partitions);
         let mut all = Vec::new();
-        for (partition, [own, system]) in partitions.into_iter().zip(cursors) {
+        for (partition, [own, system]) in self.cursors(&partitions).await? {
             // Where a node is out of reach, the others need not wait.
             for (audience, cursors) in [(Audience::Own, own), (Audience::System, system)] {
                 if let Some(cursors) = cursors {
@@ -116,11 +142,18 @@ impl FanOut {
         let reads = Following::reads(&all);
         let read = self.reader.read(&reads, &self.metrics.skipped).await?;
         (pass.followed, pass.more) = (read.pointers, read.more);
-        self.metrics.lag.set(self.lag_seconds(&read));
+        self.rounds().found(&partitions, &read);
+        self.tell_lags();
+        let until = Instant::now() + PASS;
         let mut failures = self.failures.lock().await;
         failures.begin();
         let (mut of_system, mut system_fails) = (VecDeque::new(), false);
         for following in all {
+            if Instant::now() > until && following.audience == Audience::Own {
+                self.rounds().resume_at(following.partition);
+                pass.more = true;
+                break;
+            }
             let outbox = read.outboxes.get(&following.from());
             let (home, is_system) = (following.home(), following.audience == Audience::System);
             let waits = outbox.is_none() && !following.is_apart() || is_system && system_fails;
@@ -137,6 +170,7 @@ impl FanOut {
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = queued {
+                self.rounds().forget_all();
                 failures.note(home, failure);
                 system_fails |= is_system;
             }
@@ -144,6 +178,7 @@ impl FanOut {
         if !failures.leave_out(Partition::FIRST).await
             && let Err(failure) = self.queue_for_system(of_system, &mut pass).await
         {
+            self.rounds().forget_all();
             failures.note(Partition::FIRST, failure);
         }
         self.metrics.queued.inc_by(pass.queued.unsigned_abs());
@@ -151,14 +186,53 @@ impl FanOut {
         Ok(pass)
     }
 
-    /// The age of the oldest entry.
-    fn lag_seconds(&self, read: &EventsRead) -> f64 {
-        let firsts = read.outboxes.values().filter_map(|outbox| outbox.first());
-        let oldest_ms = firsts.map(|(entry, _)| entry.ms).min();
+    /// The cursors of these outboxes.
+    async fn cursors(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<Vec<(Partition, [Option<Cursors>; 2])>, StoreError> {
+        let unknown = self.rounds().unknown(partitions);
+        let mut read = HashMap::new();
+        if !unknown.is_empty() {
+            let cursors = self.store.fanned_to(&unknown).await?;
+            let mut rounds = self.rounds();
+            for (partition, cursors) in unknown.into_iter().zip(cursors) {
+                read.insert(partition, rounds.know(partition, cursors));
+            }
+        }
+        let rounds = self.rounds();
+        let of = |partition: &Partition| {
+            let cursors = read.remove(partition);
+            (
+                *partition,
+                cursors.unwrap_or_else(|| rounds.cursors(*partition)),
+            )
+        };
+        Ok(partitions.iter().map(of).collect())
+    }
+
+    /// Sets the metrics of how far behind the outboxes are.
+    fn tell_lags(&self) {
         let now_ms = u64::try_from(self.store.clock().now_ms()).unwrap_or(0);
-        oldest_ms.map_or(0.0, |oldest_ms| {
-            now_ms.saturating_sub(oldest_ms) as f64 / 1e3
-        })
+        let (worst_ms, lags_ms) = self.rounds().lags_ms(now_ms);
+        self.metrics.lag.set(worst_ms as f64 / 1e3);
+        let lag = |partition: &Partition| {
+            let metric = &self.metrics.partition_lag;
+            metric.with_label_values(&[&partition.to_string()])
+        };
+        for (partition, lag_ms) in &lags_ms {
+            lag(partition).set(*lag_ms as f64 / 1e3);
+        }
+        let mut told = self.lagging.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in told.iter().filter(|known| !lags_ms.contains_key(known)) {
+            let metric = &self.metrics.partition_lag;
+            let _ = metric.remove_label_values(&[&gone.to_string()]);
+        }
+        *told = lags_ms.into_keys().collect();
+    }
+
+    fn rounds(&self) -> std::sync::MutexGuard<'_, Rounds> {
+        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is to be queued of an outbox behind a cursor, some at a time.
@@ -235,7 +309,7 @@ impl FanOut {
             return Ok(false);
         }
         let mut owners: Vec<(String, String)> = Vec::new();
-        let mut expected = Vec::new();
+        let (mut expected, mut of) = (Vec::new(), Vec::new());
         let mut encoded: Vec<FanOutPart> = Vec::new();
         for (field, chunk) in parts {
             let Some(next) = chunk.next else { continue };
@@ -255,6 +329,8 @@ impl FanOut {
                 delivery
             });
             let read = chunk.read.map(|read| read.to_string()).unwrap_or_default();
+            let is_plain = chunk.parted.is_empty() && !field.contains(' ');
+            of.push((Audience::of(&field, partition), is_plain, next.clone()));
             expected.push(next.to_string());
             let source = field.split(' ').next().unwrap_or_default();
             let apart = |tenant: &String| format!("{source} {tenant}");
@@ -282,6 +358,15 @@ impl FanOut {
                 if count > 0 {
                     self.queued.partition(partition);
                 }
+                let mut rounds = self.rounds();
+                for (at, ((audience, source), is_plain, next)) in of.into_iter().enumerate() {
+                    let has_moved = cursors.get(at) == expected.get(at);
+                    pass.moved += usize::from(has_moved);
+                    match has_moved && is_plain {
+                        true => rounds.moved(source, audience, next),
+                        false => rounds.forget(source),
+                    }
+                }
                 Ok(cursors == expected)
             }
             Fanned::Stale(owners) => {
@@ -294,17 +379,6 @@ impl FanOut {
 }
 
 lease_worker!(
-    FanOut: "fan_out", BUSY,
-    |worker, leases, _| worker.run_once(leases).await?.next()
+    FanOut: "fan_out", AGAIN,
+    |worker, leases, _| worker.look(leases).await?
 );
-
-impl FanOutPass {
-    /// When to start the next pass.
-    fn next(self) -> Next {
-        match (self.more, self.followed) {
-            (true, _) => Next::Now,
-            (false, 0) => Next::After(IDLE),
-            (false, _) => Next::After(BUSY),
-        }
-    }
-}

@@ -32,6 +32,17 @@ pub(super) enum Audience {
     System,
 }
 
+impl Audience {
+    /// Whose the cursor of a field in the partition `home` is, and of which outbox.
+    pub fn of(field: &str, home: Partition) -> (Self, Partition) {
+        let source = field.split(' ').next().unwrap_or_default();
+        match Partition::parse(source) {
+            Some(source) => (Self::System, source),
+            None => (Self::Own, home),
+        }
+    }
+}
+
 /// A cursor of an outbox, and what it leaves out.
 pub(super) struct Following {
     pub partition: Partition,

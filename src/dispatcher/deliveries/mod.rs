@@ -14,6 +14,7 @@ mod letters;
 mod missed;
 mod permits;
 mod replays;
+mod rounds;
 mod subscriptions;
 mod wake;
 

@@ -6,18 +6,19 @@
 mod row;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::{error, warn};
 
 use super::due::partitions;
 use super::metrics::ViewMetrics;
+use super::outboxes::{Beyond, Facts, Outboxes, Place, READ_ROWS, Read};
 use super::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::domain::record::Record;
 use crate::store::dispatcher::index_rows::{BATCH_ROWS, Followed, NewRow};
-use crate::store::dispatcher::outbox::{Beyond, Pointer, Target};
+use crate::store::dispatcher::outbox::Pointer;
 use crate::store::dispatcher::views::View;
 use crate::store::{Lease, Store, StoreError};
 use row::new_row;
@@ -28,15 +29,12 @@ const IDLE: Duration = Duration::from_millis(500);
 /// The pause after a pass that added events.
 const BUSY: Duration = Duration::from_millis(200);
 
-/// Entries of one outbox that one pass reads.
-const ROWS: usize = 100;
+/// How long before a pass an outbox was read whose entries are taken as they were, because the fan-out reads it as often.
+const AT_HAND: Duration = Duration::from_millis(600);
 
 /// How far before its cursor an outbox is read again after it lost entries, in milliseconds: more than a replica that takes
 /// over can lack, and than its clock can be behind.
 const REWIND_MS: u64 = 3_600_000;
-
-/// Pointers whose events are read at once.
-const READ_ROWS: usize = 500;
 
 /// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +63,7 @@ impl ViewPass {
 /// Keeps the view of events. Needs no fencing: a script refuses rows read from a cursor that has moved since.
 pub struct EventFollower {
     store: Store,
+    outboxes: Arc<Outboxes>,
     keep: Duration,
     metrics: ViewMetrics,
 }
@@ -73,16 +72,20 @@ pub struct EventFollower {
 struct Outbox {
     partition: Partition,
     cursor: Option<EntryId>,
-    pointers: Vec<Pointer>,
-    /// Whether these are all.
-    complete: bool,
+    beyond: Beyond,
 }
 
 impl EventFollower {
     /// A worker over `store`, whose event logs are kept for `keep`.
-    pub fn new(store: Store, keep: Duration, metrics: ViewMetrics) -> Self {
+    pub fn new(
+        store: Store,
+        outboxes: Arc<Outboxes>,
+        keep: Duration,
+        metrics: ViewMetrics,
+    ) -> Self {
         Self {
             store,
+            outboxes,
             keep,
             metrics,
         }
@@ -94,52 +97,60 @@ impl EventFollower {
     /// [`StoreError`] when Redis is unavailable or the view takes no rows. Unreadable entries are logged, counted and
     /// skipped.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<ViewPass, StoreError> {
+        self.follow(leases, Duration::ZERO).await
+    }
+
+    /// The same; outboxes that were read within `age` are taken as they were.
+    ///
+    /// # Errors
+    /// As for [`EventFollower::run_once`].
+    pub async fn follow(&self, leases: &[Lease], age: Duration) -> Result<ViewPass, StoreError> {
         let mut pass = ViewPass::default();
-        // Before the outboxes are read: events that they lack are later than this, by the clock of any node.
         let times = self.store.node_times().await?;
         let now_ms = times.iter().map(|(_, ms)| *ms).min().unwrap_or(0);
-        let outboxes = self.outboxes(leases).await?;
-        pass.more = outboxes.iter().any(|outbox| !outbox.complete);
+        let outboxes = self.outboxes(leases, age).await?;
+        pass.more = outboxes.iter().any(|outbox| !outbox.beyond.is_whole);
+        // What any of them lacks is later than this, by the clock of any node.
+        let as_of_ms = outboxes.iter().map(|outbox| outbox.beyond.as_of_ms);
+        let as_of_ms = as_of_ms.min().unwrap_or(now_ms);
         let mut reached: BTreeSet<Partition> = outboxes
             .iter()
-            .filter(|outbox| outbox.complete)
+            .filter(|outbox| outbox.beyond.is_whole)
             .map(|outbox| outbox.partition)
             .collect();
         let added = self.add_all(outboxes, &mut reached, &mut pass).await;
         if added.is_err() {
             reached.clear();
         }
-        let reached: Vec<_> = reached.into_iter().map(|p| (p, now_ms)).collect();
+        let reached: Vec<_> = reached.into_iter().map(|p| (p, as_of_ms)).collect();
         // Also after a failure, so that the lag metric shows how far the view is behind.
         pass.watermark_ms = self.store.set_watermarks(View::Events, &reached).await?;
         self.count(&pass, now_ms);
         added.map(|()| pass)
     }
 
-    async fn outboxes(&self, leases: &[Lease]) -> Result<Vec<Outbox>, StoreError> {
+    async fn outboxes(&self, leases: &[Lease], age: Duration) -> Result<Vec<Outbox>, StoreError> {
         let partitions = partitions(leases);
         let cursors = self.store.view_cursors(&partitions).await?;
-        let cursors: Vec<_> = partitions.into_iter().zip(cursors).collect();
-        let mut found = self.store.read_outboxes(&cursors, ROWS).await?;
-        self.rewind(&cursors, &mut found).await?;
-        let outbox = |((partition, cursor), beyond): (_, Option<Beyond>)| {
-            // Where the node is out of reach, the others need not wait.
-            let pointers = beyond?.pointers;
+        let places: Vec<Place> = partitions.into_iter().zip(cursors).collect();
+        let mut found = self.outboxes.read(&places, age).await?;
+        self.rewind(&places, &mut found).await?;
+        let outbox = |((partition, cursor), beyond): (Place, Option<Beyond>)| {
             Some(Outbox {
                 partition,
                 cursor,
-                complete: pointers.len() < ROWS,
-                pointers,
+                // Where the node is out of reach, the others need not wait.
+                beyond: beyond?,
             })
         };
-        Ok(cursors.into_iter().zip(found).filter_map(outbox).collect())
+        Ok(places.into_iter().zip(found).filter_map(outbox).collect())
     }
 
     /// Reads outboxes that lost entries before their cursor again, from further back: a replica that took over without the
     /// last entries reuses their ids, and earlier ones when its clock is behind. Rows that the view has change nothing.
     async fn rewind(
         &self,
-        cursors: &[(Partition, Option<EntryId>)],
+        cursors: &[Place],
         found: &mut [Option<Beyond>],
     ) -> Result<(), StoreError> {
         let turned_back = |beyond: &Option<Beyond>| beyond.as_ref().is_some_and(|b| b.turned_back);
@@ -158,9 +169,9 @@ impl EventFollower {
             (partition, cursor)
         };
         let earlier: Vec<_> = positions.iter().map(earlier).collect();
-        let again = self.store.read_outboxes(&earlier, ROWS).await?;
+        let again = self.outboxes.read(&earlier, Duration::ZERO).await?;
         for ((position, beyond), (partition, _)) in positions.into_iter().zip(again).zip(earlier) {
-            if beyond.as_ref().is_some_and(|b| !b.pointers.is_empty()) {
+            if beyond.as_ref().is_some_and(|b| !b.entries.is_empty()) {
                 warn!(
                     partition = %partition,
                     "the outbox of {partition} lost entries that the view has; it is read again from an hour before"
@@ -179,8 +190,9 @@ impl EventFollower {
         pass: &mut ViewPass,
     ) -> Result<(), StoreError> {
         let (mut some, mut count) = (Vec::new(), 0);
-        for outbox in outboxes.into_iter().filter(|o| !o.pointers.is_empty()) {
-            count += outbox.pointers.len();
+        let has_some = |outbox: &Outbox| !outbox.beyond.entries.is_empty();
+        for outbox in outboxes.into_iter().filter(has_some) {
+            count += outbox.beyond.entries.len();
             some.push(outbox);
             if count >= READ_ROWS {
                 self.add(std::mem::take(&mut some), reached, pass).await?;
@@ -197,35 +209,24 @@ impl EventFollower {
         reached: &mut BTreeSet<Partition>,
         pass: &mut ViewPass,
     ) -> Result<(), StoreError> {
-        let target = |outbox: &Outbox, pointer: &Pointer| {
-            let target = pointer.target.clone()?;
-            Some((outbox.partition, target))
-        };
-        let targets: Vec<(Partition, Target)> = outboxes
-            .iter()
-            .flat_map(|outbox| outbox.pointers.iter().filter_map(|p| target(outbox, p)))
-            .collect();
-        let wanted: Vec<_> = targets.iter().map(|(p, target)| (*p, target)).collect();
-        let mut found = match wanted.is_empty() {
-            true => Vec::new(),
-            false => self.store.read_targets(&wanted).await?,
-        }
-        .into_iter();
+        let entries = outboxes.iter().flat_map(|outbox| {
+            let entries = outbox.beyond.entries.iter();
+            entries.map(|entry| (outbox.partition, entry))
+        });
+        let entries: Vec<(Partition, &Arc<Read>)> = entries.collect();
+        let mut found = self.outboxes.facts(&entries).await?.into_iter();
         let mut batch = Batch::default();
-        for outbox in outboxes {
-            let mut rows = PendingRows::of(&outbox);
+        for outbox in &outboxes {
+            let mut rows = PendingRows::of(outbox);
             let mut cut = false;
-            for pointer in outbox.pointers {
-                let facts = match &pointer.target {
-                    None => Some(Vec::new()),
-                    Some(_) => found.next().flatten(),
-                };
+            for entry in &outbox.beyond.entries {
+                let facts = found.next().flatten();
                 // The node is out of reach, or another dispatcher was faster: the rest of the outbox waits.
                 cut |= facts.is_none();
                 let Some(facts) = facts.filter(|_| !cut) else {
                     continue;
                 };
-                rows.take(outbox.partition, &pointer, facts, pass);
+                rows.take(outbox.partition, &entry.pointer, &facts, pass);
                 if batch.rows + rows.rows.len() >= BATCH_ROWS {
                     batch.push(rows.split());
                     cut = !self
@@ -288,7 +289,7 @@ impl EventFollower {
 
 lease_worker!(
     EventFollower: "views", Duration::from_millis(200),
-    |worker, leases, _| worker.run_once(leases).await?.next()
+    |worker, leases, _| worker.follow(leases, AT_HAND).await?.next()
 );
 
 /// The rows of one call.
@@ -339,7 +340,7 @@ impl PendingRows {
         &mut self,
         partition: Partition,
         pointer: &Pointer,
-        facts: Vec<(EntryId, Record)>,
+        facts: &Facts,
         pass: &mut ViewPass,
     ) {
         self.next = Some(pointer.entry);
@@ -357,8 +358,8 @@ impl PendingRows {
         if gone > 0 {
             skip(gone, "the log has lost them");
         }
-        for (entry, facts) in facts {
-            match new_row(partition, target, entry, &facts) {
+        for (entry, facts) in facts.iter() {
+            match new_row(partition, target, *entry, facts) {
                 Ok(row) => self.rows.push(row),
                 Err(damage) => skip(1, &damage.to_string()),
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use budget_authority::dispatcher::{FanOut, Wake};
+use budget_authority::dispatcher::{FanOut, Outboxes, Wake};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::Lease;
 use prometheus::Registry;
@@ -14,7 +14,9 @@ use crate::harness::runtime_calls::tokens;
 
 pub(crate) fn fan_out(app: &TestApp) -> FanOut {
     let queued = Arc::new(Wake::default());
-    FanOut::new(app.store.clone(), 1, queued, &Registry::new()).expect("distinct names")
+    let outboxes = Arc::new(Outboxes::new(app.store.clone()));
+    let fan_out = FanOut::new(app.store.clone(), outboxes, 1, queued, &Registry::new());
+    fan_out.expect("distinct names")
 }
 
 pub(crate) fn leases() -> Vec<Lease> {

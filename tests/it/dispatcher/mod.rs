@@ -17,6 +17,7 @@ mod idempotency;
 pub(crate) mod lease;
 mod lost_entries;
 mod noisy_tenants;
+mod outboxes;
 pub(crate) mod process;
 mod replay_kill;
 mod replay_steps;

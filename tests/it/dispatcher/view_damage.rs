@@ -1,6 +1,8 @@
 //! The follower of outboxes with keys that are damaged, missing, or of another type.
 
-use budget_authority::dispatcher::{EventFollower, ViewMetrics};
+use std::sync::Arc;
+
+use budget_authority::dispatcher::{EventFollower, Outboxes, ViewMetrics};
 use budget_authority::domain::log_entry::EntryId;
 use budget_authority::store::Day;
 use budget_authority::store::dispatcher::views::View;
@@ -95,7 +97,8 @@ async fn an_index_of_another_type_stops_the_view_by_name_and_nothing_is_lost_or_
     let mut event_log = EventLog::on(&store);
     let metrics = ViewMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let lag = metrics.lag_seconds.with_label_values(&["events"]);
-    let follower = EventFollower::new(store.clone(), KEEP, metrics);
+    let outboxes = Arc::new(Outboxes::new(store.clone()));
+    let follower = EventFollower::new(store.clone(), outboxes, KEEP, metrics);
     follower.run_once(&everywhere()).await.expect("a pass");
     let now = event_log.now_ms().await;
     event_log.emit("acme", now, &DENIED).await;

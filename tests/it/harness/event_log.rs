@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
-use budget_authority::dispatcher::{EventFollower, ViewMetrics};
+use budget_authority::dispatcher::{EventFollower, Outboxes, ViewMetrics};
 use budget_authority::domain::event::StoredEvent;
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::domain::log_entry::EntryId;
@@ -22,7 +23,8 @@ pub const KEEP: Duration = Duration::from_secs(90 * 86_400);
 /// A follower over a store.
 pub fn follower(store: &Store) -> EventFollower {
     let metrics = ViewMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
-    EventFollower::new(store.clone(), KEEP, metrics)
+    let outboxes = Arc::new(Outboxes::new(store.clone()));
+    EventFollower::new(store.clone(), outboxes, KEEP, metrics)
 }
 
 /// Every partition, leased or not: a follower needs no fence.
