@@ -6,22 +6,22 @@ counts against the subscription, and disables it where there were too many in a 
 outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
 nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its epoch
 fails unless it succeeded, and does not count. lost: another has the claim by now. disabled: whether the subscription
-was.
+was. left: whether others may be attempted that were not claimed.
 
 KEYS[1]   write  lanes          zset    lanes
 KEYS[2]   write  claims         zset    claims
 KEYS[3]   write  open           hash    open
 KEYS[4]   write  failing        zset    failing
-KEYS[5]   write  counts         hash    counts
-KEYS[6]   write  tenant_key     hash    tenant:<owner>
-KEYS[7]   write  webhooks       zset    webhooks:<owner>
-KEYS[8]   write  webhooks_mark  string  webhooksmark:<owner>
-KEYS[9]   write  watch          hash    watch:<owner>
-KEYS[10]  write  thresholds     hash    thresholds
-KEYS[11]  write  event_log      stream  events:<owner>:<day>
-KEYS[12]  write  system_log     stream  events:<system>:<day>
-KEYS[13]  write  outbox         stream  outbox
-KEYS[14]  write  days           zset    days
+KEYS[5]   write  counts         hash    counts  (if fails)
+KEYS[6]   write  tenant_key     hash    tenant:<owner>  (if fails)
+KEYS[7]   write  webhooks       zset    webhooks:<owner>  (if fails)
+KEYS[8]   write  webhooks_mark  string  webhooksmark:<owner>  (if fails)
+KEYS[9]   write  watch          hash    watch:<owner>  (if fails)
+KEYS[10]  write  thresholds     hash    thresholds  (if fails)
+KEYS[11]  write  event_log      stream  events:<owner>:<day>  (if fails)
+KEYS[12]  write  system_log     stream  events:<system>:<day>  (if fails)
+KEYS[13]  write  outbox         stream  outbox  (if fails)
+KEYS[14]  write  days           zset    days  (if fails)
 built     write                 hash    delivery:<delivery_id>
 built     write                 list    lane:<lane>
 built     write                 hash    window:<subscription_id>
@@ -51,7 +51,7 @@ ARGV[20]    mark_prefix           prefix webhooksmark:
 ARGV[21..]  fields                to the end            Names and values for the record.
 
 Replies, the first that applies:
-  clock now_ms | lost | ended disabled next
+  clock now_ms | lost | ended disabled left next
 Writes:
   On ended: the delivery, its claim, lane and window; the subscription; on a failure that counts events.
 ]]
@@ -75,7 +75,7 @@ local is_current = book_is_current(delivery, subscription)
 -- Returns the delivery of the lane that is attempted next, if this dispatcher wants it; and whether there is one at all.
 local function next_of_lane()
   local flying, concurrency = 0, book_concurrency(delivery.lane, lane_concurrency)
-  for _, id in ipairs(redis.call('LRANGE', lane_prefix .. delivery.lane, 0, concurrency)) do
+  for _, id in ipairs(redis.call('LRANGE', lane_prefix .. delivery.lane, '0', integer_text(concurrency))) do
     local other = id ~= delivery_id and book_delivery(book, id)
     if id ~= delivery_id and not (other and other.claim) then
       local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, next_of_subscription)
@@ -93,7 +93,12 @@ local next_one, is_left = nil, false
 if not delivery.is_retry and not waits then next_one, is_left = next_of_lane() end
 local counts_failure = outcome == 'failed' and is_current
 local failures = subscription.failures + 1
-local disables = counts_failure and failures >= subscription.failures_max
+local disables, version = false, nil
+if counts_failure then
+  local failures_max
+  failures_max, version = book_failures_max(subscription)
+  disables = failures >= failures_max
+end
 -- Only what this call writes is checked; the first effect checks the claims.
 redis.call('HLEN', open)
 if disables or not next_one then redis.call('ZCARD', lanes) end
@@ -112,10 +117,15 @@ if disables then
   redis.call('ZCARD', webhooks)
 end
 
+-- Only an attempt that failed has left something behind.
+local outdated = {}
+if delivery.is_retry then outdated = {'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms'} end
+if delivery.lost > 0 then outdated[#outdated + 1] = 'lost' end
+
 -- Effects: none can fail.
 subscription.touched = true
 book_land(claims, delivery, subscription)
-redis.call('HDEL', delivery.key, 'claim', 'lost', 'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms')
+redis.call('HDEL', delivery.key, 'claim', unpack(outdated))
 -- Where nothing was sent, it was no attempt.
 if outcome == 'later' or outcome == 'dropped' then redis.call('HSET', delivery.key, 'attempts', delivery.attempts - 1) end
 local fields = {unpack(ARGV, fields_from)}
@@ -137,7 +147,7 @@ else
   book_end(book, delivery, subscription, outcome == 'success' and 'SUCCESS' or 'FAILED', fields)
 end
 if outcome == 'success' and subscription.exists then
-  book_stamp(subscription, 'last_success_at_ms', now)
+  book_stamp(book, subscription, 'last_success_at_ms')
   if is_current and failures > 1 then
     redis.call('HSET', subscription.webhook, 'consecutive_failures', 0)
     redis.call('ZREM', failing, subscription.id)
@@ -152,7 +162,7 @@ if counts_failure then
     -- @cold admin/counts, admin/watch, admin/webhook_status
     counts_move(counts, 'webhook', 'ACTIVE', 'DISABLED')
     redis.call('HSET', subscription.webhook, 'status', 'DISABLED', 'updated_at_ms', now, 'version',
-      subscription.version + 1)
+      version + 1)
     webhook_deactivated(subscription.webhook, subscription.epoch, lanes, subscription.id)
     local tenant_record = settings[TENANT_STATUS] and tenant_key
     if tenant_record or owner == '__system__' then watch_write(watch, thresholds, tenant_record, subscription.id, '') end
@@ -175,8 +185,11 @@ if counts_failure then
     redis.call('ZADD', days, 'NX', now, '__system__:' .. day)
   end
 end
-local reply = {'ended', disables and 1 or 0}
-if next_one and not disables then
+local claims_next = next_one and not disables
+-- Where the subscription had as many in flight as it may have, its other lanes wait for this one.
+local is_awaited = is_left or delivery.is_retry or subscription.flying + 1 >= FLYING_MAX
+local reply = {'ended', disables and 1 or 0, not claims_next and is_awaited and 1 or 0}
+if claims_next then
   claim_write(book, claims, {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}, next_one, subscription, reply)
 elseif is_left then
   redis.call('ZADD', lanes, now, delivery.lane)

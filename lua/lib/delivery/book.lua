@@ -15,12 +15,17 @@ local REPLAY_FLYING_MAX = 16
 local LOST_MAX = 5
 -- Why deliveries fail that nobody attempts any more.
 local TOO_OLD, LOST = 'The delivery is too old', 'Attempts were lost'
--- How long ended deliveries are kept.
-local ENDED_MS = 14 * 86400000
+-- How long ended deliveries are kept: 14 days. What is written is text where it can be, since numbers cost a conversion.
+local ENDED_MS = '1209600000'
+
+local function integer_text(number) return ('%d'):format(number) end
+
+-- What a window counts.
+local WINDOW_COUNTS = {'open', 'flying', 'retrying', 'replaying'}
 
 -- prefixes: what the names of keys start with: delivery, window, webhook, tenant, lane, mark.
 local function book_new(now, prefixes)
-  return {now = now, prefixes = prefixes, subscriptions = {}, order = {}}
+  return {now = now, now_text = integer_text(now), prefixes = prefixes, subscriptions = {}, order = {}}
 end
 
 -- Returns the subscription as it is now, with its window.
@@ -29,19 +34,23 @@ local function book_subscription(book, id)
   if known then return known end
   local prefixes = book.prefixes
   local webhook, window = prefixes.webhook .. id, prefixes.window .. id
-  local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures', 'disable_after_failures',
-    'version')
-  local counts = redis.call('HMGET', window, 'open', 'flying', 'retrying', 'owner', 'replaying')
-  local owner = stored[1] or counts[4] or ''
+  local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures')
+  local counts = redis.call('HMGET', window, unpack(WINDOW_COUNTS))
+  local owner = stored[1] or redis.call('HGET', window, 'owner') or ''
   local closed = owner ~= '' and redis.call('HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
   local mark = prefixes.mark and redis.call('GET', prefixes.mark .. owner) or ''
   known = {id = id, webhook = webhook, window = window, owner = owner, mark = mark, exists = stored[1] and true,
     active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
-    flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, replaying = tonumber(counts[5]) or 0,
-    failures = tonumber(stored[4]) or 0, failures_max = tonumber(stored[5]) or 10, version = tonumber(stored[6]) or 0,
-    ended = 0, stamps = {}}
+    flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, replaying = tonumber(counts[4]) or 0,
+    failures = tonumber(stored[4]) or 0, counts = counts, ended = 0, stamps = {}}
   book.subscriptions[id], book.order[#book.order + 1] = known, known
   return known
+end
+
+-- Returns after how many failures in a row the subscription is disabled, and the version of its record.
+local function book_failures_max(subscription)
+  local stored = redis.call('HMGET', subscription.webhook, 'disable_after_failures', 'version')
+  return tonumber(stored[1]) or 10, tonumber(stored[2]) or 0
 end
 
 -- Raises where book_wait could not write.
@@ -95,19 +104,19 @@ local function book_leave_lane(book, delivery, subscription)
   if delivery.is_retry then
     redis.call('ZREM', book.prefixes.lane .. subscription.id .. ':retries', delivery.id)
   else
-    redis.call('LREM', book.prefixes.lane .. delivery.lane, 1, delivery.id)
+    redis.call('LREM', book.prefixes.lane .. delivery.lane, '1', delivery.id)
   end
 end
 
--- Has a time of the subscription's record written with its window. Only for one that exists.
-local function book_stamp(subscription, name, at_ms)
+-- Has the present time written to the subscription's record, with its window. Only for one that exists.
+local function book_stamp(book, subscription, name)
   local stamps = subscription.stamps
-  stamps[#stamps + 1], stamps[#stamps + 2] = name, at_ms
+  stamps[#stamps + 1], stamps[#stamps + 2] = name, book.now_text
 end
 
 -- Ends a delivery whose claim and next time were removed. fields: names and values.
 local function book_end(book, delivery, subscription, status, fields)
-  redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now, unpack(fields))
+  redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now_text, unpack(fields))
   redis.call('PEXPIRE', delivery.key, ENDED_MS)
   subscription.open, subscription.ended = subscription.open - 1, subscription.ended + 1
   if is_replayed(delivery.lane) then subscription.replaying = math.max(subscription.replaying - 1, 0) end
@@ -137,8 +146,12 @@ local function book_write(book, open)
     if subscription.open <= 0 and not subscription.exists then
       redis.call('DEL', subscription.window)
     elseif subscription.ended > 0 or subscription.touched then
-      redis.call('HSET', subscription.window, 'open', subscription.open, 'flying', subscription.flying, 'retrying',
-        subscription.retrying, 'replaying', subscription.replaying)
+      local changed = {}
+      for i, name in ipairs(WINDOW_COUNTS) do
+        local text = integer_text(subscription[name])
+        if text ~= subscription.counts[i] then changed[#changed + 1], changed[#changed + 2] = name, text end
+      end
+      if #changed > 0 then redis.call('HSET', subscription.window, unpack(changed)) end
     end
   end
 end

@@ -8,10 +8,11 @@ ends its dispatcher must run out of attempts.
 local function claim_write(book, claims, claim, delivery, subscription, reply)
   local attempts = delivery.attempts + 1
   -- With the time, because what was no attempt gives its number back: a late booking must not end another claim.
-  local token = claim.dispatcher .. ':' .. attempts .. ':' .. book.now
-  redis.call('HSET', delivery.key, 'attempts', attempts, 'claim', token)
-  redis.call('ZADD', claims, book.now + claim.claim_ms, delivery.id)
-  if not subscription.triggered then book_stamp(subscription, 'last_triggered_at_ms', book.now) end
+  local number = integer_text(attempts)
+  local token = claim.dispatcher .. ':' .. number .. ':' .. book.now_text
+  redis.call('HSET', delivery.key, 'attempts', number, 'claim', token)
+  redis.call('ZADD', claims, integer_text(book.now + claim.claim_ms), delivery.id)
+  if not subscription.triggered then book_stamp(book, subscription, 'last_triggered_at_ms') end
   subscription.triggered = true
   subscription.flying, subscription.touched = subscription.flying + 1, true
   if delivery.is_retry then

@@ -32,8 +32,8 @@ end
 
 -- prefixes: what the names of keys start with: delivery, lane, window, deliveries.
 local function queue_new(now, day, lane_concurrency, prefixes)
-  return {now = now, day = day, lane_concurrency = tonumber(lane_concurrency), prefixes = prefixes, windows = {},
-    deliveries = {}}
+  return {now = ('%d'):format(now), day = day, lane_concurrency = tonumber(lane_concurrency), prefixes = prefixes,
+    windows = {}, deliveries = {}, lanes = {}, ids = {}}
 end
 
 -- What was missed is not for the subscription any more.
@@ -94,13 +94,20 @@ end
 -- Queues a delivery, if there is none yet; returns whether it did. fields: of its record.
 local function queue_add(queue, window, id, lane, fields)
   if redis.call('EXISTS', queue.prefixes.delivery .. id) == 1 then return false end
-  redis.call('LLEN', queue.prefixes.lane .. lane)
-  if not window.has_new then
+  local ids = queue.ids[lane]
+  if not ids then
+    redis.call('LLEN', queue.prefixes.lane .. lane)
+    ids = {}
+    queue.ids[lane], queue.lanes[#queue.lanes + 1] = ids, lane
+  end
+  if not window.rows then
     redis.call('ZCARD', window.index)
-    window.has_new = true
+    window.rows = {}
   end
   window.open, window.queued, window.owner.open = window.open + 1, window.queued + 1, window.owner.open + 1
-  queue.deliveries[#queue.deliveries + 1] = {window = window, id = id, lane = lane, number = window.queued,
+  local rows = window.rows
+  ids[#ids + 1], rows[#rows + 1], rows[#rows + 2] = id, queue.now, ('%010d '):format(window.queued) .. id
+  queue.deliveries[#queue.deliveries + 1] = {id = id,
     fields = {'subscription', window.id, 'lane', lane, 'at_ms', queue.now, 'epoch', window.epoch, unpack(fields)}}
   return true
 end
@@ -129,7 +136,8 @@ local function window_write(queue, window, behind, open)
     redis.call('HDEL', window.key, 'sources', 'epoch', 'missed')
     redis.call('ZREM', behind, window.id)
   end
-  if window.has_new then
+  if window.rows then
+    redis.call('ZADD', window.index, unpack(window.rows))
     set('open', window.open)
     set('queued', window.queued)
     redis.call('HSET', open, window.owner.name, window.owner.open)
@@ -145,10 +153,12 @@ end
 local function queue_write(queue, lanes, behind, open)
   for _, delivery in ipairs(queue.deliveries) do
     redis.call('HSET', queue.prefixes.delivery .. delivery.id, unpack(delivery.fields))
-    local length = redis.call('RPUSH', queue.prefixes.lane .. delivery.lane, delivery.id)
-    -- Otherwise those before it, which are in flight or are looked at, bring it.
-    if length <= queue.lane_concurrency then redis.call('ZADD', lanes, 'NX', queue.now, delivery.lane) end
-    redis.call('ZADD', delivery.window.index, queue.now, ('%010d '):format(delivery.number) .. delivery.id)
+  end
+  for _, lane in ipairs(queue.lanes) do
+    local ids = queue.ids[lane]
+    local length = redis.call('RPUSH', queue.prefixes.lane .. lane, unpack(ids))
+    -- Otherwise those before them, which are in flight or are looked at, bring them.
+    if length - #ids < queue.lane_concurrency then redis.call('ZADD', lanes, 'NX', queue.now, lane) end
   end
   for _, window in pairs(queue.windows) do window_write(queue, window, behind, open) end
 end

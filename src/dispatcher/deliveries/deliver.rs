@@ -138,6 +138,7 @@ impl Inner {
         let call = EndAttempt {
             partition: claim.owner.partition(),
             system: SYSTEM,
+            fails: attempted.outcome == Outcome::Failed,
             owner: &claim.owner,
             delivery_id: &claim.id,
             token: &claim.token,
@@ -157,8 +158,8 @@ impl Inner {
         };
         loop {
             match self.store.end_attempt(&call).await {
-                Ok(Some((disabled, next))) => {
-                    if disabled {
+                Ok(Some(ended)) => {
+                    if ended.disabled {
                         self.metrics.disabled.inc();
                         let id = claim.subscription.as_str();
                         warn!(
@@ -166,11 +167,11 @@ impl Inner {
                             "webhook `{id}` is disabled: too many deliveries failed in a row"
                         );
                     }
-                    if next.is_none() {
+                    if ended.left || !delay.is_zero() {
                         self.look_again(claim.owner.partition(), delay);
                         self.changed.look();
                     }
-                    return next;
+                    return ended.next;
                 }
                 // It lapsed, and another dispatcher repeats the attempt.
                 Ok(None) => return None,

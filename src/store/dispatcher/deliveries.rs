@@ -114,6 +114,17 @@ pub struct TakenDeliveries {
     pub claims: Vec<ClaimedDelivery>,
 }
 
+/// What followed from the end of an attempt.
+#[derive(Debug)]
+pub(crate) struct EndedAttempt {
+    /// Whether the subscription was disabled.
+    pub disabled: bool,
+    /// Whether others may be attempted that were not claimed.
+    pub left: bool,
+    /// The next delivery of the lane.
+    pub next: Option<ClaimedDelivery>,
+}
+
 signature! {
     /// Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it.
     ///
@@ -181,13 +192,15 @@ signature! {
     ///
     /// outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
     /// nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its epoch fails unless it succeeded, and does not count.
-    /// lost: another has the claim by now. disabled: whether the subscription was.
+    /// lost: another has the claim by now. disabled: whether the subscription was. left: whether others may be attempted that were
+    /// not claimed.
     END_ATTEMPT: EndAttempt -> EndAttemptReply = "dispatcher/end_attempt", flags "allow-oom";
-    names { partition: Partition, system: &'a str }
+    names { partition: Partition, system: &'a str, fails: bool }
     keys of partition {
-        write lanes(), claims(), open: open_deliveries(), failing(), counts(), tenant_key: tenant(owner), webhooks(owner),
-            webhooks_mark(owner), watch(owner), thresholds(), event_log: events(owner, day), system_log: events(system, day),
-            outbox(), days();
+        write lanes(), claims(), open: open_deliveries(), failing(), counts() when fails, tenant_key: tenant(owner) when fails,
+            webhooks(owner) when fails, webhooks_mark(owner) when fails, watch(owner) when fails, thresholds() when fails,
+            event_log: events(owner, day) when fails, system_log: events(system, day) when fails, outbox() when fails,
+            days() when fails;
     }
     builds { write delivery, lane, window, webhook }
     args {
@@ -217,7 +230,7 @@ signature! {
         /// Names and values for the record.
         fields: &'a [Pair],
     }
-    replies { clock, lost: Lost, ended: Ended { disabled: bool, next: Vec<ClaimedDelivery> } }
+    replies { clock, lost: Lost, ended: Ended { disabled: bool, left: bool, next: Vec<ClaimedDelivery> } }
     writes "On ended: the delivery, its claim, lane and window; the subscription; on a failure that counts events."
 }
 
@@ -270,13 +283,21 @@ impl Store {
         }
     }
 
-    /// Books an outcome. Returns whether the subscription was disabled, and the next delivery; `None` where another has the claim.
+    /// Books an outcome; `None` where another has the claim.
     pub(crate) async fn end_attempt(
         &self,
         call: &EndAttempt<'_>,
-    ) -> Result<Option<(bool, Option<ClaimedDelivery>)>, StoreError> {
+    ) -> Result<Option<EndedAttempt>, StoreError> {
         Ok(match self.outcome_on(Lane::Background, call).await? {
-            EndAttemptReply::Ended { disabled, next } => Some((disabled, next.into_iter().next())),
+            EndAttemptReply::Ended {
+                disabled,
+                left,
+                next,
+            } => Some(EndedAttempt {
+                disabled,
+                left,
+                next: next.into_iter().next(),
+            }),
             EndAttemptReply::Lost => None,
         })
     }
