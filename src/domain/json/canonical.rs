@@ -1,21 +1,30 @@
-//! Writing JSON: the canonical form and the compact one.
+//! Writing JSON: the two canonical forms and the compact one.
 
 use super::Json;
 
-/// `canonical`: members sorted, numbers normalised; else both as they came.
-pub(super) fn write(json: &Json, canonical: bool) -> String {
+/// How members and numbers are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Both as they came.
+    Compact,
+    /// Members sorted, integers with all their digits, other numbers as ECMAScript prints the double.
+    Exact,
+    /// Members sorted, every number as ECMAScript prints the double.
+    Rfc8785,
+}
+
+pub(super) fn write(json: &Json, form: Form) -> String {
     let mut text = String::new();
-    write_value(json, &mut text, canonical);
+    write_value(json, &mut text, form);
     text
 }
 
-fn write_value(json: &Json, text: &mut String, canonical: bool) {
+fn write_value(json: &Json, text: &mut String, form: Form) {
     match json {
         Json::Null => text.push_str("null"),
         Json::Bool(true) => text.push_str("true"),
         Json::Bool(false) => text.push_str("false"),
-        Json::Number(literal) if canonical => write_canonical_number(literal, text),
-        Json::Number(literal) => text.push_str(literal),
+        Json::Number(literal) => write_number(literal, text, form),
         Json::String(string) => write_string(string, text),
         Json::Array(items) => {
             text.push('[');
@@ -23,13 +32,13 @@ fn write_value(json: &Json, text: &mut String, canonical: bool) {
                 if index > 0 {
                     text.push(',');
                 }
-                write_value(item, text, canonical);
+                write_value(item, text, form);
             }
             text.push(']');
         }
         Json::Object(members) => {
             let mut members: Vec<&(String, Json)> = members.iter().collect();
-            if canonical {
+            if form != Form::Compact {
                 members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
             }
             text.push('{');
@@ -39,27 +48,40 @@ fn write_value(json: &Json, text: &mut String, canonical: bool) {
                 }
                 write_string(name, text);
                 text.push(':');
-                write_value(value, text, canonical);
+                write_value(value, text, form);
             }
             text.push('}');
         }
     }
 }
 
-/// An integer literal keeps its digits: through a double, amounts above 2^53 would look alike. Others take the form that
-/// ECMAScript gives the double.
-fn write_canonical_number(literal: &str, text: &mut String) {
-    let is_integer = literal
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || byte == b'-');
-    match (is_integer, literal.parse::<f64>()) {
-        (true, _) if literal == "-0" => text.push('0'),
-        (false, Ok(number)) => text.push_str(ryu_js::Buffer::new().format(number)),
-        _ => text.push_str(literal),
+fn write_number(literal: &str, text: &mut String, form: Form) {
+    match form {
+        Form::Compact => text.push_str(literal),
+        // Through a double, amounts above 2^53 would look alike.
+        Form::Exact if is_integer(literal) && literal == "-0" => text.push('0'),
+        Form::Exact if is_integer(literal) => text.push_str(literal),
+        Form::Exact | Form::Rfc8785 => match literal.parse::<f64>() {
+            Ok(number) => text.push_str(ryu_js::Buffer::new().format(number)),
+            Err(_) => text.push_str(literal),
+        },
     }
 }
 
-/// The library's escapes are the shortest, as the canonical form wants them.
+/// Whether a literal is written as an integer, without fraction and exponent.
+pub(super) fn is_integer(literal: &str) -> bool {
+    let mut bytes = literal.bytes();
+    bytes.all(|byte| byte.is_ascii_digit() || byte == b'-')
+}
+
+/// Whether the form of RFC 8785 writes other digits than an integer literal has: it goes through a double.
+pub(super) fn is_rounded(literal: &str) -> bool {
+    let mut text = String::new();
+    write_number(literal, &mut text, Form::Rfc8785);
+    is_integer(literal) && literal != "-0" && text != literal
+}
+
+/// The library's escapes are the shortest, as the canonical forms want them.
 fn write_string(string: &str, text: &mut String) {
     let escaped = serde_json::to_string(string).expect("a string serializes");
     text.push_str(&escaped);

@@ -5,6 +5,7 @@
 //! silent choice, depth is bounded, and there is one canonical form to hash.
 
 mod canonical;
+mod free_object;
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -13,8 +14,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use canonical::Form;
+pub use free_object::FreeObject;
+
 use super::printable::printable_up_to;
-use super::record::stored_text;
 
 /// How deep arrays and objects may nest, the outermost included.
 pub const DEPTH_MAX: usize = 64;
@@ -45,6 +48,14 @@ impl Json {
     /// # Errors
     /// [`JsonError`] names the byte or the member at fault.
     pub fn parse(bytes: &[u8]) -> Result<Self, JsonError> {
+        Self::parse_to_depth(bytes, DEPTH_MAX)
+    }
+
+    /// The same with another bound than [`DEPTH_MAX`].
+    ///
+    /// # Errors
+    /// [`JsonError`] names the byte or the member at fault.
+    pub fn parse_to_depth(bytes: &[u8], depth_max: usize) -> Result<Self, JsonError> {
         let text = std::str::from_utf8(bytes).map_err(|error| JsonError::NotUtf8 {
             byte: error.valid_up_to(),
         })?;
@@ -56,6 +67,7 @@ impl Json {
         Reader {
             text,
             path: String::new(),
+            depth_max,
         }
         .value(raw, 1)
     }
@@ -72,15 +84,57 @@ impl Json {
         }
     }
 
-    /// The one form of this value that is hashed and signed: members sorted by UTF-16 code units, no white space, shortest
-    /// escapes, as RFC 8785 has it, except that integers keep all their digits instead of going through a double.
+    /// The one form of this value that payload hashes and seals are made of: members sorted by UTF-16 code units, no white
+    /// space, shortest escapes, as RFC 8785 has it, except that integers keep all their digits instead of going through a double.
     pub fn canonical(&self) -> String {
-        canonical::write(self, true)
+        canonical::write(self, Form::Exact)
+    }
+
+    /// The canonical form of RFC 8785 itself, which evidence is made of. It rounds what [`Self::first_rounded`] finds.
+    pub fn rfc8785(&self) -> String {
+        canonical::write(self, Form::Rfc8785)
+    }
+
+    /// The first integer literal whose digits the form of RFC 8785 does not keep.
+    pub fn first_rounded(&self) -> Option<&str> {
+        match self {
+            Self::Null | Self::Bool(_) | Self::String(_) => None,
+            Self::Number(literal) => canonical::is_rounded(literal).then_some(literal),
+            Self::Array(items) => items.iter().find_map(Self::first_rounded),
+            Self::Object(members) => members.iter().find_map(|(_, value)| value.first_rounded()),
+        }
+    }
+
+    /// The member of an object.
+    pub fn member(&self, name: &str) -> Option<&Self> {
+        let Self::Object(members) = self else {
+            return None;
+        };
+        let mut members = members.iter();
+        members
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value)
+    }
+
+    /// The text of a string.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The integer of a literal without fraction and exponent.
+    pub fn as_integer(&self) -> Option<i64> {
+        match self {
+            Self::Number(literal) if canonical::is_integer(literal) => literal.parse().ok(),
+            _ => None,
+        }
     }
 
     /// The value without white space, otherwise as it was sent: same order, same number literals.
     pub fn compact(&self) -> String {
-        canonical::write(self, false)
+        canonical::write(self, Form::Compact)
     }
 }
 
@@ -154,9 +208,11 @@ pub enum JsonError {
         /// The member.
         path: String,
     },
-    /// Arrays and objects nested beyond [`DEPTH_MAX`].
-    #[error("nested deeper than {DEPTH_MAX} levels at `{path}`")]
+    /// Arrays and objects nested too deep.
+    #[error("nested deeper than {depth_max} levels at `{path}`")]
     TooDeep {
+        /// How deep they may nest.
+        depth_max: usize,
         /// The first value beyond.
         path: String,
     },
@@ -194,6 +250,7 @@ impl JsonError {
 struct Reader<'t> {
     text: &'t str,
     path: String,
+    depth_max: usize,
 }
 
 impl<'t> Reader<'t> {
@@ -271,8 +328,9 @@ impl<'t> Reader<'t> {
     }
 
     fn check_depth(&self, depth: usize) -> Result<(), JsonError> {
-        if depth > DEPTH_MAX {
+        if depth > self.depth_max {
             return Err(JsonError::TooDeep {
+                depth_max: self.depth_max,
                 path: self.printable_path(),
             });
         }
@@ -320,52 +378,6 @@ impl<'t> Deserialize<'t> for Members<'t> {
             }
         }
         deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-/// A JSON object that belongs to the client: kept and returned as it was sent, never looked into.
-#[derive(Clone)]
-pub struct FreeObject(Box<RawValue>);
-
-impl FreeObject {
-    /// The object without white space, as it is stored.
-    pub fn as_str(&self) -> &str {
-        self.0.get()
-    }
-
-    /// From the stored form. `None` if that is no JSON object.
-    pub fn from_stored(text: String) -> Option<Self> {
-        let is_object = text.starts_with('{');
-        RawValue::from_string(text)
-            .ok()
-            .filter(|_| is_object)
-            .map(Self)
-    }
-}
-
-stored_text!(
-    FreeObject,
-    |text| Self::from_stored(text.to_owned()),
-    |object| Some(object.as_str().to_owned())
-);
-
-impl fmt::Debug for FreeObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "FreeObject({} bytes)", self.0.get().len())
-    }
-}
-
-impl PartialEq for FreeObject {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
-    }
-}
-
-impl Eq for FreeObject {}
-
-impl serde::Serialize for FreeObject {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
     }
 }
 

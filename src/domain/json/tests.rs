@@ -112,7 +112,65 @@ fn the_canonical_form_follows_the_published_examples() {
         ),
     ] {
         assert_eq!(parse(text).canonical(), canonical);
+        assert_eq!(parse(text).rfc8785(), canonical);
     }
+}
+
+/// The numbers of RFC 8785's appendix B and of the evidence format.
+#[test]
+fn numbers_have_the_digits_of_ecmascript() {
+    for (bits, text) in [
+        (0x0000_0000_0000_0000, "0"),
+        (0x8000_0000_0000_0000, "0"),
+        (0x0000_0000_0000_0001, "5e-324"),
+        (0x8000_0000_0000_0001, "-5e-324"),
+        (0x7fef_ffff_ffff_ffff, "1.7976931348623157e+308"),
+        (0xffef_ffff_ffff_ffff, "-1.7976931348623157e+308"),
+        (0x4340_0000_0000_0000, "9007199254740992"),
+        (0xc340_0000_0000_0000, "-9007199254740992"),
+        (0x4430_0000_0000_0000, "295147905179352830000"),
+        (0x44b5_2d02_c7e1_4af5, "9.999999999999997e+22"),
+        (0x44b5_2d02_c7e1_4af6, "1e+23"),
+        (0x44b5_2d02_c7e1_4af7, "1.0000000000000001e+23"),
+        (0x444b_1ae4_d6e2_ef4e, "999999999999999700000"),
+        (0x444b_1ae4_d6e2_ef4f, "999999999999999900000"),
+        (0x444b_1ae4_d6e2_ef50, "1e+21"),
+        (0x3eb0_c6f7_a0b5_ed8c, "9.999999999999997e-7"),
+        (0x3eb0_c6f7_a0b5_ed8d, "0.000001"),
+        (0x41b3_de43_5555_5553, "333333333.3333332"),
+        (0x41b3_de43_5555_5554, "333333333.33333325"),
+        (0x41b3_de43_5555_5555, "333333333.3333333"),
+        (0x41b3_de43_5555_5556, "333333333.3333334"),
+        (0x41b3_de43_5555_5557, "333333333.33333343"),
+        (0xbecb_f647_612f_3696, "-0.0000033333333333333333"),
+        (0x4314_3ff3_c1cb_0959, "1424953923781206.2"),
+    ] {
+        let literal = format!("{:e}", f64::from_bits(bits));
+        assert_eq!(Json::Number(literal).rfc8785(), text);
+    }
+}
+
+#[test]
+fn integers_keep_their_digits_in_payload_hashes_and_not_in_evidence() {
+    for (literal, rounded) in [
+        ("9007199254740991", "9007199254740991"),
+        ("9007199254740992", "9007199254740992"),
+        ("9007199254740993", "9007199254740992"),
+        ("-9007199254740993", "-9007199254740992"),
+        ("4611686018427387904", "4611686018427388000"),
+        ("1000000000000000000", "1000000000000000000"),
+        ("9223372036854775807", "9223372036854776000"),
+        ("1000000000000000000000", "1e+21"),
+        ("-0", "0"),
+    ] {
+        let json = parse(&format!("[{{\"a\":{literal}}}]"));
+        assert_eq!(json.rfc8785(), format!("[{{\"a\":{rounded}}}]"));
+        let is_rounded = literal != rounded && literal != "-0";
+        assert_eq!(json.first_rounded(), is_rounded.then_some(literal));
+        let kept = if literal == "-0" { "0" } else { literal };
+        assert_eq!(json.canonical(), format!("[{{\"a\":{kept}}}]"));
+    }
+    assert_eq!(parse("[1.5,1e21,-0.0]").first_rounded(), None);
 }
 
 #[test]
@@ -184,8 +242,13 @@ proptest! {
     fn the_canonical_form_does_not_depend_on_order_white_space_or_escapes(json in any_json()) {
         let canonical = json.canonical();
         prop_assert_eq!(parse(&rewritten(&json)).canonical(), canonical.clone());
-        prop_assert_eq!(parse(&json.compact()), json);
+        prop_assert_eq!(parse(&json.compact()), json.clone());
         prop_assert_eq!(parse(&canonical).canonical(), canonical);
+        let rounded = json.rfc8785();
+        prop_assert_eq!(parse(&rewritten(&json)).rfc8785(), rounded.clone());
+        let again = parse(&rounded);
+        prop_assert_eq!(again.first_rounded(), None);
+        prop_assert_eq!(again.rfc8785(), rounded);
     }
 
     #[test]
