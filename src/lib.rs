@@ -12,6 +12,8 @@ pub mod store;
 
 pub mod egress;
 
+pub mod evidence;
+
 pub mod listing;
 
 pub mod admin;

@@ -43,6 +43,16 @@ pub struct Words {
     pub evidence_member: &'static str,
     /// The URL inside every evidence reference.
     pub evidence_url_member: &'static str,
+    /// `schema_version` of an evidence envelope.
+    pub evidence_schema: &'static str,
+    /// The method in the name of a signing key: `did:<method>:…`.
+    pub did_method: &'static str,
+    /// From when on a key of the key set is valid.
+    pub key_from_member: &'static str,
+    /// Until when.
+    pub key_until_member: &'static str,
+    /// File of the key set, below `/v1/.well-known/`.
+    pub key_set_file: &'static str,
 
     /// `source` of the runtime plane's events.
     pub runtime_source: &'static str,
@@ -71,6 +81,11 @@ static SERVICE: Words = Words {
     delivery_agent: "service-events",
     evidence_member: "evidence",
     evidence_url_member: "service_evidence_url",
+    evidence_schema: "service-evidence/v0.1",
+    did_method: "service",
+    key_from_member: "service_nbf_ms",
+    key_until_member: "service_exp_ms",
+    key_set_file: "service-jwks.json",
     runtime_source: "service-server",
     admin_source: "service-admin",
     gone_row: "MISSING",
@@ -91,6 +106,11 @@ static CYCLES: Words = Words {
     delivery_agent: "cycles-server-events",
     evidence_member: "cycles_evidence",
     evidence_url_member: "cycles_evidence_url",
+    evidence_schema: "cycles-evidence/v0.1",
+    did_method: "cycles",
+    key_from_member: "cycles_nbf_ms",
+    key_until_member: "cycles_exp_ms",
+    key_set_file: "cycles-jwks.json",
     runtime_source: "cycles-server",
     admin_source: "cycles-admin",
     gone_row: "ALREADY_DELETED",

@@ -1,0 +1,216 @@
+//! Which members an envelope may have: every object is closed, no typed member is `null`.
+
+mod mirrors;
+
+use super::artifact::{Artifact, Endpoint};
+use super::key::is_hex;
+use crate::domain::json::Json;
+use crate::domain::printable::printable_up_to;
+
+/// A closed object.
+pub(super) struct Mirror {
+    required: &'static [(&'static str, Kind)],
+    optional: &'static [(&'static str, Kind)],
+    /// What must hold of its members together; the reason where it does not.
+    rule: fn(&Json) -> Result<(), &'static str>,
+}
+
+/// What a member holds.
+enum Kind {
+    /// A text of so many characters.
+    Text(usize, usize),
+    /// Lower-case hexadecimal digits, so many.
+    Hex(usize),
+    /// One of these texts.
+    Word(&'static [&'static str]),
+    /// An integer in this range.
+    Integer(i64, i64),
+    /// `true` or `false`.
+    Flag,
+    /// An object of the client's or of an error, whatever it holds.
+    Free,
+    /// At most so many texts of so many characters.
+    Texts(usize, usize),
+    /// At most so many names with texts of so many characters.
+    Labels(usize, usize),
+    /// An object.
+    Object(&'static Mirror),
+    /// Several such objects.
+    Objects(&'static Mirror),
+}
+
+/// Why a document is no envelope.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{path}` {reason}")]
+pub struct Misfit {
+    path: String,
+    reason: String,
+}
+
+impl Misfit {
+    pub(super) fn new(path: &str, reason: impl Into<String>) -> Self {
+        Self {
+            path: printable_up_to(path, 200),
+            reason: reason.into(),
+        }
+    }
+}
+
+/// The mirror of a request.
+pub(super) fn request_of(endpoint: Endpoint) -> &'static Mirror {
+    match endpoint {
+        Endpoint::Decide => &mirrors::DECIDE_REQUEST,
+        Endpoint::Reserve => &mirrors::RESERVE_REQUEST,
+        Endpoint::Commit => &mirrors::COMMIT_REQUEST,
+        Endpoint::Release => &mirrors::RELEASE_REQUEST,
+    }
+}
+
+/// What a mirror has of an object: without typed members that are `null`, and without members that it does not know.
+pub(super) fn kept(mirror: &Mirror, json: &Json) -> Json {
+    let Json::Object(members) = json else {
+        return json.clone();
+    };
+    let known = members.iter().filter_map(|(name, value)| {
+        let kind = mirror.kind_of(name)?;
+        match (kind, value) {
+            (_, Json::Null) => None,
+            (Kind::Object(inner), value) => Some((name.clone(), kept(inner, value))),
+            (_, value) => Some((name.clone(), value.clone())),
+        }
+    });
+    known.collect()
+}
+
+/// Checks the payload of an envelope, `{"<artifact>": {…}}`.
+pub(super) fn check_payload(artifact: Artifact, payload: &Json) -> Result<(), Misfit> {
+    let name = artifact.as_str();
+    let Json::Object(members) = payload else {
+        return Err(Misfit::new("payload", "is no object"));
+    };
+    let [(only, inner)] = &members[..] else {
+        return Err(Misfit::new("payload", "must have one member"));
+    };
+    if only != name {
+        return Err(Misfit::new(
+            "payload",
+            format!("must have the member {name}, as artifact_type says"),
+        ));
+    }
+    let path = format!("payload.{name}");
+    let mirror = match artifact {
+        Artifact::Decide => &mirrors::DECIDE,
+        Artifact::Reserve => &mirrors::RESERVE,
+        Artifact::Commit => &mirrors::COMMIT,
+        Artifact::Release => &mirrors::RELEASE,
+        Artifact::Error => return check_error(inner, &path),
+    };
+    mirror.check(inner, &path)
+}
+
+/// The endpoint decides what the request is, and whether there is a reservation.
+fn check_error(error: &Json, path: &str) -> Result<(), Misfit> {
+    mirrors::ERROR.check(error, path)?;
+    let endpoint = error.member("endpoint").and_then(Json::as_text);
+    let endpoint = endpoint.and_then(Endpoint::parse);
+    let endpoint = endpoint.ok_or_else(|| {
+        Misfit::new(
+            &inside(path, "endpoint"),
+            "is no operation that is attested",
+        )
+    })?;
+    if endpoint.names_reservation() != error.member("reservation_id").is_some() {
+        let reason = match endpoint.names_reservation() {
+            true => "is missing",
+            false => "must be absent for this endpoint",
+        };
+        return Err(Misfit::new(&inside(path, "reservation_id"), reason));
+    }
+    match error.member("request") {
+        Some(request) => request_of(endpoint).check(request, &inside(path, "request")),
+        None => Ok(()),
+    }
+}
+
+impl Mirror {
+    fn kind_of(&self, name: &str) -> Option<&'static Kind> {
+        let mut members = self.required.iter().chain(self.optional);
+        members
+            .find(|(known, _)| *known == name)
+            .map(|(_, kind)| kind)
+    }
+
+    /// Checks an object against it.
+    pub(super) fn check(&self, json: &Json, path: &str) -> Result<(), Misfit> {
+        let Json::Object(members) = json else {
+            return Err(Misfit::new(path, "is no object"));
+        };
+        for (name, _) in self.required {
+            if json.member(name).is_none() {
+                return Err(Misfit::new(&inside(path, name), "is missing"));
+            }
+        }
+        for (name, value) in members {
+            let path = inside(path, name);
+            let kind = self
+                .kind_of(name)
+                .ok_or_else(|| Misfit::new(&path, "is unknown"))?;
+            kind.check(value, &path)?;
+        }
+        (self.rule)(json).map_err(|reason| Misfit::new(path, reason))
+    }
+}
+
+impl Kind {
+    fn check(&self, json: &Json, path: &str) -> Result<(), Misfit> {
+        let wrong = |reason: String| Err(Misfit::new(path, reason));
+        match (self, json) {
+            (Self::Text(least, most), Json::String(text)) => match text.chars().count() {
+                length if (*least..=*most).contains(&length) => Ok(()),
+                _ => wrong(format!("must have {least} to {most} characters")),
+            },
+            (Self::Hex(digits), Json::String(text)) if is_hex(text, *digits) => Ok(()),
+            (Self::Hex(digits), _) => {
+                wrong(format!("must be {digits} lower-case hexadecimal digits"))
+            }
+            (Self::Word(words), Json::String(text)) if words.contains(&text.as_str()) => Ok(()),
+            (Self::Word(words), _) => wrong(format!("must be one of {}", words.join(", "))),
+            (Self::Integer(least, most), json) => match json.as_integer() {
+                Some(integer) if (*least..=*most).contains(&integer) => Ok(()),
+                _ => wrong(format!("must be an integer from {least} to {most}")),
+            },
+            (Self::Flag, Json::Bool(_)) | (Self::Free, Json::Object(_)) => Ok(()),
+            (Self::Texts(items_max, chars), Json::Array(items)) if items.len() <= *items_max => {
+                let mut items = items.iter().enumerate();
+                items.try_for_each(|(at, item)| {
+                    Self::Text(0, *chars).check(item, &format!("{path}[{at}]"))
+                })
+            }
+            (Self::Texts(items_max, _), Json::Array(_)) => {
+                wrong(format!("must have at most {items_max} items"))
+            }
+            (Self::Labels(most, chars), Json::Object(members)) if members.len() <= *most => {
+                let mut members = members.iter();
+                members.try_for_each(|(name, value)| {
+                    Self::Text(0, *chars).check(value, &inside(path, name))
+                })
+            }
+            (Self::Labels(most, _), Json::Object(_)) => {
+                wrong(format!("must have at most {most} members"))
+            }
+            (Self::Object(mirror), json) => mirror.check(json, path),
+            (Self::Objects(mirror), Json::Array(items)) => {
+                let mut items = items.iter().enumerate();
+                items.try_for_each(|(at, item)| mirror.check(item, &format!("{path}[{at}]")))
+            }
+            (_, json) => wrong(format!("must not be {}", json.kind())),
+        }
+    }
+}
+
+fn inside(path: &str, name: &str) -> String {
+    format!("{path}.{name}")
+}
+
+#[cfg(test)]
+mod tests;

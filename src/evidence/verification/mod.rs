@@ -1,0 +1,342 @@
+//! Verification: what an envelope proves, given what is known of its issuer.
+
+use super::artifact::Artifact;
+use super::envelope::{DEPTH_MAX, id_of, set};
+use super::issuer::{Signer, server_hash};
+use super::key::{PublicKey, is_hex};
+use super::key_set::{KeySet, ListedKey};
+use super::schema::{self, Misfit};
+use crate::domain::dialect::Dialect;
+use crate::domain::json::Json;
+use crate::domain::words::words;
+
+words! {
+    /// What a verification comes to.
+    Disposition {
+        /// The signature holds, and the key was the issuer's when the envelope was issued.
+        Authentic = "authentic",
+        /// The signature holds under the key that the envelope names; whose key that is was not asked.
+        BindingOnly = "binding_only",
+        /// The key set has no key that may have signed it, or more than one.
+        SignerAuthorityFailed = "signer_authority_failed",
+        /// There is no key set, so nothing is known.
+        SignerResolutionFailed = "signer_resolution_failed",
+        /// It is no envelope, or not the one that was signed.
+        SignatureInvalid = "signature_invalid",
+    }
+}
+
+/// What is known of the issuer's keys.
+#[derive(Debug, Clone, Copy)]
+pub enum Keys<'a> {
+    /// Nothing: no set is named.
+    Absent,
+    /// Nothing, because the set could not be read.
+    Unavailable,
+    /// The bytes of a key set.
+    Set(&'a [u8]),
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verification {
+    /// What it comes to.
+    pub disposition: Disposition,
+    /// Whether the key is the one that was expected, where one was.
+    pub pin_matched: Option<bool>,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+impl Verification {
+    fn of(disposition: Disposition, reason: impl Into<String>) -> Self {
+        Self {
+            disposition,
+            pin_matched: None,
+            reason: reason.into(),
+        }
+    }
+}
+
+/// Verifies the bytes of an envelope. `pin`: the key that is expected to have signed it. `server_id`: the issuer that is expected.
+pub fn verify(
+    document: &[u8],
+    keys: Keys<'_>,
+    pin: Option<&PublicKey>,
+    server_id: Option<&str>,
+) -> Verification {
+    let read = match Read::of(document) {
+        Ok(read) => read,
+        Err(misfit) => return Verification::of(Disposition::SignatureInvalid, misfit.to_string()),
+    };
+    if read.recomputed_id != read.evidence_id {
+        let reason = format!(
+            "evidence_id is not that of the content, {}",
+            read.recomputed_id
+        );
+        return Verification::of(Disposition::SignatureInvalid, reason);
+    }
+    let set = match keys {
+        Keys::Absent => None,
+        Keys::Unavailable => Some(Err("the key set could not be read".to_owned())),
+        Keys::Set(bytes) => {
+            let set = KeySet::parse(bytes, read.dialect);
+            Some(set.map_err(|error| format!("the key set could not be read: {error}")))
+        }
+    };
+    let mut found = match &read.signer {
+        Signer::Raw(key) => read.by_raw_key(key, set),
+        Signer::Listed {
+            server_hash, kid, ..
+        } => read.by_listed_key(server_hash, kid, set, pin),
+    };
+    let foreign = server_id.is_some_and(|expected| expected != read.server_id);
+    if foreign && found.disposition != Disposition::SignatureInvalid {
+        let reason = format!("server_id is `{}`", read.server_id);
+        found = Verification::of(Disposition::SignerAuthorityFailed, reason);
+    }
+    if let (Signer::Raw(key), Some(pin)) = (&read.signer, pin) {
+        found.pin_matched = Some(key == pin);
+    }
+    found
+}
+
+/// Whose words an envelope has, if it is one.
+pub fn dialect_of(document: &[u8]) -> Option<Dialect> {
+    let envelope = Json::parse_to_depth(document, DEPTH_MAX).ok()?;
+    dialect_of_schema(envelope.member("schema_version")?.as_text()?)
+}
+
+fn dialect_of_schema(schema: &str) -> Option<Dialect> {
+    let mut dialects = Dialect::ALL.into_iter();
+    dialects.find(|dialect| dialect.words().evidence_schema == schema)
+}
+
+/// An envelope whose shape is right.
+struct Read {
+    dialect: Dialect,
+    signer: Signer,
+    server_id: String,
+    issued_at_ms: i64,
+    evidence_id: String,
+    recomputed_id: String,
+    signature: String,
+    signed: String,
+}
+
+impl Read {
+    fn of(document: &[u8]) -> Result<Self, Misfit> {
+        let wrong = |reason: String| Misfit::new("document", reason);
+        let sent = Json::parse_to_depth(document, DEPTH_MAX)
+            .map_err(|error| wrong(format!("is no JSON: {error}")))?;
+        // It would be displayed with other digits than those that were signed.
+        if let Some(literal) = sent.first_rounded() {
+            return Err(wrong(format!(
+                "holds the integer {literal}, which its canonical form rounds"
+            )));
+        }
+        // The canonical form is what was signed, so it is what is judged.
+        let envelope = Json::parse_to_depth(sent.rfc8785().as_bytes(), DEPTH_MAX)
+            .map_err(|error| wrong(format!("has no canonical form: {error}")))?;
+        Self::of_canonical(envelope)
+    }
+
+    fn of_canonical(mut envelope: Json) -> Result<Self, Misfit> {
+        let text = |name: &str| match envelope.member(name).and_then(Json::as_text) {
+            Some(text) => Ok(text.to_owned()),
+            None => Err(Misfit::new(name, "is missing, or no text")),
+        };
+        let hexadecimal = |name: &str, digits| match text(name)? {
+            text if is_hex(&text, digits) => Ok(text),
+            _ => Err(Misfit::new(
+                name,
+                format!("must be {digits} lower-case hexadecimal digits"),
+            )),
+        };
+        let dialect = dialect_of_schema(&text("schema_version")?);
+        let dialect = dialect.ok_or_else(|| Misfit::new("schema_version", "is unknown"))?;
+        let artifact = Artifact::parse(&text("artifact_type")?);
+        let artifact = artifact.ok_or_else(|| Misfit::new("artifact_type", "is unknown"))?;
+        let server_id = text("server_id")?;
+        if url::Url::parse(&server_id).is_err() {
+            return Err(Misfit::new("server_id", "is no absolute URI"));
+        }
+        let signer = Signer::parse(&text("signer_did")?);
+        let signer = signer.filter(|signer| match signer {
+            Signer::Raw(_) => true,
+            Signer::Listed { dialect: of, .. } => *of == dialect,
+        });
+        let signer = signer.ok_or_else(|| Misfit::new("signer_did", "names no key"))?;
+        let issued_at_ms = envelope.member("issued_at_ms").and_then(Json::as_integer);
+        let issued_at_ms = issued_at_ms.filter(|at_ms| *at_ms >= 0);
+        let issued_at_ms =
+            issued_at_ms.ok_or_else(|| Misfit::new("issued_at_ms", "must be an integer from 0"))?;
+        if envelope.member("trace_id").is_some() {
+            hexadecimal("trace_id", 32)?;
+        }
+        let payload = envelope.member("payload");
+        schema::check_payload(
+            artifact,
+            payload.ok_or_else(|| Misfit::new("payload", "is missing"))?,
+        )?;
+        let (evidence_id, signature) = (
+            hexadecimal("evidence_id", 64)?,
+            hexadecimal("signature", 128)?,
+        );
+        check_closed(&envelope)?;
+        set(&mut envelope, "signature", "");
+        let signed = envelope.rfc8785();
+        set(&mut envelope, "evidence_id", "");
+        Ok(Self {
+            dialect,
+            signer,
+            server_id,
+            issued_at_ms,
+            evidence_id,
+            recomputed_id: id_of(&envelope),
+            signature,
+            signed,
+        })
+    }
+
+    fn holds_under(&self, key: &PublicKey) -> bool {
+        key.verifies(self.signed.as_bytes(), &self.signature)
+    }
+
+    fn by_raw_key(&self, key: &PublicKey, set: Option<Result<KeySet, String>>) -> Verification {
+        use Disposition as D;
+        if !self.holds_under(key) {
+            return Verification::of(
+                D::SignatureInvalid,
+                "the signature is not that of the key that it names",
+            );
+        }
+        let set = match set {
+            None => {
+                return Verification::of(
+                    D::BindingOnly,
+                    "signed by the key that it names; no key set says whose it is",
+                );
+            }
+            Some(Err(reason)) => return Verification::of(D::SignerResolutionFailed, reason),
+            Some(Ok(set)) => set,
+        };
+        let covering = self.covering(&set, |listed| listed.key == *key);
+        self.authority(&covering, "this key")
+    }
+
+    fn by_listed_key(
+        &self,
+        hash: &str,
+        kid: &str,
+        set: Option<Result<KeySet, String>>,
+        pin: Option<&PublicKey>,
+    ) -> Verification {
+        use Disposition as D;
+        let set = match set {
+            Some(Ok(set)) => set,
+            Some(Err(reason)) => return Verification::of(D::SignerResolutionFailed, reason),
+            None => return self.by_pin(pin),
+        };
+        let covering = self.covering(&set, |listed| listed.kid == kid);
+        let named: Vec<_> = set.keys.iter().filter(|listed| listed.kid == kid).collect();
+        // One key is judged even where its window does not cover the time: a forgery is more than a mistake of dates.
+        if let ([listed], _) | (_, [listed]) = (&covering[..], &named[..])
+            && !self.holds_under(&listed.key)
+        {
+            return Verification::of(
+                D::SignatureInvalid,
+                format!("the signature is not that of the key `{kid}`"),
+            );
+        }
+        if server_hash(&self.server_id) != hash {
+            return Verification::of(
+                D::SignerAuthorityFailed,
+                "signer_did is bound to another server_id",
+            );
+        }
+        let mut found = self.authority(&covering, &format!("the key `{kid}`"));
+        if let ([listed], Some(pin)) = (&covering[..], pin) {
+            found.pin_matched = Some(listed.key == *pin);
+        }
+        found
+    }
+
+    /// Without a set, a key that was learned earlier can be tried.
+    fn by_pin(&self, pin: Option<&PublicKey>) -> Verification {
+        use Disposition as D;
+        match pin {
+            Some(pin) if self.holds_under(pin) => Verification {
+                pin_matched: Some(true),
+                ..Verification::of(D::BindingOnly, "signed by the pinned key")
+            },
+            Some(_) => Verification {
+                pin_matched: Some(false),
+                ..Verification::of(
+                    D::SignerResolutionFailed,
+                    "not signed by the pinned key, and its key needs a key set",
+                )
+            },
+            None => Verification::of(D::SignerResolutionFailed, "its key needs a key set"),
+        }
+    }
+
+    fn covering<'s>(
+        &self,
+        set: &'s KeySet,
+        is_it: impl Fn(&ListedKey) -> bool,
+    ) -> Vec<&'s ListedKey> {
+        let covering = set
+            .keys
+            .iter()
+            .filter(|listed| listed.covers(self.issued_at_ms));
+        covering.filter(|listed| is_it(listed)).collect()
+    }
+
+    fn authority(&self, covering: &[&ListedKey], key: &str) -> Verification {
+        use Disposition as D;
+        let at_ms = self.issued_at_ms;
+        match covering {
+            [_] => Verification::of(
+                D::Authentic,
+                format!("signed by {key} of the key set, which was valid at {at_ms}"),
+            ),
+            [] => Verification::of(
+                D::SignerAuthorityFailed,
+                format!("the key set does not have {key} at {at_ms}"),
+            ),
+            _ => Verification::of(
+                D::SignerAuthorityFailed,
+                format!("the key set has {key} more than once at {at_ms}"),
+            ),
+        }
+    }
+}
+
+const MEMBERS: [&str; 9] = [
+    "schema_version",
+    "artifact_type",
+    "server_id",
+    "signer_did",
+    "issued_at_ms",
+    "trace_id",
+    "payload",
+    "evidence_id",
+    "signature",
+];
+
+fn check_closed(envelope: &Json) -> Result<(), Misfit> {
+    let Json::Object(members) = envelope else {
+        return Err(Misfit::new("document", "is no object"));
+    };
+    let unknown = members
+        .iter()
+        .find(|(name, _)| !MEMBERS.contains(&name.as_str()));
+    match unknown {
+        Some((name, _)) => Err(Misfit::new(name, "is unknown")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

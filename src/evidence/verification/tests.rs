@@ -1,0 +1,336 @@
+use super::*;
+use crate::domain::ids::TraceId;
+use crate::evidence::artifact::Endpoint;
+use crate::evidence::envelope::{Statement, Unsigned};
+use crate::evidence::issuer::{Issuer, ServerId};
+use crate::evidence::key::SigningKey;
+use crate::evidence::payload::Payload;
+use Disposition::{
+    Authentic, BindingOnly, SignatureInvalid, SignerAuthorityFailed, SignerResolutionFailed,
+};
+
+const SERVER: &str = "https://authority.example.com/v1";
+const AT_MS: i64 = 1_790_000_000_123;
+
+fn key(first: u8) -> SigningKey {
+    SigningKey::parse(&format!("{first:02x}{}", "07".repeat(31))).expect("a seed")
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text.as_bytes()).expect("JSON")
+}
+
+/// An envelope of a refused release, signed by a key.
+fn document(signer: Signer, key: &SigningKey) -> String {
+    let issuer = Issuer {
+        dialect: Dialect::Service,
+        server_id: ServerId::parse(SERVER).expect("a server id"),
+        signer,
+    };
+    let payload = Payload::Error {
+        endpoint: Endpoint::Release,
+        http_status: 409,
+        request: Some(json(r#"{"idempotency_key":"k","reason":"done, ü"}"#)),
+        reservation_id: Some("rsv_1".to_owned()),
+        response: json(
+            r#"{"error":"RESERVATION_FINALIZED","message":"m","request_id":"r","details":{"a":0.5,"b":[12,null,true]}}"#,
+        ),
+    };
+    let statement = Statement {
+        issued_at_ms: AT_MS,
+        trace_id: TraceId::parse("5b8efff798038103d269b633813fc60c"),
+        payload,
+    };
+    let unsigned = Unsigned::new(&issuer, &statement).expect("an envelope");
+    unsigned.sign(key)
+}
+
+fn raw() -> String {
+    document(Signer::Raw(key(1).public()), &key(1))
+}
+
+fn listed(kid: &str) -> Signer {
+    let server_id = ServerId::parse(SERVER).expect("a server id");
+    Signer::listed(Dialect::Service, &server_id, kid)
+}
+
+/// A key set: id, key, and window of each.
+fn set(keys: &[(&str, u8, i64, Option<i64>)]) -> String {
+    let listed = |(kid, first, from_ms, until_ms): &(&str, u8, i64, Option<i64>)| ListedKey {
+        kid: (*kid).to_owned(),
+        key: key(*first).public(),
+        from_ms: *from_ms,
+        until_ms: *until_ms,
+    };
+    let keys = keys.iter().map(listed).collect();
+    KeySet { keys }.json(Dialect::Service).compact()
+}
+
+fn with_set(document: &str, set: &str) -> Disposition {
+    verify(document.as_bytes(), Keys::Set(set.as_bytes()), None, None).disposition
+}
+
+fn alone(document: &str) -> Disposition {
+    verify(document.as_bytes(), Keys::Absent, None, None).disposition
+}
+
+#[test]
+fn a_raw_key_binds_and_a_set_gives_it_authority() {
+    let document = raw();
+    assert_eq!(alone(&document), BindingOnly);
+    let unavailable = verify(document.as_bytes(), Keys::Unavailable, None, None);
+    assert_eq!(unavailable.disposition, SignerResolutionFailed);
+    for (keys, disposition) in [
+        (&[("a", 1, AT_MS, None)][..], Authentic),
+        (&[("a", 1, 0, Some(AT_MS + 1))], Authentic),
+        (&[("a", 1, 0, Some(AT_MS))], SignerAuthorityFailed),
+        (&[("a", 1, AT_MS + 1, None)], SignerAuthorityFailed),
+        (&[("a", 2, 0, None)], SignerAuthorityFailed),
+        (&[], SignerAuthorityFailed),
+        // Whether two entries of one key are the same key twice, nobody can tell from outside.
+        (
+            &[("a", 1, 0, None), ("b", 1, 5, None)],
+            SignerAuthorityFailed,
+        ),
+        (&[("a", 1, 0, None), ("a", 2, 0, None)], Authentic),
+        (&[("a", 1, 0, Some(5)), ("a", 1, 5, None)], Authentic),
+    ] {
+        assert_eq!(with_set(&document, &set(keys)), disposition, "{keys:?}");
+    }
+    assert_eq!(with_set(&document, "<html>"), SignerResolutionFailed);
+    assert_eq!(with_set(&document, "{}"), SignerResolutionFailed);
+}
+
+#[test]
+fn a_listed_key_needs_its_set() {
+    let document = document(listed("a"), &key(1));
+    assert_eq!(alone(&document), SignerResolutionFailed);
+    for (keys, disposition) in [
+        (&[("a", 1, AT_MS, None)][..], Authentic),
+        (&[("b", 1, 0, None)], SignerAuthorityFailed),
+        (&[("a", 2, 0, None)], SignatureInvalid),
+        // The signature is judged before the window.
+        (&[("a", 2, 0, Some(5))], SignatureInvalid),
+        (&[("a", 1, 0, Some(5))], SignerAuthorityFailed),
+        // An id may return in another window.
+        (&[("a", 2, 0, Some(5)), ("a", 1, 5, None)], Authentic),
+        (
+            &[("a", 1, 0, None), ("a", 2, 0, None)],
+            SignerAuthorityFailed,
+        ),
+        (&[("a", 1, 0, None), ("b", 2, 0, None)], Authentic),
+    ] {
+        assert_eq!(with_set(&document, &set(keys)), disposition, "{keys:?}");
+    }
+}
+
+#[test]
+fn the_name_of_a_listed_key_binds_it_to_its_server() {
+    let elsewhere = ServerId::parse("https://other.example/v1").expect("a server id");
+    let document = document(Signer::listed(Dialect::Service, &elsewhere, "a"), &key(1));
+    assert_eq!(
+        with_set(&document, &set(&[("a", 1, 0, None)])),
+        SignerAuthorityFailed
+    );
+    // A forgery is named as such even so.
+    assert_eq!(
+        with_set(&document, &set(&[("a", 2, 0, None)])),
+        SignatureInvalid
+    );
+}
+
+#[test]
+fn a_pin_is_compared_with_the_key() {
+    let (mine, other) = (key(1).public(), key(2).public());
+    let pinned = |document: &str, keys: Keys<'_>, pin| {
+        let found = verify(document.as_bytes(), keys, Some(pin), None);
+        (found.disposition, found.pin_matched)
+    };
+    let (raw, named) = (raw(), document(listed("a"), &key(1)));
+    assert_eq!(pinned(&raw, Keys::Absent, &mine), (BindingOnly, Some(true)));
+    assert_eq!(
+        pinned(&raw, Keys::Absent, &other),
+        (BindingOnly, Some(false))
+    );
+    assert_eq!(
+        pinned(&named, Keys::Absent, &mine),
+        (BindingOnly, Some(true))
+    );
+    assert_eq!(
+        pinned(&named, Keys::Absent, &other),
+        (SignerResolutionFailed, Some(false))
+    );
+    let set = set(&[("a", 1, 0, None)]);
+    assert_eq!(
+        pinned(&named, Keys::Set(set.as_bytes()), &mine),
+        (Authentic, Some(true))
+    );
+    assert_eq!(
+        pinned(&named, Keys::Set(set.as_bytes()), &other),
+        (Authentic, Some(false))
+    );
+}
+
+#[test]
+fn another_server_than_expected_has_no_authority() {
+    let (document, set) = (raw(), set(&[("a", 1, 0, None)]));
+    let from = |server_id| {
+        let found = verify(
+            document.as_bytes(),
+            Keys::Set(set.as_bytes()),
+            None,
+            Some(server_id),
+        );
+        found.disposition
+    };
+    assert_eq!(from(SERVER), Authentic);
+    assert_eq!(
+        from("https://authority.example.com/v1/"),
+        SignerAuthorityFailed
+    );
+}
+
+#[test]
+fn every_altered_byte_of_an_envelope_refutes_it() {
+    let document = raw();
+    let keys = set(&[("a", 1, 0, None)]);
+    for at in 0..document.len() {
+        // Another letter, and the other case of a letter.
+        for bit in [0, 5] {
+            let mut bytes = document.clone().into_bytes();
+            bytes[at] ^= 1 << bit;
+            let found = verify(&bytes, Keys::Set(keys.as_bytes()), None, None);
+            assert_eq!(
+                found.disposition, SignatureInvalid,
+                "bit {bit} of byte {at}: {}",
+                found.reason
+            );
+        }
+    }
+}
+
+#[test]
+fn order_and_white_space_mean_nothing() {
+    let document = raw();
+    let Json::Object(mut members) = json(&document) else {
+        panic!("an object")
+    };
+    members.reverse();
+    let reordered = Json::Object(members).compact().replace(',', " ,\n ");
+    // The texts themselves hold a comma.
+    let reordered = reordered.replace("done ,\n  ü", "done, ü");
+    assert_ne!(document, reordered);
+    assert_eq!(alone(&reordered), BindingOnly);
+    assert_eq!(alone(&document.replace("0.5", "5e-1")), BindingOnly);
+    assert_eq!(alone(&document.replace('ü', "\\u00fc")), BindingOnly);
+    // Another spelling of the same letter is another text.
+    assert_eq!(alone(&document.replace('ü', "u\u{308}")), SignatureInvalid);
+}
+
+/// Takes a member away, gives it another value, adds one, repeats one: at each place of the envelope.
+#[test]
+fn every_changed_member_refutes_an_envelope() {
+    let document = raw();
+    let mut variants = Vec::new();
+    vary(&json(&document), &mut |variant| {
+        variants.push(variant.compact())
+    });
+    assert!(variants.len() > 100, "{} variants", variants.len());
+    for variant in variants {
+        assert_eq!(alone(&variant), SignatureInvalid, "{variant}");
+    }
+    for name in ["\"payload\":", "\"endpoint\":", "\"issued_at_ms\":"] {
+        let twice = document.replacen(name, &format!("{name}1,{name}"), 1);
+        assert_eq!(alone(&twice), SignatureInvalid, "{twice}");
+    }
+}
+
+/// Passes on every variant of a value that differs in one place.
+fn vary(json: &Json, pass: &mut dyn FnMut(Json)) {
+    for other in [
+        Json::Null,
+        Json::Bool(false),
+        Json::from(3),
+        Json::from("x"),
+        Json::Object(Vec::new()),
+    ] {
+        if other != *json {
+            pass(other);
+        }
+    }
+    match json {
+        Json::Object(members) => {
+            for at in 0..members.len() {
+                let mut fewer = members.clone();
+                fewer.remove(at);
+                pass(Json::Object(fewer));
+                vary(&members[at].1, &mut |inner| {
+                    let mut changed = members.clone();
+                    changed[at].1 = inner;
+                    pass(Json::Object(changed));
+                });
+            }
+            let mut more = members.clone();
+            more.push(("more".to_owned(), Json::from(1)));
+            pass(Json::Object(more));
+        }
+        Json::Array(items) => {
+            let mut fewer = items.clone();
+            fewer.pop();
+            pass(Json::Array(fewer));
+            let reversed = items.iter().rev().cloned().collect();
+            pass(Json::Array(reversed));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn a_signature_of_another_key_or_text_is_refused() {
+    let forged = document(Signer::Raw(key(1).public()), &key(2));
+    assert_eq!(alone(&forged), SignatureInvalid);
+    let (mine, other) = (
+        json(&raw()),
+        json(&document(Signer::Raw(key(2).public()), &key(2))),
+    );
+    let signature = other
+        .member("signature")
+        .and_then(Json::as_text)
+        .expect("a text");
+    let mut swapped = mine;
+    super::set(&mut swapped, "signature", signature);
+    assert_eq!(alone(&swapped.compact()), SignatureInvalid);
+}
+
+#[test]
+fn what_the_canonical_form_would_round_is_refused() {
+    // Another text of the same double as 9007199254740992.
+    let document = raw().replace("[12,", "[9007199254740993,");
+    let found = verify(document.as_bytes(), Keys::Absent, None, None);
+    assert_eq!(found.disposition, SignatureInvalid);
+    assert!(
+        found.reason.contains("9007199254740993"),
+        "{}",
+        found.reason
+    );
+}
+
+#[test]
+fn an_envelope_nests_as_deep_as_a_request_may_and_no_deeper() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let found = |levels| {
+        let document = raw().replace("[12,null,true]", &nested(levels));
+        verify(document.as_bytes(), Keys::Absent, None, None).reason
+    };
+    // Five objects are around it.
+    assert!(
+        found(DEPTH_MAX - 5).contains("evidence_id"),
+        "{}",
+        found(DEPTH_MAX - 5)
+    );
+    assert!(
+        found(DEPTH_MAX - 4).contains("nested deeper than 72"),
+        "{}",
+        found(DEPTH_MAX - 4)
+    );
+}
