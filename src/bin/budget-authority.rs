@@ -11,6 +11,7 @@ use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
 use budget_authority::tools::bench::{self, BenchArgs};
 use budget_authority::tools::dev::{self, DevArgs};
+use budget_authority::tools::evidence::{self, EvidenceVerifyArgs};
 use budget_authority::tools::generate::{GenerateArgs, generate};
 use budget_authority::tools::limits::{LimitsArgs, limits};
 use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
@@ -55,6 +56,15 @@ enum Command {
     /// Verify the audit logs in Redis
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Verify signed evidence, without a connection to Redis
+    #[command(subcommand)]
+    Evidence(EvidenceCommand),
+}
+
+#[derive(Subcommand)]
+enum EvidenceCommand {
+    /// Find out whether an envelope is authentic
+    Verify(EvidenceVerifyArgs),
 }
 
 #[derive(Subcommand)]
@@ -110,6 +120,9 @@ async fn main() -> ExitCode {
                 run_audit(&store, &args, std::io::stdout()).await
             })
             .await;
+        }
+        Command::Evidence(EvidenceCommand::Verify(args)) => {
+            return ExitCode::from(evidence::run(&args, io::stdout()).await);
         }
         Command::Admin(args) => return operator::run(*args).await,
         Command::Completions { shell } => print_completions(shell).map_err(Into::into),

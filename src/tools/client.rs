@@ -288,8 +288,8 @@ pub(super) fn header_value(key: &SecretString) -> Result<HeaderValue, CallError>
     Ok(value)
 }
 
-/// An HTTP client that trusts the system's authorities or those of a file; plain HTTP needs none.
-fn http(
+/// An HTTP client that trusts the system's authorities or those of a file; plain HTTP needs none. It follows no redirect.
+pub(super) fn http(
     url: &Url,
     timeout: Duration,
     ca_file: Option<PathBuf>,

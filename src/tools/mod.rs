@@ -1,10 +1,11 @@
-//! The commands besides `serve`: development stack, operator's commands, load generator, verification, keys.
+//! The commands besides `serve`: development stack, operator's commands, load generator, verification, evidence, keys.
 
 pub mod bench;
 mod call;
 mod client;
 mod client_error;
 pub mod dev;
+pub mod evidence;
 pub mod generate;
 pub mod limits;
 pub mod locate;

@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod dev_stack;
+pub(crate) mod evidence;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod operator;
