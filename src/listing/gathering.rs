@@ -28,8 +28,9 @@ pub struct OwnPlaces {
     all: GatherPlaces,
 }
 
-/// A place, until it is dropped.
+/// A place that a list has or waits for, until it is dropped.
 pub struct Place<'a> {
+    places: Option<Arc<Semaphore>>,
     permit: Option<OwnedSemaphorePermit>,
     of: &'a OwnPlaces,
 }
@@ -69,11 +70,17 @@ impl OwnPlaces {
             let places = used.entry(self.owner.clone());
             Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(limit))))
         };
+        // Dropped as well where the waiting is given up, such as when the client has gone.
+        let mut place = Place {
+            places: Some(Arc::clone(&places)),
+            permit: None,
+            of: self,
+        };
         match timeout(WAIT, places.acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Place {
-                permit: Some(permit),
-                of: self,
-            }),
+            Ok(Ok(permit)) => {
+                place.permit = Some(permit);
+                Ok(place)
+            }
             Ok(Err(_)) | Err(_) => Err(limit),
         }
     }
@@ -82,6 +89,7 @@ impl OwnPlaces {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.permit = None;
+        self.places = None;
         let mut used = self.of.all.used();
         let is_free = |places: &Arc<Semaphore>| Arc::strong_count(places) == 1;
         if used.get(&self.of.owner).is_some_and(is_free) {
@@ -111,6 +119,23 @@ mod tests {
         drop(first);
         assert!(third.await.expect("no panic"), "one became free");
         drop(second);
+        assert!(places.used().is_empty());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_kept_of_an_owner_whose_waiting_list_was_given_up() {
+        let places = GatherPlaces::new(1);
+        let acme = places.of(TenantId::parse("acme"));
+        let first = acme.take().await.ok();
+        let waiting = tokio::spawn({
+            let acme = acme.clone();
+            async move { acme.take().await.is_ok() }
+        });
+        tokio::task::yield_now().await;
+        // The one that holds the place ends while the other still waits.
+        drop(first);
+        waiting.abort();
+        let _ = waiting.await;
         assert!(places.used().is_empty());
     }
 }
