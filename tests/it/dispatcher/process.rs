@@ -13,6 +13,7 @@ use crate::harness::redis_fixture::now_ms;
 use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::{eventually, store};
 
+/// Ends at once when it is dropped.
 pub(crate) struct Dispatcher {
     child: Child,
     metrics: String,
@@ -63,10 +64,7 @@ impl Dispatcher {
     }
 
     /// Ends it as a failure of its machine would.
-    pub(crate) fn kill(mut self) {
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
-    }
+    pub(crate) fn kill(self) {}
 
     async fn stop(mut self) {
         // SAFETY: the child is ours and has not been waited for.
@@ -78,6 +76,13 @@ impl Dispatcher {
             .await
             .expect("no panic");
         assert!(ended.expect("an exit code").success());
+    }
+}
+
+impl Drop for Dispatcher {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
