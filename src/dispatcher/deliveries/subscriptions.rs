@@ -19,10 +19,16 @@ const OWNERS_MAX: usize = 20_000;
 pub(super) struct Hook {
     pub subscription: Subscription,
     pub epoch: i64,
+    since: Since,
+}
+
+/// Since when a subscription is active.
+#[derive(Debug, Clone, Copy)]
+struct Since {
     /// The outbox entry of its own partition behind which events are for it.
-    since: EntryId,
+    entry: EntryId,
     /// The same as a time, in milliseconds, for other partitions.
-    since_ms: i64,
+    ms: i64,
 }
 
 /// The active subscriptions of an owner, in order of their ids.
@@ -83,22 +89,29 @@ impl Hook {
         Ok(Self {
             subscription: Subscription::from_record(record)?,
             epoch: record.optional("epoch")?.unwrap_or(0),
-            since: since.ok_or_else(|| RecordError::of("since"))?,
-            since_ms: record.integer("since_ms")?,
+            since: Since {
+                entry: since.ok_or_else(|| RecordError::of("since"))?,
+                ms: record.integer("since_ms")?,
+            },
         })
     }
 
     /// Whether it gets an event.
     pub fn gets(&self, event: &Seen<'_>, when: When) -> bool {
+        self.since.includes(when) && self.subscription.selects(event)
+    }
+}
+
+impl Since {
+    fn includes(self, when: When) -> bool {
         // Entries go on from the last one where the clock went back, the times of events do not.
         let entry_ms = i64::try_from(when.entry.ms).unwrap_or(i64::MAX);
         let at_ms = when.at_ms.max(entry_ms);
-        let was_active = match when.outbox {
-            Outbox::Same => when.entry > self.since,
-            Outbox::SameNode => at_ms >= self.since_ms,
-            Outbox::OtherNode => at_ms >= self.since_ms - CLOCKS_MS,
-        };
-        was_active && self.subscription.selects(event)
+        match when.outbox {
+            Outbox::Same => when.entry > self.entry,
+            Outbox::SameNode => at_ms >= self.ms,
+            Outbox::OtherNode => at_ms >= self.ms - CLOCKS_MS,
+        }
     }
 }
 
@@ -199,5 +212,36 @@ impl Remembered {
             mark,
             active: Arc::new(active),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_for_who_was_active_by_entry_by_time_or_by_time_within_a_second_between_nodes() {
+        let since = Since {
+            entry: EntryId::parse("5000-1").expect("an entry"),
+            ms: 5_000,
+        };
+        let includes = |id: &str, at_ms, outbox| {
+            since.includes(When {
+                entry: EntryId::parse(id).expect("an entry"),
+                at_ms,
+                outbox,
+            })
+        };
+        // Its own change is not behind its entry.
+        assert!(!includes("5000-1", 5_000, Outbox::Same));
+        assert!(includes("5000-2", 5_000, Outbox::Same));
+        for (first_ms, outbox) in [(5_000, Outbox::SameNode), (4_000, Outbox::OtherNode)] {
+            let id = |ms: i64| format!("{ms}-0");
+            assert!(includes(&id(first_ms), first_ms, outbox), "{outbox:?}");
+            let before = first_ms - 1;
+            assert!(!includes(&id(before), before, outbox), "{outbox:?}");
+            // The clock went back, and entries went on.
+            assert!(includes(&id(first_ms), before, outbox), "{outbox:?}");
+        }
     }
 }

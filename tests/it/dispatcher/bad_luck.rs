@@ -23,10 +23,12 @@ use crate::harness::within;
 /// of end after 35 s.
 const LIMIT: Duration = Duration::from_secs(60);
 
+const FUND: &str = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+
 /// A subscription to the credits of `umbra`.
 pub(crate) struct Hook {
-    id: String,
-    partition: Partition,
+    pub(crate) id: String,
+    pub(crate) partition: Partition,
     pub(crate) receiver: Receiver,
 }
 
@@ -106,12 +108,19 @@ impl Deployment {
         self.dispatchers.lock().expect("no panic").push(process);
     }
 
+    /// Credits `umbra` so often.
+    pub(crate) async fn fund(&self, times: usize) {
+        for _ in 0..times {
+            let body = json!({"operation": "CREDIT", "amount": tokens(1)});
+            self.app.post_as_admin(FUND, body).await.expect(200);
+        }
+    }
+
     /// Credits `umbra` until told to stop; what fails is left.
     pub(crate) async fn fund_until(&self, stop: &AtomicBool) {
-        let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
         while !stop.load(Ordering::Relaxed) {
             let body = json!({"operation": "CREDIT", "amount": tokens(1)});
-            self.app.post_as_admin(path, body).await;
+            self.app.post_as_admin(FUND, body).await;
             // Events go on, but leave time for their deliveries.
             tokio::time::sleep(Duration::from_millis(40)).await;
         }

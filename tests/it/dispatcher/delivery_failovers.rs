@@ -1,11 +1,12 @@
-//! Deliveries on a Cluster.
+//! Deliveries on a Cluster, and over a failover.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::block_in_place;
 
 use super::bad_luck::Deployment;
-use crate::harness::redis::RedisCluster;
+use crate::harness::redis::{RedisCluster, SentinelTrio};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_cluster_tenants_and_the_operator_get_their_events() {
@@ -22,4 +23,32 @@ async fn on_a_cluster_tenants_and_the_operator_get_their_events() {
     let events = deployment.settled().await;
     deployment.check_order(&events);
     deployment.check_attempts(0).await;
+}
+
+/// What the new master lacks is lost with the old one; what it has arrives, under the ids that it had before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deliveries_continue_over_a_failover_and_repeat_only_the_same_events() {
+    let mut trio = block_in_place(SentinelTrio::start);
+    let deployment = Deployment::start(&trio.url(), 2).await;
+    let stop = AtomicBool::new(false);
+    let failing_over = async {
+        deployment.progress(0, 10).await;
+        block_in_place(|| trio.master.kill());
+        for hook in 0..deployment.hooks.len() {
+            deployment.progress(hook, 10).await;
+        }
+        stop.store(true, Ordering::Relaxed);
+    };
+    tokio::join!(deployment.fund_until(&stop), failing_over);
+    let events = deployment.settled().await;
+    deployment.check_order(&events);
+    assert_eq!(deployment.app.store.metrics().primary_changes.get(), 1);
+    for hook in &deployment.hooks {
+        let mut bodies = BTreeMap::new();
+        for one in hook.receiver.arrived() {
+            let id = one.header("x-service-event-id").expect("an id").to_owned();
+            let first = bodies.entry(id).or_insert_with(|| one.body.clone());
+            assert_eq!(*first, one.body, "a repeat has the same bytes");
+        }
+    }
 }

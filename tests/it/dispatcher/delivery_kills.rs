@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 
 use super::bad_luck::Deployment;
+use super::fan_out::{fan_out, follow};
 use crate::harness::redis::{RedisServer, shared};
+use crate::harness::within;
 
 /// Kills of dispatchers in one test.
 const KILLS: usize = 6;
@@ -55,4 +57,54 @@ async fn every_event_arrives_while_redis_is_killed_too() {
     let url = redis.url();
     // The outcome of an attempt that Redis did not take in time is one more.
     survive(&url, Some(&mut redis), 1).await;
+}
+
+/// How many deliveries to all subscriptions were queued.
+async fn queued(deployment: &Deployment) -> i64 {
+    let mut queued = 0;
+    for hook in &deployment.hooks {
+        let window = deployment.app.store.keys().window(hook.partition, &hook.id);
+        let count: Option<i64> = deployment.app.run(&["HGET", &window, "queued"]).await;
+        queued += count.unwrap_or(0);
+    }
+    queued
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_missed_arrives_once_while_dispatchers_are_killed_that_fetch_it() {
+    const EVENTS: usize = 300;
+    let deployment = Deployment::start(&shared().url(), 0).await;
+    let (app, keys) = (&deployment.app, deployment.app.store.keys());
+    // As if so many waited already: all of them fall behind.
+    let open = async |count: &str| {
+        for hook in &deployment.hooks {
+            let window = keys.window(hook.partition, &hook.id);
+            app.run::<()>(&["HSET", &window, "open", count]).await;
+            let behind = keys.behind(hook.partition);
+            app.run::<()>(&["ZADD", &behind, "XX", "0", &hook.id]).await;
+        }
+    };
+    open("1000").await;
+    deployment.fund(EVENTS).await;
+    assert_eq!(follow(&fan_out(app)).await, 0);
+    open("0").await;
+    for _ in 0..2 {
+        let before = queued(&deployment).await;
+        deployment.start_dispatcher();
+        within(Duration::from_secs(40), "it fetches", || async {
+            queued(&deployment).await > before
+        })
+        .await;
+        // A kill at any moment of it is what the test is about.
+        tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
+        block_in_place(|| deployment.dispatchers.lock().expect("no panic").clear());
+    }
+    deployment.start_dispatcher();
+    let events = deployment.settled().await;
+    assert_eq!(events.len(), EVENTS);
+    deployment.check_order(&events);
+    // One of each lane was in flight when its dispatcher died.
+    deployment.check_attempts(2).await;
+    let total = i64::try_from(3 * EVENTS).expect("few");
+    assert_eq!(queued(&deployment).await, total, "each is queued once");
 }

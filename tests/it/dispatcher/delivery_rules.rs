@@ -119,6 +119,29 @@ async fn what_waits_goes_to_the_address_that_is_set_meanwhile() {
 }
 
 #[tokio::test]
+async fn where_fewer_retries_are_set_than_were_made_the_next_failure_is_the_last_and_counts() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(500, "")).await;
+    let policy = |retries: i64| json!({"max_retries": retries, "initial_delay_ms": 3_000, "backoff_multiplier": 1.0});
+    let body = json!({
+        "url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": policy(5),
+    });
+    let id = made(&app, body).await;
+    let _running = Running::start(&app);
+    fund(&app, 1).await;
+    eventually("it was retried once", || async {
+        (receiver.arrived().len() == 2).then_some(())
+    })
+    .await;
+    patch(&app, &id, json!({"retry_policy": policy(0)}))
+        .await
+        .expect(200);
+    let rows = reached(&app, &id, "FAILED", 1).await;
+    assert_eq!(rows[0]["attempts"], 3, "{rows:?}");
+    assert_eq!(webhook(&app, &id).await["consecutive_failures"], 1);
+}
+
+#[tokio::test]
 async fn lanes_that_overlap_start_in_order_and_have_64_in_flight_at_most() {
     const EVENTS: usize = 90;
     let app = here().await;

@@ -1,0 +1,130 @@
+//! Claims: what an attempt costs whose dispatcher died, and when another one takes it over.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::fan_out::{fan_out, follow};
+use crate::admin::webhooks::subscriptions::made;
+use crate::harness::app::TestApp;
+use crate::harness::behind::umbra;
+use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
+use crate::harness::eventually;
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::redis_fixture::now_ms;
+
+/// A delivery that was claimed by a dispatcher that has died.
+struct Claimed {
+    app: TestApp,
+    webhook: String,
+    id: String,
+}
+
+impl Claimed {
+    /// The last of so many attempts, of which so many in a row ended with their dispatchers before.
+    async fn after(receiver: &Receiver, attempts: i64, lost: i64, settings: Value) -> Self {
+        let app = here().await;
+        let mut body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        for (name, value) in settings.as_object().expect("members") {
+            body[name] = value.clone();
+        }
+        let webhook = made(&app, body).await;
+        fund(&app, 1).await;
+        assert_eq!(follow(&fan_out(&app)).await, 1);
+        let rows = deliveries(&app, &webhook).await;
+        let id = rows[0]["delivery_id"].as_str().expect("an id").to_owned();
+        let (keys, partition) = (app.store.keys(), umbra());
+        let record = keys.delivery(partition, &id);
+        let [attempts, lost] = [attempts, lost].map(|number| number.to_string());
+        let fields = ["attempts", &attempts, "lost", &lost, "claim", "gone:1:1"];
+        let lane: String = app.run(&["HGET", &record, "lane"]).await;
+        app.run::<()>(&[&["HSET", &record], &fields[..]].concat())
+            .await;
+        for words in [
+            ["ZADD", &keys.claims(partition), "1", &id].as_slice(),
+            &["ZREM", &keys.lanes(partition), &lane],
+            &["HSET", &keys.window(partition, &webhook), "flying", "1"],
+        ] {
+            app.run::<()>(words).await;
+        }
+        Self { app, webhook, id }
+    }
+
+    async fn field(&self, name: &str) -> Option<String> {
+        let record = self.app.store.keys().delivery(umbra(), &self.id);
+        self.app.run(&["HGET", &record, name]).await
+    }
+}
+
+#[tokio::test]
+async fn five_lost_attempts_in_a_row_end_a_delivery_uncounted_and_with_an_alarm() {
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let settings = json!({"disable_after_failures": 1});
+    let claimed = Claimed::after(&receiver, 5, 4, settings).await;
+    let running = Running::start(&claimed.app);
+    let rows = reached(&claimed.app, &claimed.webhook, "FAILED", 1).await;
+    assert_eq!(rows[0]["attempts"], 5, "{rows:?}");
+    assert_eq!(rows[0]["error_message"], "Attempts were lost");
+    let record = webhook(&claimed.app, &claimed.webhook).await;
+    assert_eq!(
+        (&record["status"], &record["consecutive_failures"]),
+        (&json!("ACTIVE"), &json!(0))
+    );
+    assert_eq!(receiver.accepted(), 0);
+    let alarm = r#"budget_webhook_attempts_total{outcome="dropped",reason="attempts_lost"} 1"#;
+    eventually("it is counted", || async {
+        let metrics = running.telemetry.render().expect("metrics");
+        metrics.contains(alarm).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lost_attempt_counts_as_one_and_uses_up_no_retry() {
+    let receiver = Receiver::start(Reply::Status(500, "")).await;
+    let settings = json!({"retry_policy": {"max_retries": 1, "initial_delay_ms": 100}});
+    let claimed = Claimed::after(&receiver, 4, 3, settings).await;
+    let _running = Running::start(&claimed.app);
+    let rows = reached(&claimed.app, &claimed.webhook, "FAILED", 1).await;
+    assert_eq!(rows[0]["attempts"], 6, "four lost ones and two: {rows:?}");
+    assert_eq!(rows[0]["error_message"], "HTTP 500");
+    assert_eq!(receiver.arrived().len(), 2);
+    let record = webhook(&claimed.app, &claimed.webhook).await;
+    assert_eq!(record["consecutive_failures"], 1);
+}
+
+#[tokio::test]
+async fn the_claim_of_a_living_dispatcher_is_taken_over_when_its_time_is_over_and_not_before() {
+    let receiver = Receiver::start(Reply::Silence).await;
+    let claimed = Claimed::after(&receiver, 1, 0, json!({})).await;
+    let app = &claimed.app;
+    let _holder = Running::start(app);
+    eventually("it is in flight", || async {
+        (receiver.arrived().len() == 1).then_some(())
+    })
+    .await;
+    let (claims, mine) = (
+        app.store.keys().claims(umbra()),
+        claimed.field("claim").await,
+    );
+    let until_ms: i64 = app.run(&["ZSCORE", &claims, &claimed.id]).await;
+    let left_ms = until_ms - now_ms(&app.store).await;
+    assert!((30_000..=35_000).contains(&left_ms), "{left_ms} ms");
+    let _other = Running::start(app);
+    // Claims of dead dispatchers are looked for every two seconds; this one lives.
+    tokio::time::sleep(Duration::from_millis(2_500)).await;
+    assert_eq!(claimed.field("claim").await, mine);
+    app.run::<()>(&["ZADD", &claims, "XX", "1", &claimed.id])
+        .await;
+    eventually("it is attempted again", || async {
+        (receiver.arrived().len() == 2).then_some(())
+    })
+    .await;
+    let rows = deliveries(app, &claimed.webhook).await;
+    assert_eq!(
+        (&rows[0]["attempts"], &rows[0]["status"]),
+        (&json!(3), &json!("PENDING")),
+        "{rows:?}"
+    );
+    assert_ne!(claimed.field("claim").await, mine);
+}

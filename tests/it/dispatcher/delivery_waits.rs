@@ -1,0 +1,173 @@
+//! Deliveries that wait or end without an attempt, through no fault of the receiver.
+
+use std::time::Duration;
+
+use budget_authority::domain::ids::Partition;
+use serde_json::json;
+
+use super::fan_out::{fan_out, follow};
+use crate::admin::webhooks::subscriptions::{made, patch};
+use crate::harness::app::TestApp;
+use crate::harness::behind::umbra;
+use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
+use crate::harness::eventually;
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::redis_fixture::now_ms;
+
+/// Two events that wait for a receiver that is well.
+struct Waiting {
+    app: TestApp,
+    receiver: Receiver,
+    id: String,
+    running: Running,
+}
+
+impl Waiting {
+    /// `damage`: what happens to Redis before there is a dispatcher.
+    async fn after(damage: impl AsyncFnOnce(&TestApp, &str)) -> Self {
+        let app = here().await;
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"],
+            "disable_after_failures": 1});
+        let id = made(&app, body).await;
+        fund(&app, 2).await;
+        assert_eq!(follow(&fan_out(&app)).await, 2);
+        damage(&app, &id).await;
+        let running = Running::start(&app);
+        Self {
+            app,
+            receiver,
+            id,
+            running,
+        }
+    }
+
+    /// The lane is looked at again after so many seconds, and nothing was sent or counted.
+    async fn waits(&self, reason: &str, seconds: i64) {
+        let line =
+            format!(r#"budget_webhook_attempts_total{{outcome="later",reason="{reason}"}} 1"#);
+        eventually("it is put off", || async {
+            let metrics = self.running.telemetry.render().expect("metrics");
+            metrics.contains(&line).then_some(())
+        })
+        .await;
+        let rows = deliveries(&self.app, &self.id).await;
+        for row in &rows {
+            assert_eq!(
+                (&row["status"], &row["attempts"]),
+                (&json!("PENDING"), &json!(0))
+            );
+        }
+        assert_eq!(
+            webhook(&self.app, &self.id).await["consecutive_failures"],
+            0
+        );
+        let lanes = self.app.store.keys().lanes(umbra());
+        let found: Vec<(String, i64)> = self
+            .app
+            .run(&["ZRANGE", &lanes, "0", "-1", "WITHSCORES"])
+            .await;
+        let [(_, due_ms)] = found[..] else {
+            panic!("{found:?}")
+        };
+        let wait_ms = due_ms - now_ms(&self.app.store).await;
+        assert!(
+            (seconds * 1_000 - 10_000..=seconds * 1_000).contains(&wait_ms),
+            "{wait_ms} ms"
+        );
+        assert_eq!(self.receiver.accepted(), 0);
+    }
+
+    /// When it is looked at again, all arrive.
+    async fn resume(&self) {
+        let lanes = self.app.store.keys().lanes(umbra());
+        let lane = format!("{}:{}:umbra", self.id, umbra());
+        self.app
+            .run::<()>(&["ZADD", &lanes, "XX", "0", &lane])
+            .await;
+        let rows = reached(&self.app, &self.id, "SUCCESS", 2).await;
+        assert!(rows.iter().all(|row| row["attempts"] == 1), "{rows:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lane_whose_secret_cannot_be_opened_waits_and_is_looked_at_each_minute() {
+    let mut sealed = String::new();
+    let waiting = Waiting::after(async |app, id| {
+        let record = app.store.keys().webhook(umbra(), id);
+        sealed = app.run(&["HGET", &record, "signing_secret"]).await;
+        // As under a key that the dispatcher does not have.
+        let other = format!("{}x", &sealed[..sealed.len() - 1]);
+        app.run::<()>(&["HSET", &record, "signing_secret", &other])
+            .await;
+    })
+    .await;
+    waiting.waits("missing_signing_secret", 60).await;
+    let record = waiting.app.store.keys().webhook(umbra(), &waiting.id);
+    let words = ["HSET", &record, "signing_secret", &sealed];
+    waiting.app.run::<()>(&words).await;
+    waiting.resume().await;
+}
+
+#[tokio::test]
+async fn while_the_rules_for_addresses_cannot_be_read_nothing_is_sent_or_counted() {
+    let waiting = Waiting::after(async |app, _| {
+        let rules = app.store.keys().webhook_security(Partition::FIRST);
+        app.run::<()>(&["RENAME", &rules, &format!("{rules}:kept")])
+            .await;
+        app.run::<()>(&["SET", &rules, "x"]).await;
+    })
+    .await;
+    waiting.waits("security_unreadable", 30).await;
+    let rules = waiting.app.store.keys().webhook_security(Partition::FIRST);
+    waiting
+        .app
+        .run::<()>(&["RENAME", &format!("{rules}:kept"), &rules])
+        .await;
+    waiting.resume().await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_waited_for_a_day_fails_uncounted() {
+    let waiting = Waiting::after(async |app, id| {
+        let rows = deliveries(app, id).await;
+        let old = rows[0]["delivery_id"].as_str().expect("an id");
+        let record = app.store.keys().delivery(umbra(), old);
+        let day_ago = now_ms(&app.store).await - 24 * 3_600_000 - 1_000;
+        app.run::<()>(&["HSET", &record, "at_ms", &day_ago.to_string()])
+            .await;
+    })
+    .await;
+    let rows = reached(&waiting.app, &waiting.id, "FAILED", 1).await;
+    assert_eq!(rows[0]["error_message"], "The delivery is too old");
+    assert_eq!(rows[0]["attempts"], 0);
+    reached(&waiting.app, &waiting.id, "SUCCESS", 1).await;
+    let record = webhook(&waiting.app, &waiting.id).await;
+    assert_eq!(
+        (&record["status"], &record["consecutive_failures"]),
+        (&json!("ACTIVE"), &json!(0))
+    );
+}
+
+#[tokio::test]
+async fn at_most_sixteen_retries_of_a_subscription_are_in_flight() {
+    const EVENTS: usize = 40;
+    let app = here().await;
+    let (failing, slow) = (
+        Receiver::start(Reply::Status(500, "")).await,
+        Receiver::start(Reply::After(Duration::from_millis(700))).await,
+    );
+    let body = json!({"url": failing.url("/in"), "event_types": ["budget.funded"],
+        "retry_policy": {"max_retries": 1, "initial_delay_ms": 6_000}});
+    let id = made(&app, body).await;
+    fund(&app, EVENTS).await;
+    let _running = Running::with_lanes(&app, 64);
+    reached(&app, &id, "RETRYING", EVENTS).await;
+    patch(&app, &id, json!({"url": slow.url("/in")}))
+        .await
+        .expect(200);
+    reached(&app, &id, "SUCCESS", EVENTS).await;
+    assert_eq!(slow.arrived().len(), EVENTS);
+    // Those in flight at the same time have a connection each, and leave it to the next.
+    assert_eq!(slow.accepted(), 16);
+}
