@@ -16,6 +16,7 @@ use super::client_error::{CallError, Refusal, Retry};
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
+use crate::config::ConfigError;
 use crate::config::secret_file::SecretSetting;
 
 const KEY: SecretSetting = SecretSetting {
@@ -83,7 +84,15 @@ impl Connection {
     pub fn client(self) -> Result<Client, CallError> {
         let given = self.admin_key.filter(|key| !key.expose_secret().is_empty());
         let in_file = KEY.read(given.is_some(), self.admin_key_file);
-        let in_file = in_file.map_err(|error| CallError::Usage(error.to_string()))?;
+        let in_file = in_file.map_err(|error| {
+            let hint = match error {
+                ConfigError::Contradiction { .. } => {
+                    "; `unset BUDGET_ADMIN_KEY` or `unset BUDGET_ADMIN_KEY_FILE`, if it is not given as a flag"
+                }
+                _ => "",
+            };
+            CallError::Usage(format!("{error}{hint}"))
+        })?;
         let Some(key) = in_file.or(given) else {
             let text = "--admin-key, BUDGET_ADMIN_KEY or BUDGET_ADMIN_KEY_FILE is required";
             return Err(CallError::Usage(text.to_owned()));

@@ -24,8 +24,17 @@ pub(super) struct List {
     pub member: &'static str,
     /// See [`Output::table`].
     pub columns: &'static str,
-    /// What to print when there are no rows.
+    /// What to print when there are no rows: what there is none of, perhaps a semicolon and what to do.
     pub nothing: &'static str,
+}
+
+impl List {
+    fn nothing(&self, filters: &Map<String, Value>) -> String {
+        match self.nothing.split(';').next() {
+            Some(none) if !filters.is_empty() => format!("{none} match these filters"),
+            _ => self.nothing.to_owned(),
+        }
+    }
 }
 
 /// What a command does.
@@ -76,11 +85,11 @@ impl Action {
             Self::Show(call) => output.object(&client.send(&call).await?),
             Self::List(list, filters, limit) => {
                 let rows = rows(list, &filters, limit).await?;
-                output.table(list.columns, &rows, list.nothing)
+                output.table(list.columns, &rows, &list.nothing(&filters))
             }
             Self::ListOf(id, list, filters, limit) => {
                 let rows = rows_of(Call::to(list.operation, id), list, &filters, limit).await?;
-                output.table(list.columns, &rows, list.nothing)
+                output.table(list.columns, &rows, &list.nothing(&filters))
             }
             Self::TestWebhook(call) => {
                 let outcome = client.send(&call).await?;
@@ -102,7 +111,7 @@ impl Action {
             Self::Tree(list, filters) => {
                 let rows = rows(list, &filters, None).await?;
                 if output.is_json() || rows.is_empty() {
-                    return output.table(list.columns, &rows, list.nothing);
+                    return output.table(list.columns, &rows, &list.nothing(&filters));
                 }
                 let lines = Tree::of(&rows).lines();
                 lines.iter().try_for_each(|line| output.line(line))

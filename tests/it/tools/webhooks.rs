@@ -56,6 +56,20 @@ async fn a_webhook_is_made_listed_changed_and_deleted() {
     run(&format!("webhook update {id}"))
         .await
         .refused(2, "nothing to change");
+    // There are webhooks, but none of these.
+    for (words, message) in [
+        (
+            "webhook list --status PAUSED",
+            "no webhooks match these filters\n",
+        ),
+        (
+            &*format!("webhook deliveries {id} --status FAILED"),
+            "no deliveries match these filters\n",
+        ),
+        (&format!("webhook deliveries {id}"), "no deliveries\n"),
+    ] {
+        assert_eq!(run(words).await.err, message, "{words}");
+    }
     let status = async |command: &str| {
         run(&format!("--json webhook {command} {id}")).await.json()["status"].clone()
     };
