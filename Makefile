@@ -1,7 +1,7 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint advisories fmt docs signatures bench
+.PHONY: help run test lint advisories fmt docs signatures bench chart
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -13,6 +13,7 @@ run: ## Run the development stack: Redis, API, workers and a demo tenant
 test: lint ## Check format and lints, then run all tests
 	@.ci/need curl redis-server redis-sentinel python openssl
 	tests/clients/prepare
+	helm/check --if-installed
 	cargo test --quiet
 
 lint: ## Check format, Rust, Lua and the crates
@@ -33,8 +34,9 @@ fmt: ## Format the Rust code
 	cargo fmt --manifest-path tests/clients/rust/Cargo.toml
 
 docs: ## Write the generated documents anew
-	@.ci/need cargo cc
+	@.ci/need cargo cc python
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_says_of_each the_description_changes the_document_of_keys
+	helm/generate
 
 signatures: ## Rewrite the headers of the scripts
 	@.ci/need cargo cc
@@ -43,3 +45,8 @@ signatures: ## Rewrite the headers of the scripts
 bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server
 	cargo run --release --bin budget-authority -- bench $(or $(ARGS),--compare)
+
+chart: ## Check the Helm chart; builds its tools with Go
+	@.ci/need python
+	helm/generate --check
+	helm/check $(ARGS)
