@@ -1,5 +1,6 @@
 //! The project itself: its rules, documents and scripts.
 
+mod chart;
 mod circles;
 mod documents;
 mod need;
