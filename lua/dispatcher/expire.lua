@@ -5,18 +5,19 @@ calls and however often: each reservation expires once, because its status and i
 
 A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched.
 
-KEYS[1]   read   lease        hash    lease
-KEYS[2]   write  tenant_key   hash    tenant:<tenant>
-KEYS[3]   write  due          zset    due:<tenant>
-KEYS[4]   write  due_tenants  zset    due
-KEYS[5]   write  event_log    stream  events:<tenant>:<day>
-KEYS[6]   write  outbox       stream  outbox
-KEYS[7]   write  days         zset    days
-KEYS[8]   write  quarantine   zset    quarantine
-KEYS[9]   write  traffic      hash    traffic:<tenant>
-KEYS[10]  write  traffic_due  zset    traffic
-built     write               hash    rsv:<reservation_id>
-built     write               hash    budget:<tenant>:<unit>:<scope>
+KEYS[1]   read   lease         hash    lease
+KEYS[2]   write  tenant_key    hash    tenant:<tenant>
+KEYS[3]   write  due           zset    due:<tenant>
+KEYS[4]   write  other_graces  zset    due:<tenant>:other_graces
+KEYS[5]   write  due_tenants   zset    due
+KEYS[6]   write  event_log     stream  events:<tenant>:<day>
+KEYS[7]   write  outbox        stream  outbox
+KEYS[8]   write  days          zset    days
+KEYS[9]   write  quarantine    zset    quarantine
+KEYS[10]  write  traffic       hash    traffic:<tenant>
+KEYS[11]  write  traffic_due   zset    traffic
+built     write                hash    rsv:<reservation_id>
+built     write                hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]  day                 yyyymmdd
 ARGV[2]  day_start_ms        int64
@@ -31,15 +32,17 @@ ARGV[9]  fencing_token       int64 or ''              Of the caller's lease, if 
 Replies, the first that applies:
   clock now_ms | fenced | expired now_ms count more next_due_ms quarantined
 Writes:
-  On expired: the reservations, their due times, the ledgers, events, the quarantine,
-        the counts of what ended.
+  On expired: the reservations, their due times and expiries, the ledgers, events, the quarantine,
+        the counts of
+  what ended.
 ]]
-local lease, tenant_key, due, due_tenants, event_log, outbox, days, quarantine, traffic, traffic_due = unpack(KEYS)
+local lease, tenant_key, due, other_graces, due_tenants, event_log, outbox, days, quarantine, traffic, traffic_due
+  = unpack(KEYS)
 local day, day_start_ms, tenant, rows, reservation_prefix, budget_prefix, context, before_ms, fencing_token
   = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/thresholds, ledger/budgets, log/events
--- @include base/hash_fields, ledger/ledger_hold
+-- @include base/hash_fields, ledger/ledger_hold, ledger/usual_grace
 -- @include detect/traffic, ledger/no_threshold_crossed, ledger/holds, ledger/thresholds_crossed, ledger/ledger_events
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
@@ -61,7 +64,7 @@ for _, id in ipairs(ids) do
     local sound = not record.err and status == 'ACTIVE' and record[2] == tenant and estimate and not int64_lt(estimate, 0)
       and record[3] and record[5] and record[6] and holds_time(record[7]) and due_ms
     if sound and bound <= due_ms then
-      later[#later + 1] = {due_ms, id}
+      later[#later + 1] = {due_ms, id, record[11] ~= USUAL_GRACE_MS and expires_at_ms}
     elseif sound and holds_return(holds, record[3], record[5], record[6], estimate) then
       expired[#expired + 1] = {id, record}
     else
@@ -74,7 +77,7 @@ local counts = #expired > 0 and traffic_read(traffic, now, not settings.err and 
 local thresholds = thresholds_parse(not settings.err and settings[TENANT_THRESHOLDS])
 local moved = holds_moved(holds)
 -- What is written without having been read: one of another type raises here, before anything returns.
-for _, index in ipairs({due_tenants, quarantine, days, traffic_due}) do redis.call('ZCARD', index) end
+for _, index in ipairs({other_graces, due_tenants, quarantine, days, traffic_due}) do redis.call('ZCARD', index) end
 event_preconditions(moved, event_log, outbox)
 
 -- Effects: none can fail.
@@ -92,8 +95,14 @@ for _, budget in ipairs(moved) do
     ledger_events(events, budget, budget.unit, budget.scope, thresholds, false)
   end
 end
-if #ids > 0 then redis.call('ZREM', due, unpack(ids)) end
-for _, row in ipairs(later) do redis.call('ZADD', due, row[1], row[2]) end
+if #ids > 0 then
+  redis.call('ZREM', other_graces, unpack(ids))
+  redis.call('ZREM', due, unpack(ids))
+end
+for _, row in ipairs(later) do
+  if row[3] then redis.call('ZADD', other_graces, row[3], row[2]) end
+  redis.call('ZADD', due, row[1], row[2])
+end
 for _, id in ipairs(corrupt) do redis.call('ZADD', quarantine, now, id) end
 events_point(events)
 if counts then

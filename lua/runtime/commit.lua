@@ -13,6 +13,7 @@ KEYS[7]  write  days                   zset    days
 KEYS[8]  write  over_limit_or_in_debt  zset    over_limit_or_in_debt
 KEYS[9]  write  rates                  hash    rates:<tenant>
 built    write                         hash    budget:<tenant>:<unit>:<scope>
+built    write                         zset    due:<tenant>:other_graces
 
 ARGV[1]     day             yyyymmdd
 ARGV[2]     day_start_ms    int64
@@ -35,8 +36,9 @@ Replies, the first that applies:
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
   denied reason scope remaining | committed now_ms unit charged released depths scope_path snapshots
 Writes:
-  On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in
-  debt, events, the rates where a policy counts commits, and the bytes where the request counts. Otherwise nothing.
+  On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their
+  limit or in debt, events, the rates where a policy counts commits, and the bytes where the request counts. Otherwise
+  nothing.
 ]]
 local api_key, tenant_key, reservation, due, event_log, outbox, days, over_limit_or_in_debt, rates = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, budget_prefix, swept_until_ms,
@@ -46,7 +48,7 @@ local kept_from = 14
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/thresholds, ledger/budgets
 -- @include ledger/budgets_of_record
 -- @include ledger/overage_policy_known, ledger/ledger_hold, ledger/ledger_charge, ledger/no_threshold_crossed
--- @include ledger/reservation
+-- @include ledger/reservation, ledger/usual_grace
 
 -- Refusals: read only.
 local now = now_ms()
@@ -119,7 +121,8 @@ if counting_policy or stored_bytes ~= '' then
   counts = rates_read(rates, now, counting_policy or '-', scope_path, 'committed', 'bytes')
 end
 
--- Effects. First the index: it was not read, and one of another type raises before anything is charged.
+-- Effects. First the indexes: they were not read, and one of another type raises before anything is charged.
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
 redis.call('ZREM', due, reservation_id)
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))

@@ -12,6 +12,7 @@ KEYS[4]  write  due          zset  due:<tenant>
 KEYS[5]  write  due_tenants  zset  due
 KEYS[6]  write  rates        hash  rates:<tenant>  (if stored_bytes)
 built    read                hash  budget:<tenant>:<unit>:<scope>
+built    write               zset  due:<tenant>:other_graces
 
 ARGV[1]   key_hash        text                     Of the API key; empty for the admin key.
 ARGV[2]   tenant          text
@@ -30,15 +31,15 @@ Replies, the first that applies:
   finalized status | max_extensions limit | corrupt key |
   extended now_ms status unit depths scope_path expires_at_ms snapshots
 Writes:
-  On extended: the reservation and its due time; and the tenant's longest life, where this one's is longer than usual
-  and than any before, so that lists look back far enough. Otherwise nothing.
+  On extended: the reservation, its due time and expiry; and the tenant's longest life, where this one's is longer than
+  usual and than any before, so that lists look back far enough. Otherwise nothing.
 ]]
 local api_key, tenant_key, reservation, due, due_tenants, rates = unpack(KEYS)
 local key_hash, tenant, payload_hash, key_digest, extend_by_ms, extensions_max, budget_prefix, reservation_id,
   metadata, stored_bytes = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets
--- @include ledger/budgets_of_record, ledger/reservation
+-- @include ledger/budgets_of_record, ledger/reservation, ledger/usual_grace
 -- Lists look back 42 days before what retention keeps (src/ledger/list/walk.rs). One day less: a sweep may be late.
 local LIFE_MS_USUAL = 41 * 86400000
 
@@ -94,6 +95,7 @@ end
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is extended.
 redis.call('ZADD', due_tenants, 'LT', expiry + grace_ms, tenant)
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', due .. ':other_graces', 'XX', expiry, reservation_id) end
 redis.call('ZADD', due, expiry + grace_ms, reservation_id)
 redis.call('HSET', reservation, unpack(kept))
 if counts then

@@ -7,7 +7,7 @@ fields of a row are an empty array where the key holds no hash.
 
 KEYS[1]    read  api_key     hash  apikey:<key_id>
 KEYS[2]    read  tenant_key  hash  tenant:<tenant>
-KEYS[3..]  read  indexes     zset  rsvs:<tenant>:<day> | due:<tenant>
+KEYS[3..]  read  indexes     zset  rsvs:<tenant>:<day> | due:<tenant> | due:<tenant>:other_graces
 built      read              hash  rsv:<reservation_id>
 
 ARGV[1]    key_hash            text         Of the API key; empty for the admin key.

@@ -13,6 +13,7 @@ KEYS[8]   write  audit_log    stream  audit:<owner>:<day>  (if audited)
 KEYS[9]   write  chain        hash    chain:<owner>  (if audited)
 KEYS[10]  write  unsealed     set     unsealed  (if audited)
 built     write               hash    budget:<tenant>:<unit>:<scope>
+built     write               zset    due:<tenant>:other_graces
 
 ARGV[1]              day             yyyymmdd
 ARGV[2]              day_start_ms    int64
@@ -32,7 +33,7 @@ Replies, the first that applies:
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   corrupt key | released now_ms unit estimate depths scope_path snapshots
 Writes:
-  On released: the reservation, its due time, the ledgers, events, the audit entry. Otherwise nothing.
+  On released: the reservation, its due time and expiry, the ledgers, events, the audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, reservation, due, event_log, outbox, days, audit_log, chain, unsealed = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, payload_hash, key_digest, budget_prefix, context, owner, reservation_id
@@ -43,7 +44,7 @@ local audit_from = kept_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, log/days, base/int64, ledger/thresholds
 -- @include ledger/budgets, ledger/budgets_of_record
--- @include ledger/ledger_hold, ledger/no_threshold_crossed, ledger/reservation
+-- @include ledger/ledger_hold, ledger/no_threshold_crossed, ledger/reservation, ledger/usual_grace
 
 -- Refusals: read only.
 local now = now_ms()
@@ -91,7 +92,8 @@ if tenant == '' then
   audit_append = audit_trail(owner, audit_log, chain, unsealed, days)
 end
 
--- Effects. First the index: it was not read, and one of another type raises before anything returns.
+-- Effects. First the indexes: they were not read, and one of another type raises before anything returns.
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
 redis.call('ZREM', due, reservation_id)
 redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', int64_text(now), 'finish',
   key_digest .. ' ' .. payload_hash, unpack(kept))

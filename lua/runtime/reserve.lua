@@ -13,8 +13,9 @@ KEYS[8]           write  outbox          stream  outbox
 KEYS[9]           write  days            zset    days
 KEYS[10]          write  denials         hash    denials:<tenant>
 KEYS[11]          write  denial_minutes  zset    denials
-KEYS[12]          write  rates           hash    rates:<tenant>  (if rate_limits)
-KEYS[12 or 13..]  write  budgets         hash    budget:<tenant>:<unit>:<scope>
+KEYS[12]          write  other_graces    zset    due:<tenant>:other_graces  (if other_grace)
+KEYS[13]          write  rates           hash    rates:<tenant>  (if rate_limits)
+KEYS[12 to 14..]  write  budgets         hash    budget:<tenant>:<unit>:<scope>
 built             read                   hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]               day                       yyyymmdd
@@ -55,11 +56,11 @@ Replies, the first that applies:
   unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining |
   over_limit scope remaining since | reserved now_ms ttl_ms depths snapshots
 Writes:
-  On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied, over_limit and
-  tenant_closed: the event. Otherwise nothing.
+  On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, the ledgers,
+  the rates, events. On denied, over_limit and tenant_closed: the event. Otherwise nothing.
 ]]
 local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, days, denials,
-  denial_minutes, rates = unpack(KEYS, 1, 12)
+  denial_minutes, other_graces, rates = unpack(KEYS, 1, 13)
 local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, requested_ttl_ms, grace_ms,
   requested_overage_policy, swept_until_ms, budget_prefix, reservation_id, policy, denied_per_minute, context,
   policies_version, policy_from_ms, policy_until_ms, rate_limits = unpack(ARGV, 1, 21)
@@ -70,6 +71,7 @@ local facts_to = 22 + ARGV[22]
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
 -- @include ledger/overage_policy, ledger/ledger_hold, ledger/no_threshold_crossed, ledger/reservation_replay
+-- @include ledger/usual_grace
 local action_kind = ARGV[facts_from + 1]
 
 -- Emits the event of a denial, or those that the moves of ledgers caused.
@@ -101,13 +103,15 @@ if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatc
 if stored_hash then return creation_replay(reservation, now) end
 
 local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default_commit_overage_policy',
-  'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions', 'graces')
+  'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
 local estimate = int64(amount)
 if tenant_refused == 'tenant_closed' then emit(now, settings, {denied = 'TENANT_CLOSED'}) end
 if tenant_refused then return {tenant_refused} end
 local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
 if stale then return stale end
 
+-- A key that is left out moves those behind it.
+if grace_ms == USUAL_GRACE_MS then rates = other_graces else budgets_from = budgets_from + 1 end
 local counts
 if rate_limits ~= '' then
   -- @cold ledger/rates
@@ -166,20 +170,15 @@ if not eventless then
   if corrupt_key then return {'corrupt', corrupt_key} end
 end
 day_check(days, settings, day)
-local graces
-if settings[TENANT_STATUS] and settings[TENANT_GRACES] ~= grace_ms .. ' ' .. grace_ms then
-  -- @cold ledger/graces
-  graces = graces_widened(settings[TENANT_GRACES], grace_ms, due)
-end
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is held.
 local now_text, expires_at_ms = int64_text(now), now + ttl_ms
 local due_ms = int64_text(expires_at_ms + grace_ms)
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', other_graces, int64_text(expires_at_ms), reservation_id) end
 redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
 redis.call('ZADD', reservations, now_text, reservation_id)
 day_register(days, tenant_key, settings, tenant, day, now)
-if graces then redis.call('HSET', tenant_key, 'graces', graces) end
 redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
   'estimate', amount, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,
   'created_at_ms', now_text, 'expires_at_ms', int64_text(expires_at_ms), 'grace_ms', grace_ms,

@@ -9,6 +9,9 @@ use super::words::words;
 /// Shortest and longest lifetime of a reservation, in milliseconds.
 pub const RESERVATION_TTL_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000;
 
+/// How long after expiry a commit still counts, where a request does not say, in milliseconds.
+pub const GRACE_PERIOD_MS_DEFAULT: i64 = 5_000;
+
 words! {
     /// Status of a reservation.
     Status {

@@ -22,9 +22,7 @@ pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendRespon
 pub use get::Reservation;
 pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
 pub use release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
-pub use reserve::{
-    GRACE_PERIOD_MS_DEFAULT, ObserveMode, ReservationCreateRequest, ReservationCreateResponse,
-};
+pub use reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
 pub use traffic::Traffic;
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 

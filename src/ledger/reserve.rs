@@ -18,7 +18,7 @@ use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::{Caps, InForce, OveragePolicy};
 use crate::domain::record::{Record, RecordError};
-use crate::domain::reservation::{RESERVATION_TTL_MS, balances_at};
+use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, RESERVATION_TTL_MS, balances_at};
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::domain::tenant::RESERVATION_TTL_MS_DEFAULT;
@@ -26,9 +26,6 @@ use crate::domain::words::words;
 use crate::store::runtime::replay::Replay;
 use crate::store::runtime::reserve::{Reserve, ReserveReply};
 use crate::store::{Counted, OperationError};
-
-/// How long after expiry a commit still counts, where a request does not say, in milliseconds.
-pub const GRACE_PERIOD_MS_DEFAULT: i64 = 5_000;
 
 object! {
     /// Asks for a hold on every budget that encloses the subject.
@@ -148,6 +145,7 @@ impl Ledger {
             let (selection, policy) = (&attempt.policy, attempt.policy.policy.as_deref());
             Reserve {
                 caller,
+                other_grace: request.grace_period_ms != GRACE_PERIOD_MS_DEFAULT,
                 budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
                 payload_hash: body.payload_hash.as_str(),
                 scope_path: scope_path.as_str(),

@@ -47,7 +47,7 @@ fragments! {
     "ledger/policies_read",
     "ledger/policy_change",
     "ledger/funding",
-    "ledger/graces",
+    "ledger/usual_grace",
     "log/events",
     "log/audit",
     "log/audit_failures",

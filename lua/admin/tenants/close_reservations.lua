@@ -6,14 +6,15 @@ and add to what the event of each ledger says that it got back.
 none: there is no close to resume. sweep_first: reservations are past their grace period; those expire, they are not
 released. A record that is corrupt, or whose ledger is, leaves the index for the quarantine.
 
-KEYS[1]  read   tenant_key   hash  tenant:<tenant>
-KEYS[2]  read   lease        hash  lease
-KEYS[3]  write  closing_key  hash  closing:<tenant>
-KEYS[4]  write  due          zset  due:<tenant>
-KEYS[5]  write  due_tenants  zset  due
-KEYS[6]  write  quarantine   zset  quarantine
-built    write               hash  rsv:<reservation_id>
-built    write               hash  budget:<tenant>:<unit>:<scope>
+KEYS[1]  read   tenant_key    hash  tenant:<tenant>
+KEYS[2]  read   lease         hash  lease
+KEYS[3]  write  closing_key   hash  closing:<tenant>
+KEYS[4]  write  due           zset  due:<tenant>
+KEYS[5]  write  other_graces  zset  due:<tenant>:other_graces
+KEYS[6]  write  due_tenants   zset  due
+KEYS[7]  write  quarantine    zset  quarantine
+built    write                hash  rsv:<reservation_id>
+built    write                hash  budget:<tenant>:<unit>:<scope>
 
 ARGV[1]  tenant              text
 ARGV[2]  fencing_token       int64 or ''              Of the caller's lease, '' for a request.
@@ -24,13 +25,13 @@ ARGV[5]  budget_prefix       prefix budget:<tenant>:
 Replies, the first that applies:
   fenced | none | sweep_first now_ms | at phase
 Writes:
-  On at: the reservations, their due times, the ledgers, the intent, the quarantine.
+  On at: the reservations, their due times and expiries, the ledgers, the intent, the quarantine.
 ]]
-local tenant_key, lease, closing_key, due, due_tenants, quarantine = unpack(KEYS)
+local tenant_key, lease, closing_key, due, other_graces, due_tenants, quarantine = unpack(KEYS)
 local tenant, fencing_token, rows, reservation_prefix, budget_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold, ledger/no_threshold_crossed
--- @include ledger/holds, admin/closing
+-- @include ledger/holds, ledger/usual_grace, admin/closing
 local now = now_ms()
 if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local closing, ends = closing_read(closing_key, 'reservations')
@@ -54,7 +55,7 @@ for i = 1, #page, 2 do
     local sound = not record.err and status == 'ACTIVE' and record[2] == tenant and estimate and not int64_lt(estimate, 0)
       and record[3] and record[5] and record[6] and due_ms
     if sound and due_ms < now then
-      later[#later + 1] = {due_ms, id}
+      later[#later + 1] = {due_ms, id, record[8] ~= USUAL_GRACE_MS and expires_at_ms}
     elseif sound and holds_return(holds, record[3], record[5], record[6], estimate) then
       released[#released + 1] = id
     else
@@ -69,7 +70,7 @@ for _, budget in ipairs(moved) do
   totals[#totals + 1], totals[#totals + 2] = name, int64_text(sum or INT64_MAX)
 end
 -- What is written without having been read: one of another type raises here.
-for _, index in ipairs({due_tenants, quarantine}) do redis.call('ZCARD', index) end
+for _, index in ipairs({other_graces, due_tenants, quarantine}) do redis.call('ZCARD', index) end
 
 -- Effects: none can fail.
 for _, budget in ipairs(moved) do ledger_write_hold(budget) end
@@ -78,8 +79,14 @@ for _, id in ipairs(released) do
   redis.call('HSET', reservation_prefix .. id, 'status', 'RELEASED', 'finalized_at_ms', now,
     'release_reason', 'tenant_closed')
 end
-if #ids > 0 then redis.call('ZREM', due, unpack(ids)) end
-for _, row in ipairs(later) do redis.call('ZADD', due, row[1], row[2]) end
+if #ids > 0 then
+  redis.call('ZREM', other_graces, unpack(ids))
+  redis.call('ZREM', due, unpack(ids))
+end
+for _, row in ipairs(later) do
+  if row[3] then redis.call('ZADD', other_graces, row[3], row[2]) end
+  redis.call('ZADD', due, row[1], row[2])
+end
 for _, id in ipairs(corrupt) do redis.call('ZADD', quarantine, now, id) end
 local next_due = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2]
 if next_due then

@@ -1,62 +1,86 @@
-//! A page of active reservations in the order of their expiry.
+//! A page of active reservations in the order of their expiry: two indexes, merged.
 
-use std::cmp::Ordering;
-
-use super::walk::{GRACES, ReservationWalk};
-use super::{ReservationPage, ReservationQuery, ReservationSort};
-use crate::listing::{Bounds, Position, RowOrder, Sorted, Walk};
+use super::walk::{ExpiryIndex, ReservationWalk};
+use super::{ReservationPage, ReservationQuery};
+use crate::listing::{Bounds, Position, Sorted, Walk};
 use crate::store::OperationError;
 
-/// The index has due times, which lie behind the expiry by the grace. A row comes onto the page once no row that was not seen
-/// can come before it: at once where all have the same grace, else when the walk is as far beyond it as their graces differ.
-///
-/// # Errors
-/// [`OperationError`]; refused where `bounds.rows` reservations are due within that time, and where
-/// too many lists look at more than a page may.
-pub(super) async fn page(
-    mut walk: ReservationWalk<'_>,
-    query: &ReservationQuery,
-    bounds: Bounds,
-) -> Result<ReservationPage, OperationError> {
-    let graces = walk.graces().await?.unwrap_or(GRACES);
-    walk.start_by_expiry(&graces);
-    let (mut sorted, mut examined, mut place) = (Sorted::new(query), 0, None);
-    let mut start = query.after.clone();
-    loop {
-        let step = walk.step().await?;
-        examined += step.entries.len();
-        let ends = step.entries.first().zip(step.entries.last());
-        let ends = ends.map(|(first, last)| (first.position.clone(), last.position.clone()));
-        sorted.extend(step.entries.into_iter().filter_map(|entry| entry.row));
-        let Some((first, last)) = ends.filter(|_| !step.complete) else {
-            return Ok(sorted.into_page());
-        };
-        let (nearest, furthest) = match query.sort.descending {
-            true => (graces.end(), graces.start()),
-            false => (graces.start(), graces.end()),
-        };
-        let start = start.get_or_insert_with(|| expiry(first, *nearest));
-        // No row that was not seen comes before this position.
-        let unseen = expiry(last, *furthest);
-        let certain = sorted.up_to(&unseen);
-        if certain > query.limit {
-            return Ok(sorted.into_page());
-        }
-        let comes_further = certain > 0 || query.sort.compare(&unseen, start) == Ordering::Greater;
-        if examined >= bounds.page_rows && comes_further {
-            return Ok(sorted.into_short_page(certain, unseen));
-        }
-        if examined >= bounds.page_rows && place.is_none() {
-            place = Some(query.place().await?);
-        }
-        if examined > bounds.rows {
-            return Err(ReservationSort::too_many(bounds.rows).into());
+/// A walk along one of the indexes.
+struct Side<'a> {
+    walk: ReservationWalk<'a>,
+    index: ExpiryIndex,
+    /// Where in the list it has come to; nothing that it will find comes before.
+    reached: Option<Position>,
+    complete: bool,
+}
+
+impl<'a> Side<'a> {
+    fn start(mut walk: ReservationWalk<'a>, index: ExpiryIndex) -> Self {
+        walk.start_by_expiry(index);
+        Self {
+            walk,
+            index,
+            reached: None,
+            complete: false,
         }
     }
 }
 
-/// Where a row with this position in the index and this grace stands in the list.
-fn expiry(due: Position, grace_ms: i64) -> Position {
-    let due_ms = due.number().unwrap_or_default();
-    Position::new(due_ms.saturating_sub(grace_ms), due.id)
+/// Along the due times of the reservations with the usual grace, and the expiries of all others. A row comes onto the page once
+/// both walks are beyond it. With a sparse filter, or where most have another grace, the page may be short.
+///
+/// # Errors
+/// [`OperationError`]; refused is the caller.
+pub(super) async fn page(
+    walks: [ReservationWalk<'_>; 2],
+    query: &ReservationQuery,
+    bounds: Bounds,
+) -> Result<ReservationPage, OperationError> {
+    let [usual, other] = walks;
+    let mut sides = [
+        Side::start(usual, ExpiryIndex::UsualGrace),
+        Side::start(other, ExpiryIndex::OtherGraces),
+    ];
+    let (mut sorted, mut examined) = (Sorted::new(query), 0);
+    loop {
+        let Some(behind) = furthest_behind(&mut sides, query) else {
+            return Ok(sorted.into_page());
+        };
+        let step = behind.walk.step().await?;
+        examined += step.entries.len();
+        behind.complete = step.complete;
+        let index = behind.index;
+        if let Some(last) = step.entries.last() {
+            behind.reached = Some(index.expiry(last.position.clone()));
+        }
+        // The other index has a row of another grace.
+        sorted.extend(step.entries.into_iter().filter_map(|entry| {
+            let expiry = index.expiry(entry.position).number();
+            entry.row.filter(|row| Some(row.expires_at_ms) == expiry)
+        }));
+        let reached = furthest_behind(&mut sides, query).and_then(|behind| behind.reached.clone());
+        let Some(reached) = reached else { continue };
+        let certain = sorted.up_to(&reached);
+        if certain > query.limit {
+            return Ok(sorted.into_page());
+        }
+        if examined >= bounds.page_rows {
+            return Ok(sorted.into_short_page(certain, reached));
+        }
+    }
+}
+
+/// The side to go on with: of those that are not complete, the one that has come least far.
+fn furthest_behind<'s, 'a>(
+    sides: &'s mut [Side<'a>; 2],
+    query: &ReservationQuery,
+) -> Option<&'s mut Side<'a>> {
+    let [usual, other] = sides;
+    let other_first = match (&usual.reached, &other.reached) {
+        (Some(usual), Some(other)) => query.sort.compare(other, usual).is_lt(),
+        (usual, _) => usual.is_some(),
+    };
+    let other_first = usual.complete || (other_first && !other.complete);
+    let first = if other_first { other } else { usual };
+    Some(first).filter(|side| !side.complete)
 }

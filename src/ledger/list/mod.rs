@@ -138,7 +138,8 @@ impl Ledger {
                 page_along(&mut walk, query, by, bounds).await
             }
             (ReservationSort::ExpiresAtMs, Some(Status::Active)) => {
-                by_expiry::page(walk, query, bounds).await
+                let other = ReservationWalk::new(self, caller, tenant, query);
+                by_expiry::page([walk, other], query, bounds).await
             }
             _ => {
                 walk.start_anywhere();

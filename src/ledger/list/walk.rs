@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::{ReservationQuery, read_row};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::Status;
+use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, Status};
 use crate::ledger::Ledger;
 use crate::ledger::calls::Target;
 use crate::ledger::get::{FIELDS, Reservation};
@@ -24,8 +24,8 @@ const STEP_DAYS: usize = 96;
 /// `extend.lua` keeps that with its tenant.
 const LIFE_DAYS: i64 = 42;
 const DAY_MS: i64 = 86_400_000;
-/// All graces, in milliseconds: how far a due time may lie behind the expiry.
-pub(super) const GRACES: RangeInclusive<i64> = 0..=60_000;
+/// How far a due time may lie behind the expiry, in milliseconds.
+const GRACES_MS: RangeInclusive<i64> = 0..=60_000;
 /// No index has a larger score.
 const SCORE_MAX: i64 = i64::MAX >> 11;
 
@@ -55,6 +55,40 @@ enum ReservationIndex {
     Created(Day),
     /// The active reservations, by due time (expiry and grace).
     Due,
+    /// Those of another grace than the usual, by expiry.
+    OtherGraces,
+}
+
+/// An index with active reservations in the order of their expiry.
+#[derive(Clone, Copy)]
+pub(super) enum ExpiryIndex {
+    /// That by due time, for those of the usual grace.
+    UsualGrace,
+    /// That of all others.
+    OtherGraces,
+}
+
+impl ExpiryIndex {
+    fn place(self) -> ReservationIndex {
+        match self {
+            Self::UsualGrace => ReservationIndex::Due,
+            Self::OtherGraces => ReservationIndex::OtherGraces,
+        }
+    }
+
+    /// How far its scores lie behind the expiry, in milliseconds.
+    fn grace_ms(self) -> i64 {
+        match self {
+            Self::UsualGrace => GRACE_PERIOD_MS_DEFAULT,
+            Self::OtherGraces => 0,
+        }
+    }
+
+    /// Where in the order of expiry an entry stands.
+    pub fn expiry(self, entry: Position) -> Position {
+        let score = entry.number().unwrap_or_default();
+        Position::new(score.saturating_sub(self.grace_ms()), entry.id)
+    }
 }
 
 /// How far a walk along the days looks back, until it is known how long the tenant's reservations live.
@@ -123,33 +157,26 @@ impl<'a> ReservationWalk<'a> {
     pub fn start_anywhere(&mut self) {
         self.further_rows = GATHER_ROWS;
         match self.query.filter.status {
-            Some(Status::Active) => self.start_at_due_times(None, &GRACES),
+            Some(Status::Active) => self.start_at(ReservationIndex::Due, &GRACES_MS),
             _ => self.start_at_days(),
         }
     }
 
-    /// Between which the active reservations have their grace, where that is known.
-    pub async fn graces(&mut self) -> Result<Option<RangeInclusive<i64>>, OperationError> {
-        self.has_begun = true;
-        Ok(self.ledger.store.graces(self.tenant).await?)
-    }
-
-    /// Starts along the due times, where rows after the query's position may be. `graces`: between which they have one.
-    pub fn start_by_expiry(&mut self, graces: &RangeInclusive<i64>) {
+    /// Starts in the order of expiry, after the query's position.
+    pub fn start_by_expiry(&mut self, index: ExpiryIndex) {
+        let grace_ms = index.grace_ms();
+        self.start_at(index.place(), &(grace_ms..=grace_ms));
         let after = self.query.after.as_ref();
-        let after = after.and_then(|after| Some((after.number()?, after)));
-        self.start_at_due_times(after.map(|(expiry, _)| expiry), graces);
-        // With one grace for all, the rows are in the order of the list.
-        if let Some((expiry, after)) = after
-            && graces.start() == graces.end()
-        {
-            let due_ms = expiry.saturating_add(*graces.start());
-            let start_ms = match self.query.sort.descending {
-                true => self.scores.1,
-                false => self.scores.0,
-            };
-            self.after_id = (start_ms == due_ms).then(|| after.id.clone());
+        let after = after.and_then(|after| Some((after.number()?.saturating_add(grace_ms), after)));
+        if let Some((score, after)) = after {
+            match self.query.sort.descending {
+                true => self.scores.1 = score,
+                false => self.scores.0 = score,
+            }
+            self.after_id = Some(after.id.clone());
         }
+        // The page reads another index as well, and that first.
+        self.has_begun = matches!(index, ExpiryIndex::OtherGraces);
     }
 
     fn start_at_days(&mut self) {
@@ -168,23 +195,18 @@ impl<'a> ReservationWalk<'a> {
         self.indexes = self.days();
     }
 
-    /// Along the active reservations that may expire from some time on, in the direction of the query.
-    fn start_at_due_times(&mut self, from_ms: Option<i64>, graces: &RangeInclusive<i64>) {
+    /// Along active reservations that expire when the filter says. `graces`: how far their scores lie behind the expiry.
+    fn start_at(&mut self, index: ReservationIndex, graces: &RangeInclusive<i64>) {
         let expires = self.query.filter.expires;
-        let (mut low, mut high) = (
+        let (low, high) = (
             expires.from_ms.unwrap_or(0),
             expires.to_ms.unwrap_or(SCORE_MAX),
         );
-        match (from_ms, self.query.sort.descending) {
-            (Some(from), true) => high = high.min(from),
-            (Some(from), false) => low = low.max(from),
-            (None, _) => {}
-        }
         self.scores = (
             low.saturating_add(*graces.start()),
             high.saturating_add(*graces.end()),
         );
-        self.indexes = VecDeque::from([ReservationIndex::Due]);
+        self.indexes = VecDeque::from([index]);
     }
 
     /// The days between the scores, in walking order.
@@ -203,6 +225,7 @@ impl<'a> ReservationWalk<'a> {
         let key = |index: &ReservationIndex| match index {
             ReservationIndex::Created(day) => keys.reservations(self.tenant.as_str(), *day),
             ReservationIndex::Due => keys.due(self.tenant.as_str()),
+            ReservationIndex::OtherGraces => keys.other_graces(self.tenant.as_str()),
         };
         let call = List {
             caller: self.caller.into(),

@@ -15,7 +15,7 @@ signature! {
     CLOSE_RESERVATIONS: CloseReservations -> CloseReply declared elsewhere = "admin/tenants/close_reservations", flags "allow-oom";
     keys of partition of tenant {
         read tenant_key: tenant(tenant), lease();
-        write closing_key: closing(tenant), due(tenant), due_tenants(), quarantine();
+        write closing_key: closing(tenant), due(tenant), other_graces(tenant), due_tenants(), quarantine();
     }
     builds { write reservation, budget }
     args {
@@ -27,7 +27,7 @@ signature! {
         budget_prefix = budget_prefix(tenant),
     }
     replies { fenced, none: Nothing, sweep_first, at: At { phase: Phase } }
-    writes "On at: the reservations, their due times, the ledgers, the intent, the quarantine."
+    writes "On at: the reservations, their due times and expiries, the ledgers, the intent, the quarantine."
 }
 
 /// Declares a step that ends what is in one list of the tenant.

@@ -22,8 +22,7 @@ keys! { partition {
     /// A tenant's status, settings and defaults.
     ///
     /// Also: `status` (`ACTIVE`, `SUSPENDED`, `CLOSED`), *`close_correlation_id`*, *`closed_told`*, *`day`* (the last one
-    /// registered), *`graces`* (the shortest and the longest grace of its active reservations, or a wider range),
-    /// *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
+    /// registered), *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
     /// random bits, new with each change of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %),
     /// *`watched_rates`* (`<metric>:<limit>:<window>`, blanks between).
     tenant: hash = ("tenant:" tenant), "never";
@@ -111,6 +110,8 @@ keys! { partition {
     decision: hash = ("decision:" decision_id), "TTL of 24 hours";
     /// A tenant's active reservations by due time: expiry and grace period.
     due: zset = ("due:" tenant), "an entry when the reservation ends";
+    /// Of those, the ones whose grace period is not the usual 5 seconds, by expiry.
+    other_graces: zset = ("due:" tenant ":other_graces"), "an entry when the reservation ends";
     /// The partition's tenants by their earliest due time, or an earlier one.
     due_tenants: zset = ("due"), "an entry when nothing of the tenant is due";
     /// Reservations that cannot be expired, by the time at which that was found.

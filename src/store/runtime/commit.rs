@@ -18,7 +18,7 @@ signature! {
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), event_log: events(tenant, day),
             outbox(), days(), over_limit_or_in_debt(), rates(tenant);
     }
-    builds { write budget }
+    builds { write budget, other_graces }
     args {
         day,
         key_hash of caller,
@@ -43,6 +43,6 @@ signature! {
             now_ms: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
         },
     }
-    writes "On committed: the reservation, its due time, the ledgers, their place in the index of those over their limit or in \
+    writes "On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their limit or in \
 debt, events, the rates where a policy counts commits, and the bytes where the request counts. Otherwise nothing."
 }

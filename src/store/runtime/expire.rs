@@ -13,7 +13,7 @@ signature! {
     EXPIRE: Expire -> ExpireReply = "dispatcher/expire", flags "allow-oom";
     keys of partition of tenant {
         read lease();
-        write tenant_key: tenant(tenant), due(tenant), due_tenants(), event_log: events(tenant, day), outbox(), days(),
+        write tenant_key: tenant(tenant), due(tenant), other_graces(tenant), due_tenants(), event_log: events(tenant, day), outbox(), days(),
             quarantine(), traffic(tenant), traffic_due();
     }
     builds { write reservation, budget }
@@ -34,7 +34,7 @@ signature! {
         clock, fenced,
         expired: Expired { now_ms: i64, count: i64, more: bool, next_due_ms: Option<i64>, quarantined: Vec<String> },
     }
-    writes "On expired: the reservations, their due times, the ledgers, events, the quarantine,
+    writes "On expired: the reservations, their due times and expiries, the ledgers, events, the quarantine,
         the counts of what ended."
 }
 

@@ -19,7 +19,7 @@ signature! {
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), due_tenants(),
             rates(tenant) when stored_bytes;
     }
-    builds { read budget }
+    builds { read budget; write other_graces }
     args {
         key_hash of caller,
         tenant of caller,
@@ -46,6 +46,6 @@ signature! {
             snapshots: Vec<String>,
         },
     }
-    writes "On extended: the reservation and its due time; and the tenant's longest life, where this one's is longer than \
+    writes "On extended: the reservation, its due time and expiry; and the tenant's longest life, where this one's is longer than \
 usual and than any before, so that lists look back far enough. Otherwise nothing."
 }

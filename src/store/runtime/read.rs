@@ -1,7 +1,5 @@
 //! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`, which only read.
 
-use std::ops::RangeInclusive;
-
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
@@ -52,7 +50,7 @@ signature! {
     LIST: List -> ListReply = "runtime/list", flags "no-writes,allow-oom";
     names { caller: ScriptCaller<'a>, key_id of caller }
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant); }
-    each { read indexes: reservations | due }
+    each { read indexes: reservations | due | other_graces }
     builds { read reservation }
     args {
         key_hash of caller,
@@ -110,23 +108,6 @@ impl Store {
     async fn tenant_in(&self, key: String) -> Result<Option<TenantId>, StoreError> {
         let tenant = self.field(key, "tenant").await?;
         Ok(tenant.and_then(|tenant| TenantId::parse(&tenant)))
-    }
-
-    /// Between how many milliseconds of grace the tenant's active reservations have; `None` where that is not known.
-    pub async fn graces(
-        &self,
-        tenant: &TenantId,
-    ) -> Result<Option<RangeInclusive<i64>>, StoreError> {
-        let key = self.keys().tenant(tenant.partition(), tenant.as_str());
-        let graces = match self.field(key, "graces").await {
-            // A record of another type says nothing, and hides no reservation.
-            Err(StoreError::Refused { .. }) => None,
-            graces => graces?,
-        };
-        Ok(graces.and_then(|graces| {
-            let (shortest, longest) = graces.split_once(' ')?;
-            Some(shortest.parse().ok()?..=longest.parse().ok()?)
-        }))
     }
 
     async fn field(&self, key: String, name: &str) -> Result<Option<String>, StoreError> {

@@ -18,7 +18,7 @@ signature! {
         write tenant_key: tenant(owner), reservation(reservation_id), due(owner), event_log: events(owner, day), outbox(),
             days(), audit_log: audit(owner, day) when audited, chain(owner) when audited, unsealed() when audited;
     }
-    builds { write budget }
+    builds { write budget, other_graces }
     args {
         day,
         key_hash of caller,
@@ -42,5 +42,5 @@ signature! {
             now_ms: i64, unit: Unit, estimate: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
         },
     }
-    writes "On released: the reservation, its due time, the ledgers, events, the audit entry. Otherwise nothing."
+    writes "On released: the reservation, its due time and expiry, the ledgers, events, the audit entry. Otherwise nothing."
 }

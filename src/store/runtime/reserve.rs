@@ -10,12 +10,12 @@ use crate::store::signature::signature;
 signature! {
     /// Holds an estimate on every budgeted scope of a subject, or on none.
     RESERVE: Reserve -> ReserveReply = "runtime/reserve";
-    names { caller: &'a RuntimeCaller, key_id of caller }
+    names { caller: &'a RuntimeCaller, key_id of caller, other_grace: bool }
     keys of partition of caller {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), reservations(tenant, day), due(tenant), due_tenants(),
             event_log: events(tenant, day), outbox(), days(), denials(tenant), denial_minutes: denials_due(),
-            rates(tenant) when rate_limits;
+            other_graces(tenant) when other_grace, rates(tenant) when rate_limits;
     }
     each { write budgets: budget }
     builds { read budget }
@@ -56,6 +56,19 @@ signature! {
         sweep_first, denied, over_limit,
         reserved: Reserved { now_ms: i64, ttl_ms: i64, depths: String, snapshots: Vec<String> },
     }
-    writes "On reserved: the reservation, its index, its due time, the ledgers, the rates, events. On denied, over_limit and \
+    writes "On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, \
+the ledgers, the rates, events. On denied, over_limit and \
 tenant_closed: the event. Otherwise nothing."
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
+
+    #[test]
+    fn the_scripts_have_the_grace_of_requests_that_name_none_as_the_usual() {
+        let fragment = include_str!("../../../lua/lib/ledger/usual_grace.lua");
+        let line = format!("local USUAL_GRACE_MS = '{GRACE_PERIOD_MS_DEFAULT}'");
+        assert!(fragment.contains(&line), "{fragment}");
+    }
 }

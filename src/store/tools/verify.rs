@@ -28,10 +28,10 @@ signature! {
 signature! {
     /// Reads records of one tenant at one moment, each with its place in the indexes of what is due.
     ///
-    /// A row: due time, time of quarantine, and the fields status tenant unit estimate scope_path budgeted charged created_at_ms
-    /// finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6; only the first two where the key holds no hash.
+    /// A row: due time, expiry in the index of other graces, time of quarantine, and the fields status tenant unit estimate scope_path budgeted charged created_at_ms
+    /// finalized_at_ms expired_at_ms expires_at_ms grace_ms debt.1 … debt.6; only the first three where the key holds no hash.
     RECORDS: ReadRecords -> RecordsReply = "tools/records", flags "no-writes,allow-oom";
-    keys of partition of tenant { read due(tenant), due_tenants(), quarantine(); }
+    keys of partition of tenant { read due(tenant), other_graces(tenant), due_tenants(), quarantine(); }
     builds { read reservation, usage_event }
     args {
         tenant: &'a TenantId,
@@ -42,7 +42,7 @@ signature! {
     replies {
         records: Records {
             now_ms: i64, first_due_ms: Option<i64>, tenant_due_ms: Option<i64>,
-            rows: Vec<Nested<(Option<i64>, Option<i64>, Vec<Option<String>>)>>,
+            rows: Vec<Nested<((Option<i64>, Option<i64>, Option<i64>), Vec<Option<String>>)>>,
         },
     }
     writes "Nothing."
@@ -172,6 +172,8 @@ pub struct StoredRecord {
     pub id: String,
     /// When the index of due reservations has it, in milliseconds.
     pub due_ms: Option<i64>,
+    /// When the index of other graces has it expire, in milliseconds.
+    pub other_grace_ms: Option<i64>,
     /// Since when it is in quarantine, in milliseconds.
     pub quarantined_ms: Option<i64>,
     /// The fields of [`RECORD_FIELDS`] that it has; `None` where the key holds no hash.
@@ -239,15 +241,18 @@ impl Store {
             rows,
             ..
         } = self.outcome_on(Lane::Background, &call).await?;
-        let row =
-            |(id, Nested((due_ms, quarantined_ms, fields))): (&String, Nested<_>)| StoredRecord {
-                id: id.clone(),
-                due_ms,
-                quarantined_ms,
-                fields: Some(fields)
-                    .filter(|fields: &Vec<_>| !fields.is_empty())
-                    .map(|fields| Record::from_fields(&RECORD_FIELDS, fields)),
-            };
+        let row = |(id, Nested(((due_ms, other_grace_ms, quarantined_ms), fields))): (
+            &String,
+            Nested<_>,
+        )| StoredRecord {
+            id: id.clone(),
+            due_ms,
+            other_grace_ms,
+            quarantined_ms,
+            fields: Some(fields)
+                .filter(|fields: &Vec<_>| !fields.is_empty())
+                .map(|fields| Record::from_fields(&RECORD_FIELDS, fields)),
+        };
         Ok(RecordPage {
             first_due_ms,
             tenant_due_ms,

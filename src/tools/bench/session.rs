@@ -13,6 +13,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::{IdempotencyKey, RequestId, ReservationId, TenantId, TraceId};
 use crate::domain::policy::PolicySelection;
+use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::domain::scope::ScopePath;
 use crate::driver::script::Counted;
 use crate::store::runtime::commit::Commit;
@@ -95,7 +96,8 @@ impl Session {
             unit: Unit::Tokens.as_str(),
             amount: ESTIMATE,
             requested_ttl_ms: Some(TTL_MS.into()),
-            grace_ms: 5_000,
+            grace_ms: GRACE_PERIOD_MS_DEFAULT,
+            other_grace: false,
             requested_overage_policy: None,
             swept_until_ms: None,
             reservation_id,

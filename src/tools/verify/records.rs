@@ -5,6 +5,7 @@ use super::scan::Scan;
 use super::totals::Effect;
 use crate::domain::amount::Unit;
 use crate::domain::record::Record;
+use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::domain::scope::ScopePath;
 use crate::store::dispatcher::purge::Records;
 use crate::store::tools::verify::{Amounts, DEPTHS, StoredRecord};
@@ -93,6 +94,7 @@ impl Collector<'_> {
             return self.corrupt(row);
         };
         self.due_time(row, status == "ACTIVE");
+        self.other_grace(row, status == "ACTIVE");
         let charged = match status {
             "COMMITTED" => number(row, "charged"),
             _ => Some(0),
@@ -189,6 +191,19 @@ impl Collector<'_> {
             _ => return,
         };
         self.differs("due", &row.id, detail);
+    }
+
+    /// Checks that the index of other graces has an active reservation of such a grace at its expiry, and no other.
+    fn other_grace(&mut self, row: &StoredRecord, is_active: bool) {
+        let has_other = number(row, "grace_ms") != Some(GRACE_PERIOD_MS_DEFAULT);
+        let expected_ms = number(row, "expires_at_ms").filter(|_| is_active && has_other);
+        if row.quarantined_ms.is_none() && row.other_grace_ms != expected_ms {
+            let indexed_ms = row.other_grace_ms;
+            let detail = format!(
+                "the index of other graces has it at {indexed_ms:?} ms, not {expected_ms:?} ms"
+            );
+            self.differs("due", &row.id, detail);
+        }
     }
 
     /// Checks that a reservation in the due index is active.

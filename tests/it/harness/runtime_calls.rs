@@ -255,6 +255,8 @@ impl TestApp {
             .await;
         let (due_key, tenants) = (keys.due(partition, tenant), keys.due_tenants(partition));
         self.run::<()>(&["ZADD", &due_key, &due, id]).await;
+        let (other, expires) = (keys.other_graces(partition, tenant), expires_ms.to_string());
+        self.run::<()>(&["ZADD", &other, "XX", &expires, id]).await;
         self.run::<()>(&["ZADD", &tenants, "LT", &due, tenant])
             .await;
     }

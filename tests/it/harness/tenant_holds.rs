@@ -23,6 +23,11 @@ impl TenantFixture {
         self.store.keys().due(self.id.partition(), self.name())
     }
 
+    pub fn other_graces_key(&self) -> String {
+        let (keys, partition) = (self.store.keys(), self.id.partition());
+        keys.other_graces(partition, self.name())
+    }
+
     /// Writes `count` holds of 10 each, due at `due_ms` after a grace of 1 s; answers their ids.
     pub async fn write_holds(&mut self, count: usize, due_ms: i64) -> Vec<String> {
         let (keys, partition) = (self.store.keys().clone(), self.id.partition());
@@ -73,6 +78,7 @@ impl TenantFixture {
             ]);
             self.queue(&["ZADD", &index, &created, id]);
             self.queue(&["ZADD", &keys.due(partition, &name), &due, id]);
+            self.queue(&["ZADD", &keys.other_graces(partition, &name), &expires, id]);
         }
         self.queue(&["ZADD", &keys.due_tenants(partition), "LT", &due, &name]);
         self.queue(&[
@@ -173,6 +179,7 @@ impl TenantFixture {
             queue(&[&["HSET", &record, "budgeted", "1 2"], &fields[..]].concat());
             queue(&["ZADD", &keys.reservations(partition, name, day), &now, &id]);
             queue(&["ZADD", &keys.due(partition, name), &due, &id]);
+            queue(&["ZADD", &keys.other_graces(partition, name), &expires, &id]);
             queue(&["ZADD", &keys.due_tenants(partition), "LT", &due, name]);
             let registered = format!("{name}:{day}");
             queue(&["ZADD", &keys.days(partition), "NX", &now, &registered]);

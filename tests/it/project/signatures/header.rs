@@ -55,8 +55,8 @@ fn positions(signature: &Signature) -> Vec<(usize, &'static KeyUse)> {
     positions
 }
 
-/// Where the list of keys begins, and whether an optional key comes before it.
-fn list_start(signature: &Signature) -> (usize, bool) {
+/// Where the list of keys begins, and how many optional keys may come before it.
+fn list_start(signature: &Signature) -> (usize, usize) {
     let positions = positions(signature);
     let alternatives = |position| {
         positions
@@ -68,7 +68,7 @@ fn list_start(signature: &Signature) -> (usize, bool) {
         |(position, key): &&(usize, &KeyUse)| key.when.is_some() && alternatives(*position) == 1;
     let left_out = positions.iter().filter(optional).count();
     let last = positions.last().map_or(0, |(position, _)| *position);
-    (last + 1 - left_out, left_out > 0)
+    (last + 1 - left_out, left_out)
 }
 
 fn key_rows(signature: &Signature) -> Vec<[String; 5]> {
@@ -93,10 +93,11 @@ fn key_rows(signature: &Signature) -> Vec<[String; 5]> {
         ]);
     }
     if let Some(list) = &signature.list {
-        let (start, shifted) = list_start(signature);
-        let index = match shifted {
-            true => format!("KEYS[{start} or {}..]", start + 1),
-            false => format!("KEYS[{start}..]"),
+        let (start, optional) = list_start(signature);
+        let index = match optional {
+            0 => format!("KEYS[{start}..]"),
+            1 => format!("KEYS[{start} or {}..]", start + 1),
+            _ => format!("KEYS[{start} to {}..]", start + optional),
         };
         let patterns: Vec<_> = list.keys.iter().map(|key| pattern_of(key, &[])).collect();
         let (local, kind) = (list.local.to_owned(), list.keys[0].kind.to_owned());

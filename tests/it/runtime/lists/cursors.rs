@@ -112,7 +112,7 @@ async fn reservations_of_one_moment_page_by_ascending_id() {
 }
 
 /// How often Redis ran commands of these names, and the microseconds that it took for all of them.
-fn spent(redis: &RedisServer, names: &[&str]) -> (u64, u64) {
+pub fn spent(redis: &RedisServer, names: &[&str]) -> (u64, u64) {
     let stats: String = redis.run(&["INFO", "commandstats"]);
     let of = |line: &str| {
         let (name, figures) = line.strip_prefix("cmdstat_")?.split_once(':')?;

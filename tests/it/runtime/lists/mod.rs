@@ -6,6 +6,7 @@ mod damage;
 mod expiry;
 mod filters;
 mod gathering;
+mod graces;
 mod long_lives;
 
 use serde_json::{Value, json};

@@ -136,16 +136,16 @@ pub async fn lapse(fixture: &LedgerFixture, tenant: usize, id: &ReservationId) {
     let keys = fixture.store.keys();
     let record = keys.reservation(caller.partition, id.as_str());
     fixture
-        .run::<()>(&["HSET", &record, "expires_at_ms", "1000", "grace_ms", "0"])
+        .run::<()>(&["HSET", &record, "expires_at_ms", "1000"])
         .await;
     let due = keys.due(caller.partition, caller.tenant.as_str());
     fixture
-        .run::<()>(&["ZADD", &due, "XX", "1000", id.as_str()])
+        .run::<()>(&["ZADD", &due, "XX", "6000", id.as_str()])
         .await;
     let tenants = keys.due_tenants(caller.partition);
     let name = caller.tenant.as_str();
     fixture
-        .run::<()>(&["ZADD", &tenants, "XX", "LT", "1000", name])
+        .run::<()>(&["ZADD", &tenants, "XX", "LT", "6000", name])
         .await;
 }
 
