@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
+use tokio::sync::Mutex;
 use tracing::{error, info};
 
+use super::failures::Failures;
 use super::inner::STALE_MS;
 use super::wake::Wake;
 use crate::dispatcher::due::partitions;
@@ -65,6 +67,7 @@ pub struct Replays {
     clock: ClockWatch,
     lane_concurrency: u32,
     queued: Arc<Wake>,
+    failures: Mutex<Failures>,
     metrics: ReplayMetrics,
 }
 
@@ -81,6 +84,7 @@ impl Replays {
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         Ok(Self {
+            failures: Mutex::new(Failures::new(store.clone(), "replays")),
             store,
             clock,
             lane_concurrency,
@@ -92,7 +96,7 @@ impl Replays {
     /// Does one pass over the partitions of `leases`, and calls `lost` with each lease that another dispatcher holds by now.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable; a failure of one replay alone is logged, and the others go on.
+    /// [`StoreError`] when a node is unavailable, and the replays of the others went on; a failure of one replay alone is logged.
     pub async fn run_once(
         &self,
         leases: &[Lease],
@@ -112,12 +116,14 @@ impl Replays {
         let stale_before_ms = (!is_in_doubt).then_some(now_ms - STALE_MS);
         // Those further ahead are from before the clock went back.
         let is_due = |at_ms: i64| !(now_ms + 1..now_ms + 2 * PUT_OFF_MS).contains(&at_ms);
+        let mut failures = self.failures.lock().await;
+        failures.begin();
         for (lease, replays) in leases.iter().zip(&polled) {
-            for replay in replays
-                .iter()
-                .flatten()
-                .filter(|replay| is_due(replay.at_ms))
-            {
+            let due = replays.iter().flatten();
+            for replay in due.filter(|replay| is_due(replay.at_ms)) {
+                if failures.leave_out(lease.partition).await {
+                    break;
+                }
                 match self
                     .feed(*lease, &replay.member, stale_before_ms, &mut pass)
                     .await
@@ -127,18 +133,24 @@ impl Replays {
                         lost(*lease);
                         break;
                     }
-                    Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+                    Err(unavailable @ StoreError::Unavailable(_)) => {
+                        failures.note(lease.partition, unavailable);
+                    }
                     Err(failure) => {
                         let id = &replay.member;
                         error!(replay.id = id, error = %failure, "replay `{id}` cannot go on: {failure}");
                         let key = self.store.keys().replays(lease.partition);
-                        self.store.postpone(key, id, now_ms + PUT_OFF_MS).await?;
+                        let put_off = self.store.postpone(key, id, now_ms + PUT_OFF_MS);
+                        if let Err(failure) = put_off.await {
+                            failures.note(lease.partition, failure);
+                        }
                     }
                 }
             }
         }
         self.metrics.queued.inc_by(pass.queued);
         self.metrics.ended.inc_by(pass.ended);
+        failures.end()?;
         Ok(pass)
     }
 
