@@ -19,7 +19,7 @@ const BODY_BYTES_MAX: u64 = 64 * 1024;
 /// How long a response's body is read.
 const BODY_LIMIT: Duration = Duration::from_secs(1);
 
-/// The head of a response, in bytes.
+/// The head of a response with the interim ones before it, in bytes.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
 /// What is read at a time, to begin with: most responses are shorter.
@@ -93,16 +93,16 @@ impl Connection {
         if self.stream.write_all(request).await.is_ok() {
             let _ = self.stream.flush().await;
         }
-        let (mut bytes, mut heard) = (Vec::with_capacity(READ_BYTES), false);
+        let (mut bytes, mut heard) = (Vec::with_capacity(READ_BYTES), 0);
         loop {
             let before = bytes.len();
-            if !matches!(self.stream.read_buf(&mut bytes).await, Ok(1..)) {
+            let Ok(length @ 1..) = self.stream.read_buf(&mut bytes).await else {
                 return Err(Broken {
                     error: PostError::NoResponse,
-                    unheard: !heard,
+                    unheard: heard == 0,
                 });
-            }
-            heard = true;
+            };
+            heard += length;
             if let Some(head) = head_of(&mut bytes, before)? {
                 return Ok(Received {
                     status: head.status,
@@ -111,7 +111,8 @@ impl Connection {
                     connection: self,
                 });
             }
-            if bytes.len() >= HEAD_BYTES_MAX {
+            // Interim responses without end would keep the parser busy.
+            if heard >= HEAD_BYTES_MAX {
                 return Err(Malformed.into());
             }
         }

@@ -141,6 +141,14 @@ async fn what_is_no_http_or_has_an_endless_head_is_no_response() {
     };
     assert_eq!(twice(padded(30_000)).await, (Ok(200), Ok(200), 1));
     assert_eq!(twice(padded(40_000)).await, (broken, broken, 2));
+    let interim = |count: usize| {
+        let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(count);
+        bytes(&format!(
+            "{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+        ))
+    };
+    assert_eq!(twice(interim(40)).await, (Ok(200), Ok(200), 1));
+    assert_eq!(twice(interim(4_000)).await, (broken, broken, 2));
     let half = Reply::BytesThenEnd("HTTP/1.1 200 OK\r\nContent-".to_owned());
     let ended = Err(PostError::NoResponse);
     assert_eq!(twice(half).await, (ended, ended, 2));
