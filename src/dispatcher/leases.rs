@@ -113,6 +113,8 @@ pub struct LeaseKeeper {
     metrics: LeaseMetrics,
     lease: Duration,
     last: Mutex<Option<LastRenewal>>,
+    /// Since when the list of dispatchers has been readable; `None` where it was not at the last pass.
+    readable: Mutex<Option<Instant>>,
 }
 
 /// The last pass that took or renewed leases.
@@ -132,6 +134,7 @@ impl LeaseKeeper {
             metrics,
             lease,
             last: Mutex::default(),
+            readable: Mutex::default(),
         }
     }
 
@@ -148,11 +151,9 @@ impl LeaseKeeper {
     /// [`StoreError`]; the leases stay valid until they lapse.
     pub async fn run_once(&self) -> Result<Renewal, StoreError> {
         let begun = Instant::now();
-        match self
-            .store
-            .heartbeat(&self.name, ALIVE.min(self.lease))
-            .await
-        {
+        let heartbeat = self.store.heartbeat(&self.name, self.alive_for()).await;
+        self.note_readable(heartbeat.is_ok().then_some(begun));
+        match heartbeat {
             Ok(dispatchers) => self.share_among(dispatchers, begun).await,
             Err(error) => {
                 if let Some(dispatchers) = self.last_dispatchers() {
@@ -176,7 +177,7 @@ impl LeaseKeeper {
                 ..Renewal::default()
             });
         }
-        let alive = ALIVE.min(self.lease);
+        let alive = self.alive_for();
         let share = share_of(&self.name, &dispatchers);
         let wanted: HashSet<_> = share.iter().copied().collect();
         let mut surplus = self.leases.partitions();
@@ -229,9 +230,22 @@ impl LeaseKeeper {
         &self.name
     }
 
-    /// Who was alive at the last renewal; `None` before the first.
-    pub fn dispatchers(&self) -> Option<Vec<String>> {
-        self.last_dispatchers()
+    /// Who is alive, for those who end what the dead have left. `None` until the list has been readable for [`ALIVE`]: behind an
+    /// outage of it, the others may not have had the time to say that they are.
+    pub fn survivors(&self) -> Option<Vec<String>> {
+        let readable = *self.readable.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = readable.is_some_and(|since| since.elapsed() >= self.alive_for());
+        self.last_dispatchers().filter(|_| is_known)
+    }
+
+    fn note_readable(&self, at: Option<Instant>) {
+        let mut readable = self.readable.lock().unwrap_or_else(PoisonError::into_inner);
+        *readable = at.map(|at| readable.unwrap_or(at));
+    }
+
+    /// A dispatcher that is silent for this long counts as dead.
+    fn alive_for(&self) -> Duration {
+        ALIVE.min(self.lease)
     }
 
     fn last_dispatchers(&self) -> Option<Vec<String>> {

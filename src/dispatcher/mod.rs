@@ -203,7 +203,7 @@ pub fn start(
         registry,
     )?;
     let alive = Arc::clone(&keeper);
-    let courier = tokio::spawn(courier.run(move || alive.dispatchers()));
+    let courier = tokio::spawn(courier.run(move || alive.survivors()));
     Ok(Dispatcher {
         workers,
         courier,

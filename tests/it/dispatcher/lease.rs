@@ -179,3 +179,27 @@ async fn a_heartbeat_and_a_lease_from_before_the_clock_went_back_count_as_lapsed
         .find(|lease| lease.partition == Partition::FIRST);
     assert_eq!(first.map(|lease| lease.token), Some(6));
 }
+
+#[tokio::test]
+async fn nobody_counts_as_dead_until_the_list_has_been_readable_for_a_while() {
+    let store = store(&shared().url());
+    let redis = RedisFixture::on(store.clone());
+    let keeper = keeper_with(&store, "one", Duration::from_millis(900));
+    renew(&[&keeper]).await;
+    assert_eq!(keeper.survivors(), None);
+    let known = || async {
+        keeper.run_once().await.expect("Redis answers");
+        keeper.survivors()
+    };
+    assert_eq!(eventually("it was readable for long", known).await, ["one"]);
+
+    let list = store.keys().dispatchers();
+    redis.run::<()>(&["SET", &list, "out of reach"]).await;
+    keeper.run_once().await.expect_err("it cannot be read");
+    assert_eq!(keeper.survivors(), None);
+    redis.run::<()>(&["DEL", &list]).await;
+    // Others that live are not on the list yet.
+    keeper.run_once().await.expect("Redis answers");
+    assert_eq!(keeper.survivors(), None);
+    assert_eq!(eventually("it was readable for long", known).await, ["one"]);
+}
