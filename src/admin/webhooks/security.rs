@@ -146,7 +146,7 @@ impl Webhooks {
 
     /// The rules, ready to judge by. What is stored was judged when it was put; a rule that cannot be read any more is no
     /// reason to let everything pass.
-    pub(super) async fn policy(&self) -> Result<SecurityPolicy, OperationError> {
+    pub(crate) async fn policy(&self) -> Result<SecurityPolicy, OperationError> {
         let settings = self.security().await?;
         let blocked = settings.blocked_cidr_ranges.iter();
         let blocked: Option<Vec<_>> = blocked.map(|text| text.parse().ok()).collect();

@@ -9,9 +9,8 @@ use super::{Secrets, Webhooks};
 use crate::domain::record::Record;
 use crate::domain::webhook::signature::sign;
 use crate::domain::webhook::{DEFAULT_FLAGS, Subscription, SubscriptionId};
-use crate::egress::{Inadmissible, Outbound, PostError};
+use crate::egress::{Inadmissible, Outbound, PostError, SecurityPolicy};
 pub(crate) use crate::egress::{Limits, Posted};
-use crate::store::OperationError;
 
 /// What the headers say about an event.
 #[derive(Debug, Clone, Copy)]
@@ -52,44 +51,43 @@ impl Webhooks {
         })
     }
 
-    /// Sends an event: checks the address by the rules that hold now, and connects to no other.
+    /// Sends an event: checks the address by the rules, and connects to no other. The exchange ends at `until` at the latest,
+    /// whatever the look-up of the name has taken.
     ///
     /// # Errors
-    /// [`OperationError`] when the rules cannot be read, and nothing was sent.
-    ///
-    /// The exchange ends at `until` at the latest, whatever the rules and the look-up of the name have taken.
+    /// [`SendError`].
     pub(crate) async fn send(
         &self,
         receiver: &Receiver,
         told: &Told<'_>,
         body: Bytes,
+        policy: &SecurityPolicy,
         limits: Limits,
         until: Instant,
-    ) -> Result<Result<Posted, SendError>, OperationError> {
-        let policy = self.policy().await?;
+    ) -> Result<Posted, SendError> {
         let subscription = &receiver.subscription;
         let owner = subscription.owner.as_str();
-        let target = match self.egress.admit(&subscription.url, &policy, owner).await {
+        let target = match self.egress.admit(&subscription.url, policy, owner).await {
             Ok(target) => target,
             Err(Inadmissible::Violation(_) | Inadmissible::BlockedHost) => {
-                return Ok(Err(SendError::Refused));
+                return Err(SendError::Refused);
             }
-            Err(Inadmissible::Unresolvable) => return Ok(Err(SendError::Unresolvable)),
-            Err(Inadmissible::Busy) => return Ok(Err(SendError::Busy)),
+            Err(Inadmissible::Unresolvable) => return Err(SendError::Unresolvable),
+            Err(Inadmissible::Busy) => return Err(SendError::Busy),
         };
         let headers = self.headers(&receiver.secrets, told, &body);
         let outbound = Outbound { headers, body };
         let id = receiver.subscription.subscription_id.as_str();
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Ok(Err(SendError::Busy));
+            return Err(SendError::Busy);
         }
         let limits = Limits {
             total: limits.total.min(left),
             ..limits
         };
         let posted = self.egress.deliver(id, &target, outbound, limits).await;
-        Ok(posted.map_err(SendError::Post))
+        posted.map_err(SendError::Post)
     }
 
     /// The headers of a delivery. A custom one never takes the place of one of the service's.

@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::rules::Rules;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::{Limits, Posted, Receiver, SendError, Told};
 use crate::domain::event::StoredEvent;
@@ -198,7 +199,7 @@ impl Letter {
 
 /// Attempts a delivery once, until then at most.
 pub(super) async fn attempt(
-    webhooks: &Webhooks,
+    (webhooks, rules): (&Webhooks, &Rules),
     claim: &ClaimedDelivery,
     receiver: Option<&Receiver>,
     letter: Option<&Letter>,
@@ -219,17 +220,17 @@ pub(super) async fn attempt(
     if claim.owner.tenant().is_some() && !is_visible {
         return Attempted::new(Outcome::Dropped, "boundary").error("Tenants may not see the event");
     }
-    let told = letter.told();
-    let sent = webhooks.send(receiver, &told, letter.body.clone(), LIMITS, until);
-    let Ok(sent) = sent.await else {
+    let Some(policy) = rules.now(webhooks.policy()).await else {
         return Attempted::new(Outcome::Later(UNJUDGED), "security_unreadable");
     };
+    let (told, body) = (letter.told(), letter.body.clone());
+    let sent = webhooks.send(receiver, &told, body, &policy, LIMITS, until);
     let retry = |reason| {
         let policy = &receiver.subscription.retry_policy;
         let next = delay_after(policy, claim.failures + 1);
         Attempted::new(next.map_or(Outcome::Failed, Outcome::Retry), reason)
     };
-    let attempted = match sent {
+    let attempted = match sent.await {
         Ok(posted) if posted.is_success() => {
             response(Attempted::new(Outcome::Success, "success"), posted)
         }

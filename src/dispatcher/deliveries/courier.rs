@@ -18,6 +18,7 @@ use super::failures::Failures;
 use super::inner::{CLAIM_MS, DeliveryMetrics, Inner, LAST_WAIT, POLL};
 use super::letters::Letters;
 use super::permits::Permits;
+use super::rules::Rules;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
@@ -88,6 +89,7 @@ impl Courier {
             permits: Permits::new(settings.in_flight),
             receivers: Cache::new(RECEIVERS_MAX),
             letters: Letters::default(),
+            rules: Rules::default(),
             due: std::sync::Mutex::default(),
             changed: queued,
             shutdown,

@@ -106,7 +106,13 @@ impl Inner {
         let Ok(receiver) = self.receiver(claim).await else {
             return Attempted::new(Outcome::Later(POLL), "store_unavailable");
         };
-        let attempted = attempt(&self.webhooks, claim, receiver.as_deref(), letter, until);
+        let attempted = attempt(
+            (&self.webhooks, &self.rules),
+            claim,
+            receiver.as_deref(),
+            letter,
+            until,
+        );
         let broken_off = async {
             self.shutdown.begun().await;
             sleep(LAST_WAIT).await;

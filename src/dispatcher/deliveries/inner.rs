@@ -11,6 +11,7 @@ use tracing::error;
 use super::failures::Failures;
 use super::letters::Letters;
 use super::permits::Permits;
+use super::rules::Rules;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
@@ -73,6 +74,7 @@ pub(super) struct Inner {
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
     /// Events that were read.
     pub letters: Letters,
+    pub rules: Rules,
     /// Partitions whose claims could not be ended.
     pub lapses: tokio::sync::Mutex<Failures>,
     /// Partitions that are to be looked at again, by when.

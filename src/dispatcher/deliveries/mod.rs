@@ -15,6 +15,7 @@ mod missed;
 mod permits;
 mod replays;
 mod rounds;
+mod rules;
 mod subscriptions;
 mod wake;
 
