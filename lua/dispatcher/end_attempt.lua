@@ -119,7 +119,9 @@ end
 
 -- Only an attempt that failed has left something behind.
 local outdated = {}
-if delivery.is_retry then outdated = {'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms'} end
+if delivery.is_retry then
+  outdated = {'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms', 'retry_delay_ms'}
+end
 if delivery.lost > 0 then outdated[#outdated + 1] = 'lost' end
 
 -- Effects: none can fail.
@@ -132,6 +134,7 @@ local fields = {unpack(ARGV, fields_from)}
 if waits then
   local due_ms = now + delay_ms
   if delivery.is_retry then
+    redis.call('HSET', delivery.key, 'retry_delay_ms', delay_ms)
     book_wait(book, lanes, delivery, subscription, due_ms)
   else
     redis.call('ZADD', lanes, due_ms, delivery.lane)
@@ -140,7 +143,7 @@ elseif outcome == 'retry' and is_current then
   local due_ms = now + delay_ms
   if not delivery.is_retry then book_leave_lane(book, delivery, subscription) end
   redis.call('HSET', delivery.key, 'status', 'RETRYING', 'failures', delivery.failures + 1, 'next_retry_at_ms', due_ms,
-    unpack(fields))
+    'retry_delay_ms', delay_ms, unpack(fields))
   book_wait(book, lanes, delivery, subscription, due_ms)
 else
   if not delivery.is_retry then book_leave_lane(book, delivery, subscription) end

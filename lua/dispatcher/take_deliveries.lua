@@ -124,7 +124,7 @@ for _, step in ipairs(plan) do
     redis.call(step.is_retries and 'ZREM' or 'LREM', lane_prefix .. step.lane, unpack(step.is_retries and {step.id} or {1, step.id}))
   elseif step.why then
     book_leave_lane(book, delivery, subscription)
-    redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms')
+    redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms', 'retry_delay_ms')
     book_end(book, delivery, subscription, 'FAILED', {'error_message', step.why})
   else
     claim_write(book, claims, claim, delivery, subscription, reply)

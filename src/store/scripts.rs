@@ -87,6 +87,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::deliveries::LAPSE_CLAIMS,
     &dispatcher::deliveries::TAKE_DELIVERIES,
     &dispatcher::deliveries::END_ATTEMPT,
+    &dispatcher::hasten_lanes::HASTEN_LANES,
     &dispatcher::replays::FEED_REPLAY,
     &admin::thresholds::COPY_THRESHOLDS,
     &tools::verify::LEDGERS,

@@ -91,6 +91,8 @@ impl Courier {
             letters: Letters::default(),
             rules: Rules::default(),
             due: std::sync::Mutex::default(),
+            lost_replies: std::sync::Mutex::default(),
+            hastened: std::sync::Mutex::default(),
             changed: queued,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,

@@ -22,7 +22,8 @@ use crate::domain::ids::Partition;
 use crate::domain::webhook::SubscriptionId;
 use crate::metrics::metrics;
 use crate::shutdown::Shutdown;
-use crate::store::dispatcher::deliveries::TakenDeliveries;
+use crate::store::dispatcher::deliveries::{LapseClaims, TakenDeliveries};
+use crate::store::dispatcher::hasten_lanes::FIRST_ATTEMPT;
 use crate::store::{Keys, Lease, Store, StoreError};
 
 /// How long a claim lasts: longer than an attempt, its outcome included.
@@ -37,8 +38,8 @@ pub(super) const STALE_MS: i64 = 24 * 3_600_000;
 /// How often all partitions are looked at.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
-/// By how much a lane with first attempts is looked at later at most: longer than any of them is put off.
-const AHEAD_MS: i64 = 120_000;
+/// How often times from before the clock went back are looked for.
+const HASTEN: Duration = Duration::from_secs(10);
 
 /// How long attempts in flight may take at a shutdown before they are handed back.
 pub(super) const LAST_WAIT: Duration = Duration::from_millis(500);
@@ -79,6 +80,10 @@ pub(super) struct Inner {
     pub lapses: tokio::sync::Mutex<Failures>,
     /// Partitions that are to be looked at again, by when.
     pub due: Mutex<BTreeMap<Partition, Instant>>,
+    /// When times from before the clock went back were looked for.
+    pub hastened: Mutex<Option<Instant>>,
+    /// Partitions whose scripts may have made claims of which it has not heard, since when.
+    pub lost_replies: Mutex<BTreeMap<Partition, Instant>>,
     pub changed: Arc<Wake>,
     pub shutdown: Shutdown,
     pub metrics: DeliveryMetrics,
@@ -130,15 +135,44 @@ impl Inner {
             }
         }
         let lanes = self.store.poll(Keys::lanes, &partitions, 1).await?;
-        for (partition, lanes) in partitions.into_iter().zip(lanes) {
+        for (partition, lanes) in partitions.iter().copied().zip(lanes) {
             if let Some(first) = lanes.unwrap_or_default().into_iter().next() {
-                if alive.is_some() {
-                    // No first attempt is put off for so long: the clock went back.
-                    let ahead_ms = now_ms + AHEAD_MS;
-                    self.store.hasten_lanes(partition, ahead_ms).await?;
-                }
                 let wait = u64::try_from(first.at_ms - now_ms).unwrap_or(0);
                 self.look_again(partition, Duration::from_millis(wait));
+            }
+        }
+        self.hasten(&partitions, now_ms, &mut failures).await
+    }
+
+    fn is_time_to_hasten(&self) -> bool {
+        let mut last = self.hastened.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_time = last.is_none_or(|at| at.elapsed() >= HASTEN);
+        if is_time {
+            *last = Some(Instant::now());
+        }
+        is_time
+    }
+
+    /// Has deliveries looked at whose time is from before the clock went back.
+    async fn hasten(
+        &self,
+        partitions: &[Partition],
+        now_ms: i64,
+        failures: &mut Failures,
+    ) -> Result<(), StoreError> {
+        if !self.is_time_to_hasten() {
+            return Ok(());
+        }
+        let after_ms = now_ms + i64::try_from(FIRST_ATTEMPT.as_millis()).unwrap_or(i64::MAX);
+        let last = self.store.poll_last(Keys::lanes, partitions).await?;
+        for (partition, last) in partitions.iter().zip(last) {
+            let last = last.unwrap_or_default().into_iter().next();
+            let is_ahead = last.is_some_and(|lane| lane.at_ms > after_ms);
+            if !is_ahead || failures.leave_out(*partition).await {
+                continue;
+            }
+            if let Err(failure) = self.store.hasten_lanes(*partition, after_ms).await {
+                failures.note(*partition, failure);
             }
         }
         Ok(())

@@ -11,6 +11,7 @@ pub mod drop_idempotency;
 pub mod emit;
 pub(crate) mod expire_api_key;
 pub mod fan_out;
+pub(crate) mod hasten_lanes;
 pub mod index_rows;
 pub mod lease;
 pub mod outbox;

@@ -35,38 +35,36 @@ impl Store {
         partitions: &[Partition],
         rows: usize,
     ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let first = (0, rows.saturating_sub(1), "WITHSCORES");
-        let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), first);
+        let last = i64::try_from(rows).unwrap_or(i64::MAX) - 1;
+        self.poll_range(index, partitions, (0, last)).await
+    }
+
+    /// The last member, by time, of an index in each partition; `None` where the node is out of reach.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn poll_last(
+        &self,
+        index: fn(&Keys, Partition) -> String,
+        partitions: &[Partition],
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
+        self.poll_range(index, partitions, (-1, -1)).await
+    }
+
+    async fn poll_range(
+        &self,
+        index: fn(&Keys, Partition) -> String,
+        partitions: &[Partition],
+        (first, last): (i64, i64),
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
+        let range = (first, last, "WITHSCORES");
+        let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), range);
         let commands: Vec<_> = partitions.iter().map(read).collect();
         let replies = self.query_reachable(&commands).await?;
         Ok(replies
             .into_iter()
             .map(|reply| reply.map(members))
             .collect())
-    }
-
-    /// Has lanes with first attempts looked at now that would be looked at after `ahead_ms` only.
-    ///
-    /// # Errors
-    /// [`StoreError`] when Redis is unavailable.
-    pub async fn hasten_lanes(
-        &self,
-        partition: Partition,
-        ahead_ms: i64,
-    ) -> Result<(), StoreError> {
-        let key = self.keys().lanes(partition);
-        let (_, later) = command(
-            "ZRANGEBYSCORE",
-            key.clone(),
-            (format!("({ahead_ms}"), "+inf"),
-        );
-        let lanes: Vec<String> = read_or_default(self.query(&key, &later).await?);
-        let first_attempts = lanes.iter().filter(|lane| !lane.ends_with(":retries"));
-        for lane in first_attempts {
-            self.write(command("ZADD", key.clone(), ("XX", 0, lane)))
-                .await?;
-        }
-        Ok(())
     }
 
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.

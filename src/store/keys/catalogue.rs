@@ -228,7 +228,7 @@ keys! { partition {
     /// and flags where the request had valid ones), `at_ms` (when it was queued), `epoch` of the subscription at that time,
     /// `attempts`; while it is open *`claim`* (dispatcher, attempt and time), *`lost`* (attempts in a row without an outcome),
     /// *`failures`*; then *`status`* (none while `PENDING`), *`response_status`*, *`response_time_ms`*, *`error_message`*,
-    /// *`next_retry_at_ms`*, *`completed_at_ms`*.
+    /// *`next_retry_at_ms`* and *`retry_delay_ms`* (by how much it was put off), *`completed_at_ms`*.
     delivery: hash = ("delivery:" delivery_id), "TTL of 14 days, after its end";
     /// What the keys of deliveries start with.
     delivery_prefix: prefix = ("delivery:"), "";

@@ -4,12 +4,19 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::json;
 use tokio::task::block_in_place;
 
 use super::bad_luck::Deployment;
 use super::clocks::JumpingRedis;
 use super::fan_out::{fan_out, follow, fund};
+use crate::admin::http::umbra_on;
+use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::subscriptions::made;
+use crate::harness::app::TestApp;
+use crate::harness::deliveries::{Running, reached};
 use crate::harness::eventually;
+use crate::harness::receiver::{Receiver, Reply};
 
 const HOUR_S: i64 = 3_600;
 
@@ -63,4 +70,21 @@ async fn what_was_queued_before_the_clock_went_back_is_not_held_up() {
     deployment.start_dispatcher();
     fund(&deployment.app, 3).await;
     all_arrive(&deployment).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_that_was_due_before_the_clock_went_back_is_made_soon() {
+    let redis = block_in_place(JumpingRedis::start);
+    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
+    open(&app).await;
+    let receiver = Receiver::start(Reply::Status(503, "")).await;
+    let policy = json!({"max_retries": 1, "initial_delay_ms": 60_000});
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": policy});
+    let id = made(&app, body).await;
+    let _running = Running::start(&app);
+    fund(&app, 2).await;
+    reached(&app, &id, "RETRYING", 2).await;
+    redis.jump(-2 * HOUR_S);
+    reached(&app, &id, "FAILED", 2).await;
+    assert_eq!(receiver.arrived().len(), 4);
 }

@@ -1,0 +1,59 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/hasten_lanes.rs.
+Has deliveries looked at now whose time is from before the clock went back: first attempts that are put off for longer
+than any is, and retries that are further ahead than they were put off.
+
+next: the time behind which to look further; '' at the end.
+
+KEYS[1]  write  lanes  zset  lanes
+built    read          hash  delivery:<delivery_id>
+built    write         list  lane:<lane>
+
+ARGV[1]  after_ms         int64             Lanes that are due later are looked at.
+ARGV[2]  first_ms         int64             By how much a first attempt is put off at most.
+ARGV[3]  retry_ms         int64             By how much a retry is, where its record does not say.
+ARGV[4]  retries          text              How the name of a lane of retries ends.
+ARGV[5]  delivery_prefix  prefix delivery:
+ARGV[6]  lane_prefix      prefix lane:
+
+Replies, the first that applies:
+  hastened next
+Writes:
+  The times of lanes and of retries.
+]]
+local lanes = KEYS[1]
+local after_ms, first_ms, retry_ms, retries, delivery_prefix, lane_prefix = unpack(ARGV)
+-- End of the signature.
+-- @include base/time
+-- Lanes of one call, and retries of each that are looked at: those that are due last.
+local LANES, RETRIES = 20, 20
+local now = now_ms()
+local found = redis.call('ZRANGEBYSCORE', lanes, '(' .. after_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, LANES)
+local hasten, ahead = {}, {}
+
+-- Finds the retries of a lane that are further ahead than they were put off; whether there are any.
+local function look(key)
+  local last = redis.call('ZRANGE', key, -RETRIES, -1, 'WITHSCORES')
+  local before = #ahead
+  for i = 1, #last, 2 do
+    local delay_ms = redis.call('HGET', delivery_prefix .. last[i], 'retry_delay_ms') or retry_ms
+    if last[i + 1] - delay_ms > now then ahead[#ahead + 1] = {key = key, id = last[i]} end
+  end
+  return #ahead > before
+end
+
+for i = 1, #found, 2 do
+  local lane, at_ms = found[i], tonumber(found[i + 1])
+  if lane:sub(-#retries) == retries then
+    -- Those who take deliveries report a key of another type.
+    local is_read, has_some = pcall(look, lane_prefix .. lane)
+    if is_read and has_some then hasten[#hasten + 1] = lane end
+  elseif at_ms - first_ms > now then
+    hasten[#hasten + 1] = lane
+  end
+end
+
+-- Effects: none can fail.
+for _, retry in ipairs(ahead) do redis.call('ZADD', retry.key, 'XX', now, retry.id) end
+for _, lane in ipairs(hasten) do redis.call('ZADD', lanes, 'XX', now, lane) end
+return {'hastened', #found == 2 * LANES and found[#found] or ''}

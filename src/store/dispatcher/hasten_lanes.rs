@@ -1,0 +1,62 @@
+//! `hasten_lanes.lua`: deliveries whose time is from before the clock went back.
+
+use std::time::Duration;
+
+use crate::domain::ids::Partition;
+use crate::store::signature::signature;
+use crate::store::{Lane, Store, StoreError};
+
+/// By how much a lane with first attempts is put off at most: longer than any of them is.
+pub(crate) const FIRST_ATTEMPT: Duration = Duration::from_secs(120);
+
+/// By how much a retry is put off at most, jitter included.
+const RETRY: Duration = Duration::from_secs(66 * 60);
+
+signature! {
+    /// Has deliveries looked at now whose time is from before the clock went back: first attempts that are put off for longer than
+    /// any is, and retries that are further ahead than they were put off.
+    ///
+    /// next: the time behind which to look further; '' at the end.
+    HASTEN_LANES: HastenLanes -> HastenLanesReply = "dispatcher/hasten_lanes", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition { write lanes(); }
+    builds { read delivery; write lane }
+    args {
+        /// Lanes that are due later are looked at.
+        after_ms: i64,
+        /// By how much a first attempt is put off at most.
+        first_ms: Duration,
+        /// By how much a retry is, where its record does not say.
+        retry_ms: Duration,
+        /// How the name of a lane of retries ends.
+        retries: &'a str,
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+    }
+    replies { hastened: Hastened { next: Option<i64> } }
+    writes "The times of lanes and of retries."
+}
+
+impl Store {
+    /// Has deliveries of a partition looked at now whose time is from before the clock went back, among those of lanes that are
+    /// due after `after_ms`.
+    pub(crate) async fn hasten_lanes(
+        &self,
+        partition: Partition,
+        mut after_ms: i64,
+    ) -> Result<(), StoreError> {
+        loop {
+            let call = HastenLanes {
+                partition,
+                after_ms,
+                first_ms: FIRST_ATTEMPT,
+                retry_ms: RETRY,
+                retries: ":retries",
+            };
+            match self.outcome_on(Lane::Background, &call).await? {
+                HastenLanesReply::Hastened { next: Some(next) } => after_ms = next,
+                HastenLanesReply::Hastened { next: None } => return Ok(()),
+            }
+        }
+    }
+}
