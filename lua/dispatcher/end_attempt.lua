@@ -75,7 +75,7 @@ local is_current = book_is_current(delivery, subscription)
 -- Returns the delivery of the lane that is attempted next, if this dispatcher wants it; and whether there is one at all.
 local function next_of_lane()
   local flying, concurrency = 0, book_concurrency(delivery.lane, lane_concurrency)
-  for _, id in ipairs(redis.call('LRANGE', lane_prefix .. delivery.lane, '0', integer_text(concurrency))) do
+  for _, id in ipairs(book_read(book, 'LRANGE', lane_prefix .. delivery.lane, '0', integer_text(concurrency))) do
     local other = id ~= delivery_id and book_delivery(book, id)
     if id ~= delivery_id and not (other and other.claim) then
       local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, next_of_subscription)
@@ -90,7 +90,12 @@ end
 -- Whether it goes back to where it was.
 local waits = is_current and (outcome == 'later' or outcome == 'back')
 local next_one, is_left = nil, false
-if not delivery.is_retry and not waits then next_one, is_left = next_of_lane() end
+if not delivery.is_retry and not waits then
+  local is_read, one, left = book_try(book, next_of_lane)
+  -- Damage in the lane is for those who take deliveries to find; this one is booked.
+  next_one, is_left = is_read and one, left or not is_read
+  delivery.is_lost_to_lane = not is_read and book.key == lane_prefix .. delivery.lane
+end
 local counts_failure = outcome == 'failed' and is_current
 local failures = subscription.failures + 1
 local disables, version = false, nil

@@ -39,7 +39,7 @@ ARGV[owners_to + 1..]  parts              to the end
     type of the event and trace.
 
 Replies, the first that applies:
-  clock now_ms | stale owners | fanned queued cursors
+  clock now_ms | stale owners | fanned queued damaged cursors
 Writes:
   On fanned: deliveries, their lanes and windows, the cursors.
 ]]
@@ -82,6 +82,11 @@ local function reached_by_all(source, place)
   return place
 end
 
+local damaged = {}
+local function note_damage(lane, why)
+  damaged[#damaged + 1] = lane_prefix .. lane .. ' ' .. (type(why) == 'table' and why.err or tostring(why)):gsub('%s+', ' ')
+end
+
 -- Queues a delivery, unless its subscription is behind or falls behind now. from: the place behind which these lie.
 local function queue_or_miss(source, from, at)
   local owner, id, epoch, delivery_id, lane, place, event_type, trace = owners[tonumber(ARGV[at])],
@@ -90,8 +95,11 @@ local function queue_or_miss(source, from, at)
   local window = queue_window(queue, id, epoch, owner)
   local behind = window_behind(window, source)
   if not behind and window_has_room(window, 1) then
-    queue_add(queue, window, delivery_id, lane, {'place', place, 'type', event_type, 'trace', trace})
-    return
+    local fields = {'place', place, 'type', event_type, 'trace', trace}
+    local is_added, why = pcall(queue_add, queue, window, delivery_id, lane, fields)
+    if is_added then return end
+    -- A key of the lane has another type: the subscription has the event when that is mended.
+    note_damage(lane, why)
   end
   -- An outbox that is followed again lies before the place.
   if window.read[source] ~= from and not (behind and place_reaches(from, behind)) then
@@ -108,7 +116,7 @@ local function counted(at)
   return values, at + 1 + ARGV[at]
 end
 
-local reply, changed, at = {'fanned', 0}, {}, parts_from
+local reply, changed, at = {'fanned', 0, ''}, {}, parts_from
 while at <= #ARGV do
   local field, source, read, next = unpack(ARGV, at, at + 3)
   local left_out, parted
@@ -118,7 +126,11 @@ while at <= #ARGV do
   -- A tenant that is not followed apart any more may have been left out by nobody.
   for _, apart in ipairs(left_out) do is_as_read = is_as_read and cursor(apart) end
   if is_as_read then
-    for pair = at + 1, at + ARGV[at], 8 do queue_or_miss(source, read == '' and '0-0' or read, pair) end
+    for pair = at + 1, at + ARGV[at], 8 do
+      local is_done, why = pcall(queue_or_miss, source, read == '' and '0-0' or read, pair)
+      -- Nothing can be queued for a subscription whose window has another type.
+      if not is_done then note_damage(ARGV[pair + 4], why) end
+    end
     for i = 1, #parted, 2 do cursors[parted[i]], changed[parted[i]] = parted[i + 1], true end
     local has_reached = field ~= source and place_reaches(next, cursor(source) or '')
     cursors[field], changed[field] = not has_reached and next, true
@@ -138,5 +150,5 @@ for field in pairs(changed) do
     redis.call('HDEL', fanned, field)
   end
 end
-reply[2] = #queue.deliveries
+reply[2], reply[3] = #queue.deliveries, table.concat(damaged, '\n')
 return reply

@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/deliveries.rs.
-Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it.
+Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it. Has lanes
+looked at whose first delivery is in flight while the others can only fail.
 
-next: from where on to look further; '' at the end.
+damaged: keys of another type that it met, a line each with why. next: from where on to look further; '' at the end.
 
 KEYS[1]  read   lease   hash  lease
 KEYS[2]  write  lanes   zset  lanes
@@ -14,43 +15,70 @@ built    write          hash  delivery:<delivery_id>
 built    write          list  lane:<lane>
 built    write          hash  window:<subscription_id>
 
-ARGV[1]  fencing_token    int64
-ARGV[2]  alive            text
-    Dispatchers, blanks between: the claims of others end. '' to end those whose time is over.
-ARGV[3]  after            int64             The number of claims to pass over.
-ARGV[4]  delivery_prefix  prefix delivery:
-ARGV[5]  lane_prefix      prefix lane:
-ARGV[6]  window_prefix    prefix window:
-ARGV[7]  webhook_prefix   prefix webhook:
-ARGV[8]  tenant_prefix    prefix tenant:
+ARGV[1]   fencing_token    int64
+ARGV[2]   only_over        1 or 0            To end those whose time is over, and look at no others.
+ARGV[3]   alive            text
+    Dispatchers, blanks between: the claims of others end. '' where that is not known.
+ARGV[4]   dispatcher       text
+    A dispatcher that lost replies: its claims end, too, except those of the deliveries `held`. '' for none.
+ARGV[5]   held             text              Ids, blanks between.
+ARGV[6]   reply_ms         int64
+    Claims of this dispatcher that are younger stay: it may not have heard of them yet.
+ARGV[7]   after            int64             The number of claims to pass over.
+ARGV[8]   delivery_prefix  prefix delivery:
+ARGV[9]   lane_prefix      prefix lane:
+ARGV[10]  window_prefix    prefix window:
+ARGV[11]  webhook_prefix   prefix webhook:
+ARGV[12]  tenant_prefix    prefix tenant:
 
 Replies, the first that applies:
-  fenced | lapsed count next
+  fenced | lapsed count damaged next
 Writes:
   On lapsed: deliveries, their claims, lanes and windows.
 ]]
 local lease, lanes, claims, open = unpack(KEYS)
-local fencing_token, alive, after, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix
-  = unpack(ARGV)
+local fencing_token, only_over, alive, dispatcher, held, reply_ms, after, delivery_prefix, lane_prefix, window_prefix,
+  webhook_prefix, tenant_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/book
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
-local ROWS = 100
+local ROWS, DAMAGED_MS = 100, 60000
 local from = tonumber(after)
--- Without the list of dispatchers only those whose time is over.
-local ids = alive == '' and redis.call('ZRANGEBYSCORE', claims, '-inf', now, 'LIMIT', 0, ROWS)
+local ids = only_over == '1' and redis.call('ZRANGEBYSCORE', claims, '-inf', now, 'LIMIT', 0, ROWS)
   or redis.call('ZRANGE', claims, from, from + ROWS - 1)
-local lapsed = {}
-for _, id in ipairs(ids) do
+local lapsed, hasten, later, is_held = {}, {}, {}, {}
+for id in held:gmatch('%S+') do is_held[id] = true end
+
+-- Returns whether nobody keeps a claim.
+local function is_lapsed(id, claim)
+  local holder, claimed_ms = claim:match('^([^:]*):[^:]*:?(%d*)$')
+  if only_over == '1' or not holder then return true end
+  if holder == dispatcher then return not is_held[id] and (tonumber(claimed_ms) or 0) < now - reply_ms end
+  return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
+end
+
+-- Plans what happens to a claim.
+local function look(id)
   local delivery = book_delivery(book, id)
-  local holder = delivery and delivery.claim and delivery.claim:match('^[^:]+') or ''
-  if alive == '' or not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true) then
-    local subscription = delivery and book_subscription(book, delivery.subscription)
+  local subscription = delivery and book_subscription(book, delivery.subscription)
+  if is_lapsed(id, delivery and delivery.claim or '') then
     if subscription then book_can_wait(book, subscription) end
     lapsed[#lapsed + 1] = {id = id, delivery = delivery, subscription = subscription}
+  elseif not delivery.is_retry and not book_is_current(delivery, subscription) then
+    hasten[delivery.lane] = true
+  end
+end
+
+local damaged = {}
+for _, id in ipairs(ids) do
+  local is_read, why = book_try(book, look, id)
+  if not is_read then
+    damaged[#damaged + 1] = why
+    -- It is looked at again in a minute, and those behind it now.
+    if only_over == '1' then later[#later + 1] = id end
   end
 end
 redis.call('ZCARD', lanes)
@@ -73,5 +101,8 @@ for _, claim in ipairs(lapsed) do
     end
   end
 end
+for _, id in ipairs(later) do redis.call('ZADD', claims, now + DAMAGED_MS, id) end
+-- What waits behind a delivery in flight need not wait for its end in order to fail.
+for lane in pairs(hasten) do redis.call('ZADD', lanes, now, lane) end
 book_write(book, open)
-return {'lapsed', #lapsed, #ids == ROWS and from + ROWS - #lapsed or ''}
+return {'lapsed', #lapsed, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}

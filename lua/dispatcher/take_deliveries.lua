@@ -3,7 +3,8 @@
 Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or
 attempts that were lost.
 
-more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts.
+more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts. damaged:
+as of `lapse_claims`; each is of a lane that waits.
 
 KEYS[1]  read   lease   hash    lease
 KEYS[2]  write  lanes   zset    lanes
@@ -33,7 +34,7 @@ ARGV[12]  tenant_prefix     prefix tenant:
 ARGV[13]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
-  fenced | taken more too_old lost claims
+  fenced | taken more too_old lost damaged claims
 Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
@@ -45,6 +46,8 @@ local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, 
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
 -- subscription has as many in flight as it may have is looked at again, and one whose owner has.
 local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 64, 8, 200, 1000
+-- When a lane is looked at again that has a key of another type.
+local DAMAGED_MS = 60000
 -- Deliveries of one call that are read, and that are ended, about.
 local READS, ENDS = 256, 64
 local now = now_ms()
@@ -54,6 +57,7 @@ local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, 
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
 local busy = {}
 for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end
+local damaged = {}
 local room, plan, looked_at, reads, spare, too_old, lost = tonumber(most), {}, {}, 0, ENDS, 0, 0
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
@@ -61,10 +65,10 @@ local room, plan, looked_at, reads, spare, too_old, lost = tonumber(most), {}, {
 local function heads(lane, concurrency, is_retries, ends)
   local key, count = lane_prefix .. lane, concurrency + HOPELESS
   if not is_retries then
-    local ids = redis.call('LRANGE', key, 0, count - 1)
+    local ids = book_read(book, 'LRANGE', key, 0, count - 1)
     return ids, #ids == count, {}
   end
-  local found = redis.call('ZRANGEBYSCORE', key, '-inf', ends and '+inf' or now, 'WITHSCORES', 'LIMIT', 0, count)
+  local found = book_read(book, 'ZRANGEBYSCORE', key, '-inf', ends and '+inf' or now, 'WITHSCORES', 'LIMIT', 0, count)
   local ids, due_ms = {}, {}
   for i = 1, #found, 2 do ids[#ids + 1], due_ms[found[i]] = found[i], tonumber(found[i + 1]) end
   return ids, #ids == count, due_ms
@@ -111,13 +115,16 @@ end
 local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'WITHSCORES', 'LIMIT', 0, LANES)
 for i = 1, #due, 2 do
   if room == 0 or reads >= READS then break end
-  looked_at[#looked_at + 1] = {name = due[i], again = look(due[i], tonumber(due[i + 1]))}
+  local is_read, again = book_try(book, look, due[i], tonumber(due[i + 1]))
+  -- What was planned of it lies before the damage.
+  if not is_read then damaged[#damaged + 1] = again end
+  looked_at[#looked_at + 1] = {name = due[i], again = is_read and again or now + DAMAGED_MS, is_damaged = not is_read}
 end
 redis.call('HLEN', open)
 redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
-local reply, more = {'taken', 0, too_old, lost}, #due > 2 * #looked_at or #due == 2 * LANES
+local reply, more = {'taken', 0, too_old, lost, table.concat(damaged, '\n')}, #due > 2 * #looked_at or #due == 2 * LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
   if not delivery then
@@ -132,7 +139,7 @@ for _, step in ipairs(plan) do
 end
 for _, lane in ipairs(looked_at) do
   local again = lane.again
-  if lane.name:find(':retries$') then
+  if lane.name:find(':retries$') and not lane.is_damaged then
     -- The next is due at its own time, or again soon where it is due already.
     local first = redis.call('ZRANGE', lane_prefix .. lane.name, 0, 0, 'WITHSCORES')
     if not first[2] then again = '' elseif again ~= 0 then again = math.max(tonumber(first[2]), again) end

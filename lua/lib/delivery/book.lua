@@ -23,9 +23,22 @@ local function integer_text(number) return ('%d'):format(number) end
 -- What a window counts.
 local WINDOW_COUNTS = {'open', 'flying', 'retrying', 'replaying'}
 
--- prefixes: what the names of keys start with: delivery, window, webhook, tenant, lane, mark.
+-- prefixes: what the names of keys start with: delivery, window, webhook, tenant, lane, mark. key: the one that was read last.
 local function book_new(now, prefixes)
-  return {now = now, now_text = integer_text(now), prefixes = prefixes, subscriptions = {}, order = {}}
+  return {now = now, now_text = integer_text(now), prefixes = prefixes, subscriptions = {}, order = {}, key = ''}
+end
+
+-- Runs a command that reads a key, which is known where that raises.
+local function book_read(book, command, key, ...)
+  book.key = key
+  return redis.call(command, key, ...)
+end
+
+-- Returns what read returns, or false and the key that holds something else than it should and why.
+local function book_try(book, read, ...)
+  local is_read, one, two = pcall(read, ...)
+  if is_read then return true, one, two end
+  return false, book.key .. ' ' .. (type(one) == 'table' and one.err or tostring(one)):gsub('%s+', ' ')
 end
 
 -- Returns the subscription as it is now, with its window.
@@ -34,11 +47,11 @@ local function book_subscription(book, id)
   if known then return known end
   local prefixes = book.prefixes
   local webhook, window = prefixes.webhook .. id, prefixes.window .. id
-  local stored = redis.call('HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures')
-  local counts = redis.call('HMGET', window, unpack(WINDOW_COUNTS))
+  local stored = book_read(book, 'HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures')
+  local counts = book_read(book, 'HMGET', window, unpack(WINDOW_COUNTS))
   local owner = stored[1] or redis.call('HGET', window, 'owner') or ''
-  local closed = owner ~= '' and redis.call('HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
-  local mark = prefixes.mark and redis.call('GET', prefixes.mark .. owner) or ''
+  local closed = owner ~= '' and book_read(book, 'HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
+  local mark = prefixes.mark and book_read(book, 'GET', prefixes.mark .. owner) or ''
   known = {id = id, webhook = webhook, window = window, owner = owner, mark = mark, exists = stored[1] and true,
     active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
     flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, replaying = tonumber(counts[4]) or 0,
@@ -55,12 +68,12 @@ end
 
 -- Raises where book_wait could not write.
 local function book_can_wait(book, subscription)
-  redis.call('ZCARD', book.prefixes.lane .. subscription.id .. ':retries')
+  book_read(book, 'ZCARD', book.prefixes.lane .. subscription.id .. ':retries')
 end
 
 -- Returns the record of a delivery that is open; nil where there is none.
 local function book_delivery(book, id)
-  local stored = redis.call('HMGET', book.prefixes.delivery .. id, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts',
+  local stored = book_read(book, 'HMGET', book.prefixes.delivery .. id, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts',
     'lost', 'claim', 'status', 'place', 'trace', 'failures')
   if not stored[1] then return nil end
   return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1], lane = stored[2] or '',
@@ -103,7 +116,7 @@ end
 local function book_leave_lane(book, delivery, subscription)
   if delivery.is_retry then
     redis.call('ZREM', book.prefixes.lane .. subscription.id .. ':retries', delivery.id)
-  else
+  elseif not delivery.is_lost_to_lane then
     redis.call('LREM', book.prefixes.lane .. delivery.lane, '1', delivery.id)
   end
 end

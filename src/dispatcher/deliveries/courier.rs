@@ -99,7 +99,7 @@ impl Courier {
         })))
     }
 
-    /// Makes deliveries until the shutdown; then hands back what is still in flight. `dispatchers`: who is alive.
+    /// Makes deliveries until the shutdown; then hands back what is still in flight. `dispatchers`: who is alive, if that is known.
     pub async fn run(self, dispatchers: impl Fn() -> Option<Vec<String>>) {
         let (mut flying, mut polls) = (JoinSet::new(), JoinSet::new());
         let (mut polled, mut seen, mut last) = (None, None::<Instant>, None);
@@ -111,13 +111,11 @@ impl Courier {
             if polls.is_empty() && (inner.changed.take_all() || is_time) {
                 polled = Some(Instant::now());
                 failures.begin();
-                let alive = match seen.is_none_or(|at| at.elapsed() >= DEAD_CLAIMS) {
-                    true => {
-                        seen = Some(Instant::now());
-                        dispatchers()
-                    }
-                    false => None,
-                };
+                let looks = seen.is_none_or(|at| at.elapsed() >= DEAD_CLAIMS);
+                let alive = looks.then(|| {
+                    seen = Some(Instant::now());
+                    dispatchers().unwrap_or_default().join(" ")
+                });
                 let inner = Arc::clone(inner);
                 polls.spawn(async move {
                     if let Err(failure) = inner.poll(alive.as_deref()).await {
@@ -175,15 +173,19 @@ impl Courier {
             Ok(Some(taken)) => taken,
             Ok(None) => return inner.leases.lost(lease),
             // The next poll that reaches the partition notes it again.
-            Err(failure) => return failures.note(lease.partition, failure),
+            Err(failure) => {
+                inner.reply_is_lost(lease.partition);
+                return failures.note(lease.partition, failure);
+            }
         };
         inner.count_ended(&taken);
+        inner.note_damage(lease.partition, &taken.damaged);
         let TakenDeliveries { more, claims, .. } = taken;
         if more || claims.len() == room {
             inner.look_again(lease.partition, Duration::ZERO);
         }
         for claim in claims {
-            let permit = inner.permits.take(&claim.owner);
+            let permit = inner.permits.take(&claim.owner, &claim.id);
             flying.spawn(deliver(Arc::clone(inner), claim, permit));
         }
     }

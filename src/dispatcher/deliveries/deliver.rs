@@ -22,7 +22,7 @@ const BOOK_AGAIN: Duration = Duration::from_millis(200);
 struct OutOfReach;
 
 /// Attempts a delivery, and then the next of its lane, until there is none.
-pub(super) async fn deliver(inner: Arc<Inner>, mut claim: ClaimedDelivery, permit: Permit) {
+pub(super) async fn deliver(inner: Arc<Inner>, mut claim: ClaimedDelivery, mut permit: Permit) {
     inner.metrics.in_flight.inc();
     loop {
         let until = Instant::now() + ATTEMPT;
@@ -43,7 +43,10 @@ pub(super) async fn deliver(inner: Arc<Inner>, mut claim: ClaimedDelivery, permi
             .book(&claim, letter.as_deref(), &attempted, &permit)
             .await
         {
-            Some(next) => claim = next,
+            Some(next) => {
+                permit.pass_on(&next.id);
+                claim = next;
+            }
             None => break,
         }
     }
@@ -181,18 +184,26 @@ impl Inner {
                 }
                 // It lapsed, and another dispatcher repeats the attempt.
                 Ok(None) => return None,
-                Err(failure)
-                    if Instant::now() >= until
-                        || !matches!(failure, StoreError::Unavailable(_)) =>
-                {
-                    error!(
-                        delivery.id = claim.id.as_str(), error = %failure,
-                        "the outcome of delivery {} cannot be booked; it is attempted again: {failure}", claim.id
-                    );
-                    return None;
+                Err(failure) => {
+                    self.reply_is_lost(call.partition);
+                    if !shall_book_again(claim, &failure, until) {
+                        return None;
+                    }
+                    sleep(BOOK_AGAIN).await;
                 }
-                Err(_) => sleep(BOOK_AGAIN).await,
             }
         }
     }
+}
+
+/// Whether to try once more to book an outcome that could not be booked.
+fn shall_book_again(claim: &ClaimedDelivery, failure: &StoreError, until: Instant) -> bool {
+    let again = Instant::now() < until && matches!(failure, StoreError::Unavailable(_));
+    if !again {
+        error!(
+            delivery.id = claim.id.as_str(), error = %failure,
+            "the outcome of delivery {} cannot be booked; it is attempted again: {failure}", claim.id
+        );
+    }
+    again
 }

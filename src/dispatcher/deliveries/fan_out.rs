@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::events::{EventReader, PointerOf};
 use super::failures::Failures;
 use super::following::{Audience, Chunk, DELIVERIES, Following};
+use super::inner::log_damage;
 use super::rounds::Rounds;
 use super::subscriptions::{Hooks, Outbox, Remembered};
 use super::wake::Wake;
@@ -353,7 +354,13 @@ impl FanOut {
             .fan_out(partition, self.lane_concurrency, &owners, &encoded)
             .await?;
         match fanned {
-            Fanned::Queued { count, cursors } => {
+            Fanned::Queued {
+                count,
+                damaged,
+                cursors,
+            } => {
+                let damaged = damaged.lines().filter(|line| !line.is_empty());
+                damaged.for_each(|line| log_damage(partition, line));
                 pass.queued += count;
                 if count > 0 {
                     self.queued.partition(partition);

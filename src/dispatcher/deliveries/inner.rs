@@ -57,6 +57,8 @@ metrics! {
         pub in_flight: IntGauge = "budget_webhook_in_flight",
         /// Webhooks that were disabled after too many failures.
         pub disabled: IntCounter = "budget_webhooks_disabled_total",
+        /// Times that deliveries of a lane could not be looked at, because a key holds something else than it should.
+        pub damaged: IntCounter = "budget_webhook_damaged_lanes_total",
     }
 }
 
@@ -108,8 +110,9 @@ impl Inner {
         }
     }
 
-    /// Ends claims of others that lapsed, and notes which partitions have something to be attempted when.
-    pub async fn poll(&self, alive: Option<&[String]>) -> Result<(), StoreError> {
+    /// Ends claims that lapsed, and notes which partitions have something to be attempted when. `alive`: dispatchers, of whom the
+    /// claims of others end, '' where that is not known; `None` to look only for claims whose time is over.
+    pub async fn poll(&self, alive: Option<&str>) -> Result<(), StoreError> {
         let leases = self.leases.current();
         if leases.is_empty() {
             return Ok(());
@@ -123,14 +126,23 @@ impl Inner {
             let Some(first) = claims.unwrap_or_default().into_iter().next() else {
                 continue;
             };
-            let is_over = first.at_ms <= now_ms;
-            let alive = alive.filter(|_| !is_over);
-            if !is_over && alive.is_none() || failures.leave_out(lease.partition).await {
+            let only_over = first.at_ms <= now_ms;
+            if !only_over && alive.is_none() || failures.leave_out(lease.partition).await {
                 continue;
             }
-            match self.store.lapse_claims(*lease, alive).await {
-                Ok(true) => {}
-                Ok(false) => self.leases.lost(*lease),
+            let has_lost = self.has_lost_replies(lease.partition);
+            let call = LapseClaims {
+                fencing_token: *lease,
+                only_over,
+                alive: alive.unwrap_or_default(),
+                dispatcher: if has_lost { &self.name } else { "" },
+                held: &self.permits.held(lease.partition),
+                reply_ms: self.store.timeout() * 2,
+                after: 0,
+            };
+            match self.store.lapse_claims(call).await {
+                Ok(Some(damaged)) => self.note_damage(lease.partition, &damaged),
+                Ok(None) => self.leases.lost(*lease),
                 Err(failure) => failures.note(lease.partition, failure),
             }
         }
@@ -178,6 +190,31 @@ impl Inner {
         Ok(())
     }
 
+    /// Logs and counts keys that hold something else than they should. The others go on.
+    pub fn note_damage(&self, partition: Partition, damaged: &str) {
+        for line in damaged.lines().filter(|line| !line.is_empty()) {
+            self.metrics.damaged.inc();
+            log_damage(partition, line);
+        }
+    }
+
+    /// Notes that a call has no reply that may have claimed something.
+    pub fn reply_is_lost(&self, partition: Partition) {
+        let lost = self.lost_replies.lock();
+        lost.unwrap_or_else(PoisonError::into_inner)
+            .insert(partition, Instant::now());
+    }
+
+    /// Whether that was so within the time that a claim lasts: behind it, it has lapsed.
+    fn has_lost_replies(&self, partition: Partition) -> bool {
+        let mut lost = self
+            .lost_replies
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        lost.retain(|_, at| at.elapsed() < Duration::from_millis(CLAIM_MS.unsigned_abs()));
+        lost.contains_key(&partition)
+    }
+
     fn due(&self) -> MutexGuard<'_, BTreeMap<Partition, Instant>> {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,6 +256,15 @@ impl Inner {
     pub fn stale_before_ms(&self) -> Option<i64> {
         self.clock.expected_ms().map(|now_ms| now_ms - STALE_MS)
     }
+}
+
+/// Logs that a key holds something else than it should. `line`: the key, and why.
+pub(super) fn log_damage(partition: Partition, line: &str) {
+    let (key, why) = line.split_once(' ').unwrap_or((line, ""));
+    error!(
+        %partition, redis.key = key, error = why,
+        "deliveries wait until key `{key}` is mended or deleted, which cannot be read: {why}"
+    );
 }
 
 /// Puts the leases of the partitions behind `last` first.

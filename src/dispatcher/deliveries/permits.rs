@@ -1,13 +1,13 @@
 //! How many deliveries are in flight, and of whom: an owner of slow receivers leaves room for the others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
-use crate::domain::webhook::Owner;
+use crate::domain::webhook::{DeliveryId, Owner};
 
 /// An owner with so many times as many in flight as are free gets no more. So one alone has three quarters at most, of several each
 /// the same, and some stay free.
@@ -34,12 +34,14 @@ struct InFlight {
     all: usize,
     /// By their names; of nobody 0.
     of_owners: BTreeMap<String, usize>,
+    deliveries: BTreeSet<(Partition, String)>,
 }
 
 /// The right to have a delivery in flight, until it is dropped.
 pub(super) struct Permit {
     permits: Arc<Permits>,
     owner: Owner,
+    delivery: DeliveryId,
     since: Instant,
 }
 
@@ -56,8 +58,9 @@ impl Permits {
     }
 
     /// Takes one for a delivery that is claimed already: no more are claimed than are free.
-    pub fn take(self: &Arc<Self>, owner: &Owner) -> Permit {
+    pub fn take(self: &Arc<Self>, owner: &Owner, delivery: &DeliveryId) -> Permit {
         let mut in_flight = self.in_flight();
+        in_flight.add(owner, delivery);
         in_flight.all += 1;
         *in_flight
             .of_owners
@@ -66,6 +69,7 @@ impl Permits {
         Permit {
             permits: Arc::clone(self),
             owner: owner.clone(),
+            delivery: delivery.clone(),
             since: Instant::now(),
         }
     }
@@ -87,6 +91,16 @@ impl Permits {
         busy.join(" ")
     }
 
+    /// The deliveries in flight of a partition, with blanks between.
+    pub fn held(&self, partition: Partition) -> String {
+        let in_flight = self.in_flight();
+        let all = in_flight.deliveries.range((partition, String::new())..);
+        let held = all.take_while(|(of, _)| *of == partition);
+        held.map(|(_, id)| id.as_str())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
     fn in_flight(&self) -> MutexGuard<'_, InFlight> {
         self.in_flight
             .lock()
@@ -103,7 +117,27 @@ fn most_of_subscription(count: usize, free: usize) -> i64 {
     }
 }
 
+impl InFlight {
+    fn add(&mut self, owner: &Owner, delivery: &DeliveryId) {
+        self.deliveries
+            .insert((owner.partition(), delivery.to_string()));
+    }
+
+    fn remove(&mut self, owner: &Owner, delivery: &DeliveryId) {
+        self.deliveries
+            .remove(&(owner.partition(), delivery.to_string()));
+    }
+}
+
 impl Permit {
+    /// Passes it on to the next delivery of the lane.
+    pub fn pass_on(&mut self, next: &DeliveryId) {
+        let mut in_flight = self.permits.in_flight();
+        in_flight.remove(&self.owner, &self.delivery);
+        in_flight.add(&self.owner, next);
+        self.delivery = next.clone();
+    }
+
     /// How many of its subscription may be in flight, with the next delivery of the lane under this permit; 0 where that must not be.
     pub fn next_of_subscription(&self) -> i64 {
         let in_flight = self.permits.in_flight();
@@ -120,6 +154,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut in_flight = self.permits.in_flight();
         in_flight.all -= 1;
+        in_flight.remove(&self.owner, &self.delivery);
         let name = self.owner.as_str();
         match in_flight.of_owners.get_mut(name) {
             Some(count) if *count > 1 => *count -= 1,
@@ -133,6 +168,11 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn take(permits: &Arc<Permits>, name: &str) -> Permit {
+        let delivery = DeliveryId::from_stored(format!("{:x}", rand::random::<u64>()));
+        permits.take(&owner(name), &delivery)
+    }
 
     fn owner(name: &str) -> Owner {
         Owner::parse(name).expect("a name")
@@ -148,7 +188,7 @@ mod tests {
             found.map_or(OF_SUBSCRIPTION, |(_, most)| most.parse().expect("a number"))
         };
         while permits.free() > 0 && limit() > most {
-            taken.push(permits.take(&owner));
+            taken.push(take(permits, name));
         }
         taken.len() - before
     }
@@ -178,10 +218,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_in_flight_is_known_by_partition() {
+        let permits = Permits::new(4);
+        let (one, mut other) = (take(&permits, "acme"), take(&permits, "umbra"));
+        let held = |name| permits.held(owner(name).partition());
+        assert_eq!(held("acme"), one.delivery.to_string());
+        let next = DeliveryId::from_stored("next".to_owned());
+        other.pass_on(&next);
+        assert_eq!(held("umbra"), "next");
+        drop((one, other));
+        assert_eq!(
+            (held("acme"), held("umbra")),
+            (String::new(), String::new())
+        );
+    }
+
+    #[test]
     fn a_lane_gives_its_permit_back_after_a_while_when_none_is_free() {
         let permits = Permits::new(4);
         let names = ["acme", "umbra", "quiet", "other"];
-        let mut taken: Vec<_> = names.iter().map(|it| permits.take(&owner(it))).collect();
+        let mut taken: Vec<_> = names.iter().map(|it| take(&permits, it)).collect();
         assert!(taken[0].next_of_subscription() > 0);
         taken[0].since = Instant::now().checked_sub(KEPT_FOR).expect("a time");
         assert_eq!(taken[0].next_of_subscription(), 0);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -110,6 +111,8 @@ pub struct TakenDeliveries {
     pub too_old: u64,
     /// How many it ended because their attempts had no outcome.
     pub lost: u64,
+    /// Keys that hold something else than they should, a line each with why.
+    pub damaged: String,
     /// Deliveries to be attempted.
     pub claims: Vec<ClaimedDelivery>,
 }
@@ -126,9 +129,10 @@ pub(crate) struct EndedAttempt {
 }
 
 signature! {
-    /// Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it.
+    /// Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it. Has lanes
+    /// looked at whose first delivery is in flight while the others can only fail.
     ///
-    /// next: from where on to look further; '' at the end.
+    /// damaged: keys of another type that it met, a line each with why. next: from where on to look further; '' at the end.
     LAPSE_CLAIMS: LapseClaims -> LapseClaimsReply = "dispatcher/lapse_claims", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -137,8 +141,16 @@ signature! {
     builds { read webhook, tenant; write delivery, lane, window }
     args {
         fencing_token: Lease,
-        /// Dispatchers, blanks between: the claims of others end. '' to end those whose time is over.
+        /// To end those whose time is over, and look at no others.
+        only_over: bool,
+        /// Dispatchers, blanks between: the claims of others end. '' where that is not known.
         alive: &'a str,
+        /// A dispatcher that lost replies: its claims end, too, except those of the deliveries `held`. '' for none.
+        dispatcher: &'a str,
+        /// Ids, blanks between.
+        held: &'a str,
+        /// Claims of this dispatcher that are younger stay: it may not have heard of them yet.
+        reply_ms: Duration,
         /// The number of claims to pass over.
         after: i64,
         delivery_prefix = delivery_prefix(),
@@ -147,7 +159,7 @@ signature! {
         webhook_prefix = webhook_prefix(),
         tenant_prefix = tenant_prefix(),
     }
-    replies { fenced, lapsed: Lapsed { count: i64, next: Option<i64> } }
+    replies { fenced, lapsed: Lapsed { count: i64, damaged: String, next: Option<i64> } }
     writes "On lapsed: deliveries, their claims, lanes and windows."
 }
 
@@ -155,7 +167,8 @@ signature! {
     /// Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or attempts
     /// that were lost.
     ///
-    /// more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts.
+    /// more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts. damaged: as of
+    /// `lapse_claims`; each is of a lane that waits.
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -182,7 +195,7 @@ signature! {
         tenant_prefix = tenant_prefix(),
         mark_prefix = mark_prefix(),
     }
-    replies { fenced, taken: Taken { more: bool, too_old: i64, lost: i64, claims: Vec<ClaimedDelivery> } }
+    replies { fenced, taken: Taken { more: bool, too_old: i64, lost: i64, damaged: String, claims: Vec<ClaimedDelivery> } }
     writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
 }
 
@@ -245,11 +258,13 @@ impl Store {
                 more,
                 too_old,
                 lost,
+                damaged,
                 claims,
             }) => Ok(Some(TakenDeliveries {
                 more,
                 too_old: too_old.unsigned_abs(),
                 lost: lost.unsigned_abs(),
+                damaged,
                 claims,
             })),
             Err(Refused::Fenced) => Ok(None),
@@ -257,27 +272,23 @@ impl Store {
         }
     }
 
-    /// Ends claims of a leased partition that nobody keeps any more; `false` where another holds the lease. `alive`: those that
-    /// do not lapse before their time; `None` to end those whose time is over.
+    /// Ends claims of a leased partition that nobody keeps any more, a step at a time from `after` on. Returns the keys that hold
+    /// something else than they should; `None` where another holds the lease.
     pub(crate) async fn lapse_claims(
         &self,
-        lease: Lease,
-        alive: Option<&[String]>,
-    ) -> Result<bool, StoreError> {
-        let alive = alive.map(|names| names.join(" ")).unwrap_or_default();
-        let mut after = 0;
+        mut call: LapseClaims<'_>,
+    ) -> Result<Option<String>, StoreError> {
+        let mut all = String::new();
         loop {
-            let call = LapseClaims {
-                fencing_token: lease,
-                alive: &alive,
-                after,
-            };
             match self.run_on(Lane::Background, &call).await? {
-                Ok(LapseClaimsReply::Lapsed { next, .. }) => match next {
-                    Some(next) => after = next,
-                    None => return Ok(true),
-                },
-                Err(Refused::Fenced) => return Ok(false),
+                Ok(LapseClaimsReply::Lapsed { damaged, next, .. }) => {
+                    all = [all, damaged].join("\n");
+                    match next {
+                        Some(next) => call.after = next,
+                        None => return Ok(Some(all)),
+                    }
+                }
+                Err(Refused::Fenced) => return Ok(None),
                 Err(refused) => return Err(refused.unexpected(&LAPSE_CLAIMS)),
             }
         }

@@ -62,7 +62,9 @@ signature! {
         /// and trace.
         parts: &'a [FanOutPart],
     }
-    replies { clock, stale: Stale { owners: Vec<String> }, fanned: Fanned { queued: i64, cursors: Vec<String> } }
+    replies {
+        clock, stale: Stale { owners: Vec<String> }, fanned: Fanned { queued: i64, damaged: String, cursors: Vec<String> },
+    }
     writes "On fanned: deliveries, their lanes and windows, the cursors."
 }
 
@@ -118,8 +120,12 @@ impl fmt::Display for FannedTo {
 /// What a call of `fan_out.lua` did.
 #[derive(Debug)]
 pub(crate) enum Fanned {
-    /// So many deliveries were queued; and where the cursors are now.
-    Queued { count: i64, cursors: Vec<String> },
+    /// So many deliveries were queued; keys that hold something else than they should, a line each; and where the cursors are now.
+    Queued {
+        count: i64,
+        damaged: String,
+        cursors: Vec<String>,
+    },
     /// Nothing was queued: these owners have other subscriptions by now.
     Stale(Vec<String>),
 }
@@ -142,8 +148,13 @@ impl Store {
             parts,
         };
         Ok(match self.outcome_on(Lane::Background, &call).await? {
-            FanOutReply::Fanned { queued, cursors } => Fanned::Queued {
+            FanOutReply::Fanned {
+                queued,
+                damaged,
+                cursors,
+            } => Fanned::Queued {
                 count: queued,
+                damaged,
                 cursors,
             },
             FanOutReply::Stale { owners } => Fanned::Stale(owners),

@@ -178,3 +178,32 @@ async fn reached_all(receiver: &Receiver, count: usize) {
     })
     .await;
 }
+
+#[tokio::test]
+async fn what_waits_behind_a_delivery_in_flight_fails_within_seconds_of_a_pause() {
+    for path in [format!("{HOOKS}?tenant_id=umbra"), HOOKS.to_owned()] {
+        let app = here().await;
+        // An attempt takes 30 seconds.
+        let receiver = Receiver::start(Reply::Silence).await;
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        let made = app.post_as_admin(&path, body).await.expect(201);
+        let id = made.text("/subscription/subscription_id").to_owned();
+        fund(&app, 12).await;
+        let _running = Running::start(&app);
+        reached_all(&receiver, 1).await;
+        let status = json!({"status": "PAUSED"});
+        let path = format!("{HOOKS}/{id}");
+        app.as_admin(reqwest::Method::PATCH, &path, &status)
+            .await
+            .expect(200);
+        let begun = std::time::Instant::now();
+        let rows = reached(&app, &id, "FAILED", 11).await;
+        assert!(begun.elapsed() < Duration::from_secs(15));
+        assert_eq!(
+            (&rows[0]["status"], &rows[0]["attempts"]),
+            (&json!("PENDING"), &json!(1))
+        );
+        assert_eq!(rows[1]["error_message"], "The subscription is not active");
+        assert_eq!(receiver.arrived().len(), 1);
+    }
+}

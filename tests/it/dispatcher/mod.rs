@@ -4,6 +4,7 @@ mod bad_luck;
 pub(crate) mod burn_rates;
 mod catch_up;
 pub(crate) mod clocks;
+mod damaged_lanes;
 pub(crate) mod deliveries;
 mod delivery_claims;
 mod delivery_clocks;

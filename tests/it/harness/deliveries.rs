@@ -42,8 +42,13 @@ impl Running {
 
     /// The same, with both.
     pub fn with(app: &TestApp, lane_concurrency: u32, in_flight: usize) -> Self {
+        Self::over(&app.redis_url, app, lane_concurrency, in_flight)
+    }
+
+    /// The same, over another way to the service's Redis.
+    pub fn over(redis_url: &str, app: &TestApp, lane_concurrency: u32, in_flight: usize) -> Self {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
-        let config = config(&app.redis_url, &["--key-prefix", app.store.keys().prefix()]);
+        let config = config(redis_url, &["--key-prefix", app.store.keys().prefix()]);
         let store = config.store.open(telemetry.registry()).expect("a store");
         let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
         let settings = Settings {

@@ -1,0 +1,115 @@
+//! W33: a key that holds something else than it should stops the deliveries of its own lane, and no others.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::fan_out::{fan_out, follow};
+use crate::admin::webhooks::subscriptions::made;
+use crate::harness::app::TestApp;
+use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::{eventually, within};
+
+const METRIC: &str = "budget_webhook_damaged_lanes_total";
+
+async fn hook(app: &TestApp, receiver: &Receiver) -> String {
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+    made(app, body).await
+}
+
+/// The only key of this form.
+async fn key(app: &TestApp, form: &str) -> String {
+    let keys = app.keys_like(form).await;
+    assert_eq!(keys.len(), 1, "{form}: {keys:?}");
+    keys[0].clone()
+}
+
+async fn damage(app: &TestApp, key: &str) {
+    app.run::<()>(&["SET", key, "something else"]).await;
+}
+
+async fn arrive(receiver: &Receiver, count: usize) {
+    within(Duration::from_secs(15), "the events arrive", || async {
+        receiver.arrived().len() == count
+    })
+    .await;
+}
+
+/// How many lanes were found to be damaged.
+async fn found(running: &Running) {
+    eventually("the damage is counted", || async {
+        let metrics = running.telemetry.render().expect("metrics");
+        let mut lines = metrics.lines();
+        let count = lines.find_map(|line| line.strip_prefix(METRIC)?.trim().parse::<u64>().ok());
+        count > Some(0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn w33_a_key_of_another_type_stops_its_own_lane_alone() {
+    for what in ["lane", "delivery", "window", "webhook"] {
+        let app = here().await;
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let sick = hook(&app, &receiver).await;
+        fund(&app, 2).await;
+        follow(&fan_out(&app)).await;
+        let well = Receiver::start(Reply::Status(200, "")).await;
+        hook(&app, &well).await;
+        let lane = key(&app, &format!("*:lane:{sick}:*")).await;
+        let first: String = app.run(&["LINDEX", &lane, "0"]).await;
+        let form = match what {
+            "delivery" => format!("*:delivery:{first}"),
+            "lane" => format!("*:lane:{sick}:*"),
+            _ => format!("*:{what}:{sick}"),
+        };
+        damage(&app, &key(&app, &form).await).await;
+        let running = Running::start(&app);
+        for count in 1..4 {
+            fund(&app, 1).await;
+            arrive(&well, count).await;
+        }
+        assert_eq!(receiver.arrived().len(), 0, "{what}");
+        found(&running).await;
+    }
+}
+
+#[tokio::test]
+async fn w33_retries_of_another_type_stop_their_own_lane_alone() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(503, "")).await;
+    let sick = hook(&app, &receiver).await;
+    let running = Running::start(&app);
+    fund(&app, 1).await;
+    reached(&app, &sick, "RETRYING", 1).await;
+    let well = Receiver::start(Reply::Status(200, "")).await;
+    hook(&app, &well).await;
+    damage(&app, &key(&app, &format!("*:lane:{sick}:retries")).await).await;
+    found(&running).await;
+    for count in 1..4 {
+        fund(&app, 1).await;
+        arrive(&well, count).await;
+    }
+}
+
+#[tokio::test]
+async fn w33_an_outcome_is_booked_though_its_lane_is_damaged_meanwhile() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+    let id = hook(&app, &receiver).await;
+    let running = Running::start(&app);
+    fund(&app, 2).await;
+    arrive(&receiver, 1).await;
+    damage(&app, &key(&app, &format!("*:lane:{id}:*")).await).await;
+    reached(&app, &id, "SUCCESS", 1).await;
+    found(&running).await;
+    // What happens now is fetched when the key is mended.
+    fund(&app, 1).await;
+    let window = key(&app, &format!("*:window:{id}")).await;
+    eventually("it is behind", || async {
+        let sources: Option<i64> = app.run(&["HGET", &window, "sources"]).await;
+        sources == Some(1)
+    })
+    .await;
+}
