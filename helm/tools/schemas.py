@@ -1,15 +1,17 @@
-"""Writes strict schemas for kubeconform into a folder: those of Kubernetes from the package kubernetes-validate, for the oldest and the
+"""Writes strict schemas for kubeconform into a folder: those of Kubernetes from the wheel of kubernetes-validate, for the oldest and the
 newest version that the chart supports, and those of the operators' objects from the Go modules whose download JSON is on standard input.
 """
 
-import importlib.util
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
-import yaml
+WHEELS = Path(sys.argv[1])
+# Python imports from a wheel as it is; what is compiled in it is only faster.
+sys.path.insert(0, str(next(WHEELS.glob("[Pp]y[Yy][Aa][Mm][Ll]-*.whl"))))
+import yaml  # noqa: E402
 
 VERSIONS = ["1.25.0", "1.37.0"]
 KINDS = ["ServiceMonitor", "PodMonitor", "PrometheusRule", "HTTPRoute"]
@@ -49,15 +51,17 @@ def definitions(folders):
 
 
 def main():
-    target = Path(sys.argv[1])
-    # Found, not imported: its own dependencies are not installed.
-    source = Path(importlib.util.find_spec("kubernetes_validate").origin).parent / "kubernetes-json-schema"
+    target = Path(sys.argv[2])
+    package = ZipFile(next(WHEELS.glob("kubernetes_validate-*.whl")))
     for version in VERSIONS:
+        source = f"kubernetes_validate/kubernetes-json-schema/v{version}-local-strict/"
         folder = target / f"v{version}"
-        shutil.copytree(source / f"v{version}-local-strict", folder)
-        for path in folder.glob("*.json"):
-            text = path.read_text().replace('"/api/_definitions.json', '"_definitions.json')
-            path.write_text(re.sub(r'^\s*"\$schema": "[^"]*",\n', "", text, count=1, flags=re.M))
+        folder.mkdir(parents=True)
+        for name in package.namelist():
+            if name.startswith(source) and name.endswith(".json"):
+                text = package.read(name).decode().replace('"/api/_definitions.json', '"_definitions.json')
+                text = re.sub(r'^\s*"\$schema": "[^"]*",\n', "", text, count=1, flags=re.M)
+                (folder / name.removeprefix(source)).write_text(text)
     written = set()
     for spec in definitions(modules(sys.stdin.read())):
         for version in spec["versions"]:
