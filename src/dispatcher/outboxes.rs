@@ -21,7 +21,7 @@ pub(super) const ROWS: usize = 100;
 /// Pointers whose events are read at once.
 pub(super) const READ_ROWS: usize = 500;
 
-/// Entries that are at hand, of one outbox and of all.
+/// Entries of one outbox that are at hand, and entries and events of all.
 const KEPT_OF_ONE: usize = 2 * ROWS;
 const KEPT: usize = 5_000;
 
@@ -113,7 +113,8 @@ impl Outboxes {
             });
         }
         tails.retain(|_, tail| tail.at.elapsed() < KEPT_FOR);
-        if tails.values().map(|tail| tail.entries.len()).sum::<usize>() > KEPT {
+        let entries = tails.values().flat_map(|tail| &tail.entries);
+        if entries.map(|entry| 1 + entry.events()).sum::<usize>() > KEPT {
             tails.clear();
         }
         Ok(found)
@@ -196,6 +197,36 @@ impl Read {
             facts: OnceLock::new(),
         })
     }
+
+    /// How many events of it are at hand.
+    fn events(&self) -> usize {
+        self.facts.get().map_or(0, |facts| facts.len())
+    }
+}
+
+/// How many of these entries lead to no more events than so many; at least one.
+pub(super) fn fitting(entries: &[Arc<Read>], events_max: usize) -> usize {
+    let count = |entry: &Arc<Read>| {
+        entry
+            .pointer
+            .target
+            .as_ref()
+            .map_or(0, |target| target.count)
+    };
+    let mut events = 0;
+    let fits = entries.iter().take_while(|entry| {
+        events += count(entry);
+        events <= events_max
+    });
+    fits.count().max(1).min(entries.len())
+}
+
+/// To how many events these entries lead.
+pub(super) fn events_of(entries: &[Arc<Read>]) -> usize {
+    let targets = entries
+        .iter()
+        .filter_map(|entry| entry.pointer.target.as_ref());
+    targets.map(|target| target.count).sum()
 }
 
 impl Tail {
@@ -251,6 +282,7 @@ fn keep(tails: &mut HashMap<Partition, Tail>, place: Place, mut beyond: Beyond) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Day;
 
     fn id(ms: u64) -> EntryId {
         EntryId { ms, sequence: 0 }
@@ -267,6 +299,27 @@ mod tests {
             turned_back,
             as_of_ms: 7,
         }
+    }
+
+    #[test]
+    fn entries_fit_up_to_a_number_of_events() {
+        let of = |count| {
+            let target = Target {
+                tenant: "acme".to_owned(),
+                day: Day::of_ms(0),
+                first: id(1),
+                count,
+            };
+            Read::of(Pointer {
+                entry: id(1),
+                target: Some(target),
+            })
+        };
+        let entries = [of(3), of(1), of(100), of(1)];
+        assert_eq!(events_of(&entries), 105);
+        let fits = [1, 3, 4, 103, 104, 105].map(|most| fitting(&entries, most));
+        assert_eq!(fits, [1, 1, 2, 2, 3, 4]);
+        assert_eq!(fitting(&[], 7), 0);
     }
 
     /// The entries that are at hand for one who is at this place.

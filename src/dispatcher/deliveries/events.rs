@@ -8,7 +8,9 @@ use prometheus::IntCounter;
 use tracing::error;
 
 use super::subscriptions::Hook;
-use crate::dispatcher::outboxes::{Beyond, Facts, Outboxes, Place, READ_ROWS, ROWS, Read};
+use crate::dispatcher::outboxes::{
+    Beyond, Facts, Outboxes, Place, READ_ROWS, ROWS, Read, events_of, fitting,
+};
 use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -18,6 +20,9 @@ use crate::store::StoreError;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::fan_out::QueuedDelivery;
 use crate::store::dispatcher::outbox::Pointer;
+
+/// Events that one pass reads, about: they are in memory until its end, some kilobytes each.
+const EVENTS_MAX: usize = 10_000;
 
 /// How far before its cursor an outbox is read again after it lost entries, in milliseconds.
 const REWIND_MS: u64 = 3_600_000;
@@ -132,13 +137,16 @@ impl EventReader {
     ) -> Result<EventsRead, StoreError> {
         let mut read = EventsRead::default();
         let mut entries = Vec::new();
+        let share = share_of(&beyond);
         for ((place, wanted), beyond) in places.iter().zip(beyond) {
             // Where the node is out of reach, the others need not wait.
             if beyond.is_none() {
                 read.away.insert(place.0);
             }
-            let found = beyond.unwrap_or_default();
-            read.more |= found.len() == ROWS;
+            let mut found = beyond.unwrap_or_default();
+            let fits = fitting(&found, share);
+            read.more |= found.len() == ROWS || fits < found.len();
+            found.truncate(fits);
             entries.extend(found.into_iter().map(|entry| (*place, wanted, entry)));
         }
         read.pointers = entries.len();
@@ -207,6 +215,21 @@ impl EventReader {
             }
         }
         Ok(())
+    }
+}
+
+/// How many events of one outbox a pass reads: all, unless these are too many in all.
+fn share_of(beyond: &[Option<Vec<Arc<Read>>>]) -> usize {
+    let found = || {
+        beyond
+            .iter()
+            .flatten()
+            .filter(|entries| !entries.is_empty())
+    };
+    let events: usize = found().map(|entries| events_of(entries)).sum();
+    match events > EVENTS_MAX {
+        true => EVENTS_MAX / found().count(),
+        false => EVENTS_MAX,
     }
 }
 
