@@ -21,6 +21,7 @@ mod histories;
 mod idempotency;
 pub(crate) mod lease;
 mod lost_entries;
+mod lost_replies;
 mod noisy_tenants;
 mod outboxes;
 pub(crate) mod process;

@@ -13,6 +13,7 @@ pub mod faulty_proxy;
 pub mod http;
 pub mod ledger_audit;
 pub mod ledger_fixture;
+pub mod lossy_proxy;
 pub mod names;
 pub mod past_day;
 pub mod process;

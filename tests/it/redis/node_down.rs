@@ -1,11 +1,12 @@
 //! One master of a cluster is out of reach: background work continues for the tenants of the others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use budget_authority::config::RetentionConfig;
 use budget_authority::dispatcher::retention::{Retention, RetentionMetrics};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
-use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics, Rollups};
+use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics, Replays, Rollups, Wake};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::{RedisOptions, Store};
 use serde_json::json;
@@ -13,6 +14,7 @@ use tokio::task::block_in_place;
 use tokio::time::Instant;
 
 use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::replay::replay;
 use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::dispatcher::fan_out::{fan_out, leases};
 use crate::harness::app::TestApp;
@@ -277,4 +279,47 @@ async fn events_are_queued_while_the_master_of_the_first_partition_is_down() {
     block_in_place(|| cluster.masters[first].kill());
     let pass = fan_out.run_once(&leases()).await.expect("two answer");
     assert_eq!(pass.queued, 1, "{pass:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replays_on_the_other_masters_are_fed_while_one_takes_no_writes() {
+    let cluster = cluster();
+    let app = TestApp::spawn_on(&cluster.url(), &[]).await;
+    open(&app).await;
+    let names = names(&cluster, &app.store, 1).concat();
+    hooked(&app, &names, "http://127.0.0.1:9/").await;
+    fund(&app, &names).await;
+    let Workers { keeper, .. } = Workers::new(&app.store);
+    keeper.run_once().await.expect("all answer");
+    let registry = prometheus::Registry::new();
+    let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("fresh"));
+    let woken = Arc::new(Wake::default());
+    let replays = Replays::new(app.store.clone(), clock, 1, woken, &registry).expect("fresh");
+    // With connections that are open, it finds the replays.
+    let pass = replays.run_once(&keeper.leases().current(), drop).await;
+    assert_eq!(pass.expect("all answer").left, 0);
+    let mut ids = Vec::new();
+    for name in &names {
+        let page = app.get_as_admin(&format!("{HOOKS}?tenant_id={name}")).await;
+        let id = page.text("/subscriptions/0/subscription_id").to_owned();
+        let begun = replay(&app, &id, json!({})).await.expect(202);
+        assert_eq!(begun.at("/events_queued"), &json!(1));
+        ids.push(id);
+    }
+    // Those of the first partition would be fed first.
+    let partition = |place: &usize| TenantId::parse(&names[*place]).expect("an id").partition();
+    let sick = (0..3).min_by_key(partition).expect("three");
+    let replicas = |count| {
+        let words = ["CONFIG", "SET", "min-replicas-to-write", count];
+        block_in_place(|| cluster.masters[sick].run::<()>(&words));
+    };
+    replicas("1");
+    let pass = replays.run_once(&keeper.leases().current(), drop).await;
+    pass.expect_err("one takes no writes");
+    replicas("0");
+    for (place, id) in ids.iter().enumerate() {
+        let page = app.get_as_admin(&format!("{HOOKS}/{id}/deliveries")).await;
+        let queued = page.at("/deliveries").as_array().expect("rows").len();
+        assert_eq!(queued, usize::from(place != sick), "{place}");
+    }
 }

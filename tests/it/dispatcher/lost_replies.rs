@@ -1,0 +1,56 @@
+//! Replies of Redis that get lost behind a claim.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::admin::webhooks::subscriptions::made;
+use crate::harness::deliveries::{Running, deliveries, fund, here, reached};
+use crate::harness::lossy_proxy::LossyProxy;
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::redis::shared;
+use crate::harness::within;
+
+fn has(request: &[u8], word: &str) -> bool {
+    request
+        .windows(word.len())
+        .any(|some| some == word.as_bytes())
+}
+
+/// A call that takes deliveries: it names the claims and how long they last, and no outbox.
+fn takes(request: &[u8]) -> bool {
+    has(request, "35000") && has(request, ":claims") && !has(request, ":outbox")
+}
+
+/// A call that books an outcome.
+fn books(request: &[u8]) -> bool {
+    has(request, "35000") && has(request, ":claims") && has(request, ":outbox")
+}
+
+/// Claims last for 35 seconds.
+const SOON: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn a_claim_whose_reply_was_lost_lapses_within_seconds() {
+    for loses in [takes, books] {
+        let app = here().await;
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        let id = made(&app, body).await;
+        let proxy = LossyProxy::to(shared().port, loses).await;
+        fund(&app, 1).await;
+        let _running = Running::over(&proxy.url(), &app, 1, 100);
+        reached(&app, &id, "SUCCESS", 1).await;
+        proxy.lose_one();
+        fund(&app, 2).await;
+        let all = || async {
+            let rows = deliveries(&app, &id).await;
+            let done = rows.iter().filter(|row| row["status"] == "SUCCESS");
+            (done.count() == 3).then_some(()).ok_or(rows)
+        };
+        within(SOON, "all are attempted", all).await;
+        assert!(proxy.has_lost());
+        let count = receiver.arrived().len();
+        assert!((3..5).contains(&count), "{count}");
+    }
+}
