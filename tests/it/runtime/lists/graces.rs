@@ -10,6 +10,7 @@ use crate::harness::app::{TestApp, reserve_body};
 use crate::harness::redis::RedisServer;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::response::Response;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::tenant_fixture::TenantFixture;
 
 const SORTED: &str = "sort_by=expires_at_ms&status=ACTIVE";
@@ -140,7 +141,7 @@ async fn a_page_by_expiry_costs_what_it_shows_however_many_holds_of_whatever_gra
  {
     const HOLDS: usize = 50_000;
     let redis = RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &[]).await;
+    let app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;
     let mut tenant = TenantFixture::bare(&app.store, "acme").await;
     let now = now_ms(&app.store).await;
     let ids = tenant.write_holds(HOLDS, now + 60_000).await;
