@@ -4,7 +4,7 @@ use super::calls::Target;
 use super::stored_bytes::bytes_of;
 use super::{Ledger, amount};
 use crate::domain::action::Metrics;
-use crate::domain::amount::Amount;
+use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
@@ -13,6 +13,7 @@ use crate::domain::fields::{Read as _, object};
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::reservation::balances_at;
 use crate::domain::words::words;
 use crate::store::OperationError;
@@ -91,7 +92,7 @@ impl Ledger {
             stored_bytes: self.counted(bytes_of(&kept)),
             kept: &kept,
         });
-        let (unit, charged, released, balances) = match reply.await? {
+        match reply.await? {
             CommitReply::Committed {
                 unit,
                 charged,
@@ -105,26 +106,35 @@ impl Ledger {
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 self.traffic
                     .charged(&caller.tenant, unit, charged, &balances);
-                (unit, charged, released, balances)
+                Ok(CommitResponse::new(unit, charged, released, balances)?)
             }
-            CommitReply::Replayed { record, .. } => {
-                let charged = record.integer("charged")?;
-                let released = record.integer("estimate")? - charged;
-                (
-                    record.read("unit")?,
-                    charged,
-                    released,
-                    record.balances("commit")?,
-                )
-            }
-        };
+            CommitReply::Replayed { record, .. } => Ok(CommitResponse::replayed(&record)?),
+        }
+    }
+}
+
+impl CommitResponse {
+    fn new(
+        unit: Unit,
+        charged: i64,
+        released: i64,
+        balances: Vec<Balance>,
+    ) -> Result<Self, RecordError> {
         let released = (released > 0).then(|| amount("released", unit, released));
-        Ok(CommitResponse {
+        Ok(Self {
             status: CommitStatus::Committed,
             charged: amount("charged", unit, charged)?,
             released: released.transpose()?,
             balances,
             evidence: None,
         })
+    }
+
+    /// The first response again.
+    pub(super) fn replayed(record: &Record) -> Result<Self, RecordError> {
+        let charged = record.integer("charged")?;
+        let released = record.integer("estimate")? - charged;
+        let balances = record.balances("commit")?;
+        Self::new(record.read("unit")?, charged, released, balances)
     }
 }

@@ -13,6 +13,7 @@ use crate::domain::ids::{DecisionId, IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::Denial;
 use crate::domain::reservation::balances_at;
 use crate::domain::scope::ScopePath;
@@ -89,6 +90,24 @@ pub(super) enum OutcomeId<'a> {
     DryRun(&'a ReservationId),
 }
 
+/// Which of the two an outcome is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutcomeKind {
+    /// A decision.
+    Decision,
+    /// A dry run.
+    DryRun,
+}
+
+impl OutcomeId<'_> {
+    fn kind(&self) -> OutcomeKind {
+        match self {
+            Self::Decision(_) => OutcomeKind::Decision,
+            Self::DryRun(_) => OutcomeKind::DryRun,
+        }
+    }
+}
+
 /// What decide and a dry run respond with.
 pub(super) struct Outcome {
     pub scope_path: ScopePath,
@@ -97,6 +116,58 @@ pub(super) struct Outcome {
     pub reason_code: Option<String>,
     /// The budgeted ledgers as they were; none with a denial or the replay of a decision.
     pub balances: Vec<Balance>,
+}
+
+impl Outcome {
+    fn allowed(scope_path: ScopePath, caps: Option<Caps>, balances: Vec<Balance>) -> Self {
+        Self {
+            scope_path,
+            decision: Decision::allow(caps.as_ref()),
+            caps,
+            reason_code: None,
+            balances,
+        }
+    }
+
+    fn denied(scope_path: ScopePath, denial: Denial) -> Self {
+        Self {
+            scope_path,
+            decision: Decision::Deny,
+            caps: None,
+            reason_code: Some(denial.as_str().to_owned()),
+            balances: Vec::new(),
+        }
+    }
+
+    /// The first outcome again.
+    pub(super) fn replayed(kind: OutcomeKind, record: &Record) -> Result<Self, RecordError> {
+        let scope_path = record.read("scope_path")?;
+        if record.text("decision")? == "DENY" {
+            return Ok(Self::denied(scope_path, record.read("reason_code")?));
+        }
+        let balances = match kind {
+            OutcomeKind::Decision => Vec::new(),
+            OutcomeKind::DryRun => record.balances("create")?,
+        };
+        Ok(Self::allowed(
+            scope_path,
+            record.optional("caps")?,
+            balances,
+        ))
+    }
+}
+
+impl From<Outcome> for DecisionResponse {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            decision: outcome.decision,
+            affected_scopes: outcome.scope_path.with_parents().collect(),
+            caps: outcome.caps,
+            reason_code: outcome.reason_code,
+            retry_after_ms: None,
+            evidence: None,
+        }
+    }
 }
 
 /// How long the outcome of a decision or a dry run answers its idempotency key.
@@ -118,14 +189,7 @@ impl Ledger {
         let outcome = self
             .outcome(caller, OutcomeId::Decision(&id), body, cause)
             .await?;
-        Ok(DecisionResponse {
-            decision: outcome.decision,
-            affected_scopes: outcome.scope_path.with_parents().collect(),
-            caps: outcome.caps,
-            reason_code: outcome.reason_code,
-            retry_after_ms: None,
-            evidence: None,
-        })
+        Ok(outcome.into())
     }
 
     /// The decision, or what would come of a reservation.
@@ -183,45 +247,20 @@ impl Ledger {
             permission: "reservations:create",
         };
         let (reply, policy) = self.created_under(&replay, target, call).await?;
-        let allowed = |caps: Option<Caps>, balances| Outcome {
-            scope_path: scope_path.clone(),
-            decision: Decision::allow(caps.as_ref()),
-            caps,
-            reason_code: None,
-            balances,
-        };
-        let denied = |denial: Denial| Outcome {
-            scope_path: scope_path.clone(),
-            decision: Decision::Deny,
-            caps: None,
-            reason_code: Some(denial.as_str().to_owned()),
-            balances: Vec::new(),
-        };
         match reply {
             DecideReply::Allow {
                 depths, snapshots, ..
             } => {
                 self.traffic.decided(&caller.tenant, false);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
-                Ok(allowed(
-                    policy.and_then(|policy| policy.caps.clone()),
-                    balances,
-                ))
+                let caps = policy.and_then(|policy| policy.caps.clone());
+                Ok(Outcome::allowed(scope_path, caps, balances))
             }
             DecideReply::Deny { reason, .. } => {
                 self.traffic.decided(&caller.tenant, true);
-                Ok(denied(reason))
+                Ok(Outcome::denied(scope_path, reason))
             }
-            DecideReply::Replayed { record, .. } if record.text("decision")? == "DENY" => {
-                Ok(denied(record.read("reason_code")?))
-            }
-            DecideReply::Replayed { record, .. } => {
-                let balances = match id {
-                    OutcomeId::Decision(_) => Vec::new(),
-                    OutcomeId::DryRun(_) => record.balances("create")?,
-                };
-                Ok(allowed(record.optional("caps")?, balances))
-            }
+            DecideReply::Replayed { record, .. } => Ok(Outcome::replayed(id.kind(), &record)?),
         }
     }
 }

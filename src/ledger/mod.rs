@@ -11,13 +11,14 @@ mod list;
 mod policies;
 mod release;
 mod reserve;
+pub mod statements;
 mod stored_bytes;
 mod traffic;
 mod usage_event;
 
 pub use balances::{BalanceFilter, BalanceQuery};
 pub use commit::{CommitRequest, CommitResponse, CommitStatus};
-pub use decide::{Decision, DecisionRequest, DecisionResponse};
+pub use decide::{Decision, DecisionRequest, DecisionResponse, OutcomeKind};
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
 pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
@@ -30,7 +31,7 @@ use std::sync::Arc;
 
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::record::RecordError;
-use crate::store::{OperationError, Store};
+use crate::store::Store;
 use policies::PolicyCache;
 
 /// The ledger: every operation of the runtime plane. Cheap to clone.
@@ -73,6 +74,6 @@ impl Ledger {
 }
 
 /// An amount of a record or a reply, which is named for the error.
-fn amount(name: &str, unit: Unit, value: i64) -> Result<Amount, OperationError> {
-    Amount::new(unit, value).ok_or_else(|| RecordError::of(name).into())
+fn amount(name: &str, unit: Unit, value: i64) -> Result<Amount, RecordError> {
+    Amount::new(unit, value).ok_or_else(|| RecordError::of(name))
 }

@@ -2,7 +2,7 @@
 
 use super::calls::Target;
 use super::{Ledger, amount, facts};
-use crate::domain::amount::Amount;
+use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
@@ -10,6 +10,7 @@ use crate::domain::evidence::{self, EvidenceRef};
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::payload_hash::Hashed;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::reservation::balances_at;
 use crate::domain::words::words;
 use crate::store::runtime::release::{Release, ReleaseReply};
@@ -88,7 +89,7 @@ impl Ledger {
             kept: Counted(&kept),
             audit: &audit,
         });
-        let (unit, released, balances) = match reply.await? {
+        match reply.await? {
             ReleaseReply::Released {
                 unit,
                 estimate,
@@ -99,19 +100,27 @@ impl Ledger {
             } => {
                 self.traffic.ended(&owner);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
-                (unit, estimate, balances)
+                Ok(ReleaseResponse::new(unit, estimate, balances)?)
             }
-            ReleaseReply::Replayed { record, .. } => {
-                let estimate = record.integer("estimate")?;
-                (record.read("unit")?, estimate, record.balances("release")?)
-            }
-        };
-        Ok(ReleaseResponse {
+            ReleaseReply::Replayed { record, .. } => Ok(ReleaseResponse::replayed(&record)?),
+        }
+    }
+}
+
+impl ReleaseResponse {
+    fn new(unit: Unit, released: i64, balances: Vec<Balance>) -> Result<Self, RecordError> {
+        Ok(Self {
             status: ReleaseStatus::Released,
             released: amount("estimate", unit, released)?,
             balances,
             evidence: None,
         })
+    }
+
+    /// The first response again.
+    pub(super) fn replayed(record: &Record) -> Result<Self, RecordError> {
+        let balances = record.balances("release")?;
+        Self::new(record.read("unit")?, record.integer("estimate")?, balances)
     }
 }
 

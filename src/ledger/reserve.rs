@@ -248,7 +248,11 @@ impl ReservationCreateResponse {
     }
 
     /// The first response again: the expiry of that time, whatever extended it since, and the time that is left of it.
-    fn replayed(id: ReservationId, now_ms: i64, record: &Record) -> Result<Self, RecordError> {
+    pub(super) fn replayed(
+        id: ReservationId,
+        now_ms: i64,
+        record: &Record,
+    ) -> Result<Self, RecordError> {
         let extended_ms = record.optional("extended_ms")?.unwrap_or(0);
         let expires_at_ms = record.integer("expires_at_ms")? - extended_ms;
         let caps = record.optional("caps")?;
@@ -268,7 +272,7 @@ impl ReservationCreateResponse {
     }
 
     /// For a dry run. `estimate`: what would be held.
-    fn of_dry_run(outcome: Outcome, estimate: Amount) -> Self {
+    pub(super) fn of_dry_run(outcome: Outcome, estimate: Amount) -> Self {
         let allowed = outcome.decision != Decision::Deny;
         Self {
             reserved: allowed.then_some(estimate),

@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("driver", &["domain", "metrics"]),
     ("store", &["domain", "driver"]),
     ("listing", &["domain"]),
-    ("ledger", &["domain", "listing", "store"]),
+    ("ledger", &["domain", "evidence", "listing", "store"]),
     ("egress", &["domain"]),
     ("evidence", &["domain"]),
     ("admin", &["domain", "egress", "listing", "store"]),

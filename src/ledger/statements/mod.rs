@@ -1,0 +1,172 @@
+//! What evidence attests of a record. Request, response, time and trace are read back from the fields of the record, so that the
+//! first response, a replay, a reader and the signer come to the same envelope, for as long as the record is kept.
+//!
+//! The bytes of a format are frozen: what changes them takes another [`FORMAT`], and the code of the one before stays.
+
+mod requests;
+
+use std::fmt;
+
+use super::commit::CommitResponse;
+use super::decide::{DecisionResponse, Outcome, OutcomeKind};
+use super::release::ReleaseResponse;
+use super::reserve::ReservationCreateResponse;
+use crate::domain::ids::{ReservationId, TraceId};
+use crate::domain::json::Json;
+use crate::domain::record::{Record, RecordError, stored_text};
+use crate::domain::reservation::Status;
+use crate::evidence::{Payload, Statement, attested_response};
+
+/// How this release makes envelopes from records.
+pub const FORMAT: u32 = 1;
+
+/// What a record keeps for the envelope of an operation, beside its own fields: `<format> <issuer> <trace id>`, then words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Inputs {
+    /// How the envelope is made from the record.
+    pub format: u32,
+    /// Number of the issuer, who signs it.
+    pub issuer: u32,
+    /// Of the request.
+    pub trace_id: TraceId,
+    /// Which members with a default the client named, so that they are attested: see [`requests::named`].
+    pub named: String,
+}
+
+impl Inputs {
+    /// Of an operation by this release. `request`: as it is attested.
+    pub fn new(issuer: u32, trace_id: TraceId, request: &Json) -> Self {
+        Self {
+            format: FORMAT,
+            issuer,
+            trace_id,
+            named: requests::named(request),
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.splitn(4, ' ');
+        let (format, issuer) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(Self {
+            format,
+            issuer,
+            trace_id: TraceId::parse(words.next()?)?,
+            named: words.next().unwrap_or_default().to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.format, self.issuer, self.trace_id)?;
+        match self.named.as_str() {
+            "" => Ok(()),
+            named => write!(f, " {named}"),
+        }
+    }
+}
+
+stored_text!(Inputs, Self::parse);
+
+/// A statement, and by whom it is issued.
+#[derive(Debug, Clone)]
+pub struct Attested {
+    /// What the record keeps for it.
+    pub inputs: Inputs,
+    /// What is attested.
+    pub statement: Statement,
+}
+
+/// The create of a reservation; `None` where evidence was off at that time.
+///
+/// # Errors
+/// [`RecordError`] names the field.
+pub fn of_create(id: &ReservationId, record: &Record) -> Result<Option<Attested>, RecordError> {
+    let Some(inputs) = record.optional::<Inputs>("create_inputs")? else {
+        return Ok(None);
+    };
+    // What the clock decides is not attested.
+    let response = ReservationCreateResponse::replayed(id.clone(), 0, record)?;
+    let payload = Payload::Reserve {
+        request: requests::create(record, &inputs.named)?,
+        response: json_of(&response)?,
+    };
+    attested(inputs, record.integer("created_at_ms")?, payload)
+}
+
+/// The commit or release of a reservation; `None` where it has neither, or evidence was off at that time.
+///
+/// # Errors
+/// [`RecordError`] names the field.
+pub fn of_end(id: &ReservationId, record: &Record) -> Result<Option<Attested>, RecordError> {
+    let Some(inputs) = record.optional::<Inputs>("end_inputs")? else {
+        return Ok(None);
+    };
+    let reservation_id = id.to_string();
+    let payload = match record.read("status")? {
+        Status::Committed => Payload::Commit {
+            reservation_id,
+            request: requests::commit(record)?,
+            response: json_of(&CommitResponse::replayed(record)?)?,
+        },
+        Status::Released => Payload::Release {
+            reservation_id,
+            request: requests::release(record)?,
+            response: json_of(&ReleaseResponse::replayed(record)?)?,
+        },
+        Status::Active | Status::Expired => return Err(RecordError::of("status")),
+    };
+    attested(inputs, record.integer("finalized_at_ms")?, payload)
+}
+
+/// A decision or a dry run, whose request is kept as it is attested; `None` where evidence was off at that time.
+///
+/// # Errors
+/// [`RecordError`] names the field.
+pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>, RecordError> {
+    let Some(inputs) = record.optional::<Inputs>("create_inputs")? else {
+        return Ok(None);
+    };
+    let request = record.text("request")?;
+    let request = Json::parse(request.as_bytes()).map_err(|_| RecordError::of("request"))?;
+    let outcome = Outcome::replayed(kind, record)?;
+    let payload = match kind {
+        OutcomeKind::Decision => Payload::Decide {
+            request,
+            response: json_of(&DecisionResponse::from(outcome))?,
+        },
+        OutcomeKind::DryRun => {
+            let estimate = record.read("estimate")?;
+            let response = ReservationCreateResponse::of_dry_run(outcome, estimate);
+            Payload::Reserve {
+                request,
+                response: json_of(&response)?,
+            }
+        }
+    };
+    attested(inputs, record.integer("created_at_ms")?, payload)
+}
+
+fn attested(
+    inputs: Inputs,
+    issued_at_ms: i64,
+    payload: Payload,
+) -> Result<Option<Attested>, RecordError> {
+    let trace_id = Some(inputs.trace_id.clone());
+    let statement = Statement {
+        issued_at_ms,
+        trace_id,
+        payload,
+    };
+    Ok(Some(Attested { inputs, statement }))
+}
+
+/// The attested part of a response.
+fn json_of(response: &impl serde::Serialize) -> Result<Json, RecordError> {
+    let text = serde_json::to_vec(response).map_err(|_| RecordError::of("response"))?;
+    let json = Json::parse(&text).map_err(|_| RecordError::of("response"))?;
+    Ok(attested_response(json))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Requests as their records have them. What a client sent is attested and nothing else, so a record also says which members
+//! with a default were named.
+
+use crate::domain::json::Json;
+use crate::domain::record::{Record, RecordError};
+use crate::ledger::facts;
+
+/// The members of a create that have a default, each named by a letter, where the request has them. The lifetime has its value,
+/// since the record has the one that was granted; `dry_run` can only be `false`, since a dry run keeps its whole request.
+pub(super) fn named(request: &Json) -> String {
+    let is_named = |name: &str| request.member(name).is_some();
+    let lifetime = request.member("ttl_ms").map(Json::rfc8785);
+    let words = [
+        lifetime.map(|lifetime| format!("t{lifetime}")),
+        is_named("grace_period_ms").then(|| "g".to_owned()),
+        is_named("overage_policy").then(|| "o".to_owned()),
+        is_named("dry_run").then(|| "d".to_owned()),
+    ];
+    let words: Vec<_> = words.into_iter().flatten().collect();
+    words.join(" ")
+}
+
+/// The request of a reservation.
+pub(super) fn create(record: &Record, named: &str) -> Result<Json, RecordError> {
+    let subject = parsed("subject", &facts::subject_of(record)?)?;
+    let action = parsed("action_kind", &facts::action_of(record)?)?;
+    let mut members = vec![
+        (
+            "idempotency_key",
+            Json::from(record.text("idempotency_key")?),
+        ),
+        ("subject", subject),
+        ("action", action),
+        ("estimate", amount(record, "estimate")?),
+    ];
+    members.extend(free(record, "metadata", "metadata")?);
+    for word in named.split_whitespace() {
+        members.push(match word.split_at(1) {
+            ("t", lifetime) => {
+                let lifetime = lifetime.parse::<i64>();
+                let lifetime = lifetime.map_err(|_| RecordError::of("create_inputs"))?;
+                ("ttl_ms", Json::from(lifetime))
+            }
+            ("g", _) => ("grace_period_ms", Json::from(record.integer("grace_ms")?)),
+            ("o", _) => ("overage_policy", Json::from(record.text("overage_policy")?)),
+            ("d", _) => ("dry_run", Json::Bool(false)),
+            _ => return Err(RecordError::of("create_inputs")),
+        });
+    }
+    Ok(members.into_iter().collect())
+}
+
+/// The request of a commit.
+pub(super) fn commit(record: &Record) -> Result<Json, RecordError> {
+    let mut members = vec![
+        ("idempotency_key", Json::from(record.text("end_key")?)),
+        ("actual", amount(record, "actual")?),
+    ];
+    members.extend(free(record, "metrics", "metrics")?);
+    members.extend(free(record, "committed_metadata", "metadata")?);
+    Ok(members.into_iter().collect())
+}
+
+/// The request of a release.
+pub(super) fn release(record: &Record) -> Result<Json, RecordError> {
+    let mut members = vec![("idempotency_key", Json::from(record.text("end_key")?))];
+    let reason = record.get("release_reason");
+    members.extend(reason.map(|reason| ("reason", Json::from(reason))));
+    Ok(members.into_iter().collect())
+}
+
+/// An amount in the unit of the reservation.
+fn amount(record: &Record, field: &str) -> Result<Json, RecordError> {
+    let members = [
+        ("unit", Json::from(record.text("unit")?)),
+        ("amount", Json::from(record.integer(field)?)),
+    ];
+    Ok(members.into_iter().collect())
+}
+
+/// A member that the record keeps as JSON, if it has it.
+fn free(
+    record: &Record,
+    field: &str,
+    member: &'static str,
+) -> Result<Option<(&'static str, Json)>, RecordError> {
+    let Some(text) = record.get(field) else {
+        return Ok(None);
+    };
+    let json = Json::parse(text.as_bytes()).map_err(|_| RecordError::of(field))?;
+    Ok(Some((member, json)))
+}
+
+fn parsed(field: &str, value: &impl serde::Serialize) -> Result<Json, RecordError> {
+    let text = serde_json::to_vec(value).map_err(|_| RecordError::of(field))?;
+    Json::parse(&text).map_err(|_| RecordError::of(field))
+}
