@@ -7,6 +7,7 @@
 mod artifact;
 mod envelope;
 mod issuer;
+mod issuers;
 mod key;
 mod key_set;
 mod payload;
@@ -16,6 +17,7 @@ mod verification;
 pub use artifact::{Artifact, Endpoint};
 pub use envelope::{Statement, Unattestable, Unsigned};
 pub use issuer::{Issuer, ServerId, ServerIdError, Signer};
+pub use issuers::{Issuers, IssuersError, SignerForm};
 pub use key::{PublicKey, SigningKey};
 pub use key_set::{KeySet, KeySetError, ListedKey};
 pub use payload::{Payload, attested_request, attested_response};

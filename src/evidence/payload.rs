@@ -85,6 +85,17 @@ impl Payload {
         }
     }
 
+    /// The request, where it is attested.
+    pub fn request(&self) -> Option<&Json> {
+        match self {
+            Self::Decide { request, .. }
+            | Self::Reserve { request, .. }
+            | Self::Commit { request, .. }
+            | Self::Release { request, .. } => Some(request),
+            Self::Error { request, .. } => request.as_ref(),
+        }
+    }
+
     /// The member `payload` of an envelope.
     pub(super) fn json(&self) -> Json {
         let text = |text: &str| Json::from(text);

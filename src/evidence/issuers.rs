@@ -1,0 +1,222 @@
+//! Which key signs when: the windows of a deployment's keys follow one another, so that at any time there is one key or none.
+
+use super::issuer::{Issuer, ServerId, Signer};
+use super::key_set::{KeySet, ListedKey};
+use crate::domain::dialect::Dialect;
+
+/// How envelopes name the key of their signature.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignerForm {
+    /// By the public key, so that nothing else is needed to check the signature.
+    Raw,
+    /// By the key set of the server.
+    Listed,
+}
+
+/// The issuers of a deployment, one for each of its keys, in the order of their windows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issuers {
+    dialect: Dialect,
+    server_id: ServerId,
+    form: SignerForm,
+    set: KeySet,
+}
+
+/// Why keys cannot be those of a deployment.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IssuersError {
+    /// Two keys have one id.
+    #[error("two keys have the id `{0}`")]
+    RepeatedId(String),
+    /// A key is listed twice.
+    #[error("the keys `{0}` and `{1}` are the same key")]
+    RepeatedKey(String, String),
+    /// A window that holds no time.
+    #[error("the window of the key `{0}` ends before it begins")]
+    EmptyWindow(String),
+    /// Two keys would sign at one time.
+    #[error("the windows of the keys `{0}` and `{1}` overlap")]
+    Overlap(String, String),
+}
+
+impl Issuers {
+    /// With these keys, present, past and future ones.
+    ///
+    /// # Errors
+    /// [`IssuersError`] where it would be open which key signs, or signed.
+    pub fn new(
+        dialect: Dialect,
+        server_id: ServerId,
+        form: SignerForm,
+        mut keys: Vec<ListedKey>,
+    ) -> Result<Self, IssuersError> {
+        keys.sort_by_key(|listed| listed.from_ms);
+        for (at, listed) in keys.iter().enumerate() {
+            let kid = || listed.kid.clone();
+            let mut earlier = keys[..at].iter();
+            if earlier.clone().any(|other| other.kid == listed.kid) {
+                return Err(IssuersError::RepeatedId(kid()));
+            }
+            if let Some(other) = earlier.find(|other| other.key == listed.key) {
+                return Err(IssuersError::RepeatedKey(other.kid.clone(), kid()));
+            }
+            if listed
+                .until_ms
+                .is_some_and(|until_ms| until_ms <= listed.from_ms)
+            {
+                return Err(IssuersError::EmptyWindow(kid()));
+            }
+        }
+        for pair in keys.windows(2) {
+            if pair[0].covers(pair[1].from_ms) {
+                return Err(IssuersError::Overlap(
+                    pair[0].kid.clone(),
+                    pair[1].kid.clone(),
+                ));
+            }
+        }
+        Ok(Self {
+            dialect,
+            server_id,
+            form,
+            set: KeySet { keys },
+        })
+    }
+
+    /// The key that signs what is decided at a time; `None` in a gap.
+    pub fn key_at(&self, at_ms: i64) -> Option<&ListedKey> {
+        self.set.keys.iter().find(|listed| listed.covers(at_ms))
+    }
+
+    /// The key that signs at a time or comes next, and the one behind it: what a script may have to choose from, since its clock
+    /// decides.
+    pub fn keys_from(&self, at_ms: i64) -> impl Iterator<Item = &ListedKey> {
+        let is_over =
+            move |listed: &&ListedKey| listed.until_ms.is_some_and(|until_ms| until_ms <= at_ms);
+        self.set.keys.iter().skip_while(is_over).take(2)
+    }
+
+    /// The issuer of a key.
+    pub fn issuer(&self, listed: &ListedKey) -> Issuer {
+        Issuer {
+            dialect: self.dialect,
+            server_id: self.server_id.clone(),
+            signer: match self.form {
+                SignerForm::Raw => Signer::Raw(listed.key),
+                SignerForm::Listed => Signer::listed(self.dialect, &self.server_id, &listed.kid),
+            },
+        }
+    }
+
+    /// The keys as they are published.
+    pub fn key_set(&self) -> &KeySet {
+        &self.set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::evidence::key::SigningKey;
+
+    fn listed(kid: &str, seed: u8, from_ms: i64, until_ms: Option<i64>) -> ListedKey {
+        let key = SigningKey::parse(&format!("{seed:02x}").repeat(32)).expect("a seed");
+        ListedKey {
+            kid: kid.to_owned(),
+            key: key.public(),
+            from_ms,
+            until_ms,
+        }
+    }
+
+    fn issuers(keys: &[ListedKey]) -> Result<Issuers, IssuersError> {
+        let server_id = ServerId::parse("https://a.example/v1").expect("a server id");
+        Issuers::new(
+            Dialect::Service,
+            server_id,
+            SignerForm::Listed,
+            keys.to_vec(),
+        )
+    }
+
+    #[test]
+    fn one_key_signs_at_any_time_or_none() {
+        // In any order; between b and c is a gap.
+        let keys = [
+            listed("c", 3, 30, None),
+            listed("a", 1, 5, Some(10)),
+            listed("b", 2, 10, Some(20)),
+        ];
+        let issuers = issuers(&keys).expect("windows that follow one another");
+        for (at_ms, kid, from) in [
+            (4, None, &["a", "b"][..]),
+            (5, Some("a"), &["a", "b"]),
+            (9, Some("a"), &["a", "b"]),
+            (10, Some("b"), &["b", "c"]),
+            (20, None, &["c"]),
+            (30, Some("c"), &["c"]),
+            (i64::MAX, Some("c"), &["c"]),
+        ] {
+            let signing = issuers.key_at(at_ms).map(|listed| listed.kid.as_str());
+            assert_eq!(signing, kid, "{at_ms}");
+            let choice: Vec<_> = issuers
+                .keys_from(at_ms)
+                .map(|listed| listed.kid.as_str())
+                .collect();
+            assert_eq!(choice, from, "{at_ms}");
+        }
+        assert_eq!(issuers.key_set().keys.len(), 3);
+    }
+
+    #[test]
+    fn keys_among_which_it_is_open_who_signs_are_refused() {
+        use IssuersError::{EmptyWindow, Overlap, RepeatedId, RepeatedKey};
+        let (a, b) = (|| "a".to_owned(), || "b".to_owned());
+        for (keys, error) in [
+            (
+                [listed("a", 1, 0, Some(9)), listed("a", 2, 9, None)],
+                RepeatedId(a()),
+            ),
+            (
+                [listed("a", 1, 0, Some(9)), listed("b", 1, 9, None)],
+                RepeatedKey(a(), b()),
+            ),
+            (
+                [listed("a", 1, 0, Some(0)), listed("b", 2, 9, None)],
+                EmptyWindow(a()),
+            ),
+            (
+                [listed("a", 1, 0, Some(9)), listed("b", 2, 9, Some(8))],
+                EmptyWindow(b()),
+            ),
+            (
+                [listed("a", 1, 0, Some(9)), listed("b", 2, 8, None)],
+                Overlap(a(), b()),
+            ),
+            (
+                [listed("a", 1, 0, None), listed("b", 2, 8, None)],
+                Overlap(a(), b()),
+            ),
+            (
+                [listed("a", 1, 0, Some(9)), listed("b", 2, 0, Some(3))],
+                Overlap(a(), b()),
+            ),
+        ] {
+            assert_eq!(issuers(&keys), Err(error), "{keys:?}");
+        }
+        assert!(issuers(&[]).is_ok_and(|none| none.key_at(0).is_none()));
+    }
+
+    #[test]
+    fn the_form_decides_how_a_key_is_named() {
+        let keys = [listed("a", 1, 0, None)];
+        let by_set = issuers(&keys).expect("a key");
+        let raw = Issuers {
+            form: SignerForm::Raw,
+            ..by_set.clone()
+        };
+        let name = |issuers: &Issuers| issuers.issuer(&keys[0]).signer.to_string();
+        assert_eq!(name(&raw), keys[0].key.hex());
+        assert!(name(&by_set).ends_with("#a"));
+    }
+}
