@@ -17,12 +17,9 @@ use crate::domain::fields::{Problems, object};
 use crate::domain::ids::{RequestId, TRACE_ID_PATTERN, TenantId, TraceId};
 use crate::domain::json::JsonError;
 use crate::domain::printable::printable_up_to;
-use crate::domain::refusal::BadCredential;
+use crate::domain::refusal::{BadCredential, EvaluatedCode, MESSAGE_CHARS_MAX};
 use crate::domain::words::words;
 use crate::telemetry::RefusedLimit;
-
-/// The longest message, in characters.
-const MESSAGE_CHARS_MAX: usize = 4096;
 
 words! {
     /// What went wrong, in a word that clients branch on. Those from `TENANT_NOT_FOUND` on are of the admin plane only.
@@ -58,6 +55,22 @@ words! {
         EventNotFound = "EVENT_NOT_FOUND",
         ReplayInProgress = "REPLAY_IN_PROGRESS",
         CountMismatch = "COUNT_MISMATCH",
+    }
+}
+
+impl From<EvaluatedCode> for Code {
+    fn from(code: EvaluatedCode) -> Self {
+        match code {
+            EvaluatedCode::BudgetExceeded => Self::BudgetExceeded,
+            EvaluatedCode::BudgetFrozen => Self::BudgetFrozen,
+            EvaluatedCode::BudgetClosed => Self::BudgetClosed,
+            EvaluatedCode::ReservationExpired => Self::ReservationExpired,
+            EvaluatedCode::ReservationFinalized => Self::ReservationFinalized,
+            EvaluatedCode::UnitMismatch => Self::UnitMismatch,
+            EvaluatedCode::OverdraftLimitExceeded => Self::OverdraftLimitExceeded,
+            EvaluatedCode::DebtOutstanding => Self::DebtOutstanding,
+            EvaluatedCode::TenantClosed => Self::TenantClosed,
+        }
     }
 }
 

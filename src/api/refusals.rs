@@ -12,7 +12,7 @@ use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
-    BulkRefusal as Bulk, Denial, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
+    BulkRefusal as Bulk, Evaluated, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
     ReservationRefusal as Reservation, TenantRefusal as Tenant, TooManyGather,
     WebhookRefusal as Webhook,
 };
@@ -35,6 +35,9 @@ impl From<OperationError> for ApiError {
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         use {Refusal as R, StatusCode as S};
+        if let Some(evaluated) = refusal.evaluated() {
+            return Self::of_evaluated(evaluated, refusal.to_string());
+        }
         let (status, code) = match &refusal {
             R::Access(Access::Unauthorized(why)) => {
                 return Self::unauthorized(BadCredential::Key(*why));
@@ -46,7 +49,6 @@ impl From<Refusal> for ApiError {
             R::Access(Access::IdempotencyMismatch) => (S::CONFLICT, Code::IdempotencyMismatch),
             R::Access(Access::NotRepeatable) => (S::BAD_REQUEST, Code::InvalidRequest),
 
-            R::Tenant(Tenant::Closed(_)) => (S::CONFLICT, Code::TenantClosed),
             R::Tenant(Tenant::Suspended(_) | Tenant::KeysSuspended(_)) => {
                 (S::FORBIDDEN, Code::Forbidden)
             }
@@ -65,36 +67,21 @@ impl From<Refusal> for ApiError {
                 (S::NOT_FOUND, Code::NotFound)
             }
             R::Reservation(Reservation::OfOtherTenant) => (S::FORBIDDEN, Code::Forbidden),
-            R::Reservation(Reservation::Expired(_)) => (S::GONE, Code::ReservationExpired),
-            R::Reservation(Reservation::Finalized { .. }) => {
-                (S::CONFLICT, Code::ReservationFinalized)
-            }
             R::Reservation(Reservation::TooManyExtensions(_)) => {
                 (S::CONFLICT, Code::MaxExtensionsExceeded)
             }
             R::Reservation(Reservation::RateLimited { .. } | Reservation::StoredTooMuch { .. }) => {
                 (S::TOO_MANY_REQUESTS, Code::LimitExceeded)
             }
-            R::Reservation(Reservation::UnitMismatch { .. }) => {
-                (S::BAD_REQUEST, Code::UnitMismatch)
-            }
-            R::Reservation(Reservation::OverageRejected { .. }) => {
-                (S::CONFLICT, Code::BudgetExceeded)
-            }
-            R::Reservation(Reservation::Denied { denial, .. }) => {
-                let code = match denial {
-                    Denial::BudgetExceeded => Code::BudgetExceeded,
-                    Denial::BudgetFrozen => Code::BudgetFrozen,
-                    Denial::BudgetClosed => Code::BudgetClosed,
-                    Denial::OverdraftLimitExceeded => Code::OverdraftLimitExceeded,
-                    Denial::DebtOutstanding => Code::DebtOutstanding,
-                    Denial::TenantClosed => Code::TenantClosed,
-                    Denial::BudgetNotFound | Denial::TenantSuspended => {
-                        return Self::internal("a denial that only decisions know");
-                    }
-                };
-                (S::CONFLICT, code)
-            }
+            // They have been evaluated, save denials that only decisions know.
+            R::Tenant(Tenant::Closed(_))
+            | R::Reservation(
+                Reservation::Expired(_)
+                | Reservation::Finalized { .. }
+                | Reservation::UnitMismatch { .. }
+                | Reservation::OverageRejected { .. }
+                | Reservation::Denied { .. },
+            ) => return Self::internal("a denial that only decisions know"),
 
             R::Budget(Budget::NotFound(_)) => (S::NOT_FOUND, Code::BudgetNotFound),
             R::Budget(Budget::Duplicate(_)) => (S::CONFLICT, Code::DuplicateResource),
@@ -175,6 +162,18 @@ impl From<StoreError> for ApiError {
 }
 
 impl ApiError {
+    /// A refusal after evaluation, by what evidence attests of it. `message`: before it is made printable.
+    fn of_evaluated(evaluated: Evaluated, message: String) -> Self {
+        let Ok(status) = StatusCode::from_u16(evaluated.http_status) else {
+            return Self::internal("a refusal without a status");
+        };
+        let error = Self::new(status, evaluated.code.into(), message);
+        match evaluated.details {
+            Some(details) => error.with_details(details),
+            None => error,
+        }
+    }
+
     /// With what few refusals have besides a message: details, headers, a tenant.
     fn with_facts(self, refusal: &Refusal) -> Self {
         use Refusal as R;
@@ -192,25 +191,6 @@ impl ApiError {
             R::Webhook(Webhook::OwnerTestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .beyond("BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE", *most, *most),
-            R::Reservation(Reservation::UnitMismatch { scope, requested, expected }) => {
-                self.with_details(json!({
-                    "scope": scope, "requested_unit": requested, "expected_units": expected,
-                }))
-            }
-            R::Reservation(Reservation::Denied { scope, requested, remaining, .. }) => {
-                let mut details = json!({
-                    "scope": scope, "unit": requested.unit(), "requested": requested.value(),
-                });
-                if let Some(remaining) = remaining {
-                    details["remaining"] = json!(remaining);
-                }
-                self.with_details(details)
-            }
-            R::Reservation(Reservation::OverageRejected { scope, reserved, requested }) => {
-                self.with_details(json!({
-                    "scope": scope, "reserved": reserved, "unit": requested.unit(), "requested": requested.value(),
-                }))
-            }
             R::Budget(Budget::Exceeded { budget, requested, remaining }) => {
                 self.with_details(json!({
                     "scope": budget.scope, "unit": budget.unit, "requested": requested, "remaining": remaining,
@@ -234,5 +214,51 @@ impl ApiError {
         let seconds = (retry_in_ms.max(0) as u64).div_ceil(1000).max(1);
         self.with_header(header::RETRY_AFTER, HeaderValue::from(seconds))
             .with_header(RATE_LIMIT_RESET, HeaderValue::from(until_ms / 1000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::amount::{Amount, Unit};
+    use crate::domain::ids::{RequestId, ReservationId, TraceId};
+    use crate::domain::refusal::Denial;
+    use crate::domain::reservation::Status;
+
+    #[test]
+    fn a_refusal_after_evaluation_is_reported_as_evidence_attests_it() {
+        let id = || ReservationId::parse("rsv\u{1b}_1").expect("an id");
+        let requested = Amount::zero(Unit::Tokens);
+        // Longer than a message may be, once it is printable.
+        let scope = "\u{7}".repeat(2_000);
+        let denied = |denial| Reservation::Denied {
+            denial,
+            scope: scope.clone(),
+            requested,
+            remaining: Some(-7),
+            over_since: None,
+        };
+        let finalized = Reservation::Finalized {
+            reservation_id: id(),
+            status: Status::Released,
+        };
+        let (request_id, trace_id) = (RequestId::parse("req_1"), TraceId::parse(&"a".repeat(32)));
+        let (request_id, trace_id) = (request_id.expect("an id"), trace_id.expect("an id"));
+        for refusal in [
+            denied(Denial::DebtOutstanding),
+            denied(Denial::BudgetFrozen),
+            finalized,
+            Reservation::Expired(id()),
+        ] {
+            let refusal = Refusal::from(refusal);
+            let evaluated = refusal.evaluated().expect("an evaluated one");
+            let error = ApiError::from(refusal);
+            assert_eq!(error.status(), evaluated.http_status);
+            let body: serde_json::Value =
+                serde_json::from_str(&error.body(&request_id, &trace_id)).expect("JSON");
+            assert_eq!(body["error"], evaluated.code.as_str());
+            assert_eq!(body["message"], evaluated.message);
+            assert_eq!(body.get("details"), evaluated.details.as_ref());
+        }
     }
 }

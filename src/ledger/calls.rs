@@ -49,7 +49,7 @@ impl Target<'_> {
     }
 
     /// The refusal of what is to be done to the target; `None` where nothing of the kind is refused for it.
-    fn refusal(self, refused: Refused) -> Option<ReservationRefusal> {
+    pub(super) fn refusal(self, refused: Refused) -> Option<ReservationRefusal> {
         use ReservationRefusal as R;
         let (id, scope_path, requested) = match self {
             Self::Caller => (None, None, None),

@@ -4,6 +4,7 @@
 mod access;
 mod admin;
 mod budget;
+mod evaluated;
 mod limit;
 mod reservation;
 mod tenant;
@@ -11,6 +12,7 @@ mod tenant;
 pub use access::{AccessRefusal, BadCredential, BadKey};
 pub use admin::{ApiKeyRefusal, BulkRefusal, EventRefusal, PolicyRefusal, WebhookRefusal};
 pub use budget::{BudgetName, BudgetRefusal};
+pub use evaluated::{Evaluated, EvaluatedCode, MESSAGE_CHARS_MAX};
 pub use limit::{CountLimit, CountLimits, TooMany};
 pub use reservation::{Denial, ReservationRefusal};
 pub use tenant::TenantRefusal;

@@ -167,6 +167,19 @@ impl FromReply for Units {
 }
 
 impl Refused {
+    /// Reads a reply of a script that was kept, a word a line; `None` for one that refuses nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`] when a field is missing or of another kind.
+    pub(crate) fn kept(signature: &Signature, lines: &str) -> Result<Option<Self>, StoreError> {
+        let words = lines
+            .split('\n')
+            .map(|word| redis::Value::BulkString(word.into()));
+        let mut reply = Reply::new(&signature.script, redis::Value::Array(words.collect()))?;
+        let word = reply.next_str()?;
+        Self::read(&word, &mut reply)
+    }
+
     /// Whether the script replies to a repeated request with the stored words of the first outcome.
     pub(super) fn replays(signature: &Signature) -> bool {
         let replayed = words::replayed;

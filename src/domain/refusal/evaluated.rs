@@ -1,0 +1,142 @@
+//! Refusals after evaluation: a request that was understood and allowed, and then could not be done. Evidence attests these, so
+//! status, code and details of them stand here, and with the message in the refusal itself they are part of its format.
+
+use serde_json::{Value, json};
+
+use super::{Denial, Refusal, ReservationRefusal as Reservation, TenantRefusal as Tenant};
+use crate::domain::printable::printable_up_to;
+use crate::domain::words::words;
+
+/// The longest message of an error, in characters.
+pub const MESSAGE_CHARS_MAX: usize = 4096;
+
+words! {
+    /// What went wrong, in a word that clients branch on.
+    EvaluatedCode {
+        /// Too little remains.
+        BudgetExceeded = "BUDGET_EXCEEDED",
+        /// The ledger is frozen.
+        BudgetFrozen = "BUDGET_FROZEN",
+        /// The ledger is closed.
+        BudgetClosed = "BUDGET_CLOSED",
+        /// The reservation is past its grace period.
+        ReservationExpired = "RESERVATION_EXPIRED",
+        /// The reservation has ended.
+        ReservationFinalized = "RESERVATION_FINALIZED",
+        /// The ledgers count other units.
+        UnitMismatch = "UNIT_MISMATCH",
+        /// The ledger is over its limit, or would be.
+        OverdraftLimitExceeded = "OVERDRAFT_LIMIT_EXCEEDED",
+        /// The ledger has debt.
+        DebtOutstanding = "DEBT_OUTSTANDING",
+        /// The tenant is closed.
+        TenantClosed = "TENANT_CLOSED",
+    }
+}
+
+/// How such a refusal is reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Evaluated {
+    /// Status of the response.
+    pub http_status: u16,
+    /// For programs.
+    pub code: EvaluatedCode,
+    /// For people.
+    pub message: String,
+    /// Facts for programs.
+    pub details: Option<Value>,
+}
+
+impl Refusal {
+    /// How it is reported, if it is one after evaluation.
+    pub fn evaluated(&self) -> Option<Evaluated> {
+        let (http_status, code, details) = match self {
+            Self::Tenant(Tenant::Closed(_)) => (409, EvaluatedCode::TenantClosed, None),
+            Self::Reservation(refusal) => refusal.evaluated()?,
+            Self::Tenant(_)
+            | Self::Access(_)
+            | Self::Budget(_)
+            | Self::Policy(_)
+            | Self::ApiKey(_)
+            | Self::Webhook(_)
+            | Self::Bulk(_)
+            | Self::Event(_)
+            | Self::TooMany(_)
+            | Self::List(_)
+            | Self::Gather(_) => return None,
+        };
+        Some(Evaluated {
+            http_status,
+            code,
+            message: printable_up_to(&self.to_string(), MESSAGE_CHARS_MAX),
+            details,
+        })
+    }
+}
+
+impl Reservation {
+    fn evaluated(&self) -> Option<(u16, EvaluatedCode, Option<Value>)> {
+        use EvaluatedCode as C;
+        Some(match self {
+            Self::Expired(_) => (410, C::ReservationExpired, None),
+            Self::Finalized { .. } => (409, C::ReservationFinalized, None),
+            Self::UnitMismatch {
+                scope,
+                requested,
+                expected,
+            } => {
+                let details = json!({
+                    "scope": scope, "requested_unit": requested, "expected_units": expected,
+                });
+                (400, C::UnitMismatch, Some(details))
+            }
+            Self::OverageRejected {
+                scope,
+                reserved,
+                requested,
+            } => {
+                let details = json!({
+                    "scope": scope, "reserved": reserved, "unit": requested.unit(), "requested": requested.value(),
+                });
+                (409, C::BudgetExceeded, Some(details))
+            }
+            Self::Denied {
+                denial,
+                scope,
+                requested,
+                remaining,
+                ..
+            } => {
+                let mut details = json!({
+                    "scope": scope, "unit": requested.unit(), "requested": requested.value(),
+                });
+                if let Some(remaining) = remaining {
+                    details["remaining"] = json!(remaining);
+                }
+                (409, denial.code()?, Some(details))
+            }
+            Self::NotFound(_)
+            | Self::OfOtherTenant
+            | Self::TooManyExtensions(_)
+            | Self::RateLimited { .. }
+            | Self::StoredTooMuch { .. }
+            | Self::BudgetNotFound(_) => return None,
+        })
+    }
+}
+
+impl Denial {
+    /// The code of its error; `None` for what only decisions know.
+    fn code(self) -> Option<EvaluatedCode> {
+        use EvaluatedCode as C;
+        Some(match self {
+            Self::BudgetExceeded => C::BudgetExceeded,
+            Self::BudgetFrozen => C::BudgetFrozen,
+            Self::BudgetClosed => C::BudgetClosed,
+            Self::OverdraftLimitExceeded => C::OverdraftLimitExceeded,
+            Self::DebtOutstanding => C::DebtOutstanding,
+            Self::TenantClosed => C::TenantClosed,
+            Self::BudgetNotFound | Self::TenantSuspended => return None,
+        })
+    }
+}
