@@ -3,6 +3,8 @@
 //!
 //! The bytes of a format are frozen: what changes them takes another [`FORMAT`], and the code of the one before stays.
 
+mod entry;
+mod refusals;
 mod requests;
 
 use std::fmt;
@@ -16,6 +18,9 @@ use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError, stored_text};
 use crate::domain::reservation::Status;
 use crate::evidence::{Payload, Statement, attested_response};
+
+pub use entry::{EntryFault, EntryKind, digest_of, of_entry, reservation_of};
+pub use refusals::of_refusal;
 
 /// How this release makes envelopes from records.
 pub const FORMAT: u32 = 1;
@@ -124,7 +129,7 @@ pub fn of_end(id: &ReservationId, record: &Record) -> Result<Option<Attested>, R
 /// # Errors
 /// [`RecordError`] names the field.
 pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>, RecordError> {
-    let Some(inputs) = record.optional::<Inputs>("create_inputs")? else {
+    let Some(inputs) = record.optional::<Inputs>("inputs")? else {
         return Ok(None);
     };
     let request = record.text("request")?;

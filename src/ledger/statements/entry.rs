@@ -1,0 +1,99 @@
+//! Entries of the queue of what is to be signed: which statement an entry stands for.
+//!
+//! The create and the end of a reservation are read back from its record, so their entries name it. Everything else has a short
+//! life or no record, so its entry has all of it. Each entry has `kind`, `inputs` as records have them, and `digest`.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use sha2::{Digest, Sha256};
+
+use super::refusals::of_refusal;
+use super::{Attested, FORMAT, Inputs, of_create, of_end, of_outcome};
+use crate::domain::ids::ReservationId;
+use crate::domain::json::Json;
+use crate::domain::record::{Record, RecordError};
+use crate::domain::words::words;
+use crate::ledger::decide::OutcomeKind;
+
+words! {
+    /// What an entry stands for.
+    EntryKind {
+        /// The create of a reservation, by its record.
+        Create = "create",
+        /// Its commit or release, by its record.
+        End = "end",
+        /// A decision.
+        Decision = "decision",
+        /// A dry run.
+        DryRun = "dry_run",
+        /// A refusal.
+        Refusal = "refusal",
+    }
+}
+
+/// Why an entry cannot be signed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EntryFault {
+    /// A later release wrote it, and can sign it.
+    #[error("its format is {0}, which this release does not know")]
+    UnknownFormat(u32),
+    /// It or its record cannot be read.
+    #[error(transparent)]
+    Damaged(#[from] RecordError),
+    /// The request is another than the one that was announced.
+    #[error("its request is not the one that was accepted")]
+    AnotherRequest,
+}
+
+/// The reservation whose record an entry needs, if it needs one.
+///
+/// # Errors
+/// [`RecordError`] names the field.
+pub fn reservation_of(entry: &Record) -> Result<Option<ReservationId>, RecordError> {
+    match kind_of(entry)? {
+        EntryKind::Create | EntryKind::End => {
+            let id = ReservationId::parse(entry.text("id")?);
+            id.map(Some).ok_or_else(|| RecordError::of("id"))
+        }
+        EntryKind::Decision | EntryKind::DryRun | EntryKind::Refusal => Ok(None),
+    }
+}
+
+/// The statement that an entry stands for. `record`: of the reservation that it names.
+///
+/// # Errors
+/// [`EntryFault`].
+pub fn of_entry(entry: &Record, record: &Record) -> Result<Attested, EntryFault> {
+    let Inputs { format, .. } = entry.read("inputs")?;
+    // What another format needs to be read is not known.
+    if format != FORMAT {
+        return Err(EntryFault::UnknownFormat(format));
+    }
+    let kind = kind_of(entry)?;
+    let reservation = reservation_of(entry)?;
+    let attested = match (kind, &reservation) {
+        (EntryKind::Create, Some(id)) => of_create(id, record)?,
+        (EntryKind::End, Some(id)) => of_end(id, record)?,
+        (EntryKind::Decision, _) => of_outcome(OutcomeKind::Decision, entry)?,
+        (EntryKind::DryRun, _) => of_outcome(OutcomeKind::DryRun, entry)?,
+        (EntryKind::Refusal, _) => Some(of_refusal(entry)?),
+        (EntryKind::Create | EntryKind::End, None) => None,
+    };
+    let attested = attested.ok_or_else(|| RecordError::of("inputs"))?;
+    let request = attested.statement.payload.request();
+    match request.map(digest_of).as_deref() == entry.get("digest") {
+        true => Ok(attested),
+        false => Err(EntryFault::AnotherRequest),
+    }
+}
+
+/// The first 128 bits of the SHA-256 over a request as it is attested, 22 characters base64url. An entry keeps it, so that the
+/// signer finds out whether it read back the request that was accepted.
+pub fn digest_of(request: &Json) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(request.rfc8785())[..16])
+}
+
+fn kind_of(entry: &Record) -> Result<EntryKind, RecordError> {
+    let kind = EntryKind::parse(entry.text("kind")?);
+    kind.ok_or_else(|| RecordError::of("kind"))
+}
