@@ -25,6 +25,54 @@ pub use refusals::of_refusal;
 /// How this release makes envelopes from records.
 pub const FORMAT: u32 = 1;
 
+/// The fields of a reservation that its statements are made of. A record may hold a thousand extensions besides.
+pub const FIELDS: [&str; 44] = [
+    "status",
+    "unit",
+    "estimate",
+    "charged",
+    "actual",
+    "scope_path",
+    "budgeted",
+    "subject",
+    "action_kind",
+    "action_name",
+    "action_tags",
+    "idempotency_key",
+    "metadata",
+    "caps",
+    "overage_policy",
+    "created_at_ms",
+    "expires_at_ms",
+    "extended_ms",
+    "grace_ms",
+    "create_inputs",
+    "finalized_at_ms",
+    "end_inputs",
+    "end_key",
+    "metrics",
+    "committed_metadata",
+    "release_reason",
+    "create.1",
+    "create.2",
+    "create.3",
+    "create.4",
+    "create.5",
+    "create.6",
+    "commit.1",
+    "commit.2",
+    "commit.3",
+    "commit.4",
+    "commit.5",
+    "commit.6",
+    "release.1",
+    "release.2",
+    "release.3",
+    "release.4",
+    "release.5",
+    "release.6",
+];
+
 /// What a record keeps for the envelope of an operation, beside its own fields: `<format> <issuer> <trace id>`, then words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inputs {

@@ -1,0 +1,75 @@
+//! Entries of the queue.
+
+use super::*;
+
+fn entry(kind: EntryKind, digest: &str) -> Record {
+    let fields = [
+        ("kind", kind.as_str()),
+        ("inputs", "1 3 5b8efff798038103d269b633813fc60c"),
+        ("id", "rsv_5f_0001"),
+        ("digest", digest),
+    ];
+    fields.into_iter().collect()
+}
+
+#[test]
+fn an_entry_stands_for_what_its_record_attests() {
+    for (kind, record, direct) in [
+        (
+            EntryKind::Create,
+            created(CREATE),
+            create_of(&created(CREATE)),
+        ),
+        (
+            EntryKind::End,
+            committed(COMMIT),
+            end_of(&committed(COMMIT)),
+        ),
+    ] {
+        let digest = direct.statement.payload.request().map(digest_of);
+        let entry = entry(kind, &digest.expect("a request"));
+        assert_eq!(reservation_of(&entry), Ok(Some(reservation())));
+        let attested = of_entry(&entry, &record).expect("an entry");
+        assert_eq!(id_of(&attested), id_of(&direct));
+        // Another request under the same id, as after the purge of the first.
+        let other = entry.clone().with("digest", digest_of(&Json::Null));
+        let fault = of_entry(&other, &record).expect_err("another request");
+        assert_eq!(fault, EntryFault::AnotherRequest);
+        // A record that is gone.
+        let fault = of_entry(&entry, &Record::default()).expect_err("no record");
+        assert!(matches!(fault, EntryFault::Damaged(_)), "{fault}");
+    }
+}
+
+#[test]
+fn an_entry_without_a_record_has_everything() {
+    let record = decided(&ALLOWED);
+    let digest = digest_of(&json(record.text("request").expect("a request")));
+    let fields = record
+        .pairs()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let entry: Record = fields.collect();
+    let entry = entry.with("kind", "dry_run").with("digest", digest);
+    assert_eq!(reservation_of(&entry), Ok(None));
+    let attested = of_entry(&entry, &Record::default()).expect("an entry");
+    let direct = of_outcome(OutcomeKind::DryRun, &record).expect("a record");
+    assert_eq!(id_of(&attested), id_of(&direct.expect("inputs")));
+}
+
+#[test]
+fn an_entry_of_a_later_format_waits_for_a_later_release() {
+    let later = entry(EntryKind::Create, "x").with("inputs", format!("2 3 {TRACE} z"));
+    let later = later.with("kind", "something new");
+    assert_eq!(
+        of_entry(&later, &Record::default()).err(),
+        Some(EntryFault::UnknownFormat(2))
+    );
+    for damaged in [
+        entry(EntryKind::Create, "x").with("kind", "x"),
+        entry(EntryKind::Create, "x").with("inputs", "1"),
+        entry(EntryKind::End, "x").with("id", ""),
+    ] {
+        let fault = of_entry(&damaged, &created(CREATE)).expect_err("damage");
+        assert!(matches!(fault, EntryFault::Damaged(_)), "{fault}");
+    }
+}
