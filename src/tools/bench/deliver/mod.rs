@@ -2,6 +2,7 @@
 //!
 //! Where throughput is measured, the events have happened before a dispatcher starts. So only their delivery is timed.
 
+mod cost;
 mod receiver;
 mod report;
 mod senders;
@@ -44,6 +45,7 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
     };
     bench.idle().await?;
     bench.throughput().await?;
+    bench.parts().await?;
     bench.latency().await?;
     bench.dead().await?;
     bench.takeovers().await?;
@@ -117,6 +119,21 @@ impl Bench<'_> {
             2_000.0,
         );
         Ok(())
+    }
+
+    /// Which scripts the time of Redis goes to. Redis logs each, so nothing else is measured meanwhile.
+    async fn parts(&mut self) -> Result<(), BenchError> {
+        let senders = self.senders((8, 8), Kind::Fast).await?;
+        let events = self.scaled(100);
+        let store = &self.stack.store;
+        store.log_scripts().await?;
+        senders.cause(events).await?;
+        let _dispatcher = self.stack.dispatcher()?;
+        let deliveries = self.arrived(events * senders.lanes()).await.len();
+        let scripts = self.stack.store.logged_scripts().await?;
+        self.report.parts = cost::parts(scripts, deliveries);
+        self.stack.store.log_no_scripts().await?;
+        senders.unsubscribe().await
     }
 
     /// Causes events, starts a dispatcher, and waits until all have arrived.
@@ -195,8 +212,17 @@ impl Bench<'_> {
         );
         let dead = self.senders(self.thousand(), Kind::Dead).await?;
         let events = self.scaled(20);
+        let (records, bytes) = cost::stored(self.stack).await?;
         dead.cause(events).await?;
         sleep(SETTLED).await;
+        let (all_records, all_bytes) = cost::stored(self.stack).await?;
+        let added = all_records.saturating_sub(records).max(1) as f64;
+        self.report.at_most(
+            "Redis per pending delivery",
+            all_bytes.saturating_sub(bytes) as f64 / added,
+            "bytes",
+            600.0,
+        );
         // Each event has also its own cost; with fifty deliveries an event that is little.
         let pending = (events * dead.lanes()) as f64;
         let stored = self

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::cost::Part;
+
 use crate::tools::bench::report::BenchReport;
 use crate::tools::table::Table;
 
@@ -9,6 +11,8 @@ use crate::tools::table::Table;
 #[derive(Debug, Default, Serialize)]
 pub(in crate::tools::bench) struct Deliveries {
     pub(super) rows: Vec<Row>,
+    /// How the time of Redis's scripts divides.
+    pub(super) parts: Vec<Part>,
     /// Deliveries that did not arrive in time.
     pub missing: u64,
     /// Requests for an event that had arrived before, where nothing was killed.
@@ -110,9 +114,18 @@ impl BenchReport for Deliveries {
                 kept.to_owned(),
             ]);
         }
+        let mut parts = Table::new(1, ["scripts", "calls", "µs a call", "µs a delivery"]);
+        for part in &self.parts {
+            parts.row([
+                part.what.to_owned(),
+                format!("{:.2}", part.calls_per_delivery),
+                format!("{:.1}", part.us_per_call),
+                format!("{:.1}", part.us_per_delivery),
+            ]);
+        }
         let Self {
             missing, repeated, ..
         } = self;
-        format!("{table}\n{missing} deliveries did not arrive, {repeated} arrived twice\n")
+        format!("{table}\n{parts}\n{missing} deliveries did not arrive, {repeated} arrived twice\n")
     }
 }
