@@ -60,9 +60,10 @@ impl Inner {
     /// When its log is out of reach.
     async fn letter(&self, place: Option<&EventPlace>) -> Result<Option<Arc<Letter>>, OutOfReach> {
         let Some(place) = place else { return Ok(None) };
-        if let Some(known) = self.letters.get(place) {
-            return Ok(Some(known));
-        }
+        self.letters.get(place, self.read_letter(place)).await
+    }
+
+    async fn read_letter(&self, place: &EventPlace) -> Result<Option<Letter>, OutOfReach> {
         let target = Target {
             tenant: place.tenant.clone(),
             day: place.day,
@@ -76,12 +77,7 @@ impl Inner {
             .and_then(|found| found.into_iter().next().flatten());
         let mut facts = facts.ok_or(OutOfReach)?.into_iter();
         let facts = facts.find(|(entry, _)| *entry == place.entry);
-        let letter = facts.and_then(|(_, facts)| Letter::of(place, &facts));
-        let letter = letter.map(Arc::new);
-        if let Some(letter) = &letter {
-            self.letters.keep(place.clone(), Arc::clone(letter));
-        }
-        Ok(letter)
+        Ok(facts.and_then(|(_, facts)| Letter::of(place, &facts)))
     }
 
     /// The receiver of a claim's subscription, as it was at the claim or later.
