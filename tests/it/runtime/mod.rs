@@ -32,6 +32,7 @@ pub(crate) mod release;
 pub(crate) mod reserve;
 pub(crate) mod round_trips;
 pub(crate) mod rules;
+mod statements;
 pub(crate) mod stored_bytes;
 pub(crate) mod thresholds;
 pub(crate) mod usage_event;
