@@ -76,7 +76,7 @@ local is_current = book_is_current(delivery, subscription)
 local function next_of_lane()
   local flying, concurrency = 0, book_concurrency(delivery.lane, lane_concurrency)
   for _, id in ipairs(book_read(book, 'LRANGE', lane_prefix .. delivery.lane, '0', integer_text(concurrency))) do
-    local other = id ~= delivery_id and book_delivery(book, id)
+    local other = id ~= delivery_id and book_successor(book, delivery, id)
     if id ~= delivery_id and not (other and other.claim) then
       local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, next_of_subscription)
       if is_free and not book_hopeless(other, subscription, stale_before_ms) then return other, true end
@@ -122,17 +122,19 @@ if disables then
   redis.call('ZCARD', webhooks)
 end
 
--- Only an attempt that failed has left something behind.
-local outdated = {}
+local retries = outcome == 'retry' and is_current
+-- The end of a delivery blanks its claim. Only an attempt that failed has left something behind.
+local outdated = {(waits or retries) and 'claim' or nil}
 if delivery.is_retry then
-  outdated = {'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms', 'retry_delay_ms'}
+  outdated = {'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms', 'retry_delay_ms',
+    unpack(outdated)}
 end
 if delivery.lost > 0 then outdated[#outdated + 1] = 'lost' end
 
 -- Effects: none can fail.
 subscription.touched = true
 book_land(claims, delivery, subscription)
-redis.call('HDEL', delivery.key, 'claim', unpack(outdated))
+if #outdated > 0 then redis.call('HDEL', delivery.key, unpack(outdated)) end
 -- Where nothing was sent, it was no attempt.
 if outcome == 'later' or outcome == 'dropped' then redis.call('HSET', delivery.key, 'attempts', delivery.attempts - 1) end
 local fields = {unpack(ARGV, fields_from)}
@@ -144,7 +146,7 @@ if waits then
   else
     redis.call('ZADD', lanes, due_ms, delivery.lane)
   end
-elseif outcome == 'retry' and is_current then
+elseif retries then
   local due_ms = now + delay_ms
   if not delivery.is_retry then book_leave_lane(book, delivery, subscription) end
   redis.call('HSET', delivery.key, 'status', 'RETRYING', 'failures', delivery.failures + 1, 'next_retry_at_ms', due_ms,

@@ -78,8 +78,18 @@ local function book_delivery(book, id)
   if not stored[1] then return nil end
   return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1], lane = stored[2] or '',
     at_ms = tonumber(stored[3]) or 0, epoch = tonumber(stored[4]) or 0, attempts = tonumber(stored[5]) or 0,
-    lost = tonumber(stored[6]) or 0, claim = stored[7], is_retry = stored[8] == 'RETRYING', place = stored[9] or '',
-    trace = stored[10] or '', failures = tonumber(stored[11]) or 0}
+    lost = tonumber(stored[6]) or 0, claim = stored[7] ~= '' and stored[7], is_retry = stored[8] == 'RETRYING',
+    place = stored[9] or '', trace = stored[10] or '', failures = tonumber(stored[11]) or 0}
+end
+
+-- Returns the record of one that waits behind another in its lane; nil where there is none.
+local function book_successor(book, delivery, id)
+  local key = book.prefixes.delivery .. id
+  local stored = book_read(book, 'HMGET', key, 'at_ms', 'epoch', 'attempts', 'lost', 'claim', 'place', 'trace')
+  if not stored[1] then return nil end
+  return {id = id, key = key, subscription = delivery.subscription, lane = delivery.lane, at_ms = tonumber(stored[1]) or 0,
+    epoch = tonumber(stored[2]) or 0, attempts = tonumber(stored[3]) or 0, lost = tonumber(stored[4]) or 0,
+    claim = stored[5], place = stored[6] or '', trace = stored[7] or '', failures = 0}
 end
 
 -- Returns whether its subscription still is as it was when the delivery was queued.
@@ -127,9 +137,9 @@ local function book_stamp(book, subscription, name)
   stamps[#stamps + 1], stamps[#stamps + 2] = name, book.now_text
 end
 
--- Ends a delivery whose claim and next time were removed. fields: names and values.
+-- Ends a delivery whose next time was removed. Its claim is blank from here on. fields: names and values.
 local function book_end(book, delivery, subscription, status, fields)
-  redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now_text, unpack(fields))
+  redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now_text, 'claim', '', unpack(fields))
   redis.call('PEXPIRE', delivery.key, ENDED_MS)
   subscription.open, subscription.ended = subscription.open - 1, subscription.ended + 1
   if is_replayed(delivery.lane) then subscription.replaying = math.max(subscription.replaying - 1, 0) end
