@@ -75,7 +75,8 @@ if subscription.exists then
   taken = math.max(math.min(#kept, room), 0)
   for i = 1, taken do
     local id, event_type, place, trace = kept[i]:match('^(%S+) (%S+) (%S+ %S+ %S+ %S+) (.*)$')
-    if id then queue_add(queue, window, id, lane, {'place', place, 'type', event_type, 'trace', trace, 'epoch', epoch}) end
+    if id then queue_add(queue, window, id, lane, {'place', place, 'type', event_type, 'trace', trace, 'epoch', epoch,
+      'lane', lane}) end
   end
 else
   -- Nobody can list its deliveries.

@@ -71,12 +71,19 @@ local function book_can_wait(book, subscription)
   book_read(book, 'ZCARD', book.prefixes.lane .. subscription.id .. ':retries')
 end
 
+-- Returns the lane of a delivery whose record names none: that of its subscription for the log of the event.
+local function lane_of(subscription, place)
+  local partition, tenant = place:match('^(%S+) (%S+)')
+  return partition and subscription .. ':' .. partition .. ':' .. tenant or ''
+end
+
 -- Returns the record of a delivery that is open; nil where there is none.
 local function book_delivery(book, id)
   local stored = book_read(book, 'HMGET', book.prefixes.delivery .. id, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts',
     'lost', 'claim', 'status', 'place', 'trace', 'failures')
   if not stored[1] then return nil end
-  return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1], lane = stored[2] or '',
+  return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1],
+    lane = stored[2] or lane_of(stored[1], stored[9] or ''),
     at_ms = tonumber(stored[3]) or 0, epoch = tonumber(stored[4]) or 0, attempts = tonumber(stored[5]) or 0,
     lost = tonumber(stored[6]) or 0, claim = stored[7] ~= '' and stored[7], is_retry = stored[8] == 'RETRYING',
     place = stored[9] or '', trace = stored[10] or '', failures = tonumber(stored[11]) or 0}

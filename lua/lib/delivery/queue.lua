@@ -91,7 +91,8 @@ local function window_has_room(window, count)
   return window.open + count <= OPEN_MAX and window.owner.open + count <= OWNER_OPEN_MAX
 end
 
--- Queues a delivery, if there is none yet; returns whether it did. fields: of its record.
+-- Queues a delivery, if there is none yet; returns whether it did. fields: of its record, which names its lane where that is of
+-- a replay. Others follow from the subscription and the place.
 local function queue_add(queue, window, id, lane, fields)
   if redis.call('EXISTS', queue.prefixes.delivery .. id) == 1 then return false end
   local ids = queue.ids[lane]
@@ -108,7 +109,7 @@ local function queue_add(queue, window, id, lane, fields)
   local rows = window.rows
   ids[#ids + 1], rows[#rows + 1], rows[#rows + 2] = id, queue.now, ('%010d '):format(window.queued) .. id
   queue.deliveries[#queue.deliveries + 1] = {id = id,
-    fields = {'subscription', window.id, 'lane', lane, 'at_ms', queue.now, 'epoch', window.epoch, unpack(fields)}}
+    fields = {'subscription', window.id, 'at_ms', queue.now, 'epoch', window.epoch, unpack(fields)}}
   return true
 end
 

@@ -224,11 +224,12 @@ keys! { partition {
     owner_tests: hash = ("ownertests:" owner), "TTL of 2 minutes";
     /// One delivery of an event to a subscription.
     ///
-    /// Fields: `subscription`, `lane`, `place` of the event (partition, tenant, day, entry), `type` of the event, `trace` (trace id,
-    /// and flags where the request had valid ones), `at_ms` (when it was queued), `epoch` of the subscription at that time,
-    /// `attempts`; while it is open *`claim`* (dispatcher, attempt and time), *`lost`* (attempts in a row without an outcome),
-    /// *`failures`*; then *`status`* (none while `PENDING`), *`response_status`*, *`response_time_ms`*, *`error_message`*,
-    /// *`next_retry_at_ms`* and *`retry_delay_ms`* (by how much it was put off), *`completed_at_ms`*.
+    /// Fields: `subscription`, `place` of the event (partition, tenant, day, entry), `type` of the event, `trace` (trace id, and flags
+    /// where the request had valid ones), `at_ms` (when it was queued), `epoch` of the subscription at that time, *`lane`* (that of a
+    /// replay; others are `<subscription>:<partition>:<tenant>`), `attempts`; while it is open *`claim`* (dispatcher, attempt and
+    /// time), *`lost`* (attempts in a row without an outcome), *`failures`*; then *`status`* (none while `PENDING`),
+    /// *`response_status`*, *`response_time_ms`*, *`error_message`*, *`next_retry_at_ms`* and *`retry_delay_ms`* (by how much it
+    /// was put off), *`completed_at_ms`*.
     delivery: hash = ("delivery:" delivery_id), "TTL of 14 days, after its end";
     /// What the keys of deliveries start with.
     delivery_prefix: prefix = ("delivery:"), "";

@@ -37,7 +37,7 @@ impl Claimed {
         let record = keys.delivery(partition, &id);
         let [attempts, lost] = [attempts, lost].map(|number| number.to_string());
         let fields = ["attempts", &attempts, "lost", &lost, "claim", "gone:1:1"];
-        let lane: String = app.run(&["HGET", &record, "lane"]).await;
+        let lane = format!("{webhook}:{partition}:umbra");
         app.run::<()>(&[&["HSET", &record], &fields[..]].concat())
             .await;
         for words in [
