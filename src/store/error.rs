@@ -26,6 +26,16 @@ pub enum OperationError {
 }
 
 impl OperationError {
+    /// Whether the service says no, and nothing was changed.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Refused(_) => true,
+            Self::About(_, error) => error.is_refusal(),
+            Self::Store(_) | Self::Record(_) | Self::Corrupt(_) => false,
+        }
+    }
+
     /// The same, with the tenant that the operation is about.
     #[must_use]
     pub fn about(self, tenant: &TenantId) -> Self {

@@ -142,40 +142,67 @@ impl Webhooks {
             {
                 fields.extend(self.seal_headers(&id, headers));
             }
-            let call = CreateWebhook {
+            let (target, change) = (WebhookTarget::new(&id, owner), parts.change());
+            let call = |mode| CreateWebhook {
                 caller: caller.into(),
-                change: &parts.change(),
+                change: &change,
                 owner,
                 subscription_id: &id,
-                mode: match (&url_refused, owner.tenant()) {
-                    // Where the address is refused, what stands before it in order may refuse first, or be a replay.
-                    (Some(_), _) => "check",
-                    (None, Some(_)) => "tenant",
-                    (None, None) => "system",
-                },
+                mode,
                 scope_filter: settings.scope_filter.as_deref(),
                 watched: &watched,
                 webhooks_max: self.limits.webhooks,
                 thresholds_max: self.limits.thresholds,
                 fields: Counted(&fields),
             };
-            if url_refused.is_none() {
-                self.store.register_webhook(&id).await?;
-            }
-            let target = WebhookTarget::new(&id, owner);
-            let created = self.store.run_for(Lane::Request, &target, &call);
-            match created.await? {
+            // Nothing may enter the directory for a request that is refused, or a replay.
+            let checked = self
+                .store
+                .run_for(Lane::Request, &target, &call("check"))
+                .await?;
+            match checked {
                 CreateWebhookReply::Created { watched, record } => {
                     self.spread(watched).await;
+                    return Ok((record.0, true));
+                }
+                CreateWebhookReply::Checked if url_refused.is_some() => break,
+                CreateWebhookReply::Checked => {}
+                CreateWebhookReply::Taken => continue,
+            }
+            self.store.register_webhook(&id).await?;
+            let mode = owner.tenant().map_or("system", |_| "tenant");
+            let created = self
+                .store
+                .run_for(Lane::Request, &target, &call(mode))
+                .await;
+            match created {
+                Ok(CreateWebhookReply::Created { watched, record }) => {
+                    self.spread(watched).await;
                     let is_replay = record.0.get("subscription_id") != Some(id.as_str());
+                    if is_replay {
+                        self.unregister(&id).await;
+                    }
                     return Ok((record.0, is_replay));
                 }
-                CreateWebhookReply::Checked => break,
-                CreateWebhookReply::Taken => {}
+                // Another request came between.
+                Err(error) => {
+                    if error.is_refusal() {
+                        self.unregister(&id).await;
+                    }
+                    return Err(error);
+                }
+                Ok(CreateWebhookReply::Checked | CreateWebhookReply::Taken) => {}
             }
         }
         let repeated = || OperationError::Corrupt("random subscription id".to_owned());
         Err(url_refused.unwrap_or_else(repeated))
+    }
+
+    /// Takes the id of a subscription that was not made out of the directory. One that stays there is passed over by lists.
+    async fn unregister(&self, id: &SubscriptionId) {
+        if let Err(error) = self.store.leave_webhook_directory(&[id.as_str()]).await {
+            tracing::warn!(%error, webhook.id = %id, "{id} is no subscription and is still in the directory: {error}");
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::admin::http::umbra_on;
-use crate::admin::webhooks::subscriptions::{HOOKS, URL, made, patch};
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN, URL, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::bulk_calls::{WEBHOOKS, words};
 use crate::harness::receiver::public_names;
@@ -95,4 +95,53 @@ async fn the_active_webhooks_of_an_owner_watch_no_more_thresholds_than_its_limit
     assert_eq!(patch(&narrow, &first, fewer).await.status, 200);
     let other = json!({"thresholds": {"budget_utilization": [0.1, 0.8]}});
     assert_too_many(&patch(&narrow, &third, other).await, SETTING, 1, 3);
+}
+
+#[tokio::test]
+async fn the_directory_holds_only_webhooks_that_exist() {
+    let app = app(&["--webhooks-per-owner", "1"]).await;
+    let key = crate::admin::webhooks::subscriptions::key(&app).await;
+    let create = async |idempotency_key: &str, body: Value| {
+        let request = app.request(Method::POST, OWN);
+        let request = request
+            .header("X-Service-API-Key", &key)
+            .header("X-Idempotency-Key", idempotency_key);
+        app.send(request.json(&body)).await
+    };
+    let first = create("k", watching(&[0.5])).await.expect(201);
+    let replayed = create("k", watching(&[0.5])).await.expect(201);
+    let first_id = first.text("/subscription/subscription_id");
+    assert_eq!(replayed.text("/subscription/subscription_id"), first_id);
+    create("k", watching(&[0.6]))
+        .await
+        .refused(409, "IDEMPOTENCY_MISMATCH");
+    let refused = create("other", watching(&[0.5])).await;
+    assert_too_many(&refused, "BUDGET_WEBHOOKS_PER_OWNER", 1, 2);
+    let suspend = json!({"status": "SUSPENDED"});
+    app.patch_as_admin("/v1/admin/tenants/umbra", suspend)
+        .await
+        .expect(200);
+    create("suspended", watching(&[0.5])).await;
+
+    // Of several at once, one is made.
+    let active = json!({"status": "ACTIVE"});
+    app.patch_as_admin("/v1/admin/tenants/umbra", active)
+        .await
+        .expect(200);
+    let path = format!("{HOOKS}/{first_id}");
+    app.as_admin(Method::DELETE, &path, &json!({})).await;
+    let (a, b, c, d) = tokio::join!(
+        create("x", watching(&[0.5])),
+        create("y", watching(&[0.5])),
+        create("x", watching(&[0.5])),
+        create("y", watching(&[0.5])),
+    );
+    let created = [a, b, c, d].into_iter().filter(|sent| sent.status == 201);
+    let id = |created: Response| created.text("/subscription/subscription_id").to_owned();
+    let mut made: Vec<String> = created.map(id).collect();
+    made.dedup();
+    assert_eq!(made.len(), 1, "{made:?}");
+    let directory = app.store.keys().webhook_directory();
+    let listed: Vec<String> = app.run(&["ZRANGE", &directory, "0", "-1"]).await;
+    assert_eq!(listed, made);
 }
