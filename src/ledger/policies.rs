@@ -49,7 +49,7 @@ impl PolicyCache {
         set.map_or_else(PolicySelection::default, |set| set.select(scope, now_ms))
     }
 
-    /// The policies at this version, or later ones. They are read once, however many ask; of a known tenant only those that
+    /// The policies at this version, or others than those known before. They are read once, however many ask; of a known tenant only those that
     /// have changed.
     pub async fn at_version(
         &self,
@@ -58,14 +58,19 @@ impl PolicyCache {
         version: &str,
     ) -> Result<Arc<PolicySet>, OperationError> {
         let known = || self.sets.get(tenant);
-        let is_current = |set: &Arc<PolicySet>| set.version() == version;
-        if let Some(set) = known().filter(is_current) {
+        let before = known();
+        let is_new = |set: &Arc<PolicySet>| {
+            set.version() == version || before.as_ref().is_none_or(|old| !Arc::ptr_eq(old, set))
+        };
+        if let Some(set) = before.clone().filter(|set| set.version() == version) {
             return Ok(set);
         }
         let reader = usize::from(tenant.partition().index()) % READERS;
         let _reading = self.reading[reader].lock().await;
+        // What another request has read meanwhile may be older than the version. Then the script says so once more, and
+        // nobody waits for one read per waiting request.
         let known = known();
-        if let Some(set) = known.clone().filter(is_current) {
+        if let Some(set) = known.clone().filter(is_new) {
             return Ok(set);
         }
         let set = Arc::new(store.load_policies(tenant, known.as_deref()).await?);

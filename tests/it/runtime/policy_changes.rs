@@ -184,8 +184,20 @@ async fn a_replica_reads_only_the_policies_that_changed() {
     assert_eq!(cooldown(&other, "all").await, json!(200));
     assert_eq!(reads(&other, "changed_policies"), 4);
     assert!(reads(&other, "load_policies") > all);
-    // And so they are where the list of changes is lost.
+    // So they are where a release that keeps no changes has made one between others.
     app.amend(&policy, json!({"caps": {"cooldown_ms": 201}}))
+        .await;
+    assert_eq!(cooldown(&other, "known").await, json!(201));
+    let record = app.store.keys().policy(app.callers[0].partition, &policy);
+    app.run::<u64>(&["HSET", &record, "caps", r#"{"cooldown_ms":202}"#])
+        .await;
+    app.set_tenant(&[("policies", "another release")]).await;
+    app.policy("last", ROOT, json!({})).await;
+    let before = reads(&other, "load_policies");
+    assert_eq!(cooldown(&other, "between").await, json!(202));
+    assert!(reads(&other, "load_policies") > before);
+    // And so they are where the list of changes is lost.
+    app.amend(&policy, json!({"caps": {"cooldown_ms": 203}}))
         .await;
     let tenant = TenantId::parse("acme").expect("a tenant");
     let changes = app
@@ -195,7 +207,7 @@ async fn a_replica_reads_only_the_policies_that_changed() {
     let removed: u64 = app.run(&["DEL", &changes]).await;
     assert_eq!(removed, 1);
     let before = reads(&other, "load_policies");
-    assert_eq!(cooldown(&other, "lost").await, json!(201));
+    assert_eq!(cooldown(&other, "lost").await, json!(203));
     assert!(reads(&other, "load_policies") > before);
 }
 
