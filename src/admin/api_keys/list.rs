@@ -81,7 +81,10 @@ impl Admin {
             now_ms: None,
         };
         if query.sort.by != ApiKeySort::CreatedAt {
-            return gather(&mut walk, query, bounds).await;
+            return self
+                .store
+                .serve_gathering(gather(&mut walk, query, bounds))
+                .await;
         }
         let is_filtered = filter.status.is_some() || filter.search.is_some();
         walk.descending = query.sort.descending;

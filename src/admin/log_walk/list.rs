@@ -87,7 +87,10 @@ pub(in crate::admin) async fn page<F: LogFilter>(
     };
     let page = match in_time {
         true => page_along(&mut walk, query, by, logs.bounds).await?,
-        false => gather(&mut walk, query, logs.bounds).await?,
+        false => {
+            let gathered = gather(&mut walk, query, logs.bounds);
+            store.serve_gathering(gathered).await?
+        }
     };
     let as_of_ms = walk.log.as_of_ms;
     Ok(Page { as_of_ms, ..page })

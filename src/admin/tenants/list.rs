@@ -67,7 +67,9 @@ impl Admin {
         let (store, bounds) = (&self.store, Bounds::default());
         if query.sort.by != TenantSort::TenantId {
             let mut walk = TenantWalk::new(store, &query.filter);
-            let sorted = gather(&mut walk, query, bounds).await;
+            let sorted = store
+                .serve_gathering(gather(&mut walk, query, bounds))
+                .await;
             if !(query.may_fall_back() && is_too_many(&sorted)) {
                 return sorted;
             }

@@ -112,7 +112,8 @@ impl Webhooks {
         query: &WebhookQuery,
     ) -> Result<Page<Subscription, WebhookSort>, OperationError> {
         let mut walk = WebhookWalk::new(&self.store, &query.filter);
-        gather(&mut walk, query, Bounds::default()).await
+        let page = gather(&mut walk, query, Bounds::default());
+        self.store.serve_gathering(page).await
     }
 
     /// A page of one tenant's subscriptions, in the order of their ids. With a sparse filter it may be short.

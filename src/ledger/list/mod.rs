@@ -143,7 +143,9 @@ impl Ledger {
             }
             _ => {
                 walk.start_anywhere();
-                gather(&mut walk, query, bounds).await
+                self.store
+                    .serve_gathering(gather(&mut walk, query, bounds))
+                    .await
             }
         };
         self.with_objects(tenant, query, page?).await

@@ -165,7 +165,9 @@ impl Admin {
             rows: SORT_ROWS_MAX + TENANTS_MAX,
             ..Bounds::default()
         };
-        gather(walk, query, bounds).await
+        self.store
+            .serve_gathering(gather(walk, query, bounds))
+            .await
     }
 }
 
