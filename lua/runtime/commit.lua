@@ -27,7 +27,8 @@ ARGV[9]     budget_prefix   prefix budget:<tenant>:
 ARGV[10]    swept_until_ms  int64 or ''              Holds that were due by then have been expired for this request.
 ARGV[11]    reservation_id  text
 ARGV[12]    context         text                     The request cause, lines of name and value.
-ARGV[13]    stored_bytes    int64 or ''              That the request stores of its own, if it counts.
+ARGV[13]    stored_bytes    text or ''
+    Bytes that the request stores of its own, and how many a minute admits, if it counts.
 ARGV[14..]  kept            to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
@@ -130,7 +131,10 @@ for i = 1, #budgets do ledger_write_charge(budgets[i], reservation_id) end
 if counts then
   -- @cold ledger/rates_count
   if counting_policy then rates_count(counts, 1, 1) end
-  if stored_bytes ~= '' then rates_count(counts, 2, stored_bytes) end
+  if stored_bytes ~= '' then
+    -- @cold ledger/bytes_count
+    bytes_count(tenant_key, counts, 2, stored_bytes)
+  end
 end
 if beyond or not eventless then
   -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events, log/days, ledger/over_limit_or_in_debt

@@ -23,7 +23,8 @@ ARGV[6]   extensions_max  int64
 ARGV[7]   budget_prefix   prefix budget:<tenant>:
 ARGV[8]   reservation_id  text
 ARGV[9]   metadata        text or ''               JSON.
-ARGV[10]  stored_bytes    int64 or ''              That the request stores of its own, if it counts.
+ARGV[10]  stored_bytes    text or ''
+    Bytes that the request stores of its own, and how many a minute admits, if it counts.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | not_found | foreign | scope_forbidden filter | idempotency_mismatch |
@@ -99,8 +100,8 @@ if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', due .. ':other_graces', 'X
 redis.call('ZADD', due, expiry + grace_ms, reservation_id)
 redis.call('HSET', reservation, unpack(kept))
 if counts then
-  -- @cold ledger/rates_count
-  rates_count(counts, 1, stored_bytes)
+  -- @cold ledger/bytes_count
+  bytes_count(tenant_key, counts, 1, stored_bytes)
 end
 if longest then redis.call('HSET', tenant_key, 'longest_life_ms', life) end
 return reply

@@ -102,13 +102,18 @@ local stored_hash = redis.call('HGET', reservation, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
 if stored_hash then return creation_replay(reservation, now) end
 
-local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default_commit_overage_policy',
-  'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
+local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'bytes_full',
+  'default_commit_overage_policy', 'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
 local estimate = int64(amount)
 if tenant_refused == 'tenant_closed' then emit(now, settings, {denied = 'TENANT_CLOSED'}) end
 if tenant_refused then return {tenant_refused} end
 local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
 if stale then return stale end
+if settings[TENANT_BYTES_FULL] then
+  -- @cold ledger/bytes_full
+  local limited = bytes_full_reply(settings[TENANT_BYTES_FULL], now)
+  if limited then return limited end
+end
 
 -- A key that is left out moves those behind it.
 if grace_ms == USUAL_GRACE_MS then rates = other_graces else budgets_from = budgets_from + 1 end

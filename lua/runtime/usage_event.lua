@@ -70,10 +70,16 @@ if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local stored_hash = redis.call('HGET', usage_event, 'create_hash')
 if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatch'} end
 if stored_hash then return {'replayed', now, redis.call('HGETALL', usage_event)} end
-local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'default_commit_overage_policy')
+local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'bytes_full',
+  'default_commit_overage_policy')
 if tenant_refused then return {tenant_refused} end
 local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
 if stale then return stale end
+if settings[TENANT_BYTES_FULL] then
+  -- @cold ledger/bytes_full
+  local limited = bytes_full_reply(settings[TENANT_BYTES_FULL], now)
+  if limited then return limited end
+end
 local counts
 if stored_bytes ~= '' then
   -- @cold ledger/rates

@@ -30,7 +30,8 @@ pub struct LimitsConfig {
           value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub extensions_per_reservation: u32,
     /// Bytes that the requests of a tenant store in a minute of metadata, metrics, action and subject, after which further
-    /// reservations and usage events with more than 512 of them wait for the next one; 0 for no limit
+    /// reservations and usage events with more than 512 of them wait for the next one, all of them where commits or extensions
+    /// went beyond it; 0 for no limit
     #[arg(long, env = "BUDGET_STORED_BYTES_PER_MINUTE", value_name = "BYTES", default_value = "67108864",
           value_parser = clap::value_parser!(u64).range(0..=1 << 40))]
     pub stored_bytes_per_minute: u64,

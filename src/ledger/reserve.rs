@@ -138,7 +138,7 @@ impl Ledger {
         let scope_path = self.own_scope(caller, &request.subject).await?;
         let facts = facts::of_request(&request.subject, &request.action);
         let metadata = request.metadata.as_ref().map_or(0, |it| it.as_str().len());
-        let stored = self.counted_words(bytes_of(&facts) + metadata);
+        let stored = self.counted(bytes_of(&facts) + metadata);
         let (unit, context) = (request.estimate.unit(), cause.lines());
         let target = Target::Scope(&scope_path, request.estimate);
         let call = |attempt: &Attempt| {

@@ -14,16 +14,10 @@ impl Ledger {
         self
     }
 
-    /// What a request counts that stores so many bytes, if it counts.
-    pub(super) fn counted(&self, bytes: usize) -> Option<i64> {
+    /// What a request counts that stores so many bytes, if it counts, and the limit, as a script takes them.
+    pub(super) fn counted(&self, bytes: usize) -> Option<String> {
         let counts = self.stored_bytes_max > 0 && bytes > UNCOUNTED_BYTES;
-        counts.then(|| i64::try_from(bytes).unwrap_or(i64::MAX))
-    }
-
-    /// The same, and the limit, as a script takes them.
-    pub(super) fn counted_words(&self, bytes: usize) -> Option<String> {
-        let counted = self.counted(bytes)?;
-        Some(format!("{counted} {}", self.stored_bytes_max))
+        counts.then(|| format!("{bytes} {}", self.stored_bytes_max))
     }
 }
 

@@ -112,7 +112,7 @@ impl Ledger {
             policies_version: attempt.policy.version.to_string(),
             policy_from_ms: attempt.policy.from_ms,
             policy_until_ms: attempt.policy.until_ms,
-            stored_bytes: self.counted_words(bytes_of(&kept)),
+            stored_bytes: self.counted(bytes_of(&kept)),
             kept: &kept,
         };
         let replay = Replay {

@@ -40,6 +40,8 @@ fragments! {
     "ledger/reservation_replay",
     "ledger/rates",
     "ledger/rates_count",
+    "ledger/bytes_count",
+    "ledger/bytes_full",
     "ledger/thresholds",
     "ledger/thresholds_crossed",
     "ledger/over_limit_or_in_debt",

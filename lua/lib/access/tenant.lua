@@ -5,7 +5,7 @@ guarded; a record whose status cannot be read guards against everything.
 
 -- Places of the settings; those from TENANT_POLICIES on only as far as the script names the fields. An absent one is false.
 local TENANT_STATUS, TENANT_DAY, TENANT_THRESHOLDS = 1, 2, 3
-local TENANT_POLICIES, TENANT_OVERAGE, TENANT_TTL, TENANT_MAX_TTL, TENANT_EXTENSIONS = 4, 5, 6, 7, 8
+local TENANT_POLICIES, TENANT_BYTES_FULL, TENANT_OVERAGE, TENANT_TTL, TENANT_MAX_TTL, TENANT_EXTENSIONS = 4, 5, 6, 7, 8, 9
 
 -- Returns nil or the refusal: tenant_unreadable, tenant_closed or tenant_suspended. Then the settings.
 local function tenant_refusal(tenant_key, ...)

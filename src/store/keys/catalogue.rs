@@ -22,7 +22,8 @@ keys! { partition {
     /// A tenant's status, settings and defaults.
     ///
     /// Also: `status` (`ACTIVE`, `SUSPENDED`, `CLOSED`), *`close_correlation_id`*, *`closed_told`*, *`day`* (the last one
-    /// registered), *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
+    /// registered), *`bytes_full`* (since commits or extensions stored too many bytes: when that minute ends, the limit, how
+    /// many), *`longest_life_ms`* (if an extension gave a reservation more than 41 days in all), *`policies`* (96
     /// random bits, new with each change of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %),
     /// *`watched_rates`* (`<metric>:<limit>:<window>`, blanks between).
     tenant: hash = ("tenant:" tenant), "never";

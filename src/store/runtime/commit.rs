@@ -31,8 +31,8 @@ signature! {
         swept_until_ms: Option<i64>,
         reservation_id: &'a ReservationId,
         context: &'a str,
-        /// That the request stores of its own, if it counts.
-        stored_bytes: Option<i64>,
+        /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
+        stored_bytes: Option<String>,
         kept: &'a [Pair],
     }
     replies {

@@ -31,8 +31,8 @@ signature! {
         reservation_id: &'a ReservationId,
         /// JSON.
         metadata: Option<&'a str>,
-        /// That the request stores of its own, if it counts.
-        stored_bytes: Option<i64>,
+        /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
+        stored_bytes: Option<String>,
     }
     replies {
         unauthorized, forbidden, not_found, foreign, scope_forbidden, idempotency_mismatch,

@@ -153,8 +153,30 @@ async fn commits_and_extensions_are_counted_and_never_refused() {
     .await;
     let stored = counted(&app).await;
     assert!((36_000..36_200).contains(&stored), "{stored}");
-    app.release(&ids[2], "r").await.expect(200);
     create(&app, "a").await.refused(429, "LIMIT_EXCEEDED");
+
+    // What would make more of them waits too, however small.
+    let before = app.digest().await;
+    let refused = app.reserve("small", 1).await;
+    let refused = refused.refused(429, "LIMIT_EXCEEDED");
+    let numbers = json!({"limit": 10_000, "present": stored});
+    assert_eq!(refused.at("/details"), &numbers);
+    let event = app.post_event("small", ROOT, 1, json!({})).await;
+    event.refused(429, "LIMIT_EXCEEDED");
+    assert_eq!(app.digest().await, before);
+    app.create("1", ROOT, 5, json!({})).await.expect(200);
+    app.decide("d", ROOT, 1).await.expect(200);
+    app.release(&ids[2], "r").await.expect(200);
+
+    // Until the minute is over. A note from before a step back of the clock says nothing.
+    let note: String = app.run(&["HGET", &app.tenant_key(), "bytes_full"]).await;
+    let until_ms: i64 = note.split(' ').next().expect("a time").parse().expect("ms");
+    assert_eq!(note, format!("{until_ms} 10000 {stored}"));
+    for (number, until_ms) in [until_ms - 60_000, until_ms + 60_000].iter().enumerate() {
+        app.set_tenant(&[("bytes_full", &format!("{until_ms} 10000 {stored}"))])
+            .await;
+        app.reserve(&format!("later {number}"), 1).await.expect(200);
+    }
 }
 
 #[tokio::test]
