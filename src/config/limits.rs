@@ -60,7 +60,8 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_GATHERING_LISTS_PER_TENANT", value_name = "N", default_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=1_000).map(usize::from))]
     pub gathering_lists_per_tenant: usize,
-    /// Requests of the admin plane that the keys of a tenant may make to a replica per second; 0 for no limit
+    /// Requests of the admin plane that the keys of a tenant may make to a replica per second; a change counts once more
+    /// for each 4 KiB of its response, which is stored. 0 for no limit
     #[arg(long, env = "BUDGET_REQUESTS_PER_SECOND", value_name = "N", default_value = "200",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub requests_per_second: u32,

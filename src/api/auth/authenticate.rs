@@ -6,6 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use axum::body::HttpBody as _;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
@@ -84,9 +85,10 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
             if let Some(operation) = guard.operation {
                 parts.extensions.insert(operation);
             }
+            let changes = guard.plane == Plane::Admin && parts.method != Method::GET;
             let response = next.run(Request::from_parts(parts, body)).await;
             let response = checked(&guard, caller, response).await;
-            count(&guard, caller, &response);
+            count(&guard, caller, changes, &response);
             response
         }
     };
@@ -154,8 +156,9 @@ fn admitted(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
     }
 }
 
-/// Counts the request of a valid key. Any other is anybody's.
-fn count(guard: &Guard, caller: &Caller, response: &Response) {
+/// Counts the request of a valid key. Any other is anybody's. The response to a change of the admin plane is stored under its
+/// idempotency key.
+fn count(guard: &Guard, caller: &Caller, changes: bool, response: &Response) {
     if response.status() == StatusCode::UNAUTHORIZED {
         return;
     }
@@ -164,7 +167,9 @@ fn count(guard: &Guard, caller: &Caller, response: &Response) {
         Caller::Admin(_) => None,
     };
     if let Some(tenant) = tenant {
-        guard.state.request_rates.count(guard.plane, tenant);
+        let stored = response.body().size_hint().lower();
+        let stored = if changes { stored } else { 0 };
+        guard.state.request_rates.count(guard.plane, tenant, stored);
     }
     // Whether the key is valid, nobody could tell.
     if response.status() != StatusCode::SERVICE_UNAVAILABLE {

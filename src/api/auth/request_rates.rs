@@ -16,6 +16,9 @@ const TENANTS_MAX: usize = 65_536;
 /// How often those who have paused are looked for at most.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
+/// So many bytes of a response that is stored count as a request.
+const STORED_BYTES: u64 = 4_096;
+
 /// Requests per second, and how many at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
@@ -63,9 +66,11 @@ impl RequestRates {
         self.of(plane).check(tenant, Instant::now())
     }
 
-    /// Counts a request.
-    pub fn count(&self, plane: Plane, tenant: &TenantId) {
-        self.of(plane).count(tenant, Instant::now());
+    /// Counts a request, and once more for each 4 KiB that are stored of its response.
+    pub fn count(&self, plane: Plane, tenant: &TenantId, stored_bytes: u64) {
+        let more = u32::try_from(stored_bytes / STORED_BYTES).unwrap_or(u32::MAX);
+        let count = more.saturating_add(1);
+        self.of(plane).count(tenant, count, Instant::now());
     }
 
     fn of(&self, plane: Plane) -> &Bound {
@@ -114,8 +119,9 @@ impl Bound {
         ApiError::limited(message, wait).beyond(setting, burst.into(), present)
     }
 
-    fn count(&self, tenant: &TenantId, now: Instant) {
+    fn count(&self, tenant: &TenantId, count: u32, now: Instant) {
         let Some(each) = self.each() else { return };
+        let each = each * count;
         let mut used = self.used();
         if let Some(until) = used.until.get_mut(tenant) {
             *until = (*until).max(now) + each;
@@ -157,7 +163,7 @@ mod tests {
         let admit = |_: &usize| {
             let admitted = bound.check(tenant, now).is_ok();
             if admitted {
-                bound.count(tenant, now);
+                bound.count(tenant, 1, now);
             }
             admitted
         };
@@ -194,10 +200,10 @@ mod tests {
     fn memory_is_bounded_and_who_pauses_is_forgotten() {
         let (bound, now) = (bound(1, 5), Instant::now());
         for number in 0..TENANTS_MAX + 10 {
-            bound.count(&tenant(&format!("tenant-{number}")), now);
+            bound.count(&tenant(&format!("tenant-{number}")), 1, now);
         }
         assert_eq!(bound.used().until.len(), TENANTS_MAX);
-        bound.count(&tenant("late"), now + Duration::from_secs(2));
+        bound.count(&tenant("late"), 1, now + Duration::from_secs(2));
         assert_eq!(bound.used().until.len(), 1);
     }
 }

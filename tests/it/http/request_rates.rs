@@ -1,8 +1,12 @@
 //! How many requests the keys of a tenant may make.
 
+use reqwest::Method;
 use serde_json::json;
 
+use crate::admin::http::umbra_on;
+use crate::admin::webhooks::subscriptions::{self, OWN, URL};
 use crate::harness::app::TestApp;
+use crate::harness::receiver::public_names;
 use crate::harness::redis::shared;
 use crate::harness::response::Response;
 
@@ -64,9 +68,34 @@ async fn the_admin_plane_has_a_rate_per_tenant_and_the_runtime_plane_has_none() 
         for path in [&path, "/v1/reservations", "/v1/balances?tenant=acme"] {
             app.get(path).await.expect(200);
         }
-        let tenants = app.as_admin(reqwest::Method::GET, "/v1/admin/tenants", &json!(null));
+        let tenants = app.as_admin(Method::GET, "/v1/admin/tenants", &json!(null));
         tenants.await.expect(200);
     }
+}
+
+#[tokio::test]
+async fn a_change_counts_by_what_is_stored_of_it() {
+    let settings = [
+        "--requests-per-second",
+        "1",
+        "--request-burst",
+        "3",
+        "--metadata-limit-bytes",
+        "1000000",
+    ];
+    let app = umbra_on(TestApp::spawn_reaching(public_names(), &settings).await).await;
+    let key = subscriptions::key(&app).await;
+    let large = json!({"text": "x".repeat(400_000)});
+    let webhook = json!({"url": URL, "event_types": ["budget.funded"], "metadata": large});
+    let made = app.by_key(&key, Method::POST, OWN, &webhook).await;
+    made.expect(201);
+    let refused = app.get_with(&key, OWN).await;
+    assert_eq!(refused.error(), (429, "LIMIT_EXCEEDED"), "{refused:?}");
+    let present = refused.at("/details/present").as_i64().expect("a number");
+    assert!(
+        (60..=99).contains(&present),
+        "98 and the request itself, less the seconds since: {present}"
+    );
 }
 
 #[tokio::test]
