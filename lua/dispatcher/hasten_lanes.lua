@@ -44,7 +44,8 @@ end
 
 for i = 1, #found, 2 do
   local lane, at_ms = found[i], tonumber(found[i + 1])
-  if lane:sub(-#retries) == retries then
+  -- A tenant may have that name too, and then its lane ends so.
+  if lane == lane:match('^[^:]*') .. retries then
     -- Those who take deliveries report a key of another type.
     local is_read, has_some = pcall(look, lane_prefix .. lane)
     if is_read and has_some then hasten[#hasten + 1] = lane end

@@ -76,7 +76,7 @@ end
 
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane, at_ms)
-  local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match(':retries$')
+  local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
   local concurrency = book_concurrency(lane, lane_concurrency)
   -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
   local ends = is_retries and (at_ms == 0 or not subscription.active)
@@ -139,7 +139,7 @@ for _, step in ipairs(plan) do
 end
 for _, lane in ipairs(looked_at) do
   local again = lane.again
-  if lane.name:find(':retries$') and not lane.is_damaged then
+  if lane.name:find('^[^:]*:retries$') and not lane.is_damaged then
     -- The next is due at its own time, or again soon where it is due already.
     local first = redis.call('ZRANGE', lane_prefix .. lane.name, 0, 0, 'WITHSCORES')
     if not first[2] then again = '' elseif again ~= 0 then again = math.max(tonumber(first[2]), again) end

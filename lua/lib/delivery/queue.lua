@@ -95,15 +95,16 @@ end
 -- a replay. Others follow from the subscription and the place.
 local function queue_add(queue, window, id, lane, fields)
   if redis.call('EXISTS', queue.prefixes.delivery .. id) == 1 then return false end
+  -- A key of another type raises here. Nothing is noted before both were read, or effects would find a lane without ids.
   local ids = queue.ids[lane]
-  if not ids then
-    redis.call('LLEN', queue.prefixes.lane .. lane)
-    ids = {}
-    queue.ids[lane], queue.lanes[#queue.lanes + 1] = ids, lane
-  end
+  if not ids then redis.call('LLEN', queue.prefixes.lane .. lane) end
   if not window.rows then
     redis.call('ZCARD', window.index)
     window.rows = {}
+  end
+  if not ids then
+    ids = {}
+    queue.ids[lane], queue.lanes[#queue.lanes + 1] = ids, lane
   end
   window.open, window.queued, window.owner.open = window.open + 1, window.queued + 1, window.owner.open + 1
   local rows = window.rows

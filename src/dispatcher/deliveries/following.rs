@@ -195,7 +195,7 @@ impl Following {
                         continue;
                     }
                     if chunks.count == PASS_DELIVERIES {
-                        return (chunks.all, true);
+                        return (self.guarded(chunks.all), true);
                     }
                     let place = FannedTo {
                         entry: *entry,
@@ -222,7 +222,21 @@ impl Following {
         }
         let is_cut = !chunks.parted.is_empty();
         chunks.all.push(chunks.chunk);
-        (chunks.all, is_cut)
+        (self.guarded(chunks.all), is_cut)
+    }
+
+    /// Lets each chunk count only while the tenants that are left out here are followed apart. Their events may not even have
+    /// been read.
+    fn guarded(&self, mut chunks: Vec<Chunk>) -> Vec<Chunk> {
+        for chunk in chunks.iter_mut().filter(|_| !self.is_apart()) {
+            let parted = &chunk.parted;
+            let left_out = self
+                .apart
+                .iter()
+                .filter(|tenant| !parted.iter().any(|(name, _)| name == *tenant));
+            chunk.left_out.extend(left_out.cloned());
+        }
+        chunks
     }
 }
 

@@ -113,3 +113,41 @@ async fn w33_an_outcome_is_booked_though_its_lane_is_damaged_meanwhile() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn w33_an_index_of_another_type_stops_its_own_subscription_alone() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let sick = hook(&app, &receiver).await;
+    fund(&app, 1).await;
+    follow(&fan_out(&app)).await;
+    damage(&app, &key(&app, &format!("*:deliveries:{sick}:*")).await).await;
+    let well = Receiver::start(Reply::Status(200, "")).await;
+    hook(&app, &well).await;
+    let _running = Running::start(&app);
+    for count in 1..4 {
+        fund(&app, 1).await;
+        arrive(&well, count).await;
+    }
+}
+
+#[tokio::test]
+async fn the_lane_of_a_tenant_named_retries_is_a_lane_like_others() {
+    let app = here().await;
+    let tenant = json!({"tenant_id": "retries", "name": "Retries"});
+    app.post_as_admin("/v1/admin/tenants", tenant)
+        .await
+        .expect(201);
+    let amount = json!({"unit": "TOKENS", "amount": 100});
+    let budget = json!({"tenant_id": "retries", "scope": "tenant:retries", "unit": "TOKENS", "allocated": amount});
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.created"]});
+    app.post_as_admin("/v1/admin/webhooks?tenant_id=retries", body)
+        .await
+        .expect(201);
+    let _running = Running::start(&app);
+    app.post_as_admin("/v1/admin/budgets", budget)
+        .await
+        .expect(201);
+    arrive(&receiver, 1).await;
+}
