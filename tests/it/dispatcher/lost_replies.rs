@@ -17,14 +17,14 @@ fn has(request: &[u8], word: &str) -> bool {
         .any(|some| some == word.as_bytes())
 }
 
-/// A call that takes deliveries: it names the claims and how long they last, and no outbox.
+/// A call that takes deliveries: it names the claims, how long they last, and the lease.
 fn takes(request: &[u8]) -> bool {
-    has(request, "35000") && has(request, ":claims") && !has(request, ":outbox")
+    has(request, "35000") && has(request, ":claims") && has(request, ":lease")
 }
 
-/// A call that books an outcome.
+/// A call that books an outcome, without a lease.
 fn books(request: &[u8]) -> bool {
-    has(request, "35000") && has(request, ":claims") && has(request, ":outbox")
+    has(request, "35000") && has(request, ":claims") && has(request, ":failing")
 }
 
 /// Claims last for 35 seconds.
