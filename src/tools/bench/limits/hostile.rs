@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::HOSTILE_CLIENTS;
 use crate::api::operations::OperationId;
@@ -180,7 +181,7 @@ async fn send_all(client: &Client, calls: Vec<Call>) -> Result<Vec<Value>, CallE
         fillers.spawn(async move {
             let mut responses = Vec::new();
             for call in share {
-                responses.push(client.send(&call).await?);
+                responses.push(sent(&client, &call).await?);
             }
             Ok(responses)
         });
@@ -190,6 +191,18 @@ async fn send_all(client: &Client, calls: Vec<Call>) -> Result<Vec<Value>, CallE
         responses.extend(filled.expect("sending does not panic")?);
     }
     Ok(responses)
+}
+
+/// Sends a request, again while the tenant makes too many in a second.
+async fn sent(client: &Client, call: &Call) -> Result<Value, CallError> {
+    loop {
+        match client.send(call).await {
+            Err(CallError::Refused(refusal)) if refusal.status == 429 => {
+                sleep(Duration::from_secs(1)).await;
+            }
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Sends a request that goes beyond a limit.
