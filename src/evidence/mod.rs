@@ -11,6 +11,7 @@ mod issuers;
 mod key;
 mod key_set;
 mod payload;
+mod registry;
 mod schema;
 mod verification;
 
@@ -21,5 +22,6 @@ pub use issuers::{Issuers, IssuersError, SignerForm};
 pub use key::{PublicKey, SigningKey};
 pub use key_set::{KeySet, KeySetError, ListedKey};
 pub use payload::{Payload, attested_request, attested_response};
+pub use registry::{Registered, Registry};
 pub use schema::Misfit;
 pub use verification::{Disposition, Keys, Verification, dialect_of, verify};

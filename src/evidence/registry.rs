@@ -1,0 +1,170 @@
+//! Issuers by the numbers that records name them by. A number is given once and never changes, so a record stays readable when its
+//! issuer signs no more.
+
+use std::fmt::Write as _;
+
+use super::issuer::Issuer;
+
+/// How far behind the caller's estimate the clock of a script may be, so that an issuer whose window has just ended is still
+/// offered.
+const CLOCK_SLACK_MS: i64 = 10_000;
+
+/// An issuer by its number, and when it signs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registered {
+    /// Names it in records; 1 or more.
+    pub number: u32,
+    /// Who it is.
+    pub issuer: Issuer,
+    /// It signs what is decided from then on, in milliseconds since the epoch.
+    pub from_ms: i64,
+    /// It signs what is decided before then; without an end if there is none.
+    pub until_ms: Option<i64>,
+}
+
+impl Registered {
+    /// Whether it signs what is decided at a time.
+    pub fn covers(&self, at_ms: i64) -> bool {
+        self.from_ms <= at_ms && !self.is_over(at_ms)
+    }
+
+    fn is_over(&self, at_ms: i64) -> bool {
+        self.until_ms.is_some_and(|until_ms| until_ms <= at_ms)
+    }
+}
+
+/// All issuers that the deployment has ever had, by number, and those of the present configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Registry {
+    issuing: Vec<Registered>,
+    earlier: Vec<Registered>,
+    /// For each of `issuing`: the words that name it and the next one.
+    choices: Vec<String>,
+}
+
+impl Registry {
+    /// `issuing`: those of the present configuration, in the order of their windows, which do not overlap. `earlier`: registered,
+    /// but no longer configured.
+    pub fn new(issuing: Vec<Registered>, earlier: Vec<Registered>) -> Self {
+        let words: Vec<_> = issuing.iter().map(word).collect();
+        let choices = (0..words.len()).map(|first| {
+            let end = words.len().min(first + 2);
+            words[first..end].join(" ")
+        });
+        Self {
+            choices: choices.collect(),
+            issuing,
+            earlier,
+        }
+    }
+
+    /// What a script chooses from for requests at about `now_ms`: the issuer of now and the next one, each as
+    /// `<number>:<from_ms>:<until_ms or empty>`, blanks between. Empty if no issuer signs any more.
+    pub fn choice(&self, now_ms: i64) -> String {
+        let since_ms = now_ms.saturating_sub(CLOCK_SLACK_MS);
+        let first = self.issuing.iter().position(|one| !one.is_over(since_ms));
+        let choice = first.and_then(|first| self.choices.get(first));
+        choice.cloned().unwrap_or_default()
+    }
+
+    /// The issuer that signs what is decided at a time, as a script would choose it from [`Registry::choice`]; `None` in a gap.
+    pub fn at(&self, at_ms: i64) -> Option<&Registered> {
+        self.issuing.iter().find(|one| one.covers(at_ms))
+    }
+
+    /// The issuer with a number, configured or not; `None` if this process has never read of it.
+    pub fn issuer(&self, number: u32) -> Option<&Issuer> {
+        let mut all = self.issuing.iter().chain(&self.earlier);
+        all.find(|one| one.number == number).map(|one| &one.issuer)
+    }
+}
+
+/// An issuer as scripts read it.
+fn word(one: &Registered) -> String {
+    let mut word = format!("{}:{}:", one.number, one.from_ms);
+    if let Some(until_ms) = one.until_ms {
+        let _ = write!(word, "{until_ms}");
+    }
+    word
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::dialect::Dialect;
+    use crate::evidence::{ServerId, Signer};
+
+    fn registered(number: u32, from_ms: i64, until_ms: Option<i64>) -> Registered {
+        let server_id = ServerId::parse("https://a.example/v1").expect("a server id");
+        let kid = format!("k{number}");
+        Registered {
+            number,
+            issuer: Issuer {
+                dialect: Dialect::Service,
+                signer: Signer::listed(Dialect::Service, &server_id, &kid),
+                server_id,
+            },
+            from_ms,
+            until_ms,
+        }
+    }
+
+    /// Between the second and the third is a gap.
+    fn registry() -> Registry {
+        let issuing = vec![
+            registered(4, 0, Some(100_000)),
+            registered(2, 100_000, Some(200_000)),
+            registered(7, 300_000, None),
+        ];
+        Registry::new(issuing, vec![registered(1, -9, Some(0))])
+    }
+
+    #[test]
+    fn a_script_chooses_from_the_issuer_of_now_and_the_next() {
+        let registry = registry();
+        for (now_ms, choice) in [
+            (-5, "4:0:100000 2:100000:200000"),
+            (99_999, "4:0:100000 2:100000:200000"),
+            // The clock of the script may be behind.
+            (109_999, "4:0:100000 2:100000:200000"),
+            (110_000, "2:100000:200000 7:300000:"),
+            (250_000, "7:300000:"),
+            (i64::MAX, "7:300000:"),
+        ] {
+            assert_eq!(registry.choice(now_ms), choice, "{now_ms}");
+        }
+        assert_eq!(registry.choice(i64::MIN), registry.choice(0));
+        let retired = Registry::new(vec![registered(1, 0, Some(5))], Vec::new());
+        assert_eq!(retired.choice(20_000), "");
+        assert_eq!(Registry::default().choice(0), "");
+    }
+
+    #[test]
+    fn one_issuer_signs_at_a_time_or_none() {
+        let registry = registry();
+        for (at_ms, number) in [
+            (-1, None),
+            (0, Some(4)),
+            (99_999, Some(4)),
+            (100_000, Some(2)),
+            (200_000, None),
+            (300_000, Some(7)),
+        ] {
+            let signing = registry.at(at_ms).map(|one| one.number);
+            assert_eq!(signing, number, "{at_ms}");
+        }
+    }
+
+    #[test]
+    fn a_number_names_its_issuer_after_it_was_taken_out_of_the_configuration() {
+        let registry = registry();
+        for number in [1, 2, 4, 7] {
+            let name = registry.issuer(number).map(|one| one.signer.to_string());
+            assert!(
+                name.is_some_and(|name| name.ends_with(&format!("#k{number}"))),
+                "{number}"
+            );
+        }
+        assert_eq!(registry.issuer(3), None);
+    }
+}
