@@ -23,6 +23,9 @@ pub enum Lane {
     Request,
     /// An exclusive connection from the pool, for lists and workers.
     Background,
+    /// A shared, pipelined connection of its own, for what anybody may read without a key: strangers wait for one another, and
+    /// neither requests nor lists wait for them.
+    Public,
 }
 
 /// Why a node gave no reply.
@@ -66,6 +69,7 @@ pub(crate) struct Node {
     pub memory: SeenShare,
     links: Box<[Link]>,
     next: AtomicUsize,
+    public: Link,
     pool: Pool<Opener>,
     lost: Arc<AtomicBool>,
     gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
@@ -92,6 +96,7 @@ impl Node {
             memory: SeenShare::default(),
             links,
             next: AtomicUsize::new(0),
+            public: Link::new(client, dialer.clone(), Arc::clone(&lost)),
             lost,
             gates: Mutex::default(),
         })
@@ -112,6 +117,10 @@ impl Node {
             Lane::Request => {
                 let index = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
                 let live = self.links[index].connect(deadline).await;
+                live.map(Open::Shared).map_err(SendError::NotConnected)
+            }
+            Lane::Public => {
+                let live = self.public.connect(deadline).await;
                 live.map(Open::Shared).map_err(SendError::NotConnected)
             }
             Lane::Background => match timeout_at(deadline, Box::pin(self.pool.get())).await {

@@ -108,7 +108,12 @@ impl Issuers {
         }
     }
 
-    /// The keys as they are published.
+    /// Whose words they use.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The keys as they are published, in the order of their windows.
     pub fn key_set(&self) -> &KeySet {
         &self.set
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signature, Signer as _};
+use secrecy::SecretString;
 
 use crate::domain::ids::hex;
 
@@ -68,6 +69,13 @@ impl SigningKey {
     pub fn parse(seed: &str) -> Option<Self> {
         let seed = bytes_of_hex(seed)?;
         Some(Self(ed25519_dalek::SigningKey::from_bytes(&seed)))
+    }
+
+    /// A new one, and its seed.
+    pub fn generate() -> (SecretString, Self) {
+        let seed: [u8; 32] = rand::random();
+        let key = ed25519_dalek::SigningKey::from_bytes(&seed);
+        (hex(&seed).into(), Self(key))
     }
 
     /// Its public half.

@@ -35,7 +35,7 @@ impl Store {
             .await
     }
 
-    async fn query_by(
+    pub(super) async fn query_by(
         &self,
         key: &str,
         command: &Cmd,

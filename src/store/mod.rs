@@ -9,7 +9,9 @@ mod deadline;
 pub mod deployment;
 pub mod dispatcher;
 mod error;
+mod evidence;
 pub mod fragments;
+pub mod issuers;
 pub mod keys;
 mod memory;
 mod pipelines;
@@ -42,6 +44,7 @@ pub use crate::store::tools::inspect::Finding;
 pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
 pub use deployment::Deployment;
 pub use error::OperationError;
+pub use issuers::Issuing;
 pub use keys::Keys;
 pub use memory::FullestNode;
 

@@ -1,7 +1,7 @@
 //! The table of the scripts of `lua/`.
 
 use super::signature::Signature;
-use super::{admin, deployment, dispatcher, runtime, tools};
+use super::{admin, deployment, dispatcher, issuers, runtime, tools};
 use crate::driver::script::Script;
 
 /// What is declared of every script.
@@ -94,6 +94,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &tools::verify::RECORDS,
     &tools::verify::REGISTERED,
     &deployment::META,
+    &issuers::REGISTER_ISSUERS,
 ];
 
 /// Every script.

@@ -10,7 +10,7 @@ pub struct Components(BTreeMap<String, Schema>);
 
 impl Components {
     /// Refers to a schema, which is made and added with all that it refers to, unless the document has it.
-    pub(super) fn refer(&mut self, name: &str, schema: impl FnOnce(&mut Self) -> Schema) -> Schema {
+    pub(crate) fn refer(&mut self, name: &str, schema: impl FnOnce(&mut Self) -> Schema) -> Schema {
         if !self.0.contains_key(name) {
             // A schema may refer to itself.
             self.0.insert(name.to_owned(), Schema::Null);

@@ -4,6 +4,7 @@
 //! text, so that a record is found from its id alone. The ids of things that a request creates are derived from the request:
 //! the same tenant and idempotency key give the same id on every replica, which makes the record its own idempotency entry.
 
+mod evidence;
 mod random;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::fields::{Form, Keyword, Read, Text, Value, plain_field, text_field};
+pub use evidence::EvidenceId;
 pub use random::RandomPart;
 pub(crate) use random::random_id;
 

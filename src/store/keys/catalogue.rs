@@ -14,6 +14,9 @@ keys! { directory "{dir}:" {
     api_key_directory: zset = ("apikeys"), "never; an entry whose key was not recorded at once";
     /// All webhook subscriptions, in order of their ids. One is entered before it is recorded and leaves after it is deleted.
     webhook_directory: zset = ("webhooks"), "with the subscription";
+    /// Who signs evidence, or ever signed it, by the number that records name them by: `<from_ms> <until_ms or open> <server id>
+    /// <signer>`.
+    issuers: hash = ("issuers"), "never";
     /// The dispatchers by the time until which each counts as alive.
     dispatchers: zset = ("dispatchers"), "an entry when its time is over";
 }}
@@ -281,6 +284,8 @@ keys! { partition {
     ///
     /// Fields: `blocked_cidr_ranges` and `allowed_url_patterns` (JSON), `allow_http`, `updated_at_ms`.
     webhook_security: hash = ("webhooksecurity"), "never";
+    /// A signed envelope, byte for byte as it is served. Its partition is the first ten bits of its id.
+    evidence: string = ("evidence:" evidence_id), "TTL: the retention of evidence, from its signing";
     /// How many tenants, ledgers (by unit) and subscriptions of the partition have which status.
     ///
     /// Fields: `tenant <STATUS>`, `budget <UNIT> <STATUS>`, `webhook <STATUS>`.

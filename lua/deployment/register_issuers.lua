@@ -1,0 +1,106 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store/issuers.rs.
+Gives the issuers of a configuration their numbers, and registers those that are new.
+
+KEYS[1]  write  issuers  hash  {dir}:issuers
+
+ARGV[1]    ahead_ms  int64       How far ahead what changes the signing key must lie.
+ARGV[2..]  given     to the end
+    Of each: from_ms, until_ms or open, server id, signer. In the order of their windows, which do not overlap.
+
+Replies, the first that applies:
+  damaged number | contradicted rule given registered now_ms | registered issuers
+Writes:
+  On registered: numbers of new issuers, ends of open windows.
+]]
+local issuers = KEYS[1]
+local ahead_ms = ARGV[1]
+local given_from = 2
+-- End of the signature.
+-- @include base/time
+local now = now_ms()
+
+-- An entry as a table; nil if it cannot be read. A window without an end lasts for ever.
+local function issuer(from_ms, until_ms, server_id, signer)
+  local one = {from = tonumber(from_ms), server_id = server_id, signer = signer, window = from_ms .. ' ' .. until_ms}
+  one.until_ms = until_ms == 'open' and math.huge or tonumber(until_ms)
+  return one.from and one.until_ms and one
+end
+
+local function covers(one, at_ms)
+  return one.from <= at_ms and at_ms < one.until_ms
+end
+
+local all, last = {}, 0
+local stored = redis.call('HGETALL', issuers)
+for i = 1, #stored, 2 do
+  local from_ms, until_ms, server_id, signer = stored[i + 1]:match('^(%d+) (%w+) (%S+) (%S+)$')
+  local one = from_ms and tonumber(stored[i]) and issuer(from_ms, until_ms, server_id, signer)
+  if not one then return {'damaged', stored[i]} end
+  one.number = tonumber(stored[i])
+  all[#all + 1] = one
+  last = math.max(last, one.number)
+end
+
+local function registered(server_id, signer)
+  for _, one in ipairs(all) do
+    if one.server_id == server_id and one.signer == signer then return one end
+  end
+end
+
+local signing
+for _, one in ipairs(all) do
+  if covers(one, now) then signing = one end
+end
+
+-- Of those that are registered, the start stays; an end may be added.
+local new, changed = {}, {}
+for i = given_from, #ARGV, 4 do
+  local place = (i - given_from) / 4 + 1
+  local from_ms, until_ms, server_id, signer = unpack(ARGV, i, i + 3)
+  local one = issuer(from_ms, until_ms, server_id, signer)
+  local known = registered(server_id, signer)
+  if not known then
+    one.place, new[#new + 1] = place, one
+  elseif known.from ~= one.from then
+    return {'contradicted', 'from', place, known.window, now}
+  elseif known.until_ms == math.huge and one.until_ms ~= math.huge then
+    if one.until_ms < now + ahead_ms then return {'contradicted', 'ends_too_soon', place, known.window, now} end
+    known.until_ms, known.window = one.until_ms, one.window
+    changed[#changed + 1] = known
+  elseif known.until_ms ~= one.until_ms and not (one.until_ms == math.huge and now < known.until_ms) then
+    -- An older configuration may still leave out an end that lies ahead: it holds all the same.
+    return {'contradicted', 'until', place, known.window, now}
+  end
+end
+
+-- A new one must not sign when another does, and gives every process time to learn of it.
+for _, one in ipairs(new) do
+  local is_over = one.until_ms <= now
+  for _, other in ipairs(all) do
+    -- One that is over signs nothing any more; the same key may be listed under a former server id.
+    local apart = is_over and one.server_id ~= other.server_id
+    if not apart and one.from < other.until_ms and other.from < one.until_ms then
+      return {'contradicted', 'overlap', one.place, other.window, now}
+    end
+  end
+  if signing and not is_over and one.from < now + ahead_ms then
+    return {'contradicted', 'starts_too_soon', one.place, signing.window, now}
+  end
+end
+
+for _, one in ipairs(new) do
+  last = last + 1
+  one.number = last
+  changed[#changed + 1], all[#all + 1] = one, one
+end
+
+-- Effects: none can fail.
+for _, one in ipairs(changed) do
+  redis.call('HSET', issuers, one.number, one.window .. ' ' .. one.server_id .. ' ' .. one.signer)
+end
+local reply = {'registered'}
+for _, one in ipairs(all) do
+  reply[#reply + 1], reply[#reply + 2] = one.number, one.window .. ' ' .. one.server_id .. ' ' .. one.signer
+end
+return reply

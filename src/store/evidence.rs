@@ -1,0 +1,62 @@
+//! Signed envelopes, byte for byte as they are served.
+
+use redis::Value;
+
+use super::records::{NO_ARGS, command, read_reply};
+use super::{Lane, Store, StoreError};
+use crate::domain::ids::EvidenceId;
+
+impl Store {
+    /// An envelope; `None` where there is none of this id, or none yet. Anybody may ask, so it has a connection of its own.
+    ///
+    /// # Errors
+    /// As for [`Store::query`].
+    pub async fn envelope(&self, id: &EvidenceId) -> Result<Option<Vec<u8>>, StoreError> {
+        let (key, get) = command("GET", self.envelope_key(id), NO_ARGS);
+        let timed = self.begin_call()?;
+        self.deployment_by(timed.deadline).await?;
+        let reply = self.query_by(&key, &get, Lane::Public, timed.deadline);
+        read_reply(reply.await?)
+    }
+
+    /// Stores envelopes, each for `ttl_ms` milliseconds from now, or for ever. Whoever stores one again stores the same bytes,
+    /// and their time begins anew.
+    ///
+    /// # Errors
+    /// As for [`Store::query`], for the first envelope that is not stored; others may be.
+    pub async fn keep_envelopes(
+        &self,
+        envelopes: &[(EvidenceId, impl AsRef<[u8]>)],
+        ttl_ms: Option<i64>,
+    ) -> Result<(), StoreError> {
+        let commands: Vec<_> = envelopes
+            .iter()
+            .map(|(id, bytes)| {
+                let (key, mut set) = command("SET", self.envelope_key(id), bytes.as_ref());
+                if let Some(ttl_ms) = ttl_ms {
+                    set.arg("PX").arg(ttl_ms);
+                }
+                (key, set)
+            })
+            .collect();
+        self.query_all(&commands).await.map(drop)
+    }
+
+    /// Whether each of these envelopes is stored.
+    ///
+    /// # Errors
+    /// As for [`Store::query`].
+    pub async fn envelopes_found(&self, ids: &[EvidenceId]) -> Result<Vec<bool>, StoreError> {
+        let exists = |id| command("EXISTS", self.envelope_key(id), NO_ARGS);
+        let commands: Vec<_> = ids.iter().map(exists).collect();
+        let replies = self.query_all(&commands).await?;
+        Ok(replies
+            .iter()
+            .map(|found| *found == Value::Int(1))
+            .collect())
+    }
+
+    fn envelope_key(&self, id: &EvidenceId) -> String {
+        self.keys().evidence(id.partition(), id.as_str())
+    }
+}

@@ -1,0 +1,225 @@
+//! `register_issuers.lua`: who signs evidence, by the numbers that records name them by.
+//!
+//! A number and its window are fixed once they are registered; only an open end may be closed, far enough ahead. So however many
+//! replicas start, and in whatever order, at any time one issuer signs or none, and a window never shrinks below what was
+//! signed in it.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+
+use super::{Lane, Store, StoreError};
+use crate::evidence::{Issuer, Issuers, Registered, Registry, ServerId, Signer};
+use crate::store::signature::signature;
+
+signature! {
+    /// Gives the issuers of a configuration their numbers, and registers those that are new.
+    REGISTER_ISSUERS: RegisterIssuers -> RegisterIssuersReply = "deployment/register_issuers", flags "allow-oom";
+    keys of directory { write issuers(); }
+    args {
+        /// How far ahead what changes the signing key must lie.
+        ahead_ms: i64,
+        /// Of each: from_ms, until_ms or open, server id, signer. In the order of their windows, which do not overlap.
+        given: &'a [String],
+    }
+    replies {
+        damaged: Damaged { number: String },
+        contradicted: Contradicted { rule: String, given: i64, registered: Option<String>, now_ms: i64 },
+        registered: Recorded { issuers: Vec<(i64, String)> },
+    }
+    writes "On registered: numbers of new issuers, ends of open windows."
+}
+
+/// How far ahead the end of an open window must lie, and the start of a key that is to follow one that signs: by then every
+/// process has the new configuration, or has read here that the window ends.
+pub const AHEAD: Duration = Duration::from_secs(600);
+
+/// How often a process should read the registry again, see [`Issuing::refresh`]. Several times within [`AHEAD`].
+pub const REFRESH_EVERY: Duration = Duration::from_secs(60);
+
+/// What stands for no end.
+const OPEN: &str = "open";
+
+impl Store {
+    /// Registers the issuers of a configuration, as far as they are new, and reads all that were ever registered.
+    ///
+    /// # Errors
+    /// [`StoreError::Deployment`] says what contradicts the registry: then this process must not sign. Others when Redis cannot be
+    /// asked.
+    pub async fn register_issuers(&self, issuers: &Issuers) -> Result<Registry, StoreError> {
+        let keys = &issuers.key_set().keys;
+        let mut given = Vec::with_capacity(keys.len() * 4);
+        for listed in keys {
+            let issuer = issuers.issuer(listed);
+            given.extend([
+                listed.from_ms.to_string(),
+                end(listed.until_ms),
+                issuer.server_id.as_str().to_owned(),
+                issuer.signer.to_string(),
+            ]);
+        }
+        let call = RegisterIssuers {
+            ahead_ms: i64::try_from(AHEAD.as_millis()).unwrap_or(i64::MAX),
+            given: &given,
+        };
+        let refuse = |why: String| Err(StoreError::Deployment(why));
+        match self.outcome_on(Lane::Background, &call).await? {
+            RegisterIssuersReply::Recorded { issuers: stored } => registry(issuers, &stored),
+            RegisterIssuersReply::Damaged { number } => refuse(damaged(&number)),
+            RegisterIssuersReply::Contradicted {
+                rule,
+                given,
+                registered,
+                now_ms,
+            } => {
+                let at = usize::try_from(given - 1).unwrap_or(usize::MAX);
+                let kid = keys.get(at).map_or("", |listed| listed.kid.as_str());
+                let registered = registered.unwrap_or_default();
+                refuse(contradiction(&rule, kid, &registered, now_ms))
+            }
+        }
+    }
+}
+
+/// The issuers of this process and their numbers. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Issuing(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    issuers: Issuers,
+    registry: RwLock<Option<Arc<Registry>>>,
+    /// Held while they are registered, so that one caller does it.
+    registering: Mutex<()>,
+}
+
+impl Issuing {
+    /// Of this configuration; registers nothing yet.
+    pub fn new(issuers: Issuers) -> Self {
+        Self(Arc::new(Inner {
+            issuers,
+            registry: RwLock::default(),
+            registering: Mutex::default(),
+        }))
+    }
+
+    /// As they are configured.
+    pub fn issuers(&self) -> &Issuers {
+        &self.0.issuers
+    }
+
+    /// With their numbers. The first caller registers them, others wait for it.
+    ///
+    /// # Errors
+    /// As for [`Store::register_issuers`].
+    pub async fn registry(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let _one = self.0.registering.lock().await;
+        match self.known() {
+            Some(known) => Ok(known),
+            None => self.register(store).await,
+        }
+    }
+
+    /// Reads the registry again, so that this process stops in time to sign with a key whose window another configuration has
+    /// closed, and knows the issuers of other configurations. What it knew stays when that fails.
+    ///
+    /// # Errors
+    /// As for [`Store::register_issuers`].
+    pub async fn refresh(&self, store: &Store) -> Result<(), StoreError> {
+        let _one = self.0.registering.lock().await;
+        self.register(store).await.map(drop)
+    }
+
+    async fn register(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
+        let registry = Arc::new(store.register_issuers(&self.0.issuers).await?);
+        let known = self.0.registry.write();
+        *known.unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&registry));
+        Ok(registry)
+    }
+
+    fn known(&self) -> Option<Arc<Registry>> {
+        let known = self.0.registry.read();
+        known.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The registry as it is stored; the present configuration says which of them issue.
+fn registry(issuers: &Issuers, stored: &[(i64, String)]) -> Result<Registry, StoreError> {
+    let configured: Vec<Issuer> = issuers
+        .key_set()
+        .keys
+        .iter()
+        .map(|listed| issuers.issuer(listed))
+        .collect();
+    let (mut issuing, mut earlier) = (Vec::new(), Vec::new());
+    for (number, text) in stored {
+        let read = registered(issuers, *number, text);
+        let read = read.ok_or_else(|| StoreError::Deployment(damaged(&number.to_string())))?;
+        match configured.contains(&read.issuer) {
+            true => issuing.push(read),
+            false => earlier.push(read),
+        }
+    }
+    issuing.sort_by_key(|one| one.from_ms);
+    Ok(Registry::new(issuing, earlier))
+}
+
+fn registered(issuers: &Issuers, number: i64, text: &str) -> Option<Registered> {
+    let mut words = text.split(' ');
+    let (from_ms, until_ms) = (words.next()?.parse().ok()?, words.next()?);
+    let (server_id, signer) = (words.next()?, words.next()?);
+    Some(Registered {
+        number: u32::try_from(number).ok()?,
+        issuer: Issuer {
+            dialect: issuers.dialect(),
+            server_id: ServerId::parse(server_id).ok()?,
+            signer: Signer::parse(signer)?,
+        },
+        from_ms,
+        until_ms: match until_ms {
+            OPEN => None,
+            until_ms => Some(until_ms.parse().ok()?),
+        },
+    })
+}
+
+fn end(until_ms: Option<i64>) -> String {
+    until_ms.map_or_else(|| OPEN.to_owned(), |until_ms| until_ms.to_string())
+}
+
+fn damaged(number: &str) -> String {
+    format!(
+        "the issuer {number} of the registry of evidence cannot be read: restore the key of `issuers` from a backup"
+    )
+}
+
+/// What to say of a configuration that contradicts the registry. `registered`: the entry in question, without its names.
+fn contradiction(rule: &str, kid: &str, registered: &str, now_ms: i64) -> String {
+    let ahead = AHEAD.as_secs() / 60;
+    let why = match rule {
+        "from" => format!(
+            "it is registered with the window {registered}, and the start of a window never changes: configure that one"
+        ),
+        "until" => format!(
+            "it is registered with the window {registered}, and the end of a window never changes once it has one: configure that one"
+        ),
+        "ends_too_soon" => format!(
+            "it is registered with the window {registered}, and an end that is added must lie {ahead} minutes ahead, so that every \
+             process learns of it in time: choose a later one"
+        ),
+        "starts_too_soon" => format!(
+            "another key signs at present, with the window {registered}, so the start of a new one must lie {ahead} minutes ahead: \
+             choose a later one"
+        ),
+        "overlap" => format!(
+            "its window overlaps the window {registered} that is registered for another key or server id: at any time one key signs; \
+             give that one an end, or this one a later start"
+        ),
+        other => format!("the registry refuses it: {other} {registered}"),
+    };
+    format!("the evidence key `{kid}` contradicts what is registered (at {now_ms}): {why}")
+}
