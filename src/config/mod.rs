@@ -4,6 +4,7 @@
 mod admin_keys;
 mod detectors;
 mod error;
+mod evidence;
 mod http;
 mod limits;
 mod log;
@@ -29,6 +30,7 @@ use values::ms;
 pub use admin_keys::AdminKeyArgs;
 pub use detectors::DetectorConfig;
 pub use error::ConfigError;
+pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceLimits, EvidenceSeedArgs, SigningConfig};
 pub use http::{CorsOrigins, HttpConfig};
 pub use limits::{LIMITS_HEADING, LimitsConfig};
 pub use log::{LogArgs, LogFormat};
@@ -55,6 +57,10 @@ pub struct ServeArgs {
     #[command(flatten)]
     limits: LimitsConfig,
     #[command(flatten)]
+    evidence: EvidenceArgs,
+    #[command(flatten)]
+    evidence_limits: EvidenceLimits,
+    #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
     process: ProcessConfig,
@@ -78,6 +84,10 @@ pub struct DispatcherArgs {
     detectors: DetectorConfig,
     #[command(flatten)]
     retention: RetentionConfig,
+    #[command(flatten)]
+    evidence: EvidenceArgs,
+    #[command(flatten)]
+    evidence_seeds: EvidenceSeedArgs,
     #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
@@ -142,6 +152,10 @@ pub struct ServeConfig {
     pub retention: RetentionConfig,
     /// What one tenant may store.
     pub limits: LimitsConfig,
+    /// Signed evidence; `None` while it is off.
+    pub evidence: Option<EvidenceConfig>,
+    /// Its limits.
+    pub evidence_limits: EvidenceLimits,
     /// Metrics, connections and shutdown.
     pub process: ProcessConfig,
 }
@@ -161,6 +175,8 @@ pub struct DispatcherConfig {
     pub detectors: DetectorConfig,
     /// How long data is kept.
     pub retention: RetentionConfig,
+    /// Evidence that is to be signed; `None` while it is off.
+    pub evidence: Option<SigningConfig>,
     /// Metrics, connections and shutdown.
     pub process: ProcessConfig,
 }
@@ -245,14 +261,18 @@ impl ServeArgs {
                 });
             }
         }
+        let retention = self.retention.check()?;
+        let evidence = self.evidence.into_config(store.dialect, &retention)?;
         Ok(ServeConfig {
             store,
             http,
             admin_keys,
             secrets: self.secrets.into_keys()?,
             webhooks: self.webhooks,
-            retention: self.retention.check()?,
+            retention,
             limits: self.limits,
+            evidence,
+            evidence_limits: self.evidence_limits,
             process,
         })
     }
@@ -264,13 +284,17 @@ impl DispatcherArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
+        let store = self.store.into_config()?.with_memory(self.memory)?;
+        let retention = self.retention.check()?;
+        let evidence = self.evidence.into_config(store.dialect, &retention)?;
         Ok(DispatcherConfig {
-            store: self.store.into_config()?.with_memory(self.memory)?,
+            store,
             secrets: self.secrets.into_keys()?,
             webhooks: self.webhooks,
             deliveries: self.deliveries,
             detectors: self.detectors,
-            retention: self.retention.check()?,
+            retention,
+            evidence: self.evidence_seeds.into_config(evidence)?,
             process: self.process,
         })
     }

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use budget_authority::domain::admin_key::AdminKeys;
 use budget_authority::domain::seal::SealingKeys;
+use budget_authority::evidence::SigningKey;
 
 use crate::harness::admin_cli::{AdminCli, ran};
 use crate::harness::app::ADMIN_KEY;
@@ -46,6 +47,32 @@ fn keys_generate_prints_a_key_that_its_setting_accepts() {
     assert!(!id.is_empty());
     assert_eq!(BASE64_STANDARD.decode(bytes).expect("base64").len(), 32);
     SealingKeys::parse(&key).expect("BUDGET_SECRET_KEYS accepts it");
+}
+
+#[test]
+fn keys_generate_prints_a_seed_of_evidence_with_its_public_key() {
+    let printed = || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
+        let exited = ran(command
+            .args(["keys", "generate", "--kind", "evidence"])
+            .output()
+            .expect("it is built"));
+        assert_eq!((exited.code, exited.err.as_str()), (0, ""));
+        exited.out
+    };
+    let text = printed();
+    assert_ne!(text, printed());
+    let mut lines = text.lines();
+    let mut of = |name: &str| {
+        let line = lines.next().and_then(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name} in {text}"))
+    };
+    let (seed, public) = (
+        of("BUDGET_EVIDENCE_SEEDS="),
+        of("BUDGET_EVIDENCE_PUBLIC_KEY="),
+    );
+    let key = SigningKey::parse(seed).expect("a seed");
+    assert_eq!(key.public().hex(), public);
 }
 
 #[test]

@@ -1,0 +1,297 @@
+//! Settings of signed evidence. It is off unless a server id and a key are configured; half of that stops the process.
+
+mod keys;
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::error::ConfigError;
+use super::limits::LIMITS_HEADING;
+use super::retention::RetentionConfig;
+use super::secret_file::SecretSetting;
+use super::values::days;
+use crate::domain::dialect::Dialect;
+use crate::evidence::{Issuer, Issuers, ListedKey, ServerId, Signer, SignerForm, SigningKey};
+use keys::{listed, listed_keys, pair, signing_keys};
+
+const SERVER_ID: &str = "BUDGET_EVIDENCE_SERVER_ID";
+const PUBLIC_KEY: &str = "BUDGET_EVIDENCE_PUBLIC_KEY";
+const NBF_MS: &str = "BUDGET_EVIDENCE_NBF_MS";
+const KEYS: &str = "BUDGET_EVIDENCE_KEYS";
+const KEYS_FILE: &str = "BUDGET_EVIDENCE_KEYS_FILE";
+const SEEDS: SecretSetting = SecretSetting {
+    value: "BUDGET_EVIDENCE_SEEDS",
+    file: "BUDGET_EVIDENCE_SEEDS_FILE",
+};
+
+/// Keys of a deployment, retired ones included; several rotations a year for decades.
+const KEYS_MAX: usize = 256;
+
+/// Flags of the keys and the retention of evidence.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct EvidenceArgs {
+    /// Public base URL of the API, ending in /v1, under which signed evidence names this deployment; the same for all its processes.
+    /// Evidence is off without it
+    #[arg(long, env = "BUDGET_EVIDENCE_SERVER_ID", value_name = "URL")]
+    evidence_server_id: Option<String>,
+    /// How envelopes name their key: by itself, or as an id of the published key set
+    #[arg(
+        long,
+        env = "BUDGET_EVIDENCE_SIGNER",
+        value_name = "FORM",
+        default_value = "raw"
+    )]
+    evidence_signer: SignerWord,
+    /// Public key that signs evidence, 64 hexadecimal digits; `keys generate --kind evidence` prints one with its seed
+    #[arg(long, env = "BUDGET_EVIDENCE_PUBLIC_KEY", value_name = "HEX")]
+    evidence_public_key: Option<String>,
+    /// Id of that key in the published key set; its first 16 digits by default
+    #[arg(long, env = "BUDGET_EVIDENCE_KID", value_name = "ID")]
+    evidence_kid: Option<String>,
+    /// Time from which that key signs, in milliseconds since 1970. Required with the key, and never changed
+    #[arg(long, env = "BUDGET_EVIDENCE_NBF_MS", value_name = "MS")]
+    evidence_nbf_ms: Option<i64>,
+    /// Time from which that key signs no more, at least 10 minutes ahead when it is added
+    #[arg(long, env = "BUDGET_EVIDENCE_EXP_MS", value_name = "MS")]
+    evidence_exp_ms: Option<i64>,
+    /// Further keys, retired and coming ones: a JSON array of {"public_key", "kid", "nbf_ms", "exp_ms"}
+    #[arg(long, env = "BUDGET_EVIDENCE_KEYS", value_name = "JSON")]
+    evidence_keys: Option<String>,
+    /// File with those keys, in place of BUDGET_EVIDENCE_KEYS
+    #[arg(long, env = "BUDGET_EVIDENCE_KEYS_FILE", value_name = "FILE")]
+    evidence_keys_file: Option<PathBuf>,
+    /// Days that signed evidence can be read, 0 for ever. At least as long as a reservation is kept
+    #[arg(long = "evidence-retention-days", env = "BUDGET_EVIDENCE_RETENTION_DAYS", value_name = "DAYS",
+          default_value = "30", value_parser = days(0..=36_500))]
+    evidence_retention: Duration,
+}
+
+/// How the flag names a [`SignerForm`].
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum SignerWord {
+    /// The public key itself, so that the signature can be checked offline
+    Raw,
+    /// A DID, which names the key by its id in the key set of the server
+    Did,
+}
+
+/// Limits of evidence in the API. They hold while it is off, too: its paths are public.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
+#[command(next_help_heading = LIMITS_HEADING)]
+pub struct EvidenceLimits {
+    /// Refused requests of a tenant that are attested in a minute; further ones get no evidence
+    #[arg(long = "evidence-refusals-per-minute", env = "BUDGET_EVIDENCE_REFUSALS_PER_MINUTE", value_name = "N",
+          default_value = "600", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub refusals_per_minute: u32,
+    /// Requests to the public paths of evidence from one client address, or one /64 network of IPv6, that a replica serves in a
+    /// minute; 0 for no limit
+    #[arg(long = "evidence-requests-per-minute", env = "BUDGET_EVIDENCE_REQUESTS_PER_MINUTE", value_name = "N",
+          default_value = "300", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+    pub requests_per_minute: u32,
+}
+
+/// Flags of the secret halves, for those who sign.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct EvidenceSeedArgs {
+    /// Seeds of the keys that sign evidence, 64 hexadecimal digits each, comma-separated: one for each key whose time is not over
+    #[arg(
+        long,
+        env = "BUDGET_EVIDENCE_SEEDS",
+        value_name = "HEX,…",
+        hide_env_values = true
+    )]
+    evidence_seeds: Option<SecretString>,
+    /// File with those seeds, in place of BUDGET_EVIDENCE_SEEDS
+    #[arg(long, env = "BUDGET_EVIDENCE_SEEDS_FILE", value_name = "FILE")]
+    evidence_seeds_file: Option<PathBuf>,
+}
+
+/// Evidence in every process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EvidenceConfig {
+    /// The keys of the deployment, and when each signs.
+    pub issuers: Issuers,
+    /// How long an envelope can be read after its signing; `None` for ever.
+    pub retention: Option<Duration>,
+}
+
+/// Evidence in a process that signs.
+#[derive(Debug, Clone)]
+pub struct SigningConfig {
+    /// As in every process.
+    pub evidence: EvidenceConfig,
+    keys: Vec<SigningKey>,
+}
+
+impl SigningConfig {
+    /// The key pair of an issuer; `None` if this process does not have its seed.
+    pub fn key_of(&self, issuer: &Issuer) -> Option<&SigningKey> {
+        let issuers = &self.evidence.issuers;
+        let public = match &issuer.signer {
+            Signer::Raw(public) => *public,
+            Signer::Listed { .. } => {
+                let mut listed = issuers.key_set().keys.iter();
+                listed.find(|listed| issuers.issuer(listed) == *issuer)?.key
+            }
+        };
+        self.keys.iter().find(|key| key.public() == public)
+    }
+}
+
+impl EvidenceArgs {
+    /// Validates the settings together; `None` while evidence is off.
+    pub(super) fn into_config(
+        self,
+        dialect: Dialect,
+        retention: &RetentionConfig,
+    ) -> Result<Option<EvidenceConfig>, ConfigError> {
+        let mut keys: Vec<_> = self.own_key()?.into_iter().collect();
+        keys.extend(self.further_keys()?);
+        let Some(server_id) = self.evidence_server_id.filter(|text| !text.is_empty()) else {
+            return match keys.is_empty() {
+                true => Ok(None),
+                false => Err(value(
+                    SERVER_ID,
+                    "evidence has keys but no server id: give the public base URL of the API, such as \
+                     https://authority.example.com/v1, or remove the keys",
+                )),
+            };
+        };
+        let server_id =
+            ServerId::parse(&server_id).map_err(|error| value(SERVER_ID, &error.to_string()))?;
+        if keys.is_empty() {
+            return Err(value(
+                PUBLIC_KEY,
+                "evidence has a server id but no key: give the public key that signs (`budget-authority keys generate --kind \
+                 evidence` prints one), or remove BUDGET_EVIDENCE_SERVER_ID",
+            ));
+        }
+        if keys.len() > KEYS_MAX {
+            return Err(value(KEYS, &format!("there are more than {KEYS_MAX} keys")));
+        }
+        let form = match self.evidence_signer {
+            SignerWord::Raw => SignerForm::Raw,
+            SignerWord::Did => SignerForm::Listed,
+        };
+        let kept = (!self.evidence_retention.is_zero()).then_some(self.evidence_retention);
+        // A record must not show a reference to what is gone.
+        if kept.is_some_and(|kept| kept < retention.reservations) {
+            return Err(ConfigError::Contradiction {
+                first: "BUDGET_EVIDENCE_RETENTION_DAYS",
+                second: "BUDGET_RESERVATION_RETENTION_DAYS",
+                reason: "evidence must be kept at least as long as a reservation, or for ever (0)",
+            });
+        }
+        let issuers = Issuers::new(dialect, server_id, form, keys);
+        let issuers = issuers.map_err(|error| value(KEYS, &error.to_string()))?;
+        Ok(Some(EvidenceConfig {
+            issuers,
+            retention: kept,
+        }))
+    }
+
+    /// The key of the settings that stand for one.
+    fn own_key(&self) -> Result<Option<ListedKey>, ConfigError> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let Some(digits) = given(&self.evidence_public_key) else {
+            let others = [
+                ("BUDGET_EVIDENCE_KID", given(&self.evidence_kid).is_some()),
+                (NBF_MS, self.evidence_nbf_ms.is_some()),
+                ("BUDGET_EVIDENCE_EXP_MS", self.evidence_exp_ms.is_some()),
+            ];
+            return match others.iter().find(|(_, is_given)| *is_given) {
+                None => Ok(None),
+                Some((other, _)) => Err(value(
+                    PUBLIC_KEY,
+                    &format!("it is missing, but {other} says something of it"),
+                )),
+            };
+        };
+        let Some(from_ms) = self.evidence_nbf_ms else {
+            return Err(value(
+                NBF_MS,
+                "say from when on the key signs, in milliseconds since 1970; for the first key, such as $(date +%s000)",
+            ));
+        };
+        let kid = given(&self.evidence_kid);
+        let key = listed(&digits, kid, Some(from_ms), self.evidence_exp_ms);
+        key.map(Some).map_err(|reason| value(PUBLIC_KEY, &reason))
+    }
+
+    fn further_keys(&self) -> Result<Vec<ListedKey>, ConfigError> {
+        let text = self.evidence_keys.clone();
+        let text = text.filter(|text| !text.trim().is_empty());
+        let file = self.evidence_keys_file.clone();
+        let file = file.filter(|path| !path.as_os_str().is_empty());
+        let (text, variable) = match (text, file) {
+            (None, None) => return Ok(Vec::new()),
+            (Some(text), None) => (text, KEYS),
+            (None, Some(path)) => {
+                let text = std::fs::read_to_string(&path);
+                let text = text
+                    .map_err(|error| value(KEYS_FILE, &format!("{}: {error}", path.display())))?;
+                (text, KEYS_FILE)
+            }
+            (Some(_), Some(_)) => {
+                return Err(ConfigError::Contradiction {
+                    first: KEYS,
+                    second: KEYS_FILE,
+                    reason: "give the keys or the file that holds them, not both",
+                });
+            }
+        };
+        listed_keys(&text).map_err(|reason| value(variable, &reason))
+    }
+}
+
+impl EvidenceSeedArgs {
+    /// Validates the seeds beside the keys, each of which signs once to prove that both belong together.
+    pub(super) fn into_config(
+        self,
+        evidence: Option<EvidenceConfig>,
+    ) -> Result<Option<SigningConfig>, ConfigError> {
+        let given = self.evidence_seeds;
+        let given = given.filter(|seeds| !seeds.expose_secret().trim().is_empty());
+        let in_file = SEEDS.read(given.is_some(), self.evidence_seeds_file)?;
+        let variable = if in_file.is_some() {
+            SEEDS.file
+        } else {
+            SEEDS.value
+        };
+        let seeds = in_file.or(given);
+        let Some(evidence) = evidence else {
+            return match seeds {
+                None => Ok(None),
+                Some(_) => Err(value(
+                    SERVER_ID,
+                    "evidence has seeds but neither a server id nor keys: give both as the API has them, or remove the seeds",
+                )),
+            };
+        };
+        let keys = match &seeds {
+            Some(seeds) => signing_keys(seeds.expose_secret()),
+            None => Ok(Vec::new()),
+        };
+        let keys = keys.map_err(|reason| value(variable, &reason))?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        pair(&evidence.issuers.key_set().keys, &keys, now_ms)
+            .map_err(|reason| value(variable, &reason))?;
+        Ok(Some(SigningConfig { evidence, keys }))
+    }
+}
+
+fn value(variable: &'static str, reason: &str) -> ConfigError {
+    ConfigError::Value {
+        variable,
+        reason: reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
