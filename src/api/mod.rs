@@ -7,6 +7,7 @@ pub mod auth;
 pub mod body;
 pub mod dialect;
 pub mod errors;
+pub mod evidence;
 pub mod extract;
 pub mod list;
 pub mod openapi;

@@ -12,12 +12,13 @@ use crate::api::admin::{
     api_keys, audit, budgets, bulk_actions, credentials, events, overview, policies, tenants,
     webhooks,
 };
+use crate::api::evidence;
 use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::runtime::{self, balances, reservations};
 use crate::domain::api_key::permission::Permission;
 
 /// `Id METHOD "path" callers(Permission) module::DECLARATION;`. `callers` is `admin` (the admin key alone), `tenant` (an API
-/// key alone; an admin key is ignored) or `both`. Without a permission, every valid API key will do.
+/// key alone; an admin key is ignored), `both` or `public` (anybody). Without a permission, every valid API key will do.
 macro_rules! operations {
     ($($plane:ident { $($id:ident $method:ident $path:literal $callers:ident$(($permission:ident))?
         $($declaration:ident)::+;)+ })+) => {
@@ -52,6 +53,7 @@ macro_rules! operations {
     (@tenant $permission:ident) => { Callers::Tenant(Some(Permission::$permission)) };
     (@both $permission:ident) => { Callers::Both(Some(Permission::$permission)) };
     (@both) => { Callers::Both(None) };
+    (@public) => { Callers::Public };
 }
 
 // A row names a path, then GET before the other methods: so the header `Allow` lists them.
@@ -66,6 +68,8 @@ operations! {
         ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::EXTEND;
         CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::CREATE_EVENT;
         GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        balances::LIST;
+        GetEvidence                 GET    "/v1/evidence/{evidence_id}"                       public                      evidence::ENVELOPE;
+        GetEvidenceJwks             GET    "/v1/.well-known/{key_set_file}"                   public                      evidence::KEY_SET;
     }
     Admin {
         ListTenants                 GET    "/v1/admin/tenants"                                admin                       tenants::LIST;

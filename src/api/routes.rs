@@ -10,13 +10,15 @@ use tower::ServiceExt;
 use crate::api::auth::authenticate::{Guard, authenticate};
 use crate::api::auth::failures::AuthFailures;
 use crate::api::errors::{ApiError, Code};
+use crate::api::evidence;
 use crate::api::openapi;
-use crate::api::operation::{Operation, Plane};
+use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::operations::OperationId;
 use crate::api::state::AppState;
 use crate::api::trace;
 use crate::config::CorsOrigins;
 use crate::ledger::Traffic;
+use crate::store::Issuing;
 
 /// What is served where.
 #[derive(Debug)]
@@ -29,6 +31,8 @@ pub struct Planes {
     pub auth_failures: AuthFailures,
     /// What both count for detectors.
     pub traffic: Traffic,
+    /// Who signs the evidence of what both serve; `None` while it is off.
+    pub issuing: Option<Issuing>,
 }
 
 /// Paths below these are for operators: on an address of their own, if there is one.
@@ -42,6 +46,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
     let routes = Routes { state, origins };
     let auth_failures = routes.state.auth_failures.clone();
     let traffic = routes.state.ledger.traffic().clone();
+    let issuing = routes.state.issuing.clone();
     if !apart {
         let api = routes.serve(|_| true, plane_of_unknown_path);
         return Planes {
@@ -49,6 +54,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
             admin: None,
             auth_failures,
             traffic,
+            issuing,
         };
     }
     // Both kinds of keys may ask who they are, each on its own address.
@@ -59,6 +65,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
         admin: Some(routes.serve(admin, |_| Plane::Admin)),
         auth_failures,
         traffic,
+        issuing,
     }
 }
 
@@ -90,11 +97,12 @@ impl Routes<'_> {
         let mut paths = Vec::new();
         for id in OperationId::ALL.iter().copied().filter(|id| serves(*id)) {
             let operation = id.operation();
+            let path = operation.path_in(dialect);
             if !paths.contains(&operation.path) {
                 paths.push(operation.path);
-                router = router.merge(self.method_not_allowed(operation));
+                router = router.merge(self.method_not_allowed(&path, operation));
             }
-            router = router.merge(self.route(operation.path, operation));
+            router = router.merge(self.route(&path, operation));
             if id == OperationId::BulkActionTenants {
                 for hidden in HIDDEN {
                     router = router.merge(self.route(operation.path, hidden.operation()));
@@ -117,13 +125,27 @@ impl Routes<'_> {
     fn route(&self, path: &str, operation: &'static Operation) -> Router {
         let handler = (operation.declaration.handler)(operation.filter);
         let route = Router::new().route(path, handler.with_state(self.state.clone()));
-        self.guard(route, operation.plane, Some(operation))
+        match operation.callers {
+            Callers::Public => self.open(route),
+            _ => self.guard(route, operation.plane, Some(operation)),
+        }
     }
 
     /// The path of an operation, the first there, under a method that the path does not have.
-    fn method_not_allowed(&self, first: &Operation) -> Router {
+    fn method_not_allowed(&self, path: &str, first: &Operation) -> Router {
         let fallback = MethodRouter::new().fallback(no_such_method);
-        self.guard(Router::new().route(first.path, fallback), first.plane, None)
+        let route = Router::new().route(path, fallback);
+        match first.callers {
+            Callers::Public => self.open(route),
+            _ => self.guard(route, first.plane, None),
+        }
+    }
+
+    /// The layers around a route that anybody may call, from the pages of any origin too.
+    fn open(&self, router: Router) -> Router {
+        let (state, dialect) = (self.state.clone(), self.state.access.dialect());
+        let router = router.layer(from_fn_with_state(state, evidence::limit));
+        trace::outermost(router, dialect, Plane::Runtime, &CorsOrigins::Any)
     }
 
     /// Authenticates, and puts the layers around that every route has.

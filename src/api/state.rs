@@ -4,6 +4,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Bytes;
+
 use crate::admin::Admin;
 use crate::admin::audit::logs::AuditLogs;
 use crate::admin::events::Events;
@@ -13,12 +15,13 @@ use crate::api::auth::backoff::AdminKeyBackoff;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::auth::request_rates::{Rate, RequestRates};
 use crate::api::body::BodyLimits;
-use crate::config::ServeConfig;
+use crate::api::evidence::limiter::PublicLimiter;
+use crate::config::{EvidenceConfig, ServeConfig};
 use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
 use crate::ledger::Ledger;
 use crate::listing::GatherPlaces;
-use crate::store::Store;
+use crate::store::{Issuing, Store};
 
 /// Handles on the layers below. Every request takes several, so a clone costs one count.
 #[derive(Clone)]
@@ -42,6 +45,12 @@ pub struct Handles {
     pub audit_logs: AuditLogs,
     /// The runtime plane's operations.
     pub ledger: Ledger,
+    /// Who signs evidence; `None` while it is off.
+    pub issuing: Option<Issuing>,
+    /// The keys of evidence as they are published, in JSON; `None` while it is off.
+    pub key_set: Option<Bytes>,
+    /// How often strangers read.
+    pub public_limiter: PublicLimiter,
     /// Where lists gather.
     pub gather_places: GatherPlaces,
     /// For what a handler must ask the store itself: the secret that seals cursors.
@@ -100,6 +109,12 @@ impl AppState {
                 reservation_days,
             )
             .stored_bytes_per_minute(config.limits.stored_bytes_per_minute),
+            issuing: config
+                .evidence
+                .as_ref()
+                .map(|evidence| Issuing::new(evidence.issuers.clone())),
+            key_set: config.evidence.as_ref().map(published),
+            public_limiter: PublicLimiter::new(config.evidence_limits.requests_per_minute),
             gather_places: GatherPlaces::new(config.limits.gathering_lists_per_tenant),
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),
@@ -112,6 +127,12 @@ impl AppState {
             },
         }))
     }
+}
+
+/// The key set as it is published, made once.
+fn published(evidence: &EvidenceConfig) -> Bytes {
+    let issuers = &evidence.issuers;
+    Bytes::from(issuers.key_set().json(issuers.dialect()).compact())
 }
 
 /// The days of a retention, the last one whole. Bounded so that times of that age in milliseconds do not overflow.

@@ -6,6 +6,7 @@ use budget_authority::config::DispatcherArgs;
 use budget_authority::dispatcher::{self as dispatch, Settings};
 use budget_authority::serve::{self, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
+use budget_authority::store::Issuing;
 use budget_authority::telemetry::{self, Telemetry};
 use clap::Parser;
 
@@ -44,8 +45,17 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
     };
     serve::descriptors::raise_limit(dispatch::CONNECTIONS_MAX);
     let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown)?;
-    let outcome =
-        serve::run_without_api(metrics, store, telemetry, &config.process, shutdown).await;
+    let issuing = config.evidence.as_ref();
+    let issuing = issuing.map(|signing| Issuing::new(signing.evidence.issuers.clone()));
+    let outcome = serve::run_without_api(
+        metrics,
+        store,
+        issuing,
+        telemetry,
+        &config.process,
+        shutdown,
+    )
+    .await;
     dispatcher.finished(config.process.shutdown_grace).await;
     outcome
 }

@@ -29,7 +29,7 @@ use crate::api::auth::failures::AuthFailures;
 use crate::api::probes::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
-use crate::store::{Store, StoreError};
+use crate::store::{Issuing, Store, StoreError, issuers};
 use crate::telemetry::{Telemetry, measure};
 use complaints::Complaints;
 use connections::Bounds;
@@ -162,7 +162,8 @@ pub async fn run(
         shutdown.clone(),
     ));
     let (delay, grace) = (config.http.shutdown_delay, config.process.shutdown_grace);
-    let outcome = until_shutdown(server, &store, (delay, grace), &shutdown).await;
+    let issuing = planes.issuing.as_ref();
+    let outcome = until_shutdown(server, &store, issuing, (delay, grace), &shutdown).await;
     // Once more after the last response, so that no count is lost.
     let last = async {
         let _ = (emitting.await, counting.await);
@@ -229,6 +230,7 @@ fn count_traffic(planes: &Planes, shutdown: Shutdown) -> impl Future<Output = ()
 pub async fn run_without_api(
     metrics: Option<TcpListener>,
     store: Store,
+    issuing: Option<Issuing>,
     telemetry: Telemetry,
     process: &ProcessConfig,
     shutdown: Shutdown,
@@ -241,7 +243,7 @@ pub async fn run_without_api(
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
     let limits = (Duration::ZERO, process.shutdown_grace);
-    until_shutdown(server, &store, limits, &shutdown).await
+    until_shutdown(server, &store, issuing.as_ref(), limits, &shutdown).await
 }
 
 fn bounds(process: &ProcessConfig, trusted: TrustedProxies, telemetry: &Telemetry) -> Bounds {
@@ -256,12 +258,13 @@ fn bounds(process: &ProcessConfig, trusted: TrustedProxies, telemetry: &Telemetr
 async fn until_shutdown(
     server: Server,
     store: &Store,
+    issuing: Option<&Issuing>,
     (delay, grace): (Duration, Duration),
     shutdown: &Shutdown,
 ) -> Result<(), ServeError> {
     let outcome = tokio::select! {
         () = shutdown.begun() => Ok(()),
-        refused = watch_deployment(store) => {
+        refused = watch_deployment(store, issuing) => {
             shutdown.begin_at_once();
             Err(refused.into())
         }
@@ -296,12 +299,16 @@ const DEPLOYMENT_PERIOD: Duration = Duration::from_secs(2);
 
 /// Returns only when the deployment or its Redis cannot be used. Warns about a Redis that is absent, configured dangerously, or
 /// short of memory, and about a deployment that lost its record.
-async fn watch_deployment(store: &Store) -> StoreError {
+async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreError {
     let mut complaints = Complaints::default();
     let findings = loop {
         let checked = async {
             let findings = store.inspect().await?;
-            store.deployment().await.map(|_| findings)
+            store.deployment().await?;
+            if let Some(issuing) = issuing {
+                issuing.registry(store).await?;
+            }
+            Ok(findings)
         };
         match checked.await {
             Ok(findings) => break findings,
@@ -319,6 +326,25 @@ async fn watch_deployment(store: &Store) -> StoreError {
     tokio::select! {
         never = memory::watch(store) => never,
         never = watch_record(store) => never,
+        never = watch_issuers(store, issuing) => never,
+    }
+}
+
+/// Reads again who signs evidence and until when, as other processes may have registered it.
+async fn watch_issuers(store: &Store, issuing: Option<&Issuing>) -> ! {
+    loop {
+        tokio::time::sleep(issuers::REFRESH_EVERY).await;
+        let Some(issuing) = issuing else { continue };
+        match issuing.refresh(store).await {
+            Ok(()) => {}
+            Err(error @ StoreError::Deployment(_)) => {
+                warn!(error = %error, "the keys of evidence cannot be read again, and stay as they were: {error}");
+            }
+            // Other messages say that Redis is out of reach.
+            Err(error) => {
+                debug!(error = %error, "the keys of evidence cannot be read again: {error}");
+            }
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! The integration tests, in one binary. `runtime` and `admin` have a file per operation or resource, `dispatcher` one per
-//! worker; `egress` posts to receivers; `http` tests the wire, `redis` failures and topologies, `tools` the command line, `project` the code and documents
+//! worker; `egress` posts to receivers; `evidence` tests who signs, and what anybody may read; `http` tests the wire, `redis` failures and topologies, `tools` the command line, `project` the code and documents
 //! themselves. `harness` holds the fixtures; each test starts or shares a Redis of its own.
 
 // The futures of a test nest more deeply than the default allows.
@@ -14,6 +14,7 @@
 mod admin;
 mod dispatcher;
 mod egress;
+mod evidence;
 mod harness;
 mod http;
 mod project;

@@ -4,10 +4,8 @@
 //! body that cannot be read) is checked here afterwards: its own response is sent only to the holder of a valid key. The
 //! admin key is compared here, because it is configured here.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-
 use axum::body::HttpBody as _;
-use axum::extract::{ConnectInfo, Request, State};
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
@@ -15,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::ambiguous::ambiguity;
 use super::audit::{self, AlreadyAudited};
-use super::client_address::client_address;
+use super::client_address::client_of;
 use super::unauthorized;
 use crate::api::dialect::{headers, is_blank};
 use crate::api::errors::ApiError;
@@ -123,11 +121,11 @@ async fn caller_of(state: &AppState, callers: Callers, parts: &Parts) -> Result<
         (Callers::Admin | Callers::Both(_), Some(key)) => {
             let admin = state
                 .access
-                .admin_caller(text(key), source_ip(state, parts))?;
+                .admin_caller(text(key), client_of(&state.trusted_proxies, parts))?;
             Ok(Caller::Admin(admin))
         }
         (Callers::Admin, None) => Err(ApiError::unauthorized(BadCredential::NoAdminKey)),
-        (Callers::Tenant(_), _) | (Callers::Both(_), None) => {
+        (Callers::Tenant(_) | Callers::Public, _) | (Callers::Both(_), None) => {
             let key = state.access.dialect().api_key(headers);
             let key = key.ok_or_else(|| ApiError::unauthorized(BadCredential::NoKey))?;
             let caller = state.access.runtime_caller(text(key)).await?;
@@ -235,18 +233,11 @@ fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
             }
             None => Actor::Admin(None),
         },
-        source_ip: Some(source_ip(&guard.state, parts).to_string()),
+        source_ip: Some(client_of(&guard.state.trusted_proxies, parts).to_string()),
         request_id: Some(correlation.request_id),
         trace_id: correlation.trace_id,
         trace_flags: correlation.trace_flags,
     }
-}
-
-/// The client's address, so far as proxies can be believed.
-fn source_ip(state: &AppState, parts: &Parts) -> IpAddr {
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
-    client_address(&state.trusted_proxies, peer, &parts.headers)
 }
 
 /// A proxy in front may have resolved these, and so have guarded another path than the one that is served.

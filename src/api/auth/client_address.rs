@@ -1,8 +1,10 @@
 //! Where a request comes from.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use axum::extract::ConnectInfo;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 
 use crate::domain::cidr::Cidr;
@@ -11,6 +13,13 @@ use crate::domain::cidr::Cidr;
 pub type TrustedProxies = Arc<[Cidr]>;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The address of a request's client; see [`client_address`].
+pub fn client_of(trusted: &[Cidr], parts: &Parts) -> IpAddr {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let peer = peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |info| info.0.ip());
+    client_address(trusted, peer, &parts.headers)
+}
 
 /// The client's address, so far as proxies can be believed: the peer's, or, where that is a trusted proxy, the last
 /// address that trusted proxies forwarded for somebody else.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::dialect::{Dialect, headers};
 use super::errors::ErrorResponse;
 use super::operation::parameters::{header_name, parameters};
-use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, Plane, schema_of};
+use super::operation::{BODY_ERRORS, Callers, ERRORS, Operation, PUBLIC_ERRORS, Plane, schema_of};
 use super::operations::OperationId;
 use crate::domain::evidence::EvidenceRef;
 use crate::domain::fields::Components;
@@ -29,7 +29,8 @@ pub fn document(dialect: Dialect) -> Value {
     let mut schemas = Components::default();
     let mut paths = Map::new();
     for operation in OperationId::ALL.iter().map(|id| id.operation()) {
-        let path = paths.entry(operation.path).or_insert_with(|| json!({}));
+        let path = operation.path_in(dialect).into_owned();
+        let path = paths.entry(path).or_insert_with(|| json!({}));
         let method = operation.method.as_str().to_lowercase();
         path[method] = describe(operation, &mut schemas, dialect);
     }
@@ -90,8 +91,8 @@ fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -
     for status in declaration
         .errors
         .iter()
+        .chain(errors_of_all(operation.callers))
         .copied()
-        .chain(ERRORS)
         .chain(of_body)
     {
         let error = json!({"$ref": "#/components/responses/Error"});
@@ -106,6 +107,7 @@ fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -
             Callers::Admin => vec![admin_key],
             Callers::Tenant(_) => vec![api_key],
             Callers::Both(_) => vec![api_key, admin_key],
+            Callers::Public => Vec::new(),
         },
         "responses": responses,
     });
@@ -120,6 +122,14 @@ fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -
         });
     }
     described
+}
+
+/// Statuses of refusals that every operation of these callers has.
+fn errors_of_all(callers: Callers) -> &'static [u16] {
+    match callers {
+        Callers::Public => &PUBLIC_ERRORS,
+        Callers::Admin | Callers::Tenant(_) | Callers::Both(_) => &ERRORS,
+    }
 }
 
 /// References to the headers of a response.
@@ -155,6 +165,21 @@ fn name_evidence(schemas: &mut Value, reference: &Value, dialect: Dialect) {
         properties.insert(member.to_owned(), url);
     }
     schema["required"] = json!(["evidence_id", member]);
+    schemas["EvidenceEnvelope"]["properties"]["schema_version"]["const"] =
+        words.evidence_schema.into();
+    let key = &mut schemas["EvidenceJwk"];
+    let named = Dialect::default().words();
+    for (from, to) in [
+        (named.key_from_member, words.key_from_member),
+        (named.key_until_member, words.key_until_member),
+    ] {
+        if let Some(properties) = key["properties"].as_object_mut()
+            && let Some(member) = properties.remove(from)
+        {
+            properties.insert(to.to_owned(), member);
+        }
+    }
+    key["required"] = json!(["kty", "crv", "x", "kid", words.key_from_member]);
 }
 
 /// A subject must name a level; which one is its own choice.

@@ -127,6 +127,8 @@ impl Declaration {
 
 /// Statuses that every operation may refuse with.
 pub const ERRORS: [u16; 6] = [400, 401, 403, 429, 500, 503];
+/// Statuses that every operation without authentication may refuse with.
+pub const PUBLIC_ERRORS: [u16; 3] = [429, 500, 503];
 /// Statuses that every operation with a body may refuse with besides.
 pub const BODY_ERRORS: [u16; 2] = [413, 415];
 

@@ -4,12 +4,15 @@ mod declaration;
 pub mod parameters;
 
 pub(crate) use declaration::declare;
-pub use declaration::{BODY_ERRORS, Declaration, ERRORS, schema_of};
+pub use declaration::{BODY_ERRORS, Declaration, ERRORS, PUBLIC_ERRORS, schema_of};
+
+use std::borrow::Cow;
 
 use axum::http::Method;
 use axum::routing::MethodFilter;
 
 use crate::domain::api_key::permission::Permission;
+use crate::domain::dialect::Dialect;
 use crate::domain::words::words;
 
 /// One operation of the API.
@@ -22,12 +25,28 @@ pub struct Operation {
     pub method: Method,
     /// The same for the router.
     pub filter: MethodFilter,
-    /// Its path; `{name}` stands for one segment.
+    /// Its path; `{name}` stands for one segment, `{key_set_file}` for a name of the dialect.
     pub path: &'static str,
     /// Who may call it.
     pub callers: Callers,
     /// What it takes and returns, and its handler.
     pub declaration: &'static Declaration,
+}
+
+/// What stands in the index for the file of the key set, which each dialect names otherwise.
+const KEY_SET_FILE: &str = "{key_set_file}";
+
+impl Operation {
+    /// Its path in a dialect.
+    pub fn path_in(&self, dialect: Dialect) -> Cow<'static, str> {
+        match self.path.contains(KEY_SET_FILE) {
+            true => Cow::Owned(
+                self.path
+                    .replace(KEY_SET_FILE, dialect.words().key_set_file),
+            ),
+            false => Cow::Borrowed(self.path),
+        }
+    }
 }
 
 words! {
@@ -49,24 +68,26 @@ pub enum Callers {
     Tenant(Option<Permission>),
     /// An API key or the admin key; where both are sent, the admin key counts.
     Both(Option<Permission>),
+    /// Anybody. A key is not judged, so its route has no authentication.
+    Public,
 }
 
 impl Callers {
     /// Whether an API key may open it.
     pub fn includes_tenants(self) -> bool {
-        !matches!(self, Self::Admin)
+        !matches!(self, Self::Admin | Self::Public)
     }
 
     /// Whether the admin key may open it.
     pub fn includes_admin(self) -> bool {
-        !matches!(self, Self::Tenant(_))
+        !matches!(self, Self::Tenant(_) | Self::Public)
     }
 
     /// The permission that an API key needs; empty where none is asked for.
     pub fn permission(self) -> &'static str {
         match self {
             Self::Tenant(Some(permission)) | Self::Both(Some(permission)) => permission.as_str(),
-            Self::Admin | Self::Tenant(None) | Self::Both(None) => "",
+            Self::Admin | Self::Public | Self::Tenant(None) | Self::Both(None) => "",
         }
     }
 }

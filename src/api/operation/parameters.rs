@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Operation, Plane};
 use crate::api::dialect::headers;
+use crate::domain::ids::EvidenceId;
 
 /// An OpenAPI parameter object.
 pub type Parameter = Value;
@@ -39,9 +40,11 @@ pub fn parameters(operation: &Operation) -> Vec<Parameter> {
 fn path(path: &str) -> impl Iterator<Item = Parameter> {
     let names = path.split('{').skip(1);
     let names = names.filter_map(|rest| Some(rest.split_once('}')?.0));
+    let names = names.filter(|name| *name != "key_set_file");
     names.map(|name| {
         let schema = match name {
             "reservation_id" => json!({"type": "string", "minLength": 1, "maxLength": 128}),
+            "evidence_id" => json!({"type": "string", "pattern": EvidenceId::PATTERN}),
             _ => text(),
         };
         let description = format!("Id of the {}.", name.trim_end_matches("_id"));

@@ -9,6 +9,7 @@ pub mod behind;
 pub mod bulk_calls;
 pub mod deliveries;
 pub mod event_log;
+pub mod evidence_keys;
 pub mod faulty_proxy;
 pub mod http;
 pub mod ledger_audit;

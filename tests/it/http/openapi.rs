@@ -35,18 +35,20 @@ fn the_description_changes_only_on_purpose() {
 fn the_dialects_differ_in_nothing_but_words() {
     let service = text(Dialect::Service);
     let cycles = text(Dialect::Cycles);
+    let mut translated = cycles.clone();
     for (ours, theirs) in [
         ("X-Cycles-", "X-Service-"),
         ("cycles_evidence_url", "service_evidence_url"),
         ("cycles_evidence", "evidence"),
+        ("cycles-evidence/", "service-evidence/"),
+        ("cycles-jwks.json", "service-jwks.json"),
+        ("cycles_nbf_ms", "service_nbf_ms"),
+        ("cycles_exp_ms", "service_exp_ms"),
     ] {
         assert!(cycles.contains(ours) && !service.contains(ours), "{ours}");
         assert!(theirs == "evidence" || !cycles.contains(theirs), "{theirs}");
+        translated = translated.replace(ours, theirs);
     }
-    let translated = cycles
-        .replace("X-Cycles-", "X-Service-")
-        .replace("cycles_evidence_url", "service_evidence_url")
-        .replace("cycles_evidence", "evidence");
     let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
     assert_eq!(parse(&translated), parse(&service));
 }

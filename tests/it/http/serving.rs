@@ -62,6 +62,7 @@ impl Service {
             admin: None,
             auth_failures: AuthFailures::new(store.clone()),
             traffic: Traffic::new(store.clone()),
+            issuing: None,
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({

@@ -6,7 +6,7 @@ use budget_authority::domain::api_key::permission::Permission;
 
 use super::*;
 
-/// `admin`: the admin key alone. `tenant`: an API key alone. `both`: either. Then the permission that an API key needs.
+/// `admin`: the admin key alone. `tenant`: an API key alone. `both`: either. `public`: anybody. Then the permission that an API key needs.
 const CALLERS: &str = "
     createReservation           POST   /v1/reservations                                tenant reservations:create
     listReservations            GET    /v1/reservations                                both   reservations:list
@@ -17,6 +17,8 @@ const CALLERS: &str = "
     createEvent                 POST   /v1/events                                      tenant reservations:commit
     decide                      POST   /v1/decide                                      tenant reservations:create
     getBalances                 GET    /v1/balances                                    tenant balances:read
+    getEvidence                 GET    /v1/evidence/{evidence_id}                      public
+    getEvidenceJwks             GET    /v1/.well-known/service-jwks.json               public
     createTenant                POST   /v1/admin/tenants                               admin
     listTenants                 GET    /v1/admin/tenants                               admin
     getTenant                   GET    /v1/admin/tenants/{tenant_id}                   admin
@@ -85,17 +87,19 @@ fn the_index_has_the_callers_and_permissions_that_the_wire_documents() {
             Callers::Admin => "admin",
             Callers::Tenant(_) => "tenant",
             Callers::Both(_) => "both",
+            Callers::Public => "public",
         };
         let permission = operation.callers.permission();
-        let words = [operation.name, operation.method.as_str(), operation.path];
-        let mut row = words.to_vec();
-        row.push(callers);
-        row.extend((!permission.is_empty()).then_some(permission));
+        let path = operation.path_in(Dialect::Service);
+        let words = [operation.name, operation.method.as_str(), &path, callers];
+        let mut row = words.map(str::to_owned).to_vec();
+        row.extend((!permission.is_empty()).then(|| permission.to_owned()));
         row
     };
     let index: BTreeSet<_> = OperationId::ALL.iter().map(described).collect();
-    let documented: BTreeSet<_> = rows().collect();
-    assert_eq!(documented.len(), 54);
+    let owned = |row: Vec<&str>| row.into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let documented: BTreeSet<_> = rows().map(owned).collect();
+    assert_eq!(documented.len(), 56);
     let differ: Vec<_> = index.symmetric_difference(&documented).collect();
     assert!(differ.is_empty(), "{differ:#?}");
 }

@@ -137,10 +137,11 @@ const OWN: Tenants = tenants(OK, OK, OK, OK);
 const HOOK_CHANGE: Tenants = tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, FORBIDDEN);
 const HOOK_READ: Tenants = tenants(NO_WEBHOOK, OK, OK, FORBIDDEN);
 
-/// The row of an operation. One without an arm does not compile.
-pub fn row(operation: OperationId) -> Row {
+/// The row of an operation; `None` where no key is judged. One without an arm does not compile.
+pub fn row(operation: OperationId) -> Option<Row> {
     use OperationId as O;
-    match operation {
+    Some(match operation {
+        O::GetEvidence | O::GetEvidenceJwks => return None,
         O::Decide => both(OK, READ, |v, _| request(v, "estimate")),
         O::CreateReservation => both(
             OK,
@@ -255,5 +256,5 @@ pub fn row(operation: OperationId) -> Row {
         O::UpdateWebhookSecurityConfig => operators(OK, empty),
         O::ListEvents => operators(OK, |v, _| query(format!("tenant_id={}", v.name))),
         O::GetEvent => operators((404, "EVENT_NOT_FOUND"), nothing),
-    }
+    })
 }

@@ -1,0 +1,127 @@
+//! What anybody may read without a key: envelopes by their id, and the keys that signed them. A key in such a request is not judged,
+//! so a wrong one harms nothing. The id of an envelope is its capability, and nothing lists ids.
+
+pub mod limiter;
+mod schemas;
+
+use std::time::SystemTime;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::api::auth::client_address::client_of;
+use crate::api::errors::ApiError;
+use crate::api::operation::{Declaration, declare};
+use crate::api::state::AppState;
+use crate::domain::ids::EvidenceId;
+use schemas::{EvidenceEnvelope, EvidenceJwks};
+
+/// `GET /v1/evidence/{evidence_id}`.
+pub static ENVELOPE: Declaration = declare!(envelope, "Read a signed envelope")
+    .returns::<EvidenceEnvelope>(200, "The envelope, byte for byte as it was signed.")
+    .refuses(&[400, 404]);
+
+/// `GET /v1/.well-known/…`, whose file the dialect names.
+pub static KEY_SET: Declaration = declare!(key_set, "Read the public keys that sign evidence")
+    .returns::<EvidenceJwks>(200, "The key set.")
+    .refuses(&[404]);
+
+/// An envelope never changes: its id is the hash of its content.
+const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+/// A key set changes with a rotation, which is announced for longer than this.
+const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
+/// What is not there may be there in a second.
+const NEVER: HeaderValue = HeaderValue::from_static("no-store");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// The layer around these paths: bounds how much one client reads, malformed ids and wrong methods included.
+pub async fn limit(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let client = client_of(&state.trusted_proxies, &parts);
+    match state.public_limiter.admit(client, SystemTime::now()) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn envelope(
+    State(state): State<AppState>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let id = path.ok().and_then(|Path(id)| EvidenceId::parse(&id));
+    let id = id.ok_or_else(|| {
+        ApiError::invalid(
+            "Validation failed: evidence_id: must have 64 lower-case hexadecimal digits",
+        )
+    })?;
+    if state.key_set.is_none() {
+        return Err(absent("This deployment publishes no evidence"));
+    }
+    let Some(bytes) = state.store.envelope(&id).await? else {
+        return Err(absent(
+            "There is no evidence of this id, or none yet: it is signed shortly after its operation",
+        ));
+    };
+    let tag = format!("\"{id}\"");
+    let caching = [
+        (header::CACHE_CONTROL, FOR_EVER),
+        (
+            header::ETAG,
+            HeaderValue::from_str(&tag).map_err(ApiError::internal)?,
+        ),
+    ];
+    if has_it(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, caching).into_response());
+    }
+    Ok((caching, [(header::CONTENT_TYPE, JSON)], bytes).into_response())
+}
+
+async fn key_set(State(state): State<AppState>) -> Result<Response, ApiError> {
+    let Some(set) = state.key_set.clone() else {
+        return Err(absent("This deployment signs no evidence"));
+    };
+    let headers = [
+        (header::CACHE_CONTROL, FIVE_MINUTES),
+        (header::CONTENT_TYPE, JSON),
+    ];
+    Ok((headers, set).into_response())
+}
+
+fn absent(message: &str) -> ApiError {
+    ApiError::not_found(message).with_header(header::CACHE_CONTROL, NEVER)
+}
+
+/// Whether the client says that it has the document of this tag already.
+fn has_it(headers: &HeaderMap, tag: &str) -> bool {
+    let sent = headers.get_all(header::IF_NONE_MATCH).iter();
+    let texts = sent.filter_map(|value| value.to_str().ok());
+    let mut tags = texts.flat_map(|text| text.split(',')).map(str::trim);
+    tags.any(|sent| sent == "*" || sent.strip_prefix("W/").unwrap_or(sent) == tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::dialect::header_map;
+
+    #[test]
+    fn a_client_has_the_document_whose_tag_it_names() {
+        for (sent, has) in [
+            (&[][..], false),
+            (&["\"a\""], true),
+            (&["W/\"a\""], true),
+            (&["\"b\", \"a\""], true),
+            (&["\"b\"", "\"a\""], true),
+            (&["*"], true),
+            (&["a"], false),
+            (&["\"b\""], false),
+        ] {
+            let pairs: Vec<_> = sent.iter().map(|value| ("if-none-match", value)).collect();
+            assert_eq!(has_it(&header_map(&pairs), "\"a\""), has, "{sent:?}");
+        }
+    }
+}
