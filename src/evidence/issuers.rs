@@ -108,6 +108,11 @@ impl Issuers {
         }
     }
 
+    /// The public base of the deployment.
+    pub fn server_id(&self) -> &ServerId {
+        &self.server_id
+    }
+
     /// Whose words they use.
     pub fn dialect(&self) -> Dialect {
         self.dialect

@@ -58,6 +58,11 @@ impl Registry {
         }
     }
 
+    /// Registered issuers that the present configuration does not have.
+    pub fn earlier(&self) -> &[Registered] {
+        &self.earlier
+    }
+
     /// What a script chooses from for requests at about `now_ms`: the issuer of now and the next one, each as
     /// `<number>:<from_ms>:<until_ms or empty>`, blanks between. Empty if no issuer signs any more.
     pub fn choice(&self, now_ms: i64) -> String {

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use tracing::warn;
 
 use super::{Lane, Store, StoreError};
 use crate::evidence::{Issuer, Issuers, Registered, Registry, ServerId, Signer};
@@ -120,7 +121,11 @@ impl Issuing {
         let _one = self.0.registering.lock().await;
         match self.known() {
             Some(known) => Ok(known),
-            None => self.register(store).await,
+            None => {
+                let registry = self.register(store).await?;
+                warn_of_unlisted(&registry, self.issuers());
+                Ok(registry)
+            }
         }
     }
 
@@ -144,6 +149,21 @@ impl Issuing {
     fn known(&self) -> Option<Arc<Registry>> {
         let known = self.0.registry.read();
         known.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Without its key in the published set, nobody can tell who made an envelope.
+fn warn_of_unlisted(registry: &Registry, issuers: &Issuers) {
+    for one in registry.earlier() {
+        let issuer = &one.issuer;
+        if issuer.server_id == *issuers.server_id() {
+            let signer = &issuer.signer;
+            warn!(
+                evidence.signer = %signer,
+                "the evidence key {signer} is registered, but not configured here: its envelopes are not authentic by the key set of \
+                 this process; list it in BUDGET_EVIDENCE_KEYS"
+            );
+        }
     }
 }
 

@@ -25,7 +25,7 @@
   {{- end -}}
 {{- end -}}
 
-{{- range $name := list "adminKeys" "secretKeys" -}}
+{{- range $name := list "adminKeys" "secretKeys" "evidenceSeeds" -}}
   {{- $secret := get $values $name -}}
   {{- if and $secret.value $secret.existingSecret -}}
     {{- fail (printf "%s.value and %s.existingSecret are both set: keep one of them." $name $name) -}}
@@ -120,6 +120,8 @@ BUDGET_ADMIN_KEYS: adminKeys
 BUDGET_ADMIN_KEYS_FILE: adminKeys
 BUDGET_SECRET_KEYS: secretKeys
 BUDGET_SECRET_KEYS_FILE: secretKeys
+BUDGET_EVIDENCE_SEEDS: evidenceSeeds
+BUDGET_EVIDENCE_SEEDS_FILE: evidenceSeeds
 BUDGET_LISTEN: api.port and listenAddress
 BUDGET_ADMIN_LISTEN: admin.separate and admin.port
 BUDGET_METRICS_LISTEN: metrics.port (the probes are there, so it cannot be off)

@@ -8,7 +8,7 @@
 {{- $isApi := eq $component "api" -}}
 {{- $selector := include "budget-authority.selector" (list $root $component) -}}
 {{- $secrets := include "budget-authority.secrets" $root | fromYaml -}}
-{{- if not $isApi }}{{ $secrets = omit $secrets "admin-keys" }}{{ end -}}
+{{- $secrets = omit $secrets (ternary "evidence-seeds" "admin-keys" $isApi) -}}
 {{- $tls := $values.redis.tls -}}
 apiVersion: apps/v1
 kind: Deployment

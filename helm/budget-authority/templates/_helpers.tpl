@@ -86,7 +86,7 @@ redis-url:
   secret: {{ default $own .existingSecret | quote }}
   key: {{ ternary .existingSecretKey "redis-url" (not (empty .existingSecret)) | quote }}
 {{- end }}
-{{- range $file, $secret := dict "admin-keys" .Values.adminKeys "secret-keys" .Values.secretKeys }}
+{{- range $file, $secret := dict "admin-keys" .Values.adminKeys "secret-keys" .Values.secretKeys "evidence-seeds" .Values.evidenceSeeds }}
 {{- if or $secret.value $secret.existingSecret }}
 {{ $file }}:
   secret: {{ default $own $secret.existingSecret | quote }}
@@ -107,6 +107,9 @@ admin-keys: {{ . | b64enc | quote }}
 {{- end }}
 {{- with .Values.secretKeys.value }}
 secret-keys: {{ . | b64enc | quote }}
+{{- end }}
+{{- with .Values.evidenceSeeds.value }}
+evidence-seeds: {{ . | b64enc | quote }}
 {{- end }}
 {{- end -}}
 
