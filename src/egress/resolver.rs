@@ -35,12 +35,16 @@ type Found = watch::Receiver<Option<Vec<IpAddr>>>;
 /// An owner's share of the look-ups at a time: one part of so many.
 const SHARES: usize = 4;
 
+/// The part of the look-ups at a time of which each owner has one at most, so that the names of a few owners do not take all.
+const RESERVE: usize = 2;
+
 /// Resolves names. Cheap to clone.
 #[derive(Clone)]
 pub struct Resolver {
     resolve: Arc<dyn Fn(String) -> Addresses + Send + Sync>,
     at_a_time: usize,
     permits: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
     running: Arc<Mutex<Running>>,
 }
 
@@ -49,7 +53,21 @@ pub struct Resolver {
 struct Running {
     names: HashMap<String, Found>,
     /// The shares of those for whom names are looked up.
-    owners: HashMap<String, Weak<Semaphore>>,
+    owners: HashMap<String, Weak<Share>>,
+}
+
+/// What one owner may have.
+struct Share {
+    all: Arc<Semaphore>,
+    of_reserve: Arc<Semaphore>,
+}
+
+/// The right to look up one name, until it is dropped.
+struct Permits {
+    /// Of the owner's share, of its part in the reserve, and of all.
+    _held: Vec<OwnedSemaphorePermit>,
+    /// The owner has a share while it uses some of it.
+    _share: Arc<Share>,
 }
 
 impl Resolver {
@@ -69,16 +87,21 @@ impl Resolver {
         Self {
             resolve: Arc::new(move |host| Box::pin(resolve(host))),
             at_a_time: Semaphore::MAX_PERMITS,
-            permits: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            permits: Arc::new(Semaphore::new(0)),
+            reserve: Arc::new(Semaphore::new(0)),
             running: Arc::default(),
         }
+        .limited(Semaphore::MAX_PERMITS)
     }
 
-    /// The same, with at most so many look-ups at a time: each of the system takes a thread. Nobody has more than a quarter, so that
-    /// names that never resolve do not delay others.
+    /// The same, with at most so many look-ups at a time: each of the system takes a thread, until the system gives up. Nobody has
+    /// more than a quarter, and each has one at most of the half that is a reserve. So names that never resolve do not delay those of
+    /// others.
     pub fn limited(mut self, at_a_time: usize) -> Self {
+        let reserve = at_a_time / RESERVE;
         self.at_a_time = at_a_time;
-        self.permits = Arc::new(Semaphore::new(at_a_time));
+        self.permits = Arc::new(Semaphore::new(at_a_time - reserve));
+        self.reserve = Arc::new(Semaphore::new(reserve));
         self
     }
 
@@ -112,20 +135,29 @@ impl Resolver {
         }
     }
 
-    /// A permit of the owner's share, and one of all. Who has used up its share does not stand in the way of others.
-    async fn permits_for(&self, owner: &str) -> [Option<OwnedSemaphorePermit>; 2] {
-        let share = self
-            .running()
-            .share_of(owner, self.at_a_time.div_ceil(SHARES));
-        let of_share = share.acquire_owned().await.ok();
-        [
-            of_share,
-            Arc::clone(&self.permits).acquire_owned().await.ok(),
-        ]
+    /// The right to look up a name for an owner. Who has used up its share does not stand in the way of others.
+    async fn permits_for(&self, owner: &str) -> Permits {
+        let most = self.at_a_time.div_ceil(SHARES);
+        let share = self.running().share_of(owner, most);
+        let mut held = Vec::with_capacity(3);
+        held.extend(acquired(&share.all).await);
+        let of_reserve = async {
+            let of_owner = acquired(&share.of_reserve).await;
+            (of_owner, acquired(&self.reserve).await)
+        };
+        tokio::select! {
+            biased;
+            permit = acquired(&self.permits) => held.extend(permit),
+            (of_owner, permit) = of_reserve => held.extend(of_owner.into_iter().chain(permit)),
+        }
+        Permits {
+            _held: held,
+            _share: share,
+        }
     }
 
     /// Looks a name up, unless another has begun to meanwhile.
-    fn look_up(&self, host: &str, permits: [Option<OwnedSemaphorePermit>; 2]) -> Found {
+    fn look_up(&self, host: &str, permits: Permits) -> Found {
         let mut running = self.running();
         if let Some(found) = running.look_up_of(host) {
             return found;
@@ -155,15 +187,23 @@ impl Running {
         found.has_changed().is_ok().then(|| found.clone())
     }
 
-    fn share_of(&mut self, owner: &str, most: usize) -> Arc<Semaphore> {
+    fn share_of(&mut self, owner: &str, most: usize) -> Arc<Share> {
         if let Some(share) = self.owners.get(owner).and_then(Weak::upgrade) {
             return share;
         }
         self.owners.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Semaphore::new(most));
+        let share = Arc::new(Share {
+            all: Arc::new(Semaphore::new(most)),
+            of_reserve: Arc::new(Semaphore::new(1)),
+        });
         self.owners.insert(owner.to_owned(), Arc::downgrade(&share));
         share
     }
+}
+
+/// A permit of a semaphore, which is never closed.
+async fn acquired(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(semaphore).acquire_owned().await.ok()
 }
 
 impl fmt::Debug for Resolver {
@@ -175,6 +215,8 @@ impl fmt::Debug for Resolver {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::task::JoinSet;
 
     use super::*;
 
@@ -203,10 +245,14 @@ mod tests {
                 _ = look_up(host) => panic!("it takes a moment"),
                 () = std::future::ready(()) => {}
             }
-            assert_eq!(resolver.permits.available_permits(), left);
+            assert_eq!(free(&resolver), left);
         }
         assert!(look_up("c").await.is_ok());
         assert_eq!(running.load(Ordering::Relaxed), 0);
+    }
+
+    fn free(resolver: &Resolver) -> usize {
+        resolver.permits.available_permits() + resolver.reserve.available_permits()
     }
 
     /// Names that begin with `slow` never resolve. Counts the look-ups.
@@ -228,14 +274,7 @@ mod tests {
     #[tokio::test]
     async fn names_of_one_owner_that_never_resolve_do_not_delay_another() {
         let (resolver, begun) = slow_names(8);
-        let mut hostile = tokio::task::JoinSet::new();
-        for number in 0..100 {
-            let resolver = resolver.clone();
-            hostile.spawn(async move {
-                let host = format!("slow-{number}");
-                resolver.addresses(&host, "hostile").await.is_ok()
-            });
-        }
+        let _hostile = dead_names(&resolver, &["hostile"]);
         while begun.load(Ordering::Relaxed) < 2 {
             tokio::task::yield_now().await;
         }
@@ -244,7 +283,43 @@ mod tests {
             assert!(resolver.addresses(&host, "good").await.is_ok());
         }
         assert_eq!(begun.load(Ordering::Relaxed), 102);
-        assert_eq!(resolver.permits.available_permits(), 6);
+        assert_eq!(free(&resolver), 6);
+    }
+
+    /// Each of these owners has many names that never resolve.
+    fn dead_names(resolver: &Resolver, owners: &[&'static str]) -> JoinSet<bool> {
+        let mut hostile = JoinSet::new();
+        for (owner, number) in owners
+            .iter()
+            .flat_map(|it| (0..100).map(move |no| (*it, no)))
+        {
+            let resolver = resolver.clone();
+            hostile.spawn(async move {
+                let host = format!("slow-{owner}-{number}");
+                resolver.addresses(&host, owner).await.is_ok()
+            });
+        }
+        hostile
+    }
+
+    #[tokio::test]
+    async fn names_of_some_owners_that_never_resolve_delay_no_other_owner() {
+        let (resolver, begun) = slow_names(32);
+        let _hostile = dead_names(&resolver, &["a", "b", "c", "d", "e", "f"]);
+        // Two have a quarter each, and the others one of the reserve.
+        while begun.load(Ordering::Relaxed) < 16 + 4 {
+            tokio::task::yield_now().await;
+        }
+        for number in 0..100 {
+            let [one, other] = ["one", "other"].map(|it| format!("good-{it}-{number}"));
+            let found = tokio::join!(
+                resolver.addresses(&one, "one"),
+                resolver.addresses(&other, "other")
+            );
+            assert!(found.0.is_ok() && found.1.is_ok());
+        }
+        assert_eq!(begun.load(Ordering::Relaxed), 20 + 200);
+        assert_eq!(free(&resolver), 12);
     }
 
     #[tokio::test]
