@@ -57,6 +57,8 @@ local queue = queue_new(now, day, lane_concurrency,
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
 local window = queue_window(queue, subscription_id, epoch,
   {name = owner, open = tonumber(redis.call('HGET', open, owner)) or 0})
+-- The fan-out begins it anew, with a place in its outbox.
+if window.damage then return redis.error_reply(window.damage) end
 -- It is in the index, even where its window is gone.
 window.was_behind = true
 if is_closed or epoch == '' then window_forget(window) end

@@ -4,9 +4,9 @@ Queues the deliveries of some events of outboxes, and moves the cursors of these
 as the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by
 their mark that these are still the same; if they are not, nothing is written.
 
-A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, the
-subscription falls behind: only the place is kept from which on its events are queued later. queued: how many were
-queued.
+A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, or Redis is
+full, the subscription falls behind: only the place is kept from which on its events are queued later. So does one
+without an epoch, whose record cannot be read. queued: how many were queued.
 
 A tenant can have a cursor apart. While it has, the main one leaves it out; it ends when it has reached the main one.
 
@@ -24,12 +24,13 @@ built      write                zset    deliveries:<subscription_id>:<day>
 ARGV[1]                day                yyyymmdd
 ARGV[2]                day_start_ms       int64
 ARGV[3]                lane_concurrency   int64               First attempts of a lane that may be in flight at once.
-ARGV[4]                tenant_prefix      prefix tenant:
-ARGV[5]                delivery_prefix    prefix delivery:
-ARGV[6]                lane_prefix        prefix lane:
-ARGV[7]                window_prefix      prefix window:
-ARGV[8]                deliveries_prefix  prefix deliveries:
-ARGV[9]                owners             n, then n more
+ARGV[4]                is_full            1 or 0              Whether Redis has no memory for deliveries.
+ARGV[5]                tenant_prefix      prefix tenant:
+ARGV[6]                delivery_prefix    prefix delivery:
+ARGV[7]                lane_prefix        prefix lane:
+ARGV[8]                window_prefix      prefix window:
+ARGV[9]                deliveries_prefix  prefix deliveries:
+ARGV[10]               owners             n, then n more
     Owners and the marks of their subscriptions, in the order of the keys.
 ARGV[owners_to + 1..]  parts              to the end
     In order: the field of the cursor, and of the main one of its outbox; the cursor as it was read or ''; the cursor to
@@ -44,11 +45,11 @@ Writes:
   On fanned: deliveries, their lanes and windows, the cursors.
 ]]
 local fanned, lanes, open, behind_index = unpack(KEYS, 1, 4)
-local day, day_start_ms, lane_concurrency, tenant_prefix, delivery_prefix, lane_prefix, window_prefix,
-  deliveries_prefix = unpack(ARGV, 1, 8)
+local day, day_start_ms, lane_concurrency, is_full, tenant_prefix, delivery_prefix, lane_prefix, window_prefix,
+  deliveries_prefix = unpack(ARGV, 1, 9)
 local marks_from = 5
-local owners_from = 10
-local owners_to = 9 + ARGV[9]
+local owners_from = 11
+local owners_to = 10 + ARGV[10]
 local parts_from = owners_to + 1
 -- End of the signature.
 -- @include base/time, delivery/queue
@@ -82,19 +83,43 @@ local function reached_by_all(source, place)
   return place
 end
 
+-- Returns the cursor as the caller has read it: one that makes no sense is none, and the outbox is followed from its beginning.
+local function cursor_read(field)
+  local found = cursor(field)
+  local is_cursor = found and (found:find('^%d+%-%d+$') or found:find('^%d+%-%d+ %d+ %S*$'))
+  return is_cursor and found or ''
+end
+
 local damaged = {}
 local function note_damage(lane, why)
   damaged[#damaged + 1] = lane_prefix .. lane .. ' ' .. (type(why) == 'table' and why.err or tostring(why)):gsub('%s+', ' ')
 end
 
--- Queues a delivery, unless its subscription is behind or falls behind now. from: the place behind which these lie.
+-- Returns a place a day before: further back nothing is fetched.
+local function day_before(place) return ('%d-0'):format(math.max((tonumber(place:match('^%d+')) or 0) - 86400000, 0)) end
+
+-- Returns the place from which on a subscription has an event that lies behind `from`, where it falls behind now.
+local function place_to_keep(window, source, from)
+  local place = reached_by_all(source, from)
+  -- What was behind is in the damaged window. What is queued already is passed over.
+  if window.damage and redis.call('ZSCORE', behind_index, window.id) then return day_before(place) end
+  return place
+end
+
+-- Queues a delivery, unless its subscription is behind or falls behind now. from: the place behind which these lie. Of a
+-- subscription without an epoch only its place is kept: whether the event is for it, its record says when that is mended.
 local function queue_or_miss(source, from, at)
   local owner, id, epoch, delivery_id, lane, place, event_type, trace = owners[tonumber(ARGV[at])],
     unpack(ARGV, at + 1, at + 7)
   if owner.closed then return end
   local window = queue_window(queue, id, epoch, owner)
   local behind = window_behind(window, source)
-  if not behind and window_has_room(window, 1) then
+  if window.damage and not window.is_noted then
+    window.is_noted = true
+    damaged[#damaged + 1] = window.key .. ' ' .. window.damage:gsub('%s+', ' ') .. ' (begun anew)'
+  end
+  local is_queued = epoch ~= '' and is_full ~= '1' and not window.damage
+  if not behind and is_queued and window_has_room(window, 1) then
     local fields = {'place', place, 'type', event_type, 'trace', trace}
     local is_added, why = pcall(queue_add, queue, window, delivery_id, lane, fields)
     if is_added then return end
@@ -103,10 +128,10 @@ local function queue_or_miss(source, from, at)
   end
   -- An outbox that is followed again lies before the place.
   if window.read[source] ~= from and not (behind and place_reaches(from, behind)) then
-    window_move(window, source, reached_by_all(source, from))
+    window_move(window, source, place_to_keep(window, source, from))
   end
   window.read[source] = from
-  window_miss(window, hour_of(place), 1)
+  if epoch ~= '' then window_miss(window, hour_of(place), 1) end
 end
 
 -- Reads a number of values from here on; returns them, and what lies behind.
@@ -122,13 +147,12 @@ while at <= #ARGV do
   local left_out, parted
   left_out, at = counted(at + 4)
   parted, at = counted(at)
-  local is_as_read = (cursor(field) or '') == read
+  local is_as_read = cursor_read(field) == read
   -- A tenant that is not followed apart any more may have been left out by nobody.
   for _, apart in ipairs(left_out) do is_as_read = is_as_read and cursor(apart) end
   if is_as_read then
     for pair = at + 1, at + ARGV[at], 8 do
       local is_done, why = pcall(queue_or_miss, source, read == '' and '0-0' or read, pair)
-      -- Nothing can be queued for a subscription whose window has another type.
       if not is_done then note_damage(ARGV[pair + 4], why) end
     end
     for i = 1, #parted, 2 do cursors[parted[i]], changed[parted[i]] = parted[i + 1], true end

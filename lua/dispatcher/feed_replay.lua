@@ -55,6 +55,7 @@ if not (subscription_id and epoch and at_ms and queued_on) then subscription_id,
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
 local subscription, lane = book_subscription(book, subscription_id), subscription_id .. ':replay:' .. replay_id
+if subscription.damage then return redis.error_reply('ERR ' .. subscription.webhook .. ': ' .. subscription.damage) end
 local kept, left = redis.call('LRANGE', replay_events, 0, ROWS - 1), redis.call('LLEN', replay_events)
 local waiting, lock = redis.call('LLEN', lane_prefix .. lane), replay_lock_prefix .. subscription_id
 local holder = redis.call('GET', lock)

@@ -48,6 +48,8 @@ local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, 
 local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 64, 8, 200, 1000
 -- When a lane is looked at again that has a key of another type.
 local DAMAGED_MS = 60000
+-- Why a delivery fails whose record does not say what it is.
+local DAMAGED = 'The delivery is damaged'
 -- Deliveries of one call that are read, and that are ended, about.
 local READS, ENDS = 256, 64
 local now = now_ms()
@@ -77,6 +79,11 @@ end
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane, at_ms)
   local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
+  -- Its deliveries wait: a record that is mended may let them be attempted.
+  if subscription.damage then
+    book.key = subscription.webhook
+    error({err = subscription.damage})
+  end
   local concurrency = book_concurrency(lane, lane_concurrency)
   -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
   local ends = is_retries and (at_ms == 0 or not subscription.active)
@@ -86,6 +93,8 @@ local function look(lane, at_ms)
   for _, id in ipairs(ids) do
     local delivery = book_delivery(book, id)
     local why = delivery and book_hopeless(delivery, subscription, stale_before_ms)
+    -- Its place cannot be read, so its event cannot be found, and its end would not find the lane.
+    if delivery and not is_retries and delivery.lane ~= lane then delivery.lane, why = lane, DAMAGED end
     if (why or not delivery) and spare == 0 then return ends and 0 or now end
     if not delivery then
       spare = spare - 1

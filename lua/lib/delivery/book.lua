@@ -41,7 +41,16 @@ local function book_try(book, read, ...)
   return false, book.key .. ' ' .. (type(one) == 'table' and one.err or tostring(one)):gsub('%s+', ' ')
 end
 
--- Returns the subscription as it is now, with its window.
+local STATUSES = {ACTIVE = true, PAUSED = true, DISABLED = true}
+
+-- Returns why a record is none of a subscription, or nil. One that is gone is no damage.
+local function webhook_damage(webhook, tenant, status, epoch)
+  if not tenant then return redis.call('EXISTS', webhook) == 1 and 'it names no owner' or nil end
+  if not STATUSES[status] then return 'it has no status' end
+  if epoch and not epoch:find('^%d+$') then return 'its epoch is no number' end
+end
+
+-- Returns the subscription as it is now, with its window. damage: why its record cannot be read; what it says is not so then.
 local function book_subscription(book, id)
   local known = book.subscriptions[id]
   if known then return known end
@@ -55,7 +64,8 @@ local function book_subscription(book, id)
   known = {id = id, webhook = webhook, window = window, owner = owner, mark = mark, exists = stored[1] and true,
     active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
     flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, replaying = tonumber(counts[4]) or 0,
-    failures = tonumber(stored[4]) or 0, counts = counts, ended = 0, stamps = {}}
+    failures = tonumber(stored[4]) or 0, counts = counts, ended = 0, stamps = {},
+    damage = webhook_damage(webhook, stored[1], stored[2], stored[3])}
   book.subscriptions[id], book.order[#book.order + 1] = known, known
   return known
 end
@@ -81,7 +91,7 @@ end
 local function book_delivery(book, id)
   local stored = book_read(book, 'HMGET', book.prefixes.delivery .. id, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts',
     'lost', 'claim', 'status', 'place', 'trace', 'failures')
-  if not stored[1] then return nil end
+  if not stored[1] or stored[8] == 'SUCCESS' or stored[8] == 'FAILED' then return nil end
   return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1],
     lane = stored[2] or lane_of(stored[1], stored[9] or ''),
     at_ms = tonumber(stored[3]) or 0, epoch = tonumber(stored[4]) or 0, attempts = tonumber(stored[5]) or 0,
@@ -89,19 +99,19 @@ local function book_delivery(book, id)
     place = stored[9] or '', trace = stored[10] or '', failures = tonumber(stored[11]) or 0}
 end
 
--- Returns the record of one that waits behind another in its lane; nil where there is none.
+-- Returns the record of one that waits behind another in its lane; nil where there is none, or its lane cannot be read.
 local function book_successor(book, delivery, id)
   local key = book.prefixes.delivery .. id
-  local stored = book_read(book, 'HMGET', key, 'at_ms', 'epoch', 'attempts', 'lost', 'claim', 'place', 'trace')
-  if not stored[1] then return nil end
+  local stored = book_read(book, 'HMGET', key, 'at_ms', 'epoch', 'attempts', 'lost', 'claim', 'place', 'trace', 'lane')
+  if not stored[1] or (stored[8] or lane_of(delivery.subscription, stored[6] or '')) ~= delivery.lane then return nil end
   return {id = id, key = key, subscription = delivery.subscription, lane = delivery.lane, at_ms = tonumber(stored[1]) or 0,
     epoch = tonumber(stored[2]) or 0, attempts = tonumber(stored[3]) or 0, lost = tonumber(stored[4]) or 0,
     claim = stored[5], place = stored[6] or '', trace = stored[7] or '', failures = 0}
 end
 
--- Returns whether its subscription still is as it was when the delivery was queued.
+-- Returns whether its subscription still is as it was when the delivery was queued. A damaged record does not say that it is not.
 local function book_is_current(delivery, subscription)
-  return subscription.active and delivery.epoch == subscription.epoch
+  return subscription.damage ~= nil or subscription.active and delivery.epoch == subscription.epoch
 end
 
 -- Returns why a delivery that is to be attempted fails instead, or nil. stale_before_ms: what was queued before is too old, '' while
@@ -178,7 +188,8 @@ local function book_write(book, open)
     elseif subscription.ended > 0 or subscription.touched then
       local changed = {}
       for i, name in ipairs(WINDOW_COUNTS) do
-        local text = integer_text(subscription[name])
+        -- A window that was damaged has begun anew, and does not count what was open before.
+        local text = integer_text(math.max(subscription[name], 0))
         if text ~= subscription.counts[i] then changed[#changed + 1], changed[#changed + 2] = name, text end
       end
       if #changed > 0 then redis.call('HSET', subscription.window, unpack(changed)) end

@@ -5,7 +5,9 @@ is the place from which on its events are fetched later. Until that has reached 
 queued at once: it would pass those before it.
 
 `sources` is the number of these places, `missed` the events behind them by the hour, `epoch` the subscription's when it fell
-behind: of another one nothing is for it any more.
+behind: of another one nothing is for it any more. It is '' where the record could not be read when that was.
+
+A window that holds something else begins anew: the subscription falls behind with the next event.
 
 A place is `<entry>`, or in the middle of one `<entry> <number of the event> <subscription>`: up to there it is done.
 ]]
@@ -33,7 +35,7 @@ end
 -- prefixes: what the names of keys start with: delivery, lane, window, deliveries.
 local function queue_new(now, day, lane_concurrency, prefixes)
   return {now = ('%d'):format(now), day = day, lane_concurrency = tonumber(lane_concurrency), prefixes = prefixes,
-    windows = {}, deliveries = {}, lanes = {}, ids = {}}
+    windows = {}, deliveries = {}, lanes = {}, ids = {}, added = {}}
 end
 
 -- What was missed is not for the subscription any more.
@@ -45,18 +47,21 @@ local function window_forget(window)
   end
 end
 
--- Returns the window of a subscription, read once. owner: its name, and how many deliveries of it are open.
+-- Returns the window of a subscription, read once. epoch: '' where it is not known. owner: its name, and how many deliveries of it
+-- are open.
 local function queue_window(queue, id, epoch, owner)
   local window = queue.windows[id]
   if window then return window end
   window = {id = id, key = queue.prefixes.window .. id, index = queue.prefixes.deliveries .. id .. ':' .. queue.day,
     epoch = epoch, owner = owner, behind = {}, read = {}, places = {}, missed = {}}
-  local stored = redis.call('HMGET', window.key, 'open', 'queued', 'sources', 'epoch', 'missed')
+  local stored = redis.pcall('HMGET', window.key, 'open', 'queued', 'sources', 'epoch', 'missed')
+  window.damage = stored.err
   window.open, window.queued = tonumber(stored[1]) or 0, tonumber(stored[2]) or 0
   window.sources = tonumber(stored[3]) or 0
   window.was_behind = window.sources > 0
   for hour, count in (stored[5] or ''):gmatch('(%d+):(%d+)') do window.missed[tonumber(hour)] = tonumber(count) end
-  if stored[4] ~= epoch then window_forget(window) end
+  if epoch == '' then window.epoch = stored[4] or '' end
+  if stored[4] ~= window.epoch and stored[4] ~= '' then window_forget(window) end
   queue.windows[id] = window
   return window
 end
@@ -94,7 +99,7 @@ end
 -- Queues a delivery, if there is none yet; returns whether it did. fields: of its record, which names its lane where that is of
 -- a replay. Others follow from the subscription and the place.
 local function queue_add(queue, window, id, lane, fields)
-  if redis.call('EXISTS', queue.prefixes.delivery .. id) == 1 then return false end
+  if queue.added[id] or redis.call('EXISTS', queue.prefixes.delivery .. id) == 1 then return false end
   -- A key of another type raises here. Nothing is noted before both were read, or effects would find a lane without ids.
   local ids = queue.ids[lane]
   if not ids then redis.call('LLEN', queue.prefixes.lane .. lane) end
@@ -106,6 +111,7 @@ local function queue_add(queue, window, id, lane, fields)
     ids = {}
     queue.ids[lane], queue.lanes[#queue.lanes + 1] = ids, lane
   end
+  queue.added[id] = true
   window.open, window.queued, window.owner.open = window.open + 1, window.queued + 1, window.owner.open + 1
   local rows = window.rows
   ids[#ids + 1], rows[#rows + 1], rows[#rows + 2] = id, queue.now, ('%010d '):format(window.queued) .. id
@@ -117,6 +123,7 @@ end
 -- The effects.
 
 local function window_write(queue, window, behind, open)
+  if window.damage then redis.call('DEL', window.key) end
   if window.gone then redis.call('HDEL', window.key, unpack(window.gone)) end
   for source, place in pairs(window.places) do
     if place then

@@ -212,7 +212,7 @@ pub(super) async fn attempt(
         let id = claim.subscription.as_str();
         warn!(
             webhook.id = id,
-            "the secrets of webhook `{id}` cannot be opened: its deliveries wait"
+            "the record or the secrets of webhook `{id}` cannot be read: its deliveries wait"
         );
         return Attempted::new(Outcome::Later(UNOPENED), "missing_signing_secret");
     };

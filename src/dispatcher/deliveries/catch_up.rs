@@ -16,13 +16,13 @@ use super::events::{EventReader, Wanted};
 use super::failures::Failures;
 use super::following::PASS_DELIVERIES;
 use super::inner::STALE_MS;
-use super::missed::{Behind, Missed};
+use super::missed::{Behind, CatchUpPass, Missed};
 use super::subscriptions::{Hook, Outbox, Remembered};
 use super::wake::Wake;
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::outboxes::Outboxes;
 use crate::dispatcher::sweep::ClockWatch;
-use crate::dispatcher::workers::{Next, lease_worker};
+use crate::dispatcher::workers::lease_worker;
 use crate::domain::ids::Partition;
 use crate::domain::webhook::Owner;
 use crate::metrics::metrics;
@@ -32,16 +32,11 @@ use crate::store::{Keys, Lease, MemoryStep, Store, StoreError};
 /// The pause while no subscription is behind.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// The pause while some are.
-const BEHIND: Duration = Duration::from_millis(250);
-
-/// The pause after a pass that queued something.
-const BUSY: Duration = Duration::from_millis(50);
-
-/// When to look again at a subscription that has no room; at one whose room was filled; at one of which an outbox is out of reach;
-/// at one that fails.
+/// When to look again at a subscription that has no room; at one whose room was filled; at one whose record cannot be read; at one of
+/// which an outbox is out of reach; at one that fails.
 const NO_ROOM_MS: i64 = 1_000;
 const FULL_AGAIN_MS: i64 = 50;
+const UNREADABLE_MS: i64 = 5_000;
 const AWAY_MS: i64 = 5_000;
 const FAILED_MS: i64 = 60_000;
 
@@ -65,19 +60,6 @@ metrics! {
         /// Events that were behind for 24 hours, and are not delivered.
         expired: IntCounter = "budget_webhook_events_expired_total",
     }
-}
-
-/// What one pass did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CatchUpPass {
-    /// Deliveries queued.
-    pub queued: i64,
-    /// Events that were too old.
-    pub expired: i64,
-    /// Subscriptions that are behind, as far as it looked.
-    pub behind: usize,
-    /// Whether there may be more to do at once.
-    pub more: bool,
 }
 
 /// Queues what was missed.
@@ -110,7 +92,7 @@ impl CatchUp {
             reader: EventReader {
                 outboxes: Arc::new(Outboxes::new(store.clone())),
             },
-            remembered: Remembered::new(store.clone()),
+            remembered: Remembered::new(store.clone(), None),
             failures: Failures::new(store.clone(), "events that were missed"),
             store,
             clock,
@@ -176,8 +158,10 @@ impl CatchUp {
             let again = self
                 .store
                 .look_again_at_behind(partition, &ids, now_ms + again_ms);
-            if let Err(failure) = again.await {
-                self.failures.note(partition, failure);
+            match again.await {
+                // They are looked at with the next pass.
+                Ok(()) | Err(StoreError::Full) => {}
+                Err(failure) => self.failures.note(partition, failure),
             }
         }
         self.count(&partitions, &pass).await?;
@@ -203,10 +187,10 @@ impl CatchUp {
         let owner = window.owner.as_str();
         let hooks = self.remembered.of(&[owner.to_owned()]).await?;
         let hooks = hooks.into_iter().next().unwrap_or_default();
-        let hook = hooks
-            .active
-            .iter()
-            .find(|hook| hook.subscription.subscription_id.as_str() == id);
+        let hook = hooks.active.iter().find(|hook| hook.id.as_str() == id);
+        if hook.is_some_and(|hook| hook.epoch().is_none()) {
+            return Ok(UNREADABLE_MS);
+        }
         let places = self.store.places_behind(partition, id).await?;
         let (Some(hook), false) = (hook, places.is_empty()) else {
             self.leave(partition, id, owner, &hooks.mark, hook).await?;
@@ -227,7 +211,7 @@ impl CatchUp {
             oldest_ms,
         };
         let (queued, expired) = (pass.queued, pass.expired);
-        let (mut followed, mut is_away) = (0, false);
+        let (mut followed, mut is_away, mut failed) = (0, false, None);
         for (source, place) in places {
             if followed == SOURCES || followed > 0 && behind.room == 0 {
                 break;
@@ -239,8 +223,11 @@ impl CatchUp {
             }
             followed += 1;
             let followed = self.follow(&mut behind, &source, place, pass).await;
-            // It may be the node of the outbox alone.
-            is_away |= self.failures.note_unavailable(from, followed)?;
+            // It may be the node of the outbox alone; or a lane that is damaged, and no other.
+            match self.failures.note_unavailable(from, followed) {
+                Ok(is_unavailable) => is_away |= is_unavailable,
+                Err(failure) => failed = failed.or(Some(failure)),
+            }
         }
         if pass.queued > queued {
             self.queued.partition(partition);
@@ -252,6 +239,9 @@ impl CatchUp {
                 count = expired,
                 "webhook `{id}` does not get {expired} events, because it was behind for 24 hours"
             );
+        }
+        if let Some(failure) = failed.filter(|_| behind.room > 0) {
+            return Err(failure);
         }
         Ok(match (behind.room, is_away) {
             (0, _) => FULL_AGAIN_MS,
@@ -275,7 +265,7 @@ impl CatchUp {
             owner,
             mark,
             subscription_id: id,
-            epoch: hook.map(|hook| hook.epoch),
+            epoch: hook.and_then(Hook::epoch),
             stale_ms: None,
             source: "",
             read: "",
@@ -301,7 +291,7 @@ impl CatchUp {
         let lies = Outbox::of(&self.store, behind.partition, from).await?;
         for _ in 0..READS {
             let place = behind.begin(&read);
-            let wanted = match behind.hook.subscription.owner {
+            let wanted = match behind.hook.owner {
                 Owner::Tenant(_) => Wanted::of(behind.owner),
                 Owner::System => Wanted::all_but(BTreeSet::new()),
             };
@@ -343,8 +333,8 @@ impl CatchUp {
             lane_concurrency: self.lane_concurrency,
             owner: behind.owner,
             mark: behind.mark,
-            subscription_id: behind.hook.subscription.subscription_id.as_str(),
-            epoch: Some(behind.hook.epoch),
+            subscription_id: behind.hook.id.as_str(),
+            epoch: behind.hook.epoch(),
             stale_ms: behind.oldest_ms.map(|_| STALE_MS),
             source,
             read,
@@ -384,15 +374,3 @@ lease_worker!(
     CatchUp: "catch_up", IDLE,
     |worker, leases, _| worker.run_once(leases).await?.next()
 );
-
-impl CatchUpPass {
-    /// When to start the next pass.
-    fn next(self) -> Next {
-        match self {
-            Self { more: true, .. } => Next::Now,
-            Self { behind: 0, .. } => Next::Idle,
-            Self { queued: 0, .. } => Next::After(BEHIND),
-            _ => Next::After(BUSY),
-        }
-    }
-}

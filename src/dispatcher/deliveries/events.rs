@@ -307,12 +307,11 @@ impl Happened {
 
     /// What is queued for a subscription; the number of the owner comes later.
     pub fn delivery_to(&self, hook: &Hook) -> QueuedDelivery {
-        let subscription = &hook.subscription;
-        let id = &subscription.subscription_id;
-        let delivery = DeliveryId::of(subscription.owner.partition(), &self.event_id, id, None);
+        let id = &hook.id;
+        let delivery = DeliveryId::of(hook.owner.partition(), &self.event_id, id, None);
         let lane = format!("{id}:{}:{}", self.place.partition, self.place.tenant);
         (
-            (0, id.to_string(), hook.epoch),
+            (0, id.to_string(), hook.epoch()),
             (delivery.to_string(), lane, self.place.to_string()),
             (self.event_type.clone(), self.trace.clone()),
         )

@@ -26,7 +26,7 @@ use crate::domain::ids::Partition;
 use crate::metrics::metrics;
 use crate::store::dispatcher::fan_out::{Cursors, FanOutPart, Fanned};
 use crate::store::signature::Counted;
-use crate::store::{Lease, MemoryStep, Store, StoreError};
+use crate::store::{Lease, Store, StoreError};
 
 /// The pause after a pass that failed.
 const AGAIN: Duration = Duration::from_millis(50);
@@ -48,6 +48,8 @@ metrics! {
         queued: IntCounter = "budget_webhook_deliveries_queued_total",
         /// Events that no webhook gets, because they are damaged or gone.
         skipped: IntCounter = "budget_webhook_events_skipped_total",
+        /// Times that the record of a webhook could not be read; its events wait meanwhile.
+        unreadable: IntCounter = "budget_webhook_unreadable_records_total",
     }
 }
 
@@ -92,7 +94,7 @@ impl FanOut {
     ) -> prometheus::Result<Self> {
         let metrics = FanOutMetrics::register(registry)?;
         Ok(Self {
-            remembered: Remembered::new(store.clone()),
+            remembered: Remembered::new(store.clone(), Some(metrics.unreadable.clone())),
             reader: EventReader { outboxes },
             failures: Mutex::new(Failures::new(store.clone(), "events")),
             store,
@@ -304,11 +306,6 @@ impl FanOut {
         parts: Vec<(String, Chunk)>,
         pass: &mut FanOutPass,
     ) -> Result<bool, StoreError> {
-        // Cursors go on, or outboxes could not be trimmed; what would take memory waits.
-        let is_full = self.store.memory_step(partition) == MemoryStep::Refuse;
-        if is_full && parts.iter().any(|(_, chunk)| !chunk.deliveries.is_empty()) {
-            return Ok(false);
-        }
         let mut owners: Vec<(String, String)> = Vec::new();
         let (mut expected, mut of) = (Vec::new(), Vec::new());
         let mut encoded: Vec<FanOutPart> = Vec::new();

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::events::{Happened, PointerOf, Wanted};
-use super::subscriptions::{Hooks, Outbox, When};
+use super::subscriptions::{Hook, Hooks, Outbox, When};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::tenant::SYSTEM;
@@ -189,9 +189,11 @@ impl Following {
                     outbox: lies,
                 };
                 for hook in of_owner.active.iter() {
-                    let id = hook.subscription.subscription_id.as_str();
-                    let seen = (event.number, id.to_owned());
-                    if done.is_some_and(|done| seen <= *done) || !hook.gets(&event.seen(), when) {
+                    let seen = (event.number, hook.id.to_string());
+                    if done.is_some_and(|done| seen <= *done)
+                        || !hook.gets(&event.seen(), when)
+                        || !chunks.is_to_know(hook)
+                    {
                         continue;
                     }
                     if chunks.count == PASS_DELIVERIES {
@@ -247,6 +249,8 @@ struct Chunks {
     count: usize,
     of_tenant: BTreeMap<String, usize>,
     parted: BTreeSet<String>,
+    /// Subscriptions whose records cannot be read.
+    unreadable: BTreeSet<String>,
 }
 
 impl Chunks {
@@ -257,7 +261,14 @@ impl Chunks {
             count: 0,
             of_tenant: BTreeMap::new(),
             parted: BTreeSet::new(),
+            unreadable: BTreeSet::new(),
         }
+    }
+
+    /// Whether a subscription is to know of an event that it gets. Of one whose record cannot be read only its place is kept, so
+    /// one event says all.
+    fn is_to_know(&mut self, hook: &Hook) -> bool {
+        hook.epoch().is_some() || self.unreadable.insert(hook.id.to_string())
     }
 
     /// Moves the cursor back in a step of its own, so that what follows has its true place before it.

@@ -1,14 +1,36 @@
-//! What a subscription missed that is behind in an outbox.
+//! What a subscription missed that is behind in an outbox; and what a pass did that queued it.
+
+use std::time::Duration;
 
 use super::events::PointerOf;
 use super::following::DELIVERIES;
 use super::subscriptions::{Hook, Outbox, When};
+use crate::dispatcher::workers::Next;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::catch_up::MissedDelivery;
 use crate::store::dispatcher::fan_out::FannedTo;
 
 const HOUR_MS: i64 = 3_600_000;
+
+/// The pause while some subscriptions are behind.
+const BEHIND: Duration = Duration::from_millis(250);
+
+/// The pause after a pass that queued something.
+const BUSY: Duration = Duration::from_millis(50);
+
+/// What one pass did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CatchUpPass {
+    /// Deliveries queued.
+    pub queued: i64,
+    /// Events that were too old.
+    pub expired: i64,
+    /// Subscriptions that are behind, as far as it looked.
+    pub behind: usize,
+    /// Whether there may be more to do at once.
+    pub more: bool,
+}
 
 /// A subscription that is behind, and what may be queued for it.
 pub(super) struct Behind<'a> {
@@ -57,7 +79,7 @@ impl Behind<'_> {
 
     /// What it missed of an outbox behind a place, some at a time; as far as there is room.
     pub fn missed(&self, place: FannedTo, outbox: &[PointerOf], lies: Outbox) -> Vec<Missed> {
-        let id = self.hook.subscription.subscription_id.as_str();
+        let id = self.hook.id.as_str();
         let (mut chunks, mut room) = (Vec::new(), self.room);
         let mut chunk = Missed::up_to(place.clone());
         for (entry, events) in outbox {
@@ -112,6 +134,18 @@ impl Missed {
             deliveries: Vec::new(),
             too_old: 0,
             next,
+        }
+    }
+}
+
+impl CatchUpPass {
+    /// When to start the next pass.
+    pub(super) fn next(self) -> Next {
+        match self {
+            Self { more: true, .. } => Next::Now,
+            Self { behind: 0, .. } => Next::Idle,
+            Self { queued: 0, .. } => Next::After(BEHIND),
+            _ => Next::After(BUSY),
         }
     }
 }

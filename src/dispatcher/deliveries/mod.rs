@@ -19,8 +19,9 @@ mod rules;
 mod subscriptions;
 mod wake;
 
-pub use catch_up::{CatchUp, CatchUpPass};
+pub use catch_up::CatchUp;
 pub use courier::{CONNECTIONS_MAX, Courier, CourierSettings, IN_FLIGHT_MAX};
 pub use fan_out::{FanOut, FanOutPass};
+pub use missed::CatchUpPass;
 pub use replays::{ReplayPass, Replays};
 pub use wake::Wake;

@@ -1,24 +1,38 @@
 //! What a dispatcher remembers of subscriptions: which events are for them. Scripts prove by a mark that it still holds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use prometheus::IntCounter;
 use quick_cache::sync::Cache;
+use tokio::time::Instant;
 use tracing::error;
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::webhook::{Seen, Subscription, WebhookStatus};
+use crate::domain::webhook::{Owner, Seen, Subscription, SubscriptionId, WebhookStatus};
 use crate::store::{Store, StoreError};
 
 /// Owners that are remembered, most of which have no subscription.
 const OWNERS_MAX: usize = 20_000;
 
-/// A subscription that is active.
+/// How long a record counts as unreadable before it is read again.
+const UNREADABLE: Duration = Duration::from_secs(5);
+
+/// A subscription that is active; or perhaps is, where its record cannot be read.
 #[derive(Debug, Clone)]
 pub(super) struct Hook {
-    pub subscription: Subscription,
-    pub epoch: i64,
+    pub id: SubscriptionId,
+    pub owner: Owner,
+    /// `None` while its record cannot be read.
+    active: Option<Active>,
+}
+
+#[derive(Debug, Clone)]
+struct Active {
+    subscription: Subscription,
+    epoch: i64,
     since: Since,
 }
 
@@ -37,6 +51,8 @@ pub(super) struct Hooks {
     /// `''` where there are none at all.
     pub mark: String,
     pub active: Arc<Vec<Hook>>,
+    /// When to read them again, because a record cannot be read.
+    again: Option<Instant>,
 }
 
 /// Where an outbox lies, seen from a subscription.
@@ -83,22 +99,35 @@ pub(super) struct When {
     pub outbox: Outbox,
 }
 
-impl Hook {
-    fn read(record: &Record) -> Result<Self, RecordError> {
+impl Active {
+    /// `None` where the subscription is not active.
+    fn read(record: &Record) -> Result<Option<Self>, RecordError> {
+        let status = record.get("status").and_then(WebhookStatus::parse);
+        if status.is_some_and(|status| status != WebhookStatus::Active) {
+            return Ok(None);
+        }
         let since = record.get("since").and_then(EntryId::parse);
-        Ok(Self {
+        Ok(Some(Self {
             subscription: Subscription::from_record(record)?,
             epoch: record.optional("epoch")?.unwrap_or(0),
             since: Since {
                 entry: since.ok_or_else(|| RecordError::of("since"))?,
                 ms: record.integer("since_ms")?,
             },
-        })
+        }))
+    }
+}
+
+impl Hook {
+    /// How often it has stopped being active; `None` while its record cannot be read.
+    pub fn epoch(&self) -> Option<i64> {
+        Some(self.active.as_ref()?.epoch)
     }
 
-    /// Whether it gets an event.
+    /// Whether it gets an event, or may get it, where its record cannot be read.
     pub fn gets(&self, event: &Seen<'_>, when: When) -> bool {
-        self.since.includes(when) && self.subscription.selects(event)
+        let active = self.active.as_ref();
+        active.is_none_or(|it| it.since.includes(when) && it.subscription.selects(event))
     }
 }
 
@@ -122,13 +151,16 @@ const CLOCKS_MS: i64 = 1_000;
 pub(super) struct Remembered {
     store: Store,
     owners: Cache<String, Hooks>,
+    /// Counts records that cannot be read, each time.
+    unreadable: Option<IntCounter>,
 }
 
 impl Remembered {
-    pub fn new(store: Store) -> Self {
+    pub fn new(store: Store, unreadable: Option<IntCounter>) -> Self {
         Self {
             store,
             owners: Cache::new(OWNERS_MAX),
+            unreadable,
         }
     }
 
@@ -136,7 +168,7 @@ impl Remembered {
     pub async fn of(&self, owners: &[String]) -> Result<Vec<Hooks>, StoreError> {
         let unknown: Vec<_> = owners
             .iter()
-            .filter(|owner| self.owners.get(*owner).is_none())
+            .filter(|owner| !self.knows(owner))
             .cloned()
             .collect();
         if !unknown.is_empty() {
@@ -174,44 +206,67 @@ impl Remembered {
         }
     }
 
+    fn knows(&self, owner: &str) -> bool {
+        let known = self.owners.get(owner);
+        known.is_some_and(|hooks| hooks.again.is_none_or(|at| Instant::now() < at))
+    }
+
     async fn read(&self, owner: &str, mark: String) -> Result<Hooks, StoreError> {
         let mut records = self.store.webhooks_of_owner(owner).await?;
-        let lacking =
-            |(_, record): &&(String, Record)| !record.is_empty() && record.get("since").is_none();
-        let lacking = records.iter().filter(lacking);
-        let lacking: Vec<(String, String)> = lacking
-            .map(|(id, record)| {
-                let subscription = Subscription::from_record(record);
-                (
-                    id.clone(),
-                    subscription.map_or_else(|_| String::new(), |it| it.watched()),
-                )
-            })
-            .collect();
+        let lacking = records.iter().filter_map(|(id, record)| {
+            let record = record.as_ref().ok()?;
+            let lacks = !record.is_empty() && record.get("since").is_none();
+            let watched = || Subscription::from_record(record).map(|it| it.watched());
+            lacks.then(|| (id.clone(), watched().unwrap_or_default()))
+        });
+        let lacking: Vec<(String, String)> = lacking.collect();
         if !lacking.is_empty() {
             // Of a former release: events are for it from now on.
             self.store.adopt_webhooks(owner, &lacking).await?;
             records = self.store.webhooks_of_owner(owner).await?;
         }
-        let mut active = Vec::new();
+        let (mut hooks, mut again) = (Vec::new(), None);
         for (id, record) in records {
-            // Deleted since its id was read.
-            if record.is_empty() {
-                continue;
+            let read = match record {
+                // Deleted since its id was read.
+                Ok(record) if record.is_empty() => continue,
+                Ok(record) => Active::read(&record).map_err(|damage| damage.to_string()),
+                Err(failure) => Err(failure.to_string()),
+            };
+            if let Err(damage) = &read {
+                self.note_unreadable(owner, &id, damage);
+                again = Some(Instant::now() + UNREADABLE);
             }
-            match Hook::read(&record) {
-                Ok(hook) if hook.subscription.status == WebhookStatus::Active => active.push(hook),
-                Ok(_) => {}
-                Err(damage) => error!(
-                    webhook.id = id, error = %damage,
-                    "webhook `{id}` gets no events, because its record is damaged: {damage}"
-                ),
+            let active = match read {
+                Ok(None) => continue,
+                Ok(active) => active,
+                Err(_) => None,
+            };
+            if let (Some(id), Some(owner)) = (SubscriptionId::parse(&id), Owner::parse(owner)) {
+                hooks.push(Hook { id, owner, active });
             }
         }
         Ok(Hooks {
             mark,
-            active: Arc::new(active),
+            active: Arc::new(hooks),
+            again,
         })
+    }
+
+    /// Counts a record that cannot be read, and logs the first time of a series.
+    fn note_unreadable(&self, owner: &str, id: &str, damage: &str) {
+        if let Some(unreadable) = &self.unreadable {
+            unreadable.inc();
+        }
+        let before = self.owners.get(owner).unwrap_or_default();
+        let mut before = before.active.iter();
+        if !before.any(|hook| hook.id.as_str() == id && hook.epoch().is_none()) {
+            error!(
+                webhook.id = id,
+                error = damage,
+                "events for webhook `{id}` wait until its record is mended, which cannot be read: {damage}"
+            );
+        }
     }
 }
 

@@ -7,9 +7,9 @@ use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::webhook::Owner;
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{NO_ARGS, command, read_or_default, read_reply};
 use crate::store::signature::{Counted, signature};
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Lane, MemoryStep, Store, StoreError};
 
 /// Records that are read at once.
 const RECORDS: usize = 100;
@@ -22,10 +22,10 @@ pub(crate) type FanOutPart = (
     Counted<Vec<QueuedDelivery>>,
 );
 
-/// One delivery to be queued: number of the owner, subscription and its epoch; id, lane and place of the event; type of the event
+/// One delivery to be queued: number of the owner, subscription and its epoch, which is unknown where its record cannot be read; id, lane and place of the event; type of the event
 /// and trace.
 pub(crate) type QueuedDelivery = (
-    (usize, String, i64),
+    (usize, String, Option<i64>),
     (String, String, String),
     (String, String),
 );
@@ -35,8 +35,9 @@ signature! {
     /// the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by their mark
     /// that these are still the same; if they are not, nothing is written.
     ///
-    /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, the subscription
-    /// falls behind: only the place is kept from which on its events are queued later. queued: how many were queued.
+    /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, or Redis is full,
+    /// the subscription falls behind: only the place is kept from which on its events are queued later. So does one without an epoch,
+    /// whose record cannot be read. queued: how many were queued.
     ///
     /// A tenant can have a cursor apart. While it has, the main one leaves it out; it ends when it has reached the main one.
     FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out", flags "allow-oom";
@@ -48,6 +49,8 @@ signature! {
         day,
         /// First attempts of a lane that may be in flight at once.
         lane_concurrency: u32,
+        /// Whether Redis has no memory for deliveries.
+        is_full: bool,
         tenant_prefix = tenant_prefix(),
         delivery_prefix = delivery_prefix(),
         lane_prefix = lane_prefix(),
@@ -86,7 +89,8 @@ impl FannedTo {
             (Some(number), Some(subscription)) => {
                 Some((number.parse().ok()?, subscription.to_owned()))
             }
-            _ => None,
+            (None, None) => None,
+            _ => return None,
         };
         Some(Self { entry, within })
     }
@@ -139,11 +143,14 @@ impl Store {
         owners: &[(String, String)],
         parts: &[FanOutPart],
     ) -> Result<Fanned, StoreError> {
+        // Cursors go on, or outboxes could not be trimmed: those of other nodes too, where the subscriptions are the operator's.
+        let is_full = self.memory_step(partition) == MemoryStep::Refuse;
         let mark = |(owner, _): &(String, String)| self.keys().webhooks_mark(partition, owner);
         let call = FanOut {
             partition,
             marks: owners.iter().map(mark).collect(),
             lane_concurrency,
+            is_full,
             owners: Counted(owners),
             parts,
         };
@@ -175,11 +182,12 @@ impl Store {
         Ok(replies.into_iter().map(read_or_default).collect())
     }
 
-    /// The records of an owner's subscriptions, in order of their ids.
+    /// The records of an owner's subscriptions, in order of their ids: an empty one where there is none, and an error where the key
+    /// holds something else.
     pub async fn webhooks_of_owner(
         &self,
         owner: &str,
-    ) -> Result<Vec<(String, Record)>, StoreError> {
+    ) -> Result<Vec<(String, Result<Record, StoreError>)>, StoreError> {
         let partition = Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition());
         let list = command("ZRANGE", self.keys().webhooks(partition, owner), (0, -1));
         let ids: Vec<String> = self.read(list).await?;
@@ -189,10 +197,12 @@ impl Store {
                 |id: &String| command("HGETALL", self.keys().webhook(partition, id), NO_ARGS);
             let commands: Vec<_> = some.iter().map(read).collect();
             for (id, reply) in some.iter().zip(self.query_each(&commands).await?) {
-                let fields: BTreeMap<String, String> =
-                    reply.map(read_or_default).unwrap_or_default();
-                let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
-                found.push((id.clone(), Record::from_pairs(pairs.collect())));
+                let fields = reply.and_then(read_reply::<BTreeMap<String, String>>);
+                let record = fields.map(|fields| {
+                    let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
+                    Record::from_pairs(pairs.collect())
+                });
+                found.push((id.clone(), record));
             }
         }
         Ok(found)

@@ -1,14 +1,19 @@
 //! What finds no room is not lost: it is queued later, once, in order, as room comes.
 
+use std::time::Duration;
+
+use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::fan_out::{follow, fund, leases};
+use crate::admin::http::umbra_on;
 use crate::admin::webhooks::subscriptions::{HOOKS, patch};
 use crate::harness::behind::{Hooked, catch_up_of, umbra};
 use crate::harness::event_log::EventLog;
 use crate::harness::eventually;
 use crate::harness::redis_fixture::{command, now_ms};
+use crate::redis::memory::{filled, service};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -77,6 +82,37 @@ async fn what_was_missed_is_queued_as_far_as_there_is_room() {
     assert_eq!(hooked.catch_up().await, 50);
     hooked.expect_in_order(120).await;
     assert!(!hooked.is_behind().await);
+}
+
+#[tokio::test]
+async fn while_redis_is_full_cursors_move_and_what_happened_is_queued_later() {
+    for percent in [95, 110] {
+        let (server, app) = service().await;
+        let app = umbra_on(app).await;
+        let mut hooked = Hooked::both_on(app).await;
+        fund(&hooked.app, 3).await;
+        filled(&server, &hooked.app, percent).await;
+        assert_eq!(follow(&hooked.fan_out).await, 0);
+        let keys = hooked.app.store.keys();
+        let outbox = keys.outbox(umbra());
+        let last: Vec<(String, Vec<String>)> = hooked
+            .app
+            .run(&["XREVRANGE", &outbox, "+", "-", "COUNT", "1"])
+            .await;
+        for (home, field) in [
+            (umbra(), "own".to_owned()),
+            (Partition::FIRST, umbra().to_string()),
+        ] {
+            let cursor: String = hooked.app.run(&["HGET", &keys.fanned(home), &field]).await;
+            assert_eq!(cursor, last[0].0, "{field} at {percent} %");
+        }
+        assert_eq!(hooked.catch_up().await, 0);
+        filled(&server, &hooked.app, 50).await;
+        // One without room is looked at again after a second.
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        assert_eq!(hooked.catch_up().await, 6);
+        hooked.expect_in_order(3).await;
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ pub(crate) mod burn_rates;
 mod catch_up;
 pub(crate) mod clocks;
 mod damaged_lanes;
+mod damaged_records;
 pub(crate) mod deliveries;
 mod delivery_claims;
 mod delivery_clocks;

@@ -55,6 +55,14 @@ impl Hooked {
         Self::of(app, id, Partition::FIRST, umbra().to_string())
     }
 
+    /// Of `umbra`, on a service that has it; and one of the operator beside it.
+    pub async fn both_on(app: TestApp) -> Self {
+        let body = json!({"url": "https://93.184.216.34/in", "event_types": ["budget.funded"]});
+        app.post_as_admin(HOOKS, body.clone()).await.expect(201);
+        let id = made(&app, body).await;
+        Self::of(app, id, umbra(), "own".to_owned())
+    }
+
     fn of(app: TestApp, id: String, partition: Partition, source: String) -> Self {
         let fan_out = fan_out(&app);
         let (catch_up, registry) = catch_up_of(&app);

@@ -1,0 +1,175 @@
+//! W33: a record that cannot be read loses its own delivery at most, and nothing that can be mended.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::fan_out::{fan_out, follow};
+use crate::admin::webhooks::subscriptions::{HOOKS, made};
+use crate::harness::app::TestApp;
+use crate::harness::behind::{Hooked, umbra};
+use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::{eventually, within};
+
+async fn hook(app: &TestApp, receiver: &Receiver) -> String {
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+    made(app, body).await
+}
+
+async fn arrive(receiver: &Receiver, count: usize) {
+    within(Duration::from_secs(30), "the events arrive", || async {
+        let arrived = receiver.arrived().len();
+        (arrived == count).then_some(()).ok_or(arrived)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn w33_a_delivery_whose_place_cannot_be_read_fails_and_its_lane_goes_on() {
+    for (at, place) in [("0", "x"), ("1", ""), ("2", "000 other 20261123 1-1")] {
+        let app = here().await;
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let id = hook(&app, &receiver).await;
+        fund(&app, 3).await;
+        assert_eq!(follow(&fan_out(&app)).await, 3);
+        let keys = app.store.keys();
+        let lane = keys.lane(umbra(), &format!("{id}:{}:umbra", umbra()));
+        let sick: String = app.run(&["LINDEX", &lane, at]).await;
+        let record = keys.delivery(umbra(), &sick);
+        app.run::<()>(&["HSET", &record, "place", place]).await;
+        let _running = Running::start(&app);
+        arrive(&receiver, 2).await;
+        reached(&app, &id, "SUCCESS", 2).await;
+        eventually("it fails", || async {
+            let status: String = app.run(&["HGET", &record, "status"]).await;
+            (status == "FAILED").then_some(()).ok_or(status)
+        })
+        .await;
+        let why: String = app.run(&["HGET", &record, "error_message"]).await;
+        assert_eq!(why, "The delivery is damaged");
+        eventually("the lane is empty", || async {
+            app.run::<i64>(&["EXISTS", &lane]).await == 0
+        })
+        .await;
+        let window = keys.window(umbra(), &id);
+        let open: String = app.run(&["HGET", &window, "open"]).await;
+        assert_eq!(open, "0", "it does not count any more");
+        assert_eq!(receiver.arrived().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn w33_what_happens_while_a_window_is_damaged_is_fetched_when_it_has_begun_anew() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = hook(&app, &receiver).await;
+    fund(&app, 2).await;
+    assert_eq!(follow(&fan_out(&app)).await, 2);
+    let window = app.store.keys().window(umbra(), &id);
+    app.run::<()>(&["SET", &window, "something else"]).await;
+    fund(&app, 2).await;
+    assert_eq!(follow(&fan_out(&app)).await, 0);
+    let sources: String = app.run(&["HGET", &window, "sources"]).await;
+    assert_eq!(sources, "1");
+    let _running = Running::start(&app);
+    fund(&app, 1).await;
+    arrive(&receiver, 5).await;
+    reached(&app, &id, "SUCCESS", 5).await;
+    // What was open before is not counted in it.
+    let open: String = app.run(&["HGET", &window, "open"]).await;
+    assert_eq!(open, "0");
+}
+
+#[tokio::test]
+async fn w33_what_was_behind_in_a_damaged_window_is_fetched_too() {
+    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+        fund(&hooked.app, 1).await;
+        assert_eq!(follow(&hooked.fan_out).await, 1);
+        hooked.let_open(1_000).await;
+        fund(&hooked.app, 3).await;
+        assert_eq!(follow(&hooked.fan_out).await, 0);
+        assert!(hooked.is_behind().await);
+        let window = hooked.window();
+        hooked.app.run::<()>(&["SET", &window, "x"]).await;
+        fund(&hooked.app, 1).await;
+        assert_eq!(follow(&hooked.fan_out).await, 0);
+        hooked.look_now().await;
+        assert_eq!(hooked.catch_up().await, 4);
+        hooked.expect_in_order(5).await;
+        assert!(!hooked.is_behind().await);
+    }
+}
+
+#[tokio::test]
+async fn w33_a_cursor_that_cannot_be_read_begins_anew_and_queues_nothing_twice() {
+    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+        fund(&hooked.app, 2).await;
+        assert_eq!(follow(&hooked.fan_out).await, 2);
+        for damaged in ["x", "5-1 x y", "5-1 2"] {
+            let cursors = hooked.app.store.keys().fanned(hooked.partition);
+            let words = ["HSET", &cursors, &hooked.source, damaged];
+            hooked.app.run::<()>(&words).await;
+            fund(&hooked.app, 1).await;
+            hooked.fan_out = fan_out(&hooked.app);
+            assert_eq!(follow(&hooked.fan_out).await, 1, "{damaged}");
+        }
+        hooked.expect_in_order(5).await;
+    }
+}
+
+#[tokio::test]
+async fn w33_events_wait_for_a_subscription_whose_record_cannot_be_read_until_it_is_mended() {
+    let (own, system) = (format!("{HOOKS}?tenant_id=umbra"), HOOKS.to_owned());
+    for (path, damage) in [(&own, "key"), (&system, "tenant"), (&own, "url")] {
+        let app = here().await;
+        let [sick, well] = [
+            Receiver::start(Reply::Status(200, "")).await,
+            Receiver::start(Reply::Status(200, "")).await,
+        ];
+        let mut ids = Vec::new();
+        for receiver in [&sick, &well] {
+            let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+            let made = app.post_as_admin(path, body).await.expect(201);
+            ids.push(made.text("/subscription/subscription_id").to_owned());
+        }
+        fund(&app, 1).await;
+        assert_eq!(follow(&fan_out(&app)).await, 2);
+        let home = match path == &own {
+            true => umbra(),
+            false => budget_authority::domain::ids::Partition::FIRST,
+        };
+        let record = app.store.keys().webhook(home, &ids[0]);
+        let kept = format!("{record}:kept");
+        app.run::<i64>(&["COPY", &record, &kept]).await;
+        match damage {
+            "key" => app.run::<()>(&["SET", &record, "x"]).await,
+            field => app.run::<()>(&["HDEL", &record, field]).await,
+        }
+        let running = Running::start(&app);
+        fund(&app, 2).await;
+        arrive(&well, 3).await;
+        eventually("it is counted", || async {
+            let metrics = running.telemetry.render().expect("metrics");
+            let name = "budget_webhook_unreadable_records_total ";
+            let mut lines = metrics.lines();
+            lines.any(|line| line.strip_prefix(name).is_some_and(|count| count != "0"))
+        })
+        .await;
+        // Nothing was given up.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        app.run::<i64>(&["COPY", &kept, &record, "REPLACE"]).await;
+        let lane = format!("{}:{}:umbra", ids[0], umbra());
+        let lanes = app.store.keys().lanes(home);
+        app.run::<()>(&["ZADD", &lanes, "XX", "0", &lane]).await;
+        arrive(&sick, 3).await;
+        arrive(&well, 3).await;
+        for key in app.keys_like("{???}:delivery:*").await {
+            let ends = || async {
+                let status: String = app.run(&["HGET", &key, "status"]).await;
+                (status == "SUCCESS").then_some(()).ok_or(status)
+            };
+            eventually(&format!("{damage}: {key} ends"), ends).await;
+        }
+    }
+}
