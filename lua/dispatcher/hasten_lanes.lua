@@ -1,12 +1,16 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/hasten_lanes.rs.
-Has deliveries looked at now whose time is from before the clock went back: first attempts that are put off for longer
-than any is, and retries that are further ahead than they were put off.
+Has deliveries looked at now that need not wait. Of first attempts those that can only fail, since their subscription is
+not as it was; and those that are put off for longer than any is, since the clock went back. Of retries those that are
+further ahead than they were put off.
 
 next: the time behind which to look further; '' at the end.
 
 KEYS[1]  write  lanes  zset  lanes
 built    read          hash  delivery:<delivery_id>
+built    read          hash  webhook:<subscription_id>
+built    read          hash  window:<subscription_id>
+built    read          hash  tenant:<tenant>
 built    write         list  lane:<lane>
 
 ARGV[1]  after_ms         int64             Lanes that are due later are looked at.
@@ -15,6 +19,9 @@ ARGV[3]  retry_ms         int64             By how much a retry is, where its re
 ARGV[4]  retries          text              How the name of a lane of retries ends.
 ARGV[5]  delivery_prefix  prefix delivery:
 ARGV[6]  lane_prefix      prefix lane:
+ARGV[7]  window_prefix    prefix window:
+ARGV[8]  webhook_prefix   prefix webhook:
+ARGV[9]  tenant_prefix    prefix tenant:
 
 Replies, the first that applies:
   hastened next
@@ -22,17 +29,30 @@ Writes:
   The times of lanes and of retries.
 ]]
 local lanes = KEYS[1]
-local after_ms, first_ms, retry_ms, retries, delivery_prefix, lane_prefix = unpack(ARGV)
+local after_ms, first_ms, retry_ms, retries, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
+  tenant_prefix = unpack(ARGV)
 -- End of the signature.
--- @include base/time
+-- @include base/time, delivery/book
 -- Lanes of one call, and retries of each that are looked at: those that are due last.
 local LANES, RETRIES = 20, 20
 local now = now_ms()
+local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+  tenant = tenant_prefix, lane = lane_prefix})
 local found = redis.call('ZRANGEBYSCORE', lanes, '(' .. after_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, LANES)
 local hasten, ahead = {}, {}
 
+-- Returns whether the first delivery of a lane can only fail. Those behind it are of the same epoch, or a later one.
+local function is_hopeless(lane)
+  local subscription = book_subscription(book, lane:match('^[^:]*'))
+  if subscription.damage then return false end
+  local first = book_read(book, 'LINDEX', lane_prefix .. lane, 0)
+  local delivery = first and book_delivery(book, first)
+  return delivery and book_hopeless(delivery, subscription, '') ~= nil
+end
+
 -- Finds the retries of a lane that are further ahead than they were put off; whether there are any.
-local function look(key)
+local function look(key, at_ms)
+  if at_ms - first_ms <= now then return false end
   local last = redis.call('ZRANGE', key, -RETRIES, -1, 'WITHSCORES')
   local before = #ahead
   for i = 1, #last, 2 do
@@ -47,10 +67,11 @@ for i = 1, #found, 2 do
   -- A tenant may have that name too, and then its lane ends so.
   if lane == lane:match('^[^:]*') .. retries then
     -- Those who take deliveries report a key of another type.
-    local is_read, has_some = pcall(look, lane_prefix .. lane)
+    local is_read, has_some = pcall(look, lane_prefix .. lane, at_ms)
     if is_read and has_some then hasten[#hasten + 1] = lane end
-  elseif at_ms - first_ms > now then
-    hasten[#hasten + 1] = lane
+  else
+    local is_read, fails = book_try(book, is_hopeless, lane)
+    if is_read and fails or at_ms - first_ms > now then hasten[#hasten + 1] = lane end
   end
 end
 

@@ -16,7 +16,7 @@ built    write          list  lane:<lane>
 built    write          hash  window:<subscription_id>
 
 ARGV[1]   fencing_token    int64
-ARGV[2]   only_over        1 or 0            To end those whose time is over, and look at no others.
+ARGV[2]   over_ms          int64 or ''       To end those whose time was over by then, and look at no others.
 ARGV[3]   alive            text
     Dispatchers, blanks between: the claims of others end. '' where that is not known.
 ARGV[4]   dispatcher       text
@@ -37,7 +37,7 @@ Writes:
   On lapsed: deliveries, their claims, lanes and windows.
 ]]
 local lease, lanes, claims, open = unpack(KEYS)
-local fencing_token, only_over, alive, dispatcher, held, reply_ms, after, delivery_prefix, lane_prefix, window_prefix,
+local fencing_token, over_ms, alive, dispatcher, held, reply_ms, after, delivery_prefix, lane_prefix, window_prefix,
   webhook_prefix, tenant_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/book
@@ -47,7 +47,7 @@ local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, 
   tenant = tenant_prefix, lane = lane_prefix})
 local ROWS, DAMAGED_MS = 100, 60000
 local from = tonumber(after)
-local ids = only_over == '1' and redis.call('ZRANGEBYSCORE', claims, '-inf', now, 'LIMIT', 0, ROWS)
+local ids = over_ms ~= '' and redis.call('ZRANGEBYSCORE', claims, '-inf', over_ms, 'LIMIT', 0, ROWS)
   or redis.call('ZRANGE', claims, from, from + ROWS - 1)
 local lapsed, hasten, later, is_held = {}, {}, {}, {}
 for id in held:gmatch('%S+') do is_held[id] = true end
@@ -55,7 +55,7 @@ for id in held:gmatch('%S+') do is_held[id] = true end
 -- Returns whether nobody keeps a claim.
 local function is_lapsed(id, claim)
   local holder, claimed_ms = claim:match('^([^:]*):[^:]*:?(%d*)$')
-  if only_over == '1' or not holder then return true end
+  if over_ms ~= '' or not holder then return true end
   if holder == dispatcher then return not is_held[id] and (tonumber(claimed_ms) or 0) < now - reply_ms end
   return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
 end
@@ -78,7 +78,7 @@ for _, id in ipairs(ids) do
   if not is_read then
     damaged[#damaged + 1] = why
     -- It is looked at again in a minute, and those behind it now.
-    if only_over == '1' then later[#later + 1] = id end
+    if over_ms ~= '' then later[#later + 1] = id end
   end
 end
 redis.call('ZCARD', lanes)

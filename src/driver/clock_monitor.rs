@@ -82,6 +82,11 @@ impl ClockMonitor {
         self.alarm.is_some()
     }
 
+    /// When the jump was seen that puts the clock in doubt.
+    pub fn jumped_at(&self) -> Option<Instant> {
+        Some(self.alarm?.since)
+    }
+
     /// The latest time to trust at an instant when Redis's clock reads `redis_ms`: after a jump ahead, the time without the
     /// jump.
     pub fn trusted_ms(&self, at: Instant, redis_ms: i64) -> i64 {

@@ -16,14 +16,13 @@ use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
 use crate::dispatcher::due::partitions;
-use crate::dispatcher::leases::Leases;
+use crate::dispatcher::leases::{ALIVE, Leases};
 use crate::dispatcher::sweep::ClockWatch;
 use crate::domain::ids::Partition;
 use crate::domain::webhook::SubscriptionId;
 use crate::metrics::metrics;
 use crate::shutdown::Shutdown;
 use crate::store::dispatcher::deliveries::{LapseClaims, TakenDeliveries};
-use crate::store::dispatcher::hasten_lanes::FIRST_ATTEMPT;
 use crate::store::{Keys, Lease, Store, StoreError};
 
 /// How long a claim lasts: longer than an attempt, its outcome included.
@@ -38,8 +37,9 @@ pub(super) const STALE_MS: i64 = 24 * 3_600_000;
 /// How often all partitions are looked at.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
-/// How often times from before the clock went back are looked for.
-const HASTEN: Duration = Duration::from_secs(10);
+/// How often lanes are looked for that are put off and need not wait; and how much longer than now the time of such a one is.
+const HASTEN: Duration = Duration::from_secs(5);
+const AHEAD_MS: i64 = 2_000;
 
 /// How long attempts in flight may take at a shutdown before they are handed back.
 pub(super) const LAST_WAIT: Duration = Duration::from_millis(500);
@@ -117,7 +117,10 @@ impl Inner {
         if leases.is_empty() {
             return Ok(());
         }
-        let (now_ms, _) = self.clock.time(&self.store).await?;
+        let (now_ms, is_in_doubt) = self.clock.time(&self.store).await?;
+        // A clock that stepped ahead ends no claim; nor is anyone dead whose last sign of life has become old at once.
+        let over_ms = (!is_in_doubt).then_some(now_ms);
+        let alive = alive.filter(|_| !self.clock.jumped_within(ALIVE));
         let partitions = partitions(&leases);
         let claims = self.store.poll(Keys::claims, &partitions, 1).await?;
         let mut failures = self.lapses.lock().await;
@@ -126,23 +129,13 @@ impl Inner {
             let Some(first) = claims.unwrap_or_default().into_iter().next() else {
                 continue;
             };
-            let only_over = first.at_ms <= now_ms;
-            if !only_over && alive.is_none() || failures.leave_out(lease.partition).await {
+            let over_ms = over_ms.filter(|now_ms| first.at_ms <= *now_ms);
+            if over_ms.is_none() && alive.is_none() || failures.leave_out(lease.partition).await {
                 continue;
             }
-            let has_lost = self.has_lost_replies(lease.partition);
-            let call = LapseClaims {
-                fencing_token: *lease,
-                only_over,
-                alive: alive.unwrap_or_default(),
-                dispatcher: if has_lost { &self.name } else { "" },
-                held: &self.permits.held(lease.partition),
-                reply_ms: self.store.timeout() * 2,
-                after: 0,
-            };
-            match self.store.lapse_claims(call).await {
-                Ok(Some(damaged)) => self.note_damage(lease.partition, &damaged),
-                Ok(None) => self.leases.lost(*lease),
+            match self.lapse(*lease, over_ms, alive.unwrap_or_default()).await {
+                Ok(true) => {}
+                Ok(false) => self.leases.lost(*lease),
                 Err(failure) => failures.note(lease.partition, failure),
             }
         }
@@ -156,6 +149,37 @@ impl Inner {
         self.hasten(&partitions, now_ms, &mut failures).await
     }
 
+    /// Ends claims of a partition: those that were over at a time, or those that nobody keeps. `false` where another has the lease.
+    async fn lapse(
+        &self,
+        lease: Lease,
+        over_ms: Option<i64>,
+        alive: &str,
+    ) -> Result<bool, StoreError> {
+        let has_lost = self.has_lost_replies(lease.partition);
+        let mut after = 0;
+        loop {
+            let call = LapseClaims {
+                fencing_token: lease,
+                over_ms,
+                alive,
+                dispatcher: if has_lost { &self.name } else { "" },
+                // Anew for each step: a claim that is made between two of them can be older than `reply_ms` at a later one.
+                held: &self.permits.held(lease.partition),
+                reply_ms: self.store.timeout() * 2,
+                after,
+            };
+            let Some(lapsed) = self.store.lapse_claims(&call).await? else {
+                return Ok(false);
+            };
+            self.note_damage(lease.partition, &lapsed.damaged);
+            match lapsed.next {
+                Some(next) => after = next,
+                None => return Ok(true),
+            }
+        }
+    }
+
     fn is_time_to_hasten(&self) -> bool {
         let mut last = self.hastened.lock().unwrap_or_else(PoisonError::into_inner);
         let is_time = last.is_none_or(|at| at.elapsed() >= HASTEN);
@@ -165,7 +189,7 @@ impl Inner {
         is_time
     }
 
-    /// Has deliveries looked at whose time is from before the clock went back.
+    /// Has deliveries looked at whose time is from before the clock went back, and those that can only fail.
     async fn hasten(
         &self,
         partitions: &[Partition],
@@ -175,7 +199,7 @@ impl Inner {
         if !self.is_time_to_hasten() {
             return Ok(());
         }
-        let after_ms = now_ms + i64::try_from(FIRST_ATTEMPT.as_millis()).unwrap_or(i64::MAX);
+        let after_ms = now_ms + AHEAD_MS;
         let last = self.store.poll_last(Keys::lanes, partitions).await?;
         for (partition, last) in partitions.iter().zip(last) {
             let last = last.unwrap_or_default().into_iter().next();
@@ -263,7 +287,7 @@ pub(super) fn log_damage(partition: Partition, line: &str) {
     let (key, why) = line.split_once(' ').unwrap_or((line, ""));
     error!(
         %partition, redis.key = key, error = why,
-        "deliveries wait until key `{key}` is mended or deleted, which cannot be read: {why}"
+        "deliveries may wait until key `{key}` is mended or deleted, which cannot be read: {why}"
     );
 }
 

@@ -6,6 +6,7 @@
 //! by the old time.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
@@ -67,6 +68,13 @@ impl ClockWatch {
     pub fn expected_ms(&self) -> Option<i64> {
         let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
         monitor.expected_ms(Instant::now())
+    }
+
+    /// Whether Redis's clock was seen to jump within this time.
+    pub fn jumped_within(&self, age: Duration) -> bool {
+        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let jumped = monitor.jumped_at();
+        jumped.is_some_and(|at| at.elapsed() < age)
     }
 
     /// The first node's time, unless the times that the nodes read between two instants put the clock in doubt.

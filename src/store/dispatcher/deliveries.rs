@@ -117,6 +117,15 @@ pub struct TakenDeliveries {
     pub claims: Vec<ClaimedDelivery>,
 }
 
+/// What one call did about claims that nobody keeps.
+#[derive(Debug)]
+pub(crate) struct LapsedClaims {
+    /// Keys that hold something else than they should, a line each with why.
+    pub damaged: String,
+    /// The number of claims to pass over at the next call; `None` at the end.
+    pub next: Option<i64>,
+}
+
 /// What followed from the end of an attempt.
 #[derive(Debug)]
 pub(crate) struct EndedAttempt {
@@ -141,8 +150,8 @@ signature! {
     builds { read webhook, tenant; write delivery, lane, window }
     args {
         fencing_token: Lease,
-        /// To end those whose time is over, and look at no others.
-        only_over: bool,
+        /// To end those whose time was over by then, and look at no others.
+        over_ms: Option<i64>,
         /// Dispatchers, blanks between: the claims of others end. '' where that is not known.
         alive: &'a str,
         /// A dispatcher that lost replies: its claims end, too, except those of the deliveries `held`. '' for none.
@@ -272,25 +281,17 @@ impl Store {
         }
     }
 
-    /// Ends claims of a leased partition that nobody keeps any more, a step at a time from `after` on. Returns the keys that hold
-    /// something else than they should; `None` where another holds the lease.
+    /// Ends some claims of a leased partition that nobody keeps any more; `None` where another holds the lease.
     pub(crate) async fn lapse_claims(
         &self,
-        mut call: LapseClaims<'_>,
-    ) -> Result<Option<String>, StoreError> {
-        let mut all = String::new();
-        loop {
-            match self.run_on(Lane::Background, &call).await? {
-                Ok(LapseClaimsReply::Lapsed { damaged, next, .. }) => {
-                    all = [all, damaged].join("\n");
-                    match next {
-                        Some(next) => call.after = next,
-                        None => return Ok(Some(all)),
-                    }
-                }
-                Err(Refused::Fenced) => return Ok(None),
-                Err(refused) => return Err(refused.unexpected(&LAPSE_CLAIMS)),
+        call: &LapseClaims<'_>,
+    ) -> Result<Option<LapsedClaims>, StoreError> {
+        match self.run_on(Lane::Background, call).await? {
+            Ok(LapseClaimsReply::Lapsed { damaged, next, .. }) => {
+                Ok(Some(LapsedClaims { damaged, next }))
             }
+            Err(Refused::Fenced) => Ok(None),
+            Err(refused) => Err(refused.unexpected(&LAPSE_CLAIMS)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `hasten_lanes.lua`: deliveries whose time is from before the clock went back.
+//! `hasten_lanes.lua`: deliveries that are put off and need not wait.
 
 use std::time::Duration;
 
@@ -7,20 +7,21 @@ use crate::store::signature::signature;
 use crate::store::{Lane, Store, StoreError};
 
 /// By how much a lane with first attempts is put off at most: longer than any of them is.
-pub(crate) const FIRST_ATTEMPT: Duration = Duration::from_secs(120);
+const FIRST_ATTEMPT: Duration = Duration::from_secs(120);
 
 /// By how much a retry is put off at most, jitter included.
 const RETRY: Duration = Duration::from_secs(66 * 60);
 
 signature! {
-    /// Has deliveries looked at now whose time is from before the clock went back: first attempts that are put off for longer than
-    /// any is, and retries that are further ahead than they were put off.
+    /// Has deliveries looked at now that need not wait. Of first attempts those that can only fail, since their subscription is not
+    /// as it was; and those that are put off for longer than any is, since the clock went back. Of retries those that are further
+    /// ahead than they were put off.
     ///
     /// next: the time behind which to look further; '' at the end.
     HASTEN_LANES: HastenLanes -> HastenLanesReply = "dispatcher/hasten_lanes", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write lanes(); }
-    builds { read delivery; write lane }
+    builds { read delivery, webhook, window, tenant; write lane }
     args {
         /// Lanes that are due later are looked at.
         after_ms: i64,
@@ -32,14 +33,16 @@ signature! {
         retries: &'a str,
         delivery_prefix = delivery_prefix(),
         lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        webhook_prefix = webhook_prefix(),
+        tenant_prefix = tenant_prefix(),
     }
     replies { hastened: Hastened { next: Option<i64> } }
     writes "The times of lanes and of retries."
 }
 
 impl Store {
-    /// Has deliveries of a partition looked at now whose time is from before the clock went back, among those of lanes that are
-    /// due after `after_ms`.
+    /// Has deliveries of a partition looked at now that need not wait, among those of lanes that are due after `after_ms`.
     pub(crate) async fn hasten_lanes(
         &self,
         partition: Partition,

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::task::block_in_place;
@@ -87,4 +88,26 @@ async fn a_retry_that_was_due_before_the_clock_went_back_is_made_soon() {
     redis.jump(-2 * HOUR_S);
     reached(&app, &id, "FAILED", 2).await;
     assert_eq!(receiver.arrived().len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn w17_a_clock_that_steps_ahead_ends_no_claim_of_a_living_dispatcher() {
+    let redis = block_in_place(JumpingRedis::start);
+    let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
+    open(&app).await;
+    let receiver = Receiver::start(Reply::After(Duration::from_secs(8))).await;
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+    let id = made(&app, body).await;
+    let _running = [Running::start(&app), Running::start(&app)];
+    // Both are known to be alive, and have read the clock.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    fund(&app, 1).await;
+    eventually("it is in flight", || async {
+        receiver.arrived().len() == 1
+    })
+    .await;
+    redis.jump(40);
+    let rows = reached(&app, &id, "SUCCESS", 1).await;
+    assert_eq!(rows[0]["attempts"], 1, "{rows:?}");
+    assert_eq!(receiver.arrived().len(), 1);
 }

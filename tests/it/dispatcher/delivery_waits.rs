@@ -6,13 +6,13 @@ use budget_authority::domain::ids::Partition;
 use serde_json::json;
 
 use super::fan_out::{fan_out, follow};
-use crate::admin::webhooks::subscriptions::{made, patch};
+use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
-use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis_fixture::now_ms;
+use crate::harness::{eventually, within};
 
 /// Two events that wait for a receiver that is well.
 struct Waiting {
@@ -90,16 +90,21 @@ impl Waiting {
     }
 }
 
+/// Stores a secret as under a key that the dispatcher does not have; returns what was stored.
+async fn unsealable(app: &TestApp, id: &str) -> String {
+    let record = app.store.keys().webhook(umbra(), id);
+    let sealed: String = app.run(&["HGET", &record, "signing_secret"]).await;
+    let other = format!("{}x", &sealed[..sealed.len() - 1]);
+    app.run::<()>(&["HSET", &record, "signing_secret", &other])
+        .await;
+    sealed
+}
+
 #[tokio::test]
 async fn a_lane_whose_secret_cannot_be_opened_waits_and_is_looked_at_each_minute() {
     let mut sealed = String::new();
     let waiting = Waiting::after(async |app, id| {
-        let record = app.store.keys().webhook(umbra(), id);
-        sealed = app.run(&["HGET", &record, "signing_secret"]).await;
-        // As under a key that the dispatcher does not have.
-        let other = format!("{}x", &sealed[..sealed.len() - 1]);
-        app.run::<()>(&["HSET", &record, "signing_secret", &other])
-            .await;
+        sealed = unsealable(app, id).await;
     })
     .await;
     waiting.waits("missing_signing_secret", 60).await;
@@ -107,6 +112,40 @@ async fn a_lane_whose_secret_cannot_be_opened_waits_and_is_looked_at_each_minute
     let words = ["HSET", &record, "signing_secret", &sealed];
     waiting.app.run::<()>(&words).await;
     waiting.resume().await;
+}
+
+#[tokio::test]
+async fn w3_what_is_put_off_fails_within_seconds_of_a_pause_or_a_deletion() {
+    for is_deleted in [false, true] {
+        let waiting = Waiting::after(async |app, id| {
+            unsealable(app, id).await;
+        })
+        .await;
+        waiting.waits("missing_signing_secret", 60).await;
+        let rows = deliveries(&waiting.app, &waiting.id).await;
+        match is_deleted {
+            false => patch(&waiting.app, &waiting.id, json!({"status": "PAUSED"})).await,
+            true => {
+                let path = format!("{HOOKS}/{}", waiting.id);
+                let gone = waiting
+                    .app
+                    .as_admin(reqwest::Method::DELETE, &path, &json!(null));
+                gone.await.expect(204)
+            }
+        };
+        for row in &rows {
+            let id = row["delivery_id"].as_str().expect("an id");
+            let record = waiting.app.store.keys().delivery(umbra(), id);
+            within(Duration::from_secs(12), "it fails", || async {
+                let status: Option<String> = waiting.app.run(&["HGET", &record, "status"]).await;
+                (status.as_deref() == Some("FAILED"))
+                    .then_some(())
+                    .ok_or(status)
+            })
+            .await;
+        }
+        assert_eq!(waiting.receiver.accepted(), 0);
+    }
 }
 
 #[tokio::test]
