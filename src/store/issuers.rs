@@ -8,9 +8,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use tokio::time::timeout_at;
 use tracing::warn;
 
-use super::{Lane, Store, StoreError};
+use super::{Lane, Store, StoreError, Unavailable};
 use crate::evidence::{Issuer, Issuers, Registered, Registry, ServerId, Signer};
 use crate::store::signature::signature;
 
@@ -113,12 +114,16 @@ impl Issuing {
     /// With their numbers. The first caller registers them, others wait for it.
     ///
     /// # Errors
-    /// As for [`Store::register_issuers`].
+    /// As for [`Store::register_issuers`]; also when the request has no time left to wait.
     pub async fn registry(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
         if let Some(known) = self.known() {
             return Ok(known);
         }
-        let _one = self.0.registering.lock().await;
+        // While Redis is out of reach, each caller in turn would wait as long as the first.
+        let waiting = store.begin_call()?;
+        let turn = timeout_at(waiting.deadline, self.0.registering.lock()).await;
+        drop(waiting);
+        let _one = turn.map_err(|_| Unavailable::TimeIsUp)?;
         match self.known() {
             Some(known) => Ok(known),
             None => {

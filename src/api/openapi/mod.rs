@@ -82,6 +82,10 @@ fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -
             "description": response.description,
             "headers": header_refs(dialect, operation.callers.includes_tenants()),
         });
+        if operation.callers == Callers::Public {
+            described["headers"]["Cache-Control"] =
+                json!({"$ref": "#/components/headers/CacheControl"});
+        }
         if let Some(schema) = response.schema {
             described["content"] = json!({"application/json": {"schema": schema(schemas)}});
         }
@@ -197,6 +201,10 @@ fn response_headers() -> Value {
         "TraceId": {
             "description": "Id of the trace that the request belongs to.",
             "schema": {"type": "string", TRACE_ID_PATTERN.0: (TRACE_ID_PATTERN.1)()},
+        },
+        "CacheControl": {
+            "description": "How long the response may be kept.",
+            "schema": {"type": "string"},
         },
         "Tenant": {
             "description": "The tenant of the API key.",

@@ -14,7 +14,7 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::{AllowOrigin, CorsLayer};
+use tower_http::cors::{AllowOrigin, CorsLayer, Vary};
 use tracing::{Instrument, error, info_span, warn};
 
 use super::access_log;
@@ -161,14 +161,17 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
         Method::DELETE,
         Method::OPTIONS,
     ];
-    Some(
-        CorsLayer::new()
-            .allow_origin(allowed)
-            .allow_methods(methods)
-            .allow_headers(sent)
-            .expose_headers(read)
-            .max_age(Duration::from_secs(3600)),
-    )
+    let cors = CorsLayer::new()
+        .allow_origin(allowed)
+        .allow_methods(methods)
+        .allow_headers(sent)
+        .expose_headers(read)
+        .max_age(Duration::from_secs(3600));
+    Some(match origins {
+        // The response is the same for all, so caches need not keep one for each.
+        CorsOrigins::Any => cors.vary(Vary::list([])),
+        CorsOrigins::Listed(_) => cors,
+    })
 }
 
 #[cfg(test)]

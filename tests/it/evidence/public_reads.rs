@@ -112,6 +112,19 @@ async fn e17_the_stored_bytes_are_served_verbatim_and_hold_for_a_verifier() {
 }
 
 #[tokio::test]
+async fn e30_the_command_verifies_what_the_service_publishes() {
+    let published = Published::new(&[]).await;
+    let url = |path: &str| format!("http://{}{path}", published.app.address);
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_budget-authority"));
+    command.args(["evidence", "verify", &url(&published.path())]);
+    command.args(["--jwks", &url(KEY_SET), "--server-id", SERVER_ID]);
+    let ended = command.output().await.expect("it is built");
+    let text = String::from_utf8_lossy(&ended.stdout).into_owned();
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(text.contains("authentic"), "{text}");
+}
+
+#[tokio::test]
 async fn e17_head_and_a_known_tag_need_no_body() {
     let published = Published::new(&[]).await;
     for path in [published.path(), KEY_SET.to_owned()] {
@@ -340,6 +353,7 @@ async fn e27_pages_of_any_origin_may_read_whatever_the_rest_allows() {
         let response = published.get(&path, &[origin]).await;
         let allowed = response.headers().get_all("access-control-allow-origin");
         let allowed: Vec<_> = allowed.iter().collect();
+        assert_eq!(header(&response, "vary"), None, "one copy serves all");
         assert_eq!(allowed, ["*"], "{path}");
         let words = [origin, ("access-control-request-method", "GET")];
         let preflight = send(&published.app, Method::OPTIONS, &path, &words).await;
