@@ -275,7 +275,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_for_who_was_active_by_entry_by_time_or_by_time_within_a_second_between_nodes() {
+    fn w1_an_event_is_for_who_was_active_by_entry_by_time_or_by_time_within_a_second_between_nodes()
+    {
         let since = Since {
             entry: EntryId::parse("5000-1").expect("an entry"),
             ms: 5_000,

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_filter_means_what_the_table_says() {
+    fn w5_a_scope_filter_means_what_the_table_says() {
         for (filter, scope, expected) in [
             (None, None, true),
             (Some(""), None, true),

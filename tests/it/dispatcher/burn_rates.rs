@@ -118,7 +118,7 @@ async fn a_ledger_whose_first_charges_appear_never_fires() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_ledgers_and_windows_that_are_watched_are_counted_and_the_rest_is_forgotten() {
+async fn w30_only_ledgers_and_windows_that_are_watched_are_counted_and_the_rest_is_forgotten() {
     let acme =
         watching("burn_rate:3:60:tenant:acme/app:* burn_rate:2:600:tenant:acme/app:%63hat").await;
     let keys = acme.redis.store.keys().clone();

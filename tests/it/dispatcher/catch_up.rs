@@ -18,7 +18,7 @@ use crate::redis::memory::{filled, service};
 const HOUR_MS: i64 = 3_600_000;
 
 #[tokio::test]
-async fn what_found_no_room_is_queued_once_and_in_order() {
+async fn w13_what_found_no_room_is_queued_once_and_in_order() {
     for mut hooked in [Hooked::own().await, Hooked::system().await] {
         hooked.let_open(998).await;
         fund(&hooked.app, 130).await;
@@ -116,7 +116,7 @@ async fn while_redis_is_full_cursors_move_and_what_happened_is_queued_later() {
 }
 
 #[tokio::test]
-async fn an_owner_with_too_many_open_falls_behind() {
+async fn w13_an_owner_with_too_many_open_falls_behind() {
     let mut hooked = Hooked::own().await;
     let owners = hooked.app.store.keys().open_deliveries(umbra());
     hooked
@@ -195,7 +195,7 @@ async fn what_a_closed_tenant_missed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn what_is_behind_for_a_day_is_counted_and_not_sent() {
+async fn w13_what_is_behind_for_a_day_is_counted_and_not_sent() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 2).await;

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::webhook::signature::sign;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{made, patch};
-use crate::harness::app::TestApp;
+use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
 use crate::harness::receiver::{Arrived, Receiver, Reply};
+use crate::harness::runtime_calls::tokens;
 
 const SECRET: &str = "a secret of sixteen characters or more";
 
@@ -27,7 +29,7 @@ async fn made_for(app: &TestApp, receiver: &Receiver, more: Value) -> String {
 }
 
 #[tokio::test]
-async fn an_event_arrives_signed_with_all_its_headers() {
+async fn w20_an_event_arrives_signed_with_all_its_headers_and_its_times_are_kept() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
@@ -71,6 +73,34 @@ async fn an_event_arrives_signed_with_all_its_headers() {
 }
 
 #[tokio::test]
+async fn w26_trace_flags_are_those_of_the_request_where_it_had_valid_ones() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let id = made_for(&app, &receiver, json!({})).await;
+    let _running = Running::start(&app);
+    let parent = format!("00-{}-{}-00", "a1".repeat(16), "b2".repeat(8));
+    let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
+    let body = json!({"operation": "CREDIT", "amount": tokens(1)});
+    for (number, parent) in [parent.as_str(), "none"].into_iter().enumerate() {
+        let headers = [("X-Admin-API-Key", ADMIN_KEY), ("traceparent", parent)];
+        app.call(Method::POST, path, &headers, &body)
+            .await
+            .expect(200);
+        let rows = reached(&app, &id, "SUCCESS", number + 1).await;
+        let is_valid = number == 0;
+        let row = &rows[number];
+        assert_eq!(row["traceparent_inbound_valid"], is_valid, "{row}");
+        let flags = if is_valid { "00" } else { "01" };
+        assert_eq!(row["trace_flags"], flags, "{row}");
+        let arrived = receiver.arrived();
+        let sent = arrived[number].header("traceparent").expect("a header");
+        let trace = row["trace_id"].as_str().expect("an id");
+        assert!(sent.starts_with(&format!("00-{trace}-")) && sent.ends_with(&format!("-{flags}")));
+        assert_eq!(trace == "a1".repeat(16), is_valid);
+    }
+}
+
+#[tokio::test]
 async fn an_event_arrives_soon() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
@@ -95,7 +125,7 @@ async fn an_event_arrives_soon() {
 }
 
 #[tokio::test]
-async fn events_of_a_tenant_arrive_in_order() {
+async fn w9_events_of_a_tenant_arrive_in_order() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
@@ -152,7 +182,7 @@ async fn a_failure_is_retried_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn exactly_so_many_failures_disable_a_webhook_and_end_what_waits() {
+async fn w4_exactly_so_many_failures_disable_a_webhook_and_end_what_waits() {
     let app = here().await;
     let receiver = Receiver::start(Reply::HangUp).await;
     let settings = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": 3});
@@ -192,7 +222,7 @@ async fn exactly_so_many_failures_disable_a_webhook_and_end_what_waits() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_retry_fails_at_once_when_the_webhook_is_paused_or_deleted() {
+async fn w3_what_waits_for_a_retry_fails_at_once_when_the_webhook_is_paused_or_deleted() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let policy = json!({"retry_policy": {"initial_delay_ms": 60_000}});
@@ -224,7 +254,7 @@ async fn another_dispatcher_goes_on_where_one_stops() {
 }
 
 #[tokio::test]
-async fn a_delivery_in_flight_at_a_shutdown_is_handed_back() {
+async fn w17_a_delivery_in_flight_at_a_shutdown_is_handed_back() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Silence).await;
     let id = made_for(&app, &receiver, json!({})).await;

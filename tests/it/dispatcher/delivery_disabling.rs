@@ -29,7 +29,7 @@ async fn events(receiver: &Receiver, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn the_operators_own_webhook_is_disabled_as_a_tenants_is_and_each_owner_gets_the_events_in_its_partition()
+async fn w7_the_operators_own_webhook_is_disabled_as_a_tenants_is_and_each_owner_gets_the_events_in_its_partition()
  {
     let failing = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": 2});
     for (owner, home) in [("__system__", Partition::FIRST), ("umbra", umbra())] {
@@ -76,7 +76,8 @@ async fn the_operators_own_webhook_is_disabled_as_a_tenants_is_and_each_owner_ge
 }
 
 #[tokio::test]
-async fn deliveries_leave_version_and_time_of_the_webhook_alone_until_they_disable_it_unaudited() {
+async fn w19_deliveries_leave_version_and_time_of_the_webhook_alone_until_they_disable_it_unaudited()
+ {
     let app = here().await;
     let (dead, well) = (
         Receiver::start(Reply::HangUp).await,

@@ -101,7 +101,7 @@ async fn unsealable(app: &TestApp, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_lane_whose_secret_cannot_be_opened_waits_and_is_looked_at_each_minute() {
+async fn w24_a_lane_whose_secret_cannot_be_opened_waits_and_is_looked_at_each_minute() {
     let mut sealed = String::new();
     let waiting = Waiting::after(async |app, id| {
         sealed = unsealable(app, id).await;
@@ -149,7 +149,7 @@ async fn w3_what_is_put_off_fails_within_seconds_of_a_pause_or_a_deletion() {
 }
 
 #[tokio::test]
-async fn while_the_rules_for_addresses_cannot_be_read_nothing_is_sent_or_counted() {
+async fn w23_while_the_rules_for_addresses_cannot_be_read_nothing_is_sent_or_counted() {
     let waiting = Waiting::after(async |app, _| {
         let rules = app.store.keys().webhook_security(Partition::FIRST);
         app.run::<()>(&["RENAME", &rules, &format!("{rules}:kept")])
@@ -167,7 +167,7 @@ async fn while_the_rules_for_addresses_cannot_be_read_nothing_is_sent_or_counted
 }
 
 #[tokio::test]
-async fn a_delivery_that_waited_for_a_day_fails_uncounted() {
+async fn w12_a_delivery_that_waited_for_a_day_fails_uncounted() {
     let waiting = Waiting::after(async |app, id| {
         let rows = deliveries(app, id).await;
         let old = rows[0]["delivery_id"].as_str().expect("an id");
@@ -189,7 +189,7 @@ async fn a_delivery_that_waited_for_a_day_fails_uncounted() {
 }
 
 #[tokio::test]
-async fn at_most_sixteen_retries_of_a_subscription_are_in_flight() {
+async fn w28_at_most_sixteen_retries_of_a_subscription_are_in_flight() {
     const EVENTS: usize = 40;
     let app = here().await;
     let (failing, slow) = (

@@ -88,7 +88,7 @@ async fn an_event_goes_once_to_those_who_selected_it_when_it_happened() {
 }
 
 #[tokio::test]
-async fn what_happens_while_it_is_paused_is_not_for_it() {
+async fn w1_what_happens_while_it_is_paused_is_not_for_it() {
     let app = hooked().await;
     let fan_out = fan_out(&app);
     let id = made(&app, selecting(&["budget.funded"])).await;
@@ -110,7 +110,7 @@ async fn what_happens_while_it_is_paused_is_not_for_it() {
 
 /// A former release stored neither since when a subscription is active nor a mark.
 #[tokio::test]
-async fn a_subscription_of_a_former_release_gets_what_happens_once_it_was_seen() {
+async fn w31_a_subscription_of_a_former_release_gets_what_happens_once_it_was_seen() {
     for gone in [true, false] {
         let app = hooked().await;
         let fan_out = fan_out(&app);

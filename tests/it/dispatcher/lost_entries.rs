@@ -64,7 +64,7 @@ async fn more_entries_before_a_lost_one_than_are_read_at_once_stop_nothing() {
 }
 
 #[tokio::test]
-async fn entries_with_lower_ids_than_a_lost_one_are_followed() {
+async fn w34_entries_with_lower_ids_than_a_lost_one_are_followed() {
     for is_within in [false, true] {
         for hooked in [Hooked::own().await, Hooked::system().await] {
             let app = &hooked.app;

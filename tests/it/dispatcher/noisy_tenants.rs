@@ -69,7 +69,7 @@ fn of(is_own: bool) -> (String, Partition) {
 }
 
 #[tokio::test]
-async fn a_noisy_tenant_holds_up_no_other_and_loses_nothing() {
+async fn w14_a_noisy_tenant_holds_up_no_other_and_loses_nothing() {
     for is_own in [true, false] {
         let (app, (source, partition)) = (hooked().await, of(is_own));
         let name = quiet(&app).await;

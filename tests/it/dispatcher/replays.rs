@@ -181,7 +181,7 @@ async fn a_replay_takes_a_quarter_of_what_may_be_in_flight() {
 }
 
 #[tokio::test]
-async fn a_replay_ends_with_its_last_first_attempt_and_retries_run_on() {
+async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_run_on() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     past(&app, 20).await;
@@ -367,7 +367,7 @@ async fn another_dispatcher_goes_on_with_a_replay_under_the_same_ids() {
 }
 
 #[tokio::test]
-async fn deliveries_of_a_replay_are_too_old_a_day_after_its_request() {
+async fn w12_deliveries_of_a_replay_are_too_old_a_day_after_its_request() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
     let kept = app.keys_like("*:replay:*").await.remove(0);

@@ -117,7 +117,7 @@ impl Watched {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_share_above_its_threshold_fires_once_until_it_was_met_again() {
+async fn w29_a_share_above_its_threshold_fires_once_until_it_was_met_again() {
     let acme = Watched::start(Some("acme")).await;
     acme.count(denied(2, 20)).await;
     acme.at(10).await;
@@ -158,7 +158,7 @@ async fn a_share_above_its_threshold_fires_once_until_it_was_met_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_window_has_at_most_one_event_of_a_limit() {
+async fn w29_a_window_has_at_most_one_event_of_a_limit() {
     let acme = Watched::start(Some("acme")).await;
     acme.count(denied(10, 10)).await;
     acme.at(10).await;

@@ -50,7 +50,7 @@ async fn probe(watches: &mut [StoreWatch], times: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_is_reported_once_when_it_is_over_with_its_beginning() {
+async fn w32_an_outage_is_reported_once_when_it_is_over_with_its_beginning() {
     let server = block_in_place(RedisServer::start);
     let redis = RedisFixture::on(store(&server.url()));
     let mut watches = [
@@ -111,7 +111,7 @@ async fn an_outage_is_reported_once_when_it_is_over_with_its_beginning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pause_of_less_than_a_second_is_no_outage() {
+async fn w32_a_pause_of_less_than_a_second_is_no_outage() {
     let server = block_in_place(RedisServer::start);
     let redis = RedisFixture::on(store(&server.url()));
     let mut watches = [watch(&redis.store, NEVER_SLOW)];

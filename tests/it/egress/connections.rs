@@ -11,7 +11,7 @@ use super::{LIMITS, arrived, deliver, deliver_within, here, status};
 use crate::harness::receiver::{Receiver, Reply, trusting_egress};
 
 #[tokio::test]
-async fn deliveries_to_one_subscription_share_a_connection() {
+async fn w22_deliveries_to_one_subscription_share_a_connection() {
     let egress = here();
     for reply in [
         Reply::Status(200, ""),
@@ -82,7 +82,8 @@ async fn a_connection_that_the_receiver_closes_between_two_requests_is_replaced(
 }
 
 #[tokio::test]
-async fn a_kept_connection_that_ends_before_the_response_is_repeated_once_in_the_same_attempt() {
+async fn w22_a_kept_connection_that_ends_before_the_response_is_repeated_once_in_the_same_attempt()
+{
     let egress = here();
     let receiver = Receiver::start(Reply::Times(1)).await;
     assert_eq!(status(&egress, &receiver).await, Ok(200));

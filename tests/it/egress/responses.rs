@@ -56,7 +56,7 @@ async fn interim_responses_are_skipped() {
 }
 
 #[tokio::test]
-async fn the_head_decides_though_the_body_drips_or_never_ends() {
+async fn w21_the_head_decides_though_the_body_drips_or_never_ends() {
     let egress = here();
     for reply in [Reply::Drip, Reply::Flood] {
         let receiver = Receiver::start(reply.clone()).await;

@@ -157,6 +157,27 @@ async fn a_dispatcher_stops_its_work_while_the_record_is_gone() {
     eventually("it works again", async || alive_until() != last).await;
 }
 
+/// Replicas of a later release may have written what this one does not know.
+#[tokio::test]
+async fn w31_a_dispatcher_does_not_work_on_data_of_a_later_layout() {
+    let server = RedisServer::start();
+    let store = store_of(&server, "later", true);
+    store.deployment().await.expect("a deployment");
+    let dispatchers = "later:{dir}:dispatchers";
+    let mut before = Process::dispatcher(&server.url(), "later");
+    let works = || server.run::<i64>(&["EXISTS", dispatchers]) == 1;
+    eventually("it works", async || works()).await;
+    before.terminate();
+    assert!(before.ended(Duration::from_secs(10)).await);
+    server.run::<()>(&["HSET", "later:meta", "layout", "2"]);
+    let mut later = Process::dispatcher(&server.url(), "later");
+    assert!(!later.ended(Duration::from_secs(10)).await, "it refuses");
+    assert!(!works());
+    server.run::<()>(&["HSET", "later:meta", "layout", "1"]);
+    let _again = Process::dispatcher(&server.url(), "later");
+    eventually("it works", async || works()).await;
+}
+
 #[tokio::test]
 async fn a_tool_starts_no_deployment() {
     let server = RedisServer::start();

@@ -50,7 +50,7 @@ async fn bulk(app: &TestApp, action: &str) {
 }
 
 #[tokio::test]
-async fn events_are_for_a_subscription_from_its_own_entry_on() {
+async fn w1_events_are_for_a_subscription_from_its_own_entry_on() {
     let app = hooked().await;
     let id = made(&app, any()).await;
     let (since, created_ms, epoch) = places(&app, &id);

@@ -229,7 +229,7 @@ async fn replay_of_second(app: &TestApp) -> Response {
 const TRACE_ID: &str = "5b8efff798038103d269b633813fc60c";
 
 #[tokio::test]
-async fn deliveries_are_listed_newest_first_by_status_and_time() {
+async fn w27_deliveries_are_listed_newest_first_by_status_and_time() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let path = format!("{HOOKS}/{id}/deliveries");

@@ -57,7 +57,7 @@ async fn stuff(app: &TestApp, tenant: &str, event_type: &str, count: usize) {
 }
 
 #[tokio::test]
-async fn a_replay_has_the_order_of_time_partition_tenant_and_entry() {
+async fn w10_a_replay_has_the_order_of_time_partition_tenant_and_entry() {
     let app = hooked().await;
     let id = systems(&app, &["tenant.updated"]).await;
     let mut log = EventLog::on(&app.store);
@@ -127,7 +127,7 @@ async fn on_a_cluster_a_replay_chooses_from_all_nodes() {
 }
 
 #[tokio::test]
-async fn what_merely_exists_does_not_bound_a_replay() {
+async fn w35_what_merely_exists_does_not_bound_a_replay() {
     let app = patient().await;
     let (own, system) = (
         made(&app, json!({"url": URL, "event_types": ["tenant.updated"]})).await,
