@@ -3,16 +3,20 @@
 Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged
 moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
 
+Records of which evidence is to be signed yet are kept, also where nobody can sign it.
+
 Only rows created before ended_before_ms are examined, from behind the last one that earlier calls kept. If fewer than
 asked for were examined, none is left. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of
 the first row that was not examined.
 
-KEYS[1]  read   lease  hash  lease
-KEYS[2]  write  index  zset  rsvs:<tenant>:<of_day>  (if reservations)
-KEYS[2]  write  index  zset  usage_events:<tenant>:<of_day>  (if usage_events)
-built    write         hash  rsv:<reservation_id>
-built    write         hash  usage_event:<event_id>
-built    write         hash  budget:<tenant>:<unit>:<scope>
+KEYS[1]  read   lease       hash    lease
+KEYS[2]  read   unsigned    stream  unsigned
+KEYS[3]  read   unsignable  stream  unsignable
+KEYS[4]  write  index       zset    rsvs:<tenant>:<of_day>  (if reservations)
+KEYS[4]  write  index       zset    usage_events:<tenant>:<of_day>  (if usage_events)
+built    write              hash    rsv:<reservation_id>
+built    write              hash    usage_event:<event_id>
+built    write              hash    budget:<tenant>:<unit>:<scope>
 
 ARGV[1]  record_prefix     text                     Of reservations or of usage events.
 ARGV[2]  budget_prefix     prefix budget:<tenant>:
@@ -27,13 +31,22 @@ Replies, the first that applies:
 Writes:
   On purged: the records and their rows go; the bases of the ledgers.
 ]]
-local lease, index = unpack(KEYS)
+local lease, unsigned, unsignable, index = unpack(KEYS)
 local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id = unpack(ARGV)
 -- End of the signature.
 -- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 
--- Reads: every record and every ledger.
+-- Reads: every record and every ledger. What is to be signed yet is made of records that ended no earlier than it was queued.
+local before_ms = tonumber(ended_before_ms)
+for key, field in pairs({[unsigned] = false, [unsignable] = 'entry'}) do
+  local oldest = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+  local place = oldest and oldest[1]
+  for i = 1, field and oldest and #oldest[2] or 0, 2 do
+    if oldest[2][i] == field then place = oldest[2][i + 1] end
+  end
+  before_ms = math.min(before_ms, place and tonumber(place:match('^%d+')) or before_ms)
+end
 local from = 0
 if after_id ~= '' then
   local rank = redis.call('ZRANK', index, after_id)
@@ -77,7 +90,7 @@ end
 
 local examined = 0
 while examined < tonumber(rows) and found[2 * examined + 1]
-  and tonumber(found[2 * examined + 2]) < tonumber(ended_before_ms) do
+  and tonumber(found[2 * examined + 2]) < before_ms do
   local id, created = found[2 * examined + 1], found[2 * examined + 2]
   examined = examined + 1
   local record = hash_fields(record_prefix .. id, 'status', 'unit', 'scope_path', 'budgeted', 'charged',
@@ -85,7 +98,7 @@ while examined < tonumber(rows) and found[2 * examined + 1]
   local status = record[1]
   local ended = tonumber(record[6] or record[7] or (status == 'APPLIED' and record[8]) or '')
   local purge = not record.err and not status
-  if ended and ended < tonumber(ended_before_ms) then
+  if ended and ended < before_ms then
     purge = (status ~= 'COMMITTED' and status ~= 'APPLIED') or moved_to_bases(id, record)
   elseif ended and (not first_ended or ended < first_ended) then
     first_ended = ended

@@ -3,17 +3,19 @@
 Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond the
 hold is charged as the overage policy of the reservation allows.
 
-KEYS[1]  read   api_key                hash    apikey:<key_id>
-KEYS[2]  write  tenant_key             hash    tenant:<tenant>
-KEYS[3]  write  reservation            hash    rsv:<reservation_id>
-KEYS[4]  write  due                    zset    due:<tenant>
-KEYS[5]  write  event_log              stream  events:<tenant>:<day>
-KEYS[6]  write  outbox                 stream  outbox
-KEYS[7]  write  days                   zset    days
-KEYS[8]  write  over_limit_or_in_debt  zset    over_limit_or_in_debt
-KEYS[9]  write  rates                  hash    rates:<tenant>
-built    write                         hash    budget:<tenant>:<unit>:<scope>
-built    write                         zset    due:<tenant>:other_graces
+KEYS[1]   read   api_key                hash    apikey:<key_id>
+KEYS[2]   write  tenant_key             hash    tenant:<tenant>
+KEYS[3]   write  reservation            hash    rsv:<reservation_id>
+KEYS[4]   write  due                    zset    due:<tenant>
+KEYS[5]   write  event_log              stream  events:<tenant>:<day>
+KEYS[6]   write  outbox                 stream  outbox
+KEYS[7]   write  unsigned               stream  unsigned
+KEYS[8]   write  days                   zset    days
+KEYS[9]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[10]  write  rates                  hash    rates:<tenant>
+built     write                         hash    budget:<tenant>:<unit>:<scope>
+built     write                         zset    due:<tenant>:other_graces
+built     write                         string  unsigned:<tenant>
 
 ARGV[1]     day             yyyymmdd
 ARGV[2]     day_start_ms    int64
@@ -29,29 +31,41 @@ ARGV[11]    reservation_id  text
 ARGV[12]    context         text                     The request cause, lines of name and value.
 ARGV[13]    stored_bytes    text or ''
     Bytes that the request stores of its own, and how many a minute admits, if it counts.
-ARGV[14..]  kept            to the end               Names and values that the record keeps.
+ARGV[14]    evidence        text or ''
+    What evidence attests of the request, in lines; see `evidence/queue`.
+ARGV[15..]  kept            to the end               Names and values that the record keeps.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
-  denied reason scope remaining | committed now_ms unit charged released depths scope_path snapshots
+  denied reason scope remaining | attested now_ms refused |
+  committed now_ms unit charged released depths scope_path snapshots
 Writes:
   On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their
-  limit or in debt, events, the rates where a policy counts commits, and the bytes where the request counts. Otherwise
-  nothing.
+  limit or in debt, events, the rates where a policy counts commits, the bytes where the request counts, and the entry
+  of evidence. On attested: the entry and its count. Otherwise nothing.
 ]]
-local api_key, tenant_key, reservation, due, event_log, outbox, days, over_limit_or_in_debt, rates = unpack(KEYS)
+local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, over_limit_or_in_debt, rates
+  = unpack(KEYS)
 local day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, budget_prefix, swept_until_ms,
-  reservation_id, context, stored_bytes = unpack(ARGV, 1, 13)
-local kept_from = 14
+  reservation_id, context, stored_bytes, evidence = unpack(ARGV, 1, 14)
+local kept_from = 15
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/thresholds, ledger/budgets
 -- @include ledger/budgets_of_record
 -- @include ledger/overage_policy_known, ledger/ledger_hold, ledger/ledger_charge, ledger/no_threshold_crossed
 -- @include ledger/reservation, ledger/usual_grace
 
--- Refusals: read only.
+-- A refusal after evaluation.
+local function evaluated(now, ...)
+  if evidence == '' then return {...} end
+  -- @cold evidence/refusals
+  return evidence_of_refusal(unsigned, evidence, now, tenant,
+    {'reservation_id', reservation_id, 'unit', unit, 'amount', actual}, {...})
+end
+
+-- Refusals: read only, except for evidence of them.
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:commit', now)
 if refusal then return {refusal, why} end
@@ -68,16 +82,17 @@ if status == 'COMMITTED' then
   if replay then return replay end
 end
 local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused == 'tenant_closed' then return evaluated(now, tenant_refused) end
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
-if status == 'EXPIRED' then return {'expired'} end
-if status ~= 'ACTIVE' then return {'finalized', status} end
+if status == 'EXPIRED' then return evaluated(now, 'expired') end
+if status ~= 'ACTIVE' then return evaluated(now, 'finalized', status) end
 if not (expires_at_ms and grace_ms and estimate_text and depths and overage_policy_known(overage_policy)) then
   return {'corrupt', reservation}
 end
 -- A commit that came in time is in time, even if dead holds had to be expired first.
 local came_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
-if came_ms > expires_at_ms + grace_ms then return {'expired'} end
-if unit ~= held_unit then return {'unit_mismatch', scope_path, held_unit} end
+if came_ms > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
+if unit ~= held_unit then return evaluated(now, 'unit_mismatch', scope_path, held_unit) end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
 
@@ -87,11 +102,11 @@ local overage = int64_sub(used, estimate)
 local charged, returned, beyond = used, int64_sub(estimate, used), int64_lt(0, overage)
 if beyond then
   -- @cold ledger/evaluate_dead_holds, ledger/overage
-  if overage_policy == 'REJECT' then return {'overage_rejected', scope_path, estimate_text} end
+  if overage_policy == 'REJECT' then return evaluated(now, 'overage_rejected', scope_path, estimate_text) end
   if overage_short(budgets, overage) and evaluate_dead_holds(due, now, swept_until_ms) then return {'sweep_first', now} end
   local charge, reason, blocking = overage_charge(budgets, overage, overage_policy)
   if not charge then
-    return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining}
+    return evaluated(now, 'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining)
   end
   charged, returned = int64_add(estimate, charge), int64_sub(0, charge)
 end
@@ -122,9 +137,19 @@ if counting_policy or stored_bytes ~= '' then
   counts = rates_read(rates, now, counting_policy or '-', scope_path, 'committed', 'bytes')
 end
 
+local inputs, digest
+if evidence ~= '' then
+  -- @cold evidence/queue
+  inputs, digest = evidence_inputs(evidence, now)
+  if inputs then kept[#kept + 1], kept[#kept + 2] = 'end_inputs', inputs end
+end
+
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is charged.
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
 redis.call('ZREM', due, reservation_id)
+if inputs then
+  redis.call('XADD', unsigned, '*', 'kind', 'end', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+end
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i], reservation_id) end

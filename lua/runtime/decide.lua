@@ -3,18 +3,21 @@
 Decides whether an estimate could be held now; holds nothing. Serves decide and the dry run of a create, whose outcome
 is kept under the key of the reservation that it does not make.
 
-KEYS[1]     read   api_key         hash    apikey:<key_id>
-KEYS[2]     read   due             zset    due:<tenant>
-KEYS[3]     write  tenant_key      hash    tenant:<tenant>
-KEYS[4]     write  event_log       stream  events:<tenant>:<day>
-KEYS[5]     write  outbox          stream  outbox
-KEYS[6]     write  days            zset    days
-KEYS[7]     write  denials         hash    denials:<tenant>
-KEYS[8]     write  denial_minutes  zset    denials
-KEYS[9]     write  outcome         hash    decision:<decision_id>  (if decision_id)
-KEYS[9]     write  outcome         hash    rsv:<reservation_id>  (if reservation_id)
-KEYS[10..]  read   budgets         hash    budget:<tenant>:<unit>:<scope>
-built       read                   hash    budget:<tenant>:<unit>:<scope>
+KEYS[1]           read   api_key         hash    apikey:<key_id>
+KEYS[2]           read   due             zset    due:<tenant>
+KEYS[3]           write  tenant_key      hash    tenant:<tenant>
+KEYS[4]           write  event_log       stream  events:<tenant>:<day>
+KEYS[5]           write  outbox          stream  outbox
+KEYS[6]           write  unsigned        stream  unsigned
+KEYS[7]           write  days            zset    days
+KEYS[8]           write  denials         hash    denials:<tenant>
+KEYS[9]           write  denial_minutes  zset    denials
+KEYS[10]          write  outcome         hash    decision:<decision_id>  (if decision_id)
+KEYS[10]          write  outcome         hash    rsv:<reservation_id>  (if reservation_id)
+KEYS[11]          write  rates           hash    rates:<tenant>  (if stored_bytes)
+KEYS[11 or 12..]  read   budgets         hash    budget:<tenant>:<unit>:<scope>
+built             read                   hash    budget:<tenant>:<unit>:<scope>
+built             write                  string  unsigned:<tenant>
 
 ARGV[1]     day                yyyymmdd
 ARGV[2]     day_start_ms       int64
@@ -35,27 +38,42 @@ ARGV[16]    policies_version   text
     The version of the tenant's policies from which the policy was chosen.
 ARGV[17]    policy_from_ms     int64                    From then on the policy applies.
 ARGV[18]    policy_until_ms    int64                    Until then the policy applies.
-ARGV[19..]  facts              to the end               Names and values of action and subject, action_kind first.
+ARGV[19]    evidence           text or ''
+    What evidence attests of the request, in lines; see `evidence/queue`.
+ARGV[20]    stored_bytes       text or ''
+    Bytes that evidence of the request stores, and how many a minute admits, if it counts.
+ARGV[21..]  facts              to the end               Names and values of action and subject, action_kind first.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
-  replayed now_ms record | tenant_unreadable | stale now_ms version | corrupt key | unit_mismatch scope units |
-  sweep_first now_ms | deny now_ms reason | allow now_ms depths snapshots
+  replayed now_ms record | tenant_unreadable | bytes_limited now_ms until_ms limit present | stale now_ms version |
+  corrupt key | unit_mismatch scope units | attested now_ms refused | sweep_first now_ms | deny now_ms reason |
+  allow now_ms depths snapshots
 Writes:
-  On deny and allow: the outcome; on deny the event. Otherwise nothing.
+  On deny and allow: the outcome; on deny the event; the count of bytes, and the entry of evidence. On attested: the
+  entry and its count. Otherwise nothing.
 ]]
-local api_key, due, tenant_key, event_log, outbox, days, denials, denial_minutes, outcome = unpack(KEYS, 1, 9)
+local api_key, due, tenant_key, event_log, outbox, unsigned, days, denials, denial_minutes, outcome, rates
+  = unpack(KEYS, 1, 11)
 local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, swept_until_ms, budget_prefix,
-  outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms
-  = unpack(ARGV, 1, 18)
-local budgets_from = 10
-local facts_from = 19
+  outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms,
+  evidence, stored_bytes = unpack(ARGV, 1, 20)
+local budgets_from = 11
+local facts_from = 21
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
 -- @include ledger/evaluate_other_units, ledger/evaluate_dead_holds, log/events, log/denials
 
--- Refusals: read only.
+-- A refusal after evaluation.
+local function evaluated(now, ...)
+  if evidence == '' then return {...} end
+  -- @cold evidence/refusals
+  return evidence_of_refusal(unsigned, evidence, now, tenant,
+    {'scope_path', scope_path, 'unit', unit, 'amount', amount}, {...})
+end
+
+-- Refusals: read only, except for evidence of them.
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:create', now)
 if refusal then return {refusal, why} end
@@ -66,6 +84,16 @@ if stored_hash and stored_hash ~= payload_hash then return {'idempotency_mismatc
 if stored_hash then return {'replayed', now, redis.call('HGETALL', outcome)} end
 local tenant_refused, settings = tenant_refusal(tenant_key, 'policies')
 if tenant_refused == 'tenant_unreadable' then return {tenant_refused} end
+local counts
+if stored_bytes ~= '' then
+  -- @cold ledger/rates
+  -- A key that is left out moves those behind it.
+  budgets_from, counts = budgets_from + 1, rates_read(rates, now, '-', scope_path, 'bytes')
+  counts.by, counts.max_bytes = stored_bytes:match('^(%d+) (%d+)$')
+  if counts[1] >= tonumber(counts.max_bytes) then
+    return {'bytes_limited', now, counts.until_ms, counts.max_bytes, counts[1]}
+  end
+end
 local estimate = int64(amount)
 local reason, blocking, budgets, corrupt
 if tenant_refused then
@@ -77,7 +105,7 @@ else
   if not budgets then return {'corrupt', corrupt} end
   if #budgets == 0 then
     local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
-    if scope then return {'unit_mismatch', scope, units} end
+    if scope then return evaluated(now, 'unit_mismatch', scope, units) end
     reason = 'BUDGET_NOT_FOUND'
   else
     reason, blocking = evaluate_denial(budgets, estimate)
@@ -103,11 +131,27 @@ if reason then
   denials_check(denials, denial_minutes, event_log, outbox)
   day_check(days, settings, day)
 end
+local inputs, digest, request
+if evidence ~= '' then
+  -- @cold evidence/queue
+  inputs, digest = evidence_inputs(evidence, now)
+  request = evidence:match('^[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n(.*)$')
+  if inputs then redis.call('XLEN', unsigned) end
+end
 
 -- Effects: none can fail.
-redis.call('HSET', outcome, 'status', outcome_status, 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
-  'estimate', amount, 'scope_path', scope_path, 'created_at_ms', now, unpack(kept))
+local record = {'status', outcome_status, 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit, 'estimate', amount,
+  'scope_path', scope_path, 'created_at_ms', int64_text(now), unpack(kept)}
+if inputs then
+  for _, word in ipairs({'inputs', inputs, 'request', request}) do record[#record + 1] = word end
+  redis.call('XADD', unsigned, '*', 'kind', outcome_status:lower(), 'digest', digest, unpack(record))
+end
+redis.call('HSET', outcome, unpack(record))
 redis.call('PEXPIRE', outcome, retention_ms)
+if counts then
+  -- @cold ledger/rates_count
+  rates_count(counts, 1, counts.by)
+end
 if reason then
   local scope = blocking and budget_scope(scope_path, blocking.depth)
   local events = events_new(event_log, outbox, tenant, day, now, context, ARGV[facts_from + 1])

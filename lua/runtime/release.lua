@@ -8,12 +8,14 @@ KEYS[3]   write  reservation  hash    rsv:<reservation_id>
 KEYS[4]   write  due          zset    due:<owner>
 KEYS[5]   write  event_log    stream  events:<owner>:<day>
 KEYS[6]   write  outbox       stream  outbox
-KEYS[7]   write  days         zset    days
-KEYS[8]   write  audit_log    stream  audit:<owner>:<day>  (if audited)
-KEYS[9]   write  chain        hash    chain:<owner>  (if audited)
-KEYS[10]  write  unsealed     set     unsealed  (if audited)
+KEYS[7]   write  unsigned     stream  unsigned
+KEYS[8]   write  days         zset    days
+KEYS[9]   write  audit_log    stream  audit:<owner>:<day>  (if audited)
+KEYS[10]  write  chain        hash    chain:<owner>  (if audited)
+KEYS[11]  write  unsealed     set     unsealed  (if audited)
 built     write               hash    budget:<tenant>:<unit>:<scope>
 built     write               zset    due:<tenant>:other_graces
+built     write               string  unsigned:<tenant>
 
 ARGV[1]              day             yyyymmdd
 ARGV[2]              day_start_ms    int64
@@ -25,28 +27,39 @@ ARGV[7]              budget_prefix   prefix budget:<owner>:
 ARGV[8]              context         text                    The request cause, lines of name and value.
 ARGV[9]              owner           text
 ARGV[10]             reservation_id  text
-ARGV[11]             kept            n, then n more          Names and values that the record keeps.
+ARGV[11]             evidence        text or ''
+    What evidence attests of the request, in lines; see `evidence/queue`.
+ARGV[12]             kept            n, then n more          Names and values that the record keeps.
 ARGV[kept_to + 1..]  audit           to the end              Names and values of the audit entry, for the admin key.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
-  corrupt key | released now_ms unit estimate depths scope_path snapshots
+  corrupt key | attested now_ms refused | released now_ms unit estimate depths scope_path snapshots
 Writes:
-  On released: the reservation, its due time and expiry, the ledgers, events, the audit entry. Otherwise nothing.
+  On released: the reservation, its due time and expiry, the ledgers, events, the audit entry, the entry of evidence. On
+  attested: the entry and its count. Otherwise nothing.
 ]]
-local api_key, tenant_key, reservation, due, event_log, outbox, days, audit_log, chain, unsealed = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, payload_hash, key_digest, budget_prefix, context, owner, reservation_id
-  = unpack(ARGV, 1, 10)
-local kept_from = 12
-local kept_to = 11 + ARGV[11]
+local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, audit_log, chain, unsealed
+  = unpack(KEYS)
+local day, day_start_ms, key_hash, tenant, payload_hash, key_digest, budget_prefix, context, owner, reservation_id,
+  evidence = unpack(ARGV, 1, 11)
+local kept_from = 13
+local kept_to = 12 + ARGV[12]
 local audit_from = kept_to + 1
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, log/days, base/int64, ledger/thresholds
 -- @include ledger/budgets, ledger/budgets_of_record
 -- @include ledger/ledger_hold, ledger/no_threshold_crossed, ledger/reservation, ledger/usual_grace
 
--- Refusals: read only.
+-- A refusal after evaluation.
+local function evaluated(now, ...)
+  if evidence == '' then return {...} end
+  -- @cold evidence/refusals
+  return evidence_of_refusal(unsigned, evidence, now, owner, {'reservation_id', reservation_id}, {...})
+end
+
+-- Refusals: read only, except for evidence of them.
 local now = now_ms()
 local refusal, why
 if tenant ~= '' then refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:release', now) end
@@ -63,12 +76,13 @@ if status == 'RELEASED' then
   if replay then return replay end
 end
 local tenant_refused, settings = tenant_refusal(tenant_key)
+if tenant_refused == 'tenant_closed' then return evaluated(now, tenant_refused) end
 if tenant_refused and tenant_refused ~= 'tenant_suspended' then return {tenant_refused} end
-if status == 'EXPIRED' then return {'expired'} end
-if status ~= 'ACTIVE' then return {'finalized', status} end
+if status == 'EXPIRED' then return evaluated(now, 'expired') end
+if status ~= 'ACTIVE' then return evaluated(now, 'finalized', status) end
 local estimate = int64(estimate_text)
 if not (expires_at_ms and grace_ms and estimate and depths and unit) then return {'corrupt', reservation} end
-if now > expires_at_ms + grace_ms then return {'expired'} end
+if now > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
 local thresholds, eventless, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
@@ -92,9 +106,19 @@ if tenant == '' then
   audit_append = audit_trail(owner, audit_log, chain, unsealed, days)
 end
 
+local inputs, digest
+if evidence ~= '' then
+  -- @cold evidence/queue
+  inputs, digest = evidence_inputs(evidence, now)
+  if inputs then kept[#kept + 1], kept[#kept + 2] = 'end_inputs', inputs end
+end
+
 -- Effects. First the indexes: they were not read, and one of another type raises before anything returns.
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
 redis.call('ZREM', due, reservation_id)
+if inputs then
+  redis.call('XADD', unsigned, '*', 'kind', 'end', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+end
 redis.call('HSET', reservation, 'status', 'RELEASED', 'finalized_at_ms', int64_text(now), 'finish',
   key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_hold(budgets[i]) end

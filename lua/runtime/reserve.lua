@@ -10,13 +10,15 @@ KEYS[5]           write  due             zset    due:<tenant>
 KEYS[6]           write  due_tenants     zset    due
 KEYS[7]           write  event_log       stream  events:<tenant>:<day>
 KEYS[8]           write  outbox          stream  outbox
-KEYS[9]           write  days            zset    days
-KEYS[10]          write  denials         hash    denials:<tenant>
-KEYS[11]          write  denial_minutes  zset    denials
-KEYS[12]          write  other_graces    zset    due:<tenant>:other_graces  (if other_grace)
-KEYS[13]          write  rates           hash    rates:<tenant>  (if rate_limits)
-KEYS[12 to 14..]  write  budgets         hash    budget:<tenant>:<unit>:<scope>
+KEYS[9]           write  unsigned        stream  unsigned
+KEYS[10]          write  days            zset    days
+KEYS[11]          write  denials         hash    denials:<tenant>
+KEYS[12]          write  denial_minutes  zset    denials
+KEYS[13]          write  other_graces    zset    due:<tenant>:other_graces  (if other_grace)
+KEYS[14]          write  rates           hash    rates:<tenant>  (if rate_limits)
+KEYS[13 to 15..]  write  budgets         hash    budget:<tenant>:<unit>:<scope>
 built             read                   hash    budget:<tenant>:<unit>:<scope>
+built             write                  string  unsigned:<tenant>
 
 ARGV[1]               day                       yyyymmdd
 ARGV[2]               day_start_ms              int64
@@ -45,7 +47,9 @@ ARGV[20]              policy_until_ms           int64                    Until t
 ARGV[21]              rate_limits               text or ''
     max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates. Bytes that the request
     stores of its own, and how many a minute admits, if it counts. - for what is not limited.
-ARGV[22]              facts                     n, then n more
+ARGV[22]              evidence                  text or ''
+    What evidence attests of the request, in lines; see `evidence/queue`.
+ARGV[23]              facts                     n, then n more
     Names and values of action and subject, action_kind first: the record keeps them, a denial tells them.
 ARGV[facts_to + 1..]  kept                      to the end               Names and values that only the record keeps.
 
@@ -54,19 +58,20 @@ Replies, the first that applies:
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
   unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining |
-  over_limit scope remaining since | reserved now_ms ttl_ms depths snapshots
+  over_limit scope remaining since | attested now_ms refused | reserved now_ms ttl_ms depths snapshots
 Writes:
   On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, the ledgers,
-  the rates, events. On denied, over_limit and tenant_closed: the event. Otherwise nothing.
+  the rates, events, the entry of evidence. On denied, over_limit and tenant_closed: the event. On attested: the entry,
+  its count, and what the refusal in it writes. Otherwise nothing.
 ]]
-local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, days, denials,
-  denial_minutes, other_graces, rates = unpack(KEYS, 1, 13)
+local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, unsigned, days, denials,
+  denial_minutes, other_graces, rates = unpack(KEYS, 1, 14)
 local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, requested_ttl_ms, grace_ms,
   requested_overage_policy, swept_until_ms, budget_prefix, reservation_id, policy, denied_per_minute, context,
-  policies_version, policy_from_ms, policy_until_ms, rate_limits = unpack(ARGV, 1, 21)
-local budgets_from = 12
-local facts_from = 23
-local facts_to = 22 + ARGV[22]
+  policies_version, policy_from_ms, policy_until_ms, rate_limits, evidence = unpack(ARGV, 1, 22)
+local budgets_from = 13
+local facts_from = 24
+local facts_to = 23 + ARGV[23]
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, ledger/policies, log/days, base/int64
 -- @include ledger/thresholds, ledger/budgets, ledger/budgets_of_keys, ledger/evaluate
@@ -92,7 +97,15 @@ local function emit(now, settings, what)
   events_point(events)
 end
 
--- Refusals: read only, except for the event of a denial.
+-- A refusal after evaluation.
+local function evaluated(now, ...)
+  if evidence == '' then return {...} end
+  -- @cold evidence/refusals
+  return evidence_of_refusal(unsigned, evidence, now, tenant,
+    {'scope_path', scope_path, 'unit', unit, 'amount', amount}, {...})
+end
+
+-- Refusals: read only, except for the event of a denial and its evidence.
 local now = now_ms()
 local refusal, why = access_refusal(api_key, key_hash, tenant, 'reservations:create', now)
 if refusal then return {refusal, why} end
@@ -105,7 +118,10 @@ if stored_hash then return creation_replay(reservation, now) end
 local tenant_refused, settings = tenant_refusal(tenant_key, 'policies', 'bytes_full',
   'default_commit_overage_policy', 'default_reservation_ttl_ms', 'max_reservation_ttl_ms', 'max_reservation_extensions')
 local estimate = int64(amount)
-if tenant_refused == 'tenant_closed' then emit(now, settings, {denied = 'TENANT_CLOSED'}) end
+if tenant_refused == 'tenant_closed' then
+  emit(now, settings, {denied = 'TENANT_CLOSED'})
+  return evaluated(now, tenant_refused)
+end
 if tenant_refused then return {tenant_refused} end
 local stale = policies_stale(settings, policies_version, policy_from_ms, policy_until_ms, now)
 if stale then return stale end
@@ -135,7 +151,7 @@ if not budgets then return {'corrupt', corrupt} end
 if #budgets == 0 then
   -- @cold ledger/evaluate_other_units
   local scope, units = evaluate_other_units(budget_prefix, unit, scope_path)
-  if scope then return {'unit_mismatch', scope, units} end
+  if scope then return evaluated(now, 'unit_mismatch', scope, units) end
   return {'budget_not_found'}
 end
 local reason, blocking = evaluate_denial(budgets, estimate)
@@ -147,8 +163,8 @@ if reason then
   local scope = budget_scope(scope_path, blocking.depth)
   local since = reason == 'OVERDRAFT_LIMIT_EXCEEDED' and redis.call('HGET', blocking.key, 'over_limit_by')
   emit(now, settings, {denied = reason, budget = blocking, scope = scope})
-  if since then return {'over_limit', scope, blocking.remaining, since} end
-  return {'denied', reason, scope, blocking.remaining}
+  if since then return evaluated(now, 'over_limit', scope, blocking.remaining, since) end
+  return evaluated(now, 'denied', reason, scope, blocking.remaining)
 end
 local policy_overage, policy_ttl_ms, policy_max_ttl_ms, policy_extensions = policy:match('(%S+) (%S+) (%S+) (%S+)')
 local overage_policy = overage_policy_of(requested_overage_policy, policy_overage, budgets, settings)
@@ -175,6 +191,12 @@ if not eventless then
   if corrupt_key then return {'corrupt', corrupt_key} end
 end
 day_check(days, settings, day)
+local inputs, digest
+if evidence ~= '' then
+  -- @cold evidence/queue
+  inputs, digest = evidence_inputs(evidence, now)
+  if inputs then kept[#kept + 1], kept[#kept + 2] = 'create_inputs', inputs end
+end
 
 -- Effects. First the indexes: they were not read, and one of another type raises before anything is held.
 local now_text, expires_at_ms = int64_text(now), now + ttl_ms
@@ -183,6 +205,9 @@ if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', other_graces, int64_text(e
 redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
 redis.call('ZADD', reservations, now_text, reservation_id)
+if inputs then
+  redis.call('XADD', unsigned, '*', 'kind', 'create', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+end
 day_register(days, tenant_key, settings, tenant, day, now)
 redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
   'estimate', amount, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,

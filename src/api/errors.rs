@@ -13,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use crate::api::dialect::headers::RATE_LIMIT_RESET;
+use crate::domain::evidence::{self, EvidenceRef};
 use crate::domain::fields::{Problems, object};
 use crate::domain::ids::{RequestId, TRACE_ID_PATTERN, TenantId, TraceId};
 use crate::domain::json::JsonError;
@@ -87,6 +88,7 @@ pub struct ApiError {
 #[derive(Debug, Clone, Default)]
 struct Extras {
     details: Option<Value>,
+    evidence: Option<EvidenceRef>,
     credential: Option<BadCredential>,
     limit: Option<RefusedLimit>,
     caller_checked: bool,
@@ -176,6 +178,12 @@ impl ApiError {
     /// With facts for programs.
     pub fn with_details(mut self, details: Value) -> Self {
         self.extras.details = Some(details);
+        self
+    }
+
+    /// With the reference to signed evidence of it.
+    pub fn with_evidence(mut self, evidence: EvidenceRef) -> Self {
+        self.extras.evidence = Some(evidence);
         self
     }
 
@@ -290,6 +298,7 @@ impl ApiError {
             request_id: request_id.to_string(),
             trace_id: trace_id.to_string(),
             details: self.extras.details.clone(),
+            evidence: self.extras.evidence.clone(),
         };
         serde_json::to_string(&body).expect("strings and JSON values serialize")
     }
@@ -334,6 +343,8 @@ object! {
         trace_id: String { required: false, keyword: TRACE_ID_PATTERN },
         /// Facts for programs; their names depend on `error`.
         details: Option<Value>,
+        /// Where the signed evidence of it can be read.
+        evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
     }
 }
 

@@ -18,17 +18,23 @@ use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::Json;
 use crate::domain::payload_hash::{Hashed, PayloadHash};
 use crate::domain::refusal::BadCredential;
+use crate::evidence::{Endpoint, attested_request};
 
 /// A request body of the runtime plane.
 pub trait RuntimeBody: Read + Send {
     /// The key that a header may repeat.
     fn idempotency_key(&self) -> &IdempotencyKey;
+
+    /// What evidence of it names as the operation, if it is attested.
+    const ENDPOINT: Option<Endpoint>;
 }
 
-/// Makes requests bodies of the runtime plane, by their member `idempotency_key`.
+/// Makes requests bodies of the runtime plane, by their member `idempotency_key`, and names what attests them.
 macro_rules! runtime_bodies {
-    ($($request:ty),* $(,)?) => {$(
+    ($($request:ty: $endpoint:expr),* $(,)?) => {$(
         impl crate::api::extract::RuntimeBody for $request {
+            const ENDPOINT: Option<crate::evidence::Endpoint> = $endpoint;
+
             fn idempotency_key(&self) -> &crate::domain::ids::IdempotencyKey {
                 &self.idempotency_key
             }
@@ -53,6 +59,8 @@ where
         let json = Json::parse(&bytes)?;
         let sizes = state.body_limits.check_members(&json, bytes.len());
         let payload_hash = PayloadHash::of_body(&json);
+        let endpoint = T::ENDPOINT.filter(|_| state.ledger.attests());
+        let attested = endpoint.map(|endpoint| attested_request(endpoint, &json));
         let request = T::from_json(json)?;
         sizes?;
         let path = P::from_request_parts(&mut parts, state).await?;
@@ -60,6 +68,7 @@ where
         let hashed = Hashed {
             request,
             payload_hash,
+            attested,
         };
         Ok(Self(path, hashed))
     }

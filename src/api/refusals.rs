@@ -24,6 +24,9 @@ impl From<OperationError> for ApiError {
         let error: Self = match error {
             OperationError::About(tenant, error) => return Self::from(*error).about(Some(tenant)),
             OperationError::Refused(refusal) => refusal.into(),
+            OperationError::Attested(refusal, evidence) => {
+                Self::from(refusal).with_evidence(*evidence)
+            }
             OperationError::Store(error) => error.into(),
             OperationError::Record(error) => Self::internal(error),
             OperationError::Corrupt(_) => Self::internal(error),

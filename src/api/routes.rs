@@ -17,7 +17,7 @@ use crate::api::operations::OperationId;
 use crate::api::state::AppState;
 use crate::api::trace;
 use crate::config::CorsOrigins;
-use crate::ledger::Traffic;
+use crate::ledger::{AttestingMetrics, Traffic};
 use crate::store::Issuing;
 
 /// What is served where.
@@ -33,6 +33,8 @@ pub struct Planes {
     pub traffic: Traffic,
     /// Who signs the evidence of what both serve; `None` while it is off.
     pub issuing: Option<Issuing>,
+    /// What is counted of evidence, while it is on.
+    pub attesting: Option<AttestingMetrics>,
 }
 
 /// Paths below these are for operators: on an address of their own, if there is one.
@@ -47,6 +49,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
     let auth_failures = routes.state.auth_failures.clone();
     let traffic = routes.state.ledger.traffic().clone();
     let issuing = routes.state.issuing.clone();
+    let attesting = routes.state.ledger.attesting_metrics().cloned();
     if !apart {
         let api = routes.serve(|_| true, plane_of_unknown_path);
         return Planes {
@@ -55,6 +58,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
             auth_failures,
             traffic,
             issuing,
+            attesting,
         };
     }
     // Both kinds of keys may ask who they are, each on its own address.
@@ -66,6 +70,7 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
         auth_failures,
         traffic,
         issuing,
+        attesting,
     }
 }
 

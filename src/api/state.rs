@@ -19,7 +19,7 @@ use crate::api::evidence::limiter::PublicLimiter;
 use crate::config::{EvidenceConfig, ServeConfig};
 use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
-use crate::ledger::Ledger;
+use crate::ledger::{Attesting, AttestingMetrics, Ledger};
 use crate::listing::GatherPlaces;
 use crate::store::{Issuing, Store};
 
@@ -68,6 +68,8 @@ impl AppState {
         let retention = &config.retention;
         let [event_days, audit_days, reservation_days] =
             [retention.events, retention.audit, retention.reservations].map(days);
+        let evidence = config.evidence.as_ref();
+        let issuing = evidence.map(|evidence| Issuing::new(evidence.issuers.clone()));
         Self(Arc::new(Handles {
             access: Access::new(
                 store.clone(),
@@ -108,12 +110,15 @@ impl AppState {
                 config.limits.extensions_per_reservation,
                 reservation_days,
             )
-            .stored_bytes_per_minute(config.limits.stored_bytes_per_minute),
-            issuing: config
-                .evidence
-                .as_ref()
-                .map(|evidence| Issuing::new(evidence.issuers.clone())),
-            key_set: config.evidence.as_ref().map(published),
+            .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
+            .attesting(issuing.clone().map(|issuing| Attesting {
+                issuing,
+                refusals_per_minute: config.evidence_limits.refusals_per_minute,
+                retention: evidence.and_then(|evidence| evidence.retention),
+                metrics: AttestingMetrics::default(),
+            })),
+            issuing,
+            key_set: evidence.map(published),
             public_limiter: PublicLimiter::new(config.evidence_limits.requests_per_minute),
             gather_places: GatherPlaces::new(config.limits.gathering_lists_per_tenant),
             store: store.clone(),

@@ -24,6 +24,8 @@ pub struct Hashed<T> {
     pub request: T,
     /// Over its canonical form.
     pub payload_hash: PayloadHash,
+    /// What evidence attests of it; none while evidence is off.
+    pub attested: Option<Json>,
 }
 
 impl PayloadHash {

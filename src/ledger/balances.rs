@@ -1,7 +1,7 @@
 //! Lists a tenant's ledgers.
 
 use super::Ledger;
-use super::calls::Target;
+use super::target::Target;
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;

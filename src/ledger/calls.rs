@@ -3,135 +3,20 @@
 use std::sync::Arc;
 
 use super::Ledger;
-use crate::domain::amount::Amount;
+use super::attesting::Draft;
+use super::target::Target;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::policy::{InForce, PolicySelection};
-use crate::domain::refusal::{AccessRefusal, Denial, ReservationRefusal, TenantRefusal};
+use crate::domain::refusal::{AccessRefusal, ReservationRefusal, TenantRefusal};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
 use crate::store::runtime::expire::expire_tenant;
 use crate::store::runtime::read::{Authenticate, AuthenticateReply};
 use crate::store::runtime::replay::{Replay, ReplayReply};
-use crate::store::signature::{Refused, ScriptCall, Signature};
+use crate::store::signature::{Refused, ScriptCall};
 use crate::store::{ExtraTrip, Lane, MemoryStep, OperationError, StoreError};
-
-/// What a request is about, which its refusals name.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Target<'a> {
-    /// Whatever the caller may see.
-    Caller,
-    /// A reservation.
-    Reservation(&'a ReservationId),
-    /// A reservation, and what is to be charged for it.
-    Charge(&'a ReservationId, Amount),
-    /// The scope of a subject, and what is to be reserved or charged there.
-    Scope(&'a ScopePath, Amount),
-}
-
-impl Target<'_> {
-    /// The error that a script's refusal becomes.
-    fn error(self, refused: Refused, signature: &Signature) -> OperationError {
-        let unexpected = refused.unexpected(signature);
-        match refused {
-            Refused::Unauthorized { why } => AccessRefusal::Unauthorized(why).into(),
-            Refused::Forbidden { permission } => AccessRefusal::Forbidden(permission).into(),
-            Refused::ScopeForbidden { filter } => AccessRefusal::ScopeForbidden(filter).into(),
-            Refused::IdempotencyMismatch => AccessRefusal::IdempotencyMismatch.into(),
-            Refused::Corrupt { key } => OperationError::Corrupt(key),
-            Refused::MemoryFull => StoreError::Full.into(),
-            refused => match self.refusal(refused) {
-                Some(refusal) => refusal.into(),
-                None => unexpected.into(),
-            },
-        }
-    }
-
-    /// The refusal of what is to be done to the target; `None` where nothing of the kind is refused for it.
-    pub(super) fn refusal(self, refused: Refused) -> Option<ReservationRefusal> {
-        use ReservationRefusal as R;
-        let (id, scope_path, requested) = match self {
-            Self::Caller => (None, None, None),
-            Self::Reservation(id) => (Some(id), None, None),
-            Self::Charge(id, amount) => (Some(id), None, Some(amount)),
-            Self::Scope(scope_path, amount) => (None, Some(scope_path), Some(amount)),
-        };
-        let denied = |denial, scope, remaining| {
-            let requested = requested?;
-            Some(R::Denied {
-                denial,
-                scope,
-                requested,
-                remaining,
-                over_since: None,
-            })
-        };
-        Some(match refused {
-            Refused::NotFound => R::NotFound(id?.clone()),
-            Refused::Foreign => R::OfOtherTenant,
-            Refused::Expired => R::Expired(id?.clone()),
-            Refused::Finalized { status } => R::Finalized {
-                reservation_id: id?.clone(),
-                status,
-            },
-            Refused::MaxExtensions { limit } => R::TooManyExtensions(limit),
-            Refused::BudgetNotFound => R::BudgetNotFound(scope_path?.clone()),
-            Refused::RateLimited {
-                now_ms,
-                until_ms,
-                policy_id,
-            } => R::RateLimited {
-                scope: scope_path?.clone(),
-                policy_id,
-                retry_in_ms: until_ms - now_ms,
-                until_ms,
-            },
-            Refused::BytesLimited {
-                now_ms,
-                until_ms,
-                limit,
-                present,
-            } => R::StoredTooMuch {
-                limit,
-                present,
-                retry_in_ms: until_ms - now_ms,
-                until_ms,
-            },
-            Refused::UnitMismatch { scope, units } => R::UnitMismatch {
-                scope,
-                requested: requested?.unit(),
-                expected: units.0,
-            },
-            Refused::Inactive { status, scope } if status == "FROZEN" => {
-                denied(Denial::BudgetFrozen, scope, None)?
-            }
-            Refused::Inactive { scope, .. } => denied(Denial::BudgetClosed, scope, None)?,
-            Refused::Denied {
-                reason,
-                scope,
-                remaining,
-            } => denied(reason, scope, Some(remaining))?,
-            Refused::OverLimit {
-                scope,
-                remaining,
-                since,
-            } => R::Denied {
-                denial: Denial::OverdraftLimitExceeded,
-                scope,
-                requested: requested?,
-                remaining: Some(remaining),
-                over_since: Some(since),
-            },
-            Refused::OverageRejected { scope, reserved } => R::OverageRejected {
-                scope,
-                reserved,
-                requested: requested?,
-            },
-            _ => return None,
-        })
-    }
-}
 
 impl Ledger {
     /// Runs a script on a lane; a refusal names the target.
@@ -218,18 +103,20 @@ impl Ledger {
         &self,
         tenant: &TenantId,
         target: Target<'_>,
+        draft: Option<&Draft<'_>>,
         call: impl Fn(&Attempt) -> C,
     ) -> Result<C::Outcome, OperationError> {
-        let (outcome, _) = self.decided_under(tenant, target, call).await?;
+        let (outcome, _) = self.decided_under(tenant, target, draft, call).await?;
         Ok(outcome)
     }
 
     /// Calls a script until it has decided: again after the tenant's dead holds were expired, or under the policy that applies
-    /// now. Returns that policy as well. A refusal names the tenant or the target.
+    /// now. Returns that policy as well. A refusal names the tenant or the target, and the evidence of it.
     pub(super) async fn decided_under<C: ScriptCall>(
         &self,
         tenant: &TenantId,
         target: Target<'_>,
+        draft: Option<&Draft<'_>>,
         call: impl Fn(&Attempt) -> C,
     ) -> Result<(C::Outcome, Option<Arc<InForce>>), OperationError> {
         let mut attempt = Attempt::default();
@@ -243,28 +130,34 @@ impl Ledger {
                 Ok(outcome) => return Ok((outcome, attempt.policy.policy)),
                 Err(refused) => refused,
             };
-            match (refused, target) {
+            let (refused, attested_ms) = match refused {
+                Refused::Attested { now_ms, refused } => (*refused, Some(now_ms)),
+                refused => (refused, None),
+            };
+            let error = match (refused, target) {
                 (Refused::Stale { now_ms, version }, Target::Scope(scope, _)) => {
                     self.store.metrics().extra_trip(ExtraTrip::Stale);
                     let policies = self.policies.at_version(&self.store, tenant, &version);
                     attempt.policy = policies.await?.select(scope, now_ms);
+                    continue;
                 }
                 (Refused::SweepFirst { now_ms }, _) => {
                     let trusted_ms = self.store.clock().trusted_ms(now_ms);
                     let until_ms = *attempt.swept_until_ms.get_or_insert(trusted_ms);
                     self.expire_dead_holds(tenant, until_ms).await?;
+                    continue;
                 }
-                (Refused::TenantClosed, _) => {
-                    return Err(TenantRefusal::Closed(tenant.clone()).into());
-                }
-                (Refused::TenantSuspended, _) => {
-                    return Err(TenantRefusal::Suspended(tenant.clone()).into());
-                }
+                (Refused::TenantClosed, _) => TenantRefusal::Closed(tenant.clone()).into(),
+                (Refused::TenantSuspended, _) => TenantRefusal::Suspended(tenant.clone()).into(),
                 (Refused::TenantUnreadable, _) => {
-                    return Err(OperationError::Corrupt(format!("tenant:{tenant}")));
+                    OperationError::Corrupt(format!("tenant:{tenant}"))
                 }
-                (refused, _) => return Err(target.error(refused, C::SIGNATURE)),
-            }
+                (refused, _) => target.error(refused, C::SIGNATURE),
+            };
+            return Err(match draft {
+                Some(draft) => draft.of_error(attested_ms, error),
+                None => error,
+            });
         }
         Err(OperationError::Store(StoreError::Reply {
             script: C::SIGNATURE.script.name(),
@@ -280,6 +173,7 @@ impl Ledger {
         &self,
         replay: &Replay<'_>,
         target: Target<'_>,
+        draft: Option<&Draft<'_>>,
         call: impl Fn(&Attempt) -> C,
     ) -> Result<(C::Outcome, Option<Arc<InForce>>), OperationError>
     where
@@ -288,7 +182,7 @@ impl Ledger {
     {
         if self.store.memory_step(replay.caller.partition) < MemoryStep::Refuse {
             match self
-                .decided_under(&replay.caller.tenant, target, call)
+                .decided_under(&replay.caller.tenant, target, draft, call)
                 .await
             {
                 Err(OperationError::Store(StoreError::Full)) => {}
@@ -321,7 +215,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::amount::Unit;
+    use crate::domain::amount::{Amount, Unit};
     use crate::store::scripts::SIGNATURES;
 
     #[test]
@@ -355,6 +249,7 @@ mod tests {
                         | "tenant_suspended"
                         | "tenant_unreadable"
                         | "memory_full"
+                        | "attested"
                 );
                 let error = target.error(refused, signature);
                 let is_known = is_of_call || !matches!(error, OperationError::Store(_));

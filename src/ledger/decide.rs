@@ -1,85 +1,22 @@
 //! Deciding: whether an estimate could be held now. Nothing is held.
 
-use super::calls::{Attempt, Target};
+use super::attesting::Draft;
+use super::bodies::decide::{DecisionRequest, DecisionResponse, Outcome, OutcomeKind};
+use super::bodies::reserve::ReservationCreateResponse;
+use super::calls::Attempt;
+use super::statements::of_outcome;
+use super::target::Target;
 use super::{Ledger, facts};
-use crate::domain::action::Action;
-use crate::domain::amount::Amount;
-use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
-use crate::domain::evidence::{self, EvidenceRef};
-use crate::domain::fields::{Read as _, object};
-use crate::domain::ids::{DecisionId, IdempotencyKey, ReservationId};
-use crate::domain::json::FreeObject;
+use crate::domain::fields::Read as _;
+use crate::domain::ids::{DecisionId, ReservationId};
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
-use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::Denial;
 use crate::domain::reservation::balances_at;
-use crate::domain::scope::ScopePath;
-use crate::domain::subject::Subject;
-use crate::domain::words::words;
 use crate::store::OperationError;
 use crate::store::runtime::decide::{Decide, DecideReply};
 use crate::store::runtime::replay::Replay;
-
-object! {
-    /// Asks whether an action would be allowed.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct DecisionRequest: Read {
-        /// Identifies this question: the same key gets the same response.
-        pub idempotency_key: IdempotencyKey,
-        /// Whom the request charges.
-        pub subject: Subject,
-        /// What is to be done.
-        pub action: Action,
-        /// Highest possible cost.
-        pub estimate: Amount,
-        /// Data that the client chooses.
-        pub metadata: Option<FreeObject>,
-    }
-}
-
-words! {
-    /// Whether an action is allowed.
-    Decision {
-        /// Yes.
-        Allow = "ALLOW",
-        /// Yes, if the caller keeps the caps.
-        AllowWithCaps = "ALLOW_WITH_CAPS",
-        /// No.
-        Deny = "DENY",
-    }
-}
-
-impl Decision {
-    /// Yes, with the caps that the caller must keep, if there are any.
-    pub(super) fn allow(caps: Option<&Caps>) -> Self {
-        match caps {
-            Some(_) => Self::AllowWithCaps,
-            None => Self::Allow,
-        }
-    }
-}
-
-object! {
-    /// Whether the action would be allowed, at the moment of asking.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct DecisionResponse: Serialize {
-        /// Whether it would be allowed.
-        pub decision: Decision,
-        /// Every scope that encloses the subject, root first, whether or not it has a budget.
-        pub affected_scopes: Vec<ScopePath> { required: false },
-        /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
-        pub caps: Option<Caps>,
-        /// Why not. Only with `DENY`. Clients must expect values that they do not know.
-        pub reason_code: Option<String> { chars: ..=128 },
-        /// How long to wait before asking again, in milliseconds.
-        pub retry_after_ms: Option<i64> { range: 0.. },
-        /// Where the signed evidence of the decision can be read.
-        pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
-    }
-}
 
 /// The id that an outcome is kept under.
 #[derive(Clone, Copy)]
@@ -90,82 +27,11 @@ pub(super) enum OutcomeId<'a> {
     DryRun(&'a ReservationId),
 }
 
-/// Which of the two an outcome is of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutcomeKind {
-    /// A decision.
-    Decision,
-    /// A dry run.
-    DryRun,
-}
-
 impl OutcomeId<'_> {
     fn kind(&self) -> OutcomeKind {
         match self {
             Self::Decision(_) => OutcomeKind::Decision,
             Self::DryRun(_) => OutcomeKind::DryRun,
-        }
-    }
-}
-
-/// What decide and a dry run respond with.
-pub(super) struct Outcome {
-    pub scope_path: ScopePath,
-    pub decision: Decision,
-    pub caps: Option<Caps>,
-    pub reason_code: Option<String>,
-    /// The budgeted ledgers as they were; none with a denial or the replay of a decision.
-    pub balances: Vec<Balance>,
-}
-
-impl Outcome {
-    fn allowed(scope_path: ScopePath, caps: Option<Caps>, balances: Vec<Balance>) -> Self {
-        Self {
-            scope_path,
-            decision: Decision::allow(caps.as_ref()),
-            caps,
-            reason_code: None,
-            balances,
-        }
-    }
-
-    fn denied(scope_path: ScopePath, denial: Denial) -> Self {
-        Self {
-            scope_path,
-            decision: Decision::Deny,
-            caps: None,
-            reason_code: Some(denial.as_str().to_owned()),
-            balances: Vec::new(),
-        }
-    }
-
-    /// The first outcome again.
-    pub(super) fn replayed(kind: OutcomeKind, record: &Record) -> Result<Self, RecordError> {
-        let scope_path = record.read("scope_path")?;
-        if record.text("decision")? == "DENY" {
-            return Ok(Self::denied(scope_path, record.read("reason_code")?));
-        }
-        let balances = match kind {
-            OutcomeKind::Decision => Vec::new(),
-            OutcomeKind::DryRun => record.balances("create")?,
-        };
-        Ok(Self::allowed(
-            scope_path,
-            record.optional("caps")?,
-            balances,
-        ))
-    }
-}
-
-impl From<Outcome> for DecisionResponse {
-    fn from(outcome: Outcome) -> Self {
-        Self {
-            decision: outcome.decision,
-            affected_scopes: outcome.scope_path.with_parents().collect(),
-            caps: outcome.caps,
-            reason_code: outcome.reason_code,
-            retry_after_ms: None,
-            evidence: None,
         }
     }
 }
@@ -210,6 +76,11 @@ impl Ledger {
             OutcomeId::DryRun(id) => (None, Some(id.as_str()), "DRY_RUN"),
         };
         let target = Target::Scope(&scope_path, request.estimate);
+        let kind = id.kind();
+        let draft = self
+            .draft(kind.endpoint(), body.attested.as_ref(), None, cause)
+            .await?;
+        let stored_bytes = draft.as_ref().and_then(|draft| self.counted(draft.bytes()));
         let call = |attempt: &Attempt| {
             let policy = &attempt.policy;
             let caps = policy
@@ -234,6 +105,8 @@ impl Ledger {
                 policies_version: policy.version.to_string(),
                 policy_from_ms: policy.from_ms,
                 policy_until_ms: policy.until_ms,
+                evidence: draft.as_ref().map(Draft::lines),
+                stored_bytes: stored_bytes.clone(),
                 facts: &facts,
             }
         };
@@ -246,21 +119,42 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:create",
         };
-        let (reply, policy) = self.created_under(&replay, target, call).await?;
-        match reply {
+        let (reply, policy) = self
+            .created_under(&replay, target, draft.as_ref(), call)
+            .await?;
+        let (mut outcome, now_ms) = match reply {
             DecideReply::Allow {
-                depths, snapshots, ..
+                now_ms,
+                depths,
+                snapshots,
             } => {
                 self.traffic.decided(&caller.tenant, false);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 let caps = policy.and_then(|policy| policy.caps.clone());
-                Ok(Outcome::allowed(scope_path, caps, balances))
+                (Outcome::allowed(scope_path, caps, balances), now_ms)
             }
-            DecideReply::Deny { reason, .. } => {
+            DecideReply::Deny { now_ms, reason } => {
                 self.traffic.decided(&caller.tenant, true);
-                Ok(Outcome::denied(scope_path, reason))
+                (Outcome::denied(scope_path, reason), now_ms)
             }
-            DecideReply::Replayed { record, .. } => Ok(Outcome::replayed(id.kind(), &record)?),
-        }
+            DecideReply::Replayed { record, .. } => {
+                let mut outcome = Outcome::replayed(kind, &record)?;
+                outcome.evidence = self.replayed_evidence(|| of_outcome(kind, &record)).await?;
+                return Ok(outcome);
+            }
+        };
+        outcome.evidence = draft.and_then(|draft| {
+            let outcome = outcome.clone();
+            match kind {
+                OutcomeKind::Decision => {
+                    draft.of_response(now_ms, &DecisionResponse::from(outcome))
+                }
+                OutcomeKind::DryRun => {
+                    let response = ReservationCreateResponse::of_dry_run(outcome, request.estimate);
+                    draft.of_response(now_ms, &response)
+                }
+            }
+        });
+        Ok(outcome)
     }
 }

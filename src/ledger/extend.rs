@@ -1,14 +1,15 @@
 //! Extending: the expiry moves further away, and nothing else changes.
 
 use super::Ledger;
-use super::calls::Target;
+use super::bodies::remaining_ttl_ms;
+use super::target::Target;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
-use crate::domain::reservation::{Status, balances_at};
+use crate::domain::reservation::balances_at;
 use crate::domain::words::words;
 use crate::store::OperationError;
 use crate::store::runtime::extend::{Extend, ExtendReply};
@@ -66,7 +67,7 @@ impl Ledger {
         let key_digest = request.idempotency_key.digest();
         let metadata = request.metadata.as_ref();
         let target = Target::Reservation(reservation_id);
-        let reply = self.decided(&caller.tenant, target, |_| Extend {
+        let reply = self.decided(&caller.tenant, target, None, |_| Extend {
             caller,
             payload_hash: body.payload_hash.as_str(),
             key_digest: &key_digest,
@@ -100,13 +101,5 @@ impl Ledger {
             remaining_ttl_ms: remaining_ttl_ms(status, expires_at_ms, now_ms),
             balances: balances_at(&scope_path, unit, &depths, &snapshots)?,
         })
-    }
-}
-
-/// What is left of a reservation's life; 0 once it has ended.
-pub(super) fn remaining_ttl_ms(status: Status, expires_at_ms: i64, now_ms: i64) -> i64 {
-    match status {
-        Status::Active => (expires_at_ms - now_ms).max(0),
-        Status::Committed | Status::Released | Status::Expired => 0,
     }
 }

@@ -1,6 +1,6 @@
 //! Reads a reservation.
 
-use super::calls::Target;
+use super::target::Target;
 use super::{Ledger, facts};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -125,13 +125,23 @@ impl Ledger {
             }
             Caller::Admin(_) => named_partition(reservation_id)?,
         };
-        let fields = [&FIELDS[..], &["metadata", "committed_metadata"]].concat();
+        let fields = [
+            &FIELDS[..],
+            &["metadata", "committed_metadata"],
+            self.evidence_fields(),
+        ]
+        .concat();
         let (now_ms, record) = self
             .read_reservation(caller.into(), partition, reservation_id, &fields)
             .await?;
+        let attester = self.attester().await?;
         match record.effective_status(now_ms)? {
             Status::Expired => Err(ReservationRefusal::Expired(reservation_id.clone()).into()),
-            _ => Ok(Reservation::read(reservation_id.as_str(), &record, now_ms)?),
+            _ => Ok(Reservation {
+                evidence: attester
+                    .and_then(|attester| attester.of_reservation(reservation_id, &record, now_ms)),
+                ..Reservation::read(reservation_id.as_str(), &record, now_ms)?
+            }),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The operations of the runtime plane: each has a file with its request, its response, and the call of its script.
 
+mod attesting;
 mod balances;
+mod bodies;
 mod calls;
 mod commit;
 mod decide;
@@ -13,17 +15,19 @@ mod release;
 mod reserve;
 pub mod statements;
 mod stored_bytes;
+mod target;
 mod traffic;
 mod usage_event;
 
+pub use attesting::{Attesting, AttestingMetrics};
 pub use balances::{BalanceFilter, BalanceQuery};
-pub use commit::{CommitRequest, CommitResponse, CommitStatus};
-pub use decide::{Decision, DecisionRequest, DecisionResponse, OutcomeKind};
+pub use bodies::commit::{CommitRequest, CommitResponse, CommitStatus};
+pub use bodies::decide::{Decision, DecisionRequest, DecisionResponse, OutcomeKind};
+pub use bodies::release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
+pub use bodies::reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
 pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
-pub use release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
-pub use reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
 pub use traffic::Traffic;
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 
@@ -44,6 +48,7 @@ pub struct Ledger {
     retention_days: i64,
     policies: Arc<PolicyCache>,
     traffic: Traffic,
+    attesting: Option<Attesting>,
 }
 
 impl Ledger {
@@ -64,6 +69,7 @@ impl Ledger {
             stored_bytes_max: 0,
             retention_days,
             policies: Arc::new(PolicyCache::new()),
+            attesting: None,
         }
     }
 

@@ -1,54 +1,18 @@
 //! Releasing: the hold returns without a charge.
 
-use super::calls::Target;
-use super::{Ledger, amount, facts};
-use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget::Balance;
+use super::attesting::Draft;
+use super::bodies::release::{ReleaseRequest, ReleaseResponse};
+use super::statements::of_end;
+use super::target::Target;
+use super::{Ledger, facts};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
-use crate::domain::evidence::{self, EvidenceRef};
-use crate::domain::fields::object;
-use crate::domain::ids::{IdempotencyKey, ReservationId};
+use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::Hashed;
-use crate::domain::record::{Record, RecordError};
 use crate::domain::reservation::balances_at;
-use crate::domain::words::words;
+use crate::evidence::Endpoint;
 use crate::store::runtime::release::{Release, ReleaseReply};
 use crate::store::{Counted, OperationError, Pair};
-
-object! {
-    /// Returns a hold without a charge.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct ReleaseRequest: Read {
-        /// Identifies this attempt: the same key returns the hold once.
-        pub idempotency_key: IdempotencyKey,
-        /// Reason, for the record.
-        pub reason: Option<String> { chars: ..=256 },
-    }
-}
-
-words! {
-    /// The only status of a release.
-    ReleaseStatus {
-        /// Returned.
-        Released = "RELEASED",
-    }
-}
-
-object! {
-    /// What was returned.
-    #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct ReleaseResponse: Serialize {
-        /// The reservation's status.
-        pub status: ReleaseStatus,
-        /// What every budget got back: the whole hold.
-        pub released: Amount,
-        /// The budgets that held the reservation, root first, after the return.
-        pub balances: Vec<Balance> { required: false },
-        /// Where the signed evidence can be read.
-        pub evidence: Option<EvidenceRef> { described: false, named_by: evidence::member_name },
-    }
-}
 
 impl Ledger {
     /// Ends an active reservation without a charge. Repeating it under one key, with either credential, returns the hold
@@ -75,10 +39,22 @@ impl Ledger {
                 (self.owner_of(reservation_id).await?, audit)
             }
         };
-        let kept = facts::given([("release_reason", request.reason.clone())]);
+        let draft = self
+            .draft(
+                Endpoint::Release,
+                body.attested.as_ref(),
+                Some(reservation_id),
+                cause,
+            )
+            .await?;
+        let end_key = draft.is_some().then(|| request.idempotency_key.to_string());
+        let kept = facts::given([
+            ("release_reason", request.reason.clone()),
+            ("end_key", end_key),
+        ]);
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = Target::Reservation(reservation_id);
-        let reply = self.decided(&owner, target, |_| Release {
+        let reply = self.decided(&owner, target, draft.as_ref(), |_| Release {
             caller: caller.into(),
             audited: matches!(caller, Caller::Admin(_)),
             payload_hash: body.payload_hash.as_str(),
@@ -86,6 +62,7 @@ impl Ledger {
             context: &context,
             owner: &owner,
             reservation_id,
+            evidence: draft.as_ref().map(Draft::lines),
             kept: Counted(&kept),
             audit: &audit,
         });
@@ -96,31 +73,22 @@ impl Ledger {
                 depths,
                 scope_path,
                 snapshots,
-                ..
+                now_ms,
             } => {
                 self.traffic.ended(&owner);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
-                Ok(ReleaseResponse::new(unit, estimate, balances)?)
+                let mut response = ReleaseResponse::new(unit, estimate, balances)?;
+                response.evidence = draft.and_then(|draft| draft.of_response(now_ms, &response));
+                Ok(response)
             }
-            ReleaseReply::Replayed { record, .. } => Ok(ReleaseResponse::replayed(&record)?),
+            ReleaseReply::Replayed { record, .. } => {
+                let mut response = ReleaseResponse::replayed(&record)?;
+                response.evidence = self
+                    .replayed_evidence(|| of_end(reservation_id, &record))
+                    .await?;
+                Ok(response)
+            }
         }
-    }
-}
-
-impl ReleaseResponse {
-    fn new(unit: Unit, released: i64, balances: Vec<Balance>) -> Result<Self, RecordError> {
-        Ok(Self {
-            status: ReleaseStatus::Released,
-            released: amount("estimate", unit, released)?,
-            balances,
-            evidence: None,
-        })
-    }
-
-    /// The first response again.
-    pub(super) fn replayed(record: &Record) -> Result<Self, RecordError> {
-        let balances = record.balances("release")?;
-        Self::new(record.read("unit")?, record.integer("estimate")?, balances)
     }
 }
 

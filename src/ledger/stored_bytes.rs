@@ -17,7 +17,9 @@ impl Ledger {
     /// What a request counts that stores so many bytes, if it counts, and the limit, as a script takes them.
     pub(super) fn counted(&self, bytes: usize) -> Option<String> {
         let counts = self.stored_bytes_max > 0 && bytes > UNCOUNTED_BYTES;
-        counts.then(|| format!("{bytes} {}", self.stored_bytes_max))
+        // An envelope has all of it once more.
+        let copies = if self.attests() { 2 } else { 1 };
+        counts.then(|| format!("{} {}", copies * bytes, self.stored_bytes_max))
     }
 }
 

@@ -64,8 +64,8 @@ impl Traffic {
     /// Counts a create that was refused, if that is a denial.
     pub(super) fn refused(&self, tenant: &TenantId, error: &OperationError) {
         let is_denial = matches!(
-            error,
-            OperationError::Refused(
+            error.refusal(),
+            Some(
                 Refusal::Reservation(ReservationRefusal::Denied { .. })
                     | Refusal::Tenant(TenantRefusal::Closed(_))
             )

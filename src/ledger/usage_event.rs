@@ -1,8 +1,9 @@
 //! Charging what was already used, without a reservation.
 
-use super::calls::{Attempt, Target};
+use super::calls::Attempt;
 use super::policies::policy_words;
 use super::stored_bytes::bytes_of;
+use super::target::Target;
 use super::{Ledger, amount, facts};
 use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
@@ -124,7 +125,7 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:commit",
         };
-        let (reply, _) = self.created_under(&replay, target, call).await?;
+        let (reply, _) = self.created_under(&replay, target, None, call).await?;
         let (charged, balances) = match reply {
             UsageEventReply::Applied {
                 charged,

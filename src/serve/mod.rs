@@ -136,6 +136,9 @@ pub async fn run(
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
     descriptors::raise_limit(config.process.connections.open_max);
+    if let Some(metrics) = &planes.attesting {
+        metrics.register(telemetry.registry())?;
+    }
     let counting = tokio::spawn(count_traffic(&planes, shutdown.clone()));
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {

@@ -1,5 +1,6 @@
 //! The error of an operation: a refusal, or a failure of Redis or of a record.
 
+use crate::domain::evidence::EvidenceRef;
 use crate::domain::ids::TenantId;
 use crate::domain::record::RecordError;
 use crate::domain::refusal::Refusal;
@@ -11,6 +12,9 @@ pub enum OperationError {
     /// The service says no; nothing was changed.
     #[error("refused: {0:?}")]
     Refused(Refusal),
+    /// The same, and evidence of it will be signed.
+    #[error("refused: {0:?}")]
+    Attested(Refusal, Box<EvidenceRef>),
     /// Redis did not reply, or its reply cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -29,10 +33,16 @@ impl OperationError {
     /// Whether the service says no, and nothing was changed.
     #[must_use]
     pub fn is_refusal(&self) -> bool {
+        self.refusal().is_some()
+    }
+
+    /// The refusal, if the service says no.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
         match self {
-            Self::Refused(_) => true,
-            Self::About(_, error) => error.is_refusal(),
-            Self::Store(_) | Self::Record(_) | Self::Corrupt(_) => false,
+            Self::Refused(refusal) | Self::Attested(refusal, _) => Some(refusal),
+            Self::About(_, error) => error.refusal(),
+            Self::Store(_) | Self::Record(_) | Self::Corrupt(_) => None,
         }
     }
 

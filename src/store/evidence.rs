@@ -22,13 +22,15 @@ impl Store {
     /// Stores envelopes, each for `ttl_ms` milliseconds from now, or for ever. Whoever stores one again stores the same bytes,
     /// and their time begins anew.
     ///
+    /// Returns of each whether it is stored.
+    ///
     /// # Errors
-    /// As for [`Store::query`], for the first envelope that is not stored; others may be.
+    /// [`StoreError`] when no node answers.
     pub async fn keep_envelopes(
         &self,
         envelopes: &[(EvidenceId, impl AsRef<[u8]>)],
         ttl_ms: Option<i64>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<bool>, StoreError> {
         let commands: Vec<_> = envelopes
             .iter()
             .map(|(id, bytes)| {
@@ -39,20 +41,24 @@ impl Store {
                 (key, set)
             })
             .collect();
-        self.query_all(&commands).await.map(drop)
+        let replies = self.query_reachable(&commands).await?;
+        Ok(replies
+            .iter()
+            .map(|stored| *stored == Some(Value::Okay))
+            .collect())
     }
 
-    /// Whether each of these envelopes is stored.
+    /// Whether each of these envelopes is stored. One whose node is out of reach is not.
     ///
     /// # Errors
-    /// As for [`Store::query`].
+    /// [`StoreError`] when no node answers.
     pub async fn envelopes_found(&self, ids: &[EvidenceId]) -> Result<Vec<bool>, StoreError> {
         let exists = |id| command("EXISTS", self.envelope_key(id), NO_ARGS);
         let commands: Vec<_> = ids.iter().map(exists).collect();
-        let replies = self.query_all(&commands).await?;
+        let replies = self.query_reachable(&commands).await?;
         Ok(replies
             .iter()
-            .map(|found| *found == Value::Int(1))
+            .map(|found| *found == Some(Value::Int(1)))
             .collect())
     }
 

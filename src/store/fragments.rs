@@ -54,6 +54,8 @@ fragments! {
     "log/audit",
     "log/audit_failures",
     "log/denials",
+    "evidence/queue",
+    "evidence/refusals",
     "detect/traffic",
     "detect/burn",
     "delivery/book",

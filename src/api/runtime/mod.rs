@@ -14,6 +14,7 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::ReservationId;
 use crate::domain::refusal::AccessRefusal;
+use crate::evidence::Endpoint;
 use crate::ledger::{
     CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, EventCreateRequest,
     EventCreateResponse, ReleaseRequest, ReleaseResponse, ReservationCreateRequest,
@@ -22,12 +23,12 @@ use crate::ledger::{
 use crate::store::OperationError;
 
 runtime_bodies!(
-    DecisionRequest,
-    ReservationCreateRequest,
-    CommitRequest,
-    ReleaseRequest,
-    ReservationExtendRequest,
-    EventCreateRequest
+    DecisionRequest: Some(Endpoint::Decide),
+    ReservationCreateRequest: Some(Endpoint::Reserve),
+    CommitRequest: Some(Endpoint::Commit),
+    ReleaseRequest: Some(Endpoint::Release),
+    ReservationExtendRequest: None,
+    EventCreateRequest: None,
 );
 
 pub(in crate::api) const DECIDE: Declaration = declare!(

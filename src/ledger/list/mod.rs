@@ -4,6 +4,7 @@ mod by_expiry;
 mod walk;
 
 use super::Ledger;
+use super::attesting::Attester;
 use super::get::{FIELDS, Reservation};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
@@ -98,15 +99,17 @@ impl ReservationFilter {
 }
 
 impl Include {
-    /// Fields of a record with data of the client's own.
-    fn objects(self) -> impl Iterator<Item = &'static str> {
-        let metadata = self.metadata.then_some("metadata");
-        let committed = self.committed_metadata.then_some("committed_metadata");
-        metadata.into_iter().chain(committed)
+    /// Whether rows have data of the client's own, or evidence, which is made of such data.
+    fn has_objects(self) -> bool {
+        self.metadata || self.committed_metadata || self.evidence
     }
 
-    fn fields(self) -> Vec<&'static str> {
-        FIELDS.into_iter().chain(self.objects()).collect()
+    /// What can be included: evidence only while it is on.
+    fn available(self, evidence: bool) -> Self {
+        Self {
+            evidence: self.evidence && evidence,
+            ..self
+        }
     }
 }
 
@@ -161,7 +164,9 @@ impl Ledger {
     ) -> Result<ReservationPage, OperationError> {
         let filter = &query.filter;
         let id = ReservationId::derive(self.store.secret().await?, tenant, key);
-        let fields = filter.include.fields();
+        let attester = self.attester().await?;
+        let include = filter.include.available(attester.is_some());
+        let fields = self.fields(include);
         let partition = tenant.partition();
         let found = self.read_reservation(caller.into(), partition, &id, &fields);
         let (now_ms, record) = match found.await {
@@ -172,6 +177,7 @@ impl Ledger {
             found => found?,
         };
         let row = Reservation::read(id.as_str(), &record, now_ms)?;
+        let row = with_included(row, include, attester.as_ref(), &record, now_ms);
         let mut sorted = Sorted::new(query);
         sorted.extend(Some(row).filter(|row| filter.matches(row)));
         Ok(sorted.into_page())
@@ -186,12 +192,14 @@ impl Ledger {
         page: ReservationPage,
     ) -> Result<ReservationPage, OperationError> {
         let (filter, mut next) = (&query.filter, page.next);
-        if filter.include.objects().next().is_none() || page.rows.is_empty() {
+        let attester = self.attester().await?;
+        let include = filter.include.available(attester.is_some());
+        if !include.has_objects() || page.rows.is_empty() {
             return Ok(Page { next, ..page });
         }
         let ids = page.rows.iter().map(|row| row.reservation_id.as_str());
         let ids: Vec<_> = ids.collect();
-        let (keys, names) = (self.store.keys(), filter.include.fields());
+        let (keys, names) = (self.store.keys(), self.fields(include));
         let keys = keys.of(tenant.partition());
         let (mut rows, mut read, mut left) = (Vec::new(), 0, PAGE_BYTES_MAX);
         'page: while read < ids.len() {
@@ -211,7 +219,12 @@ impl Ledger {
                 if left < 0 && read > 0 {
                     break 'page;
                 }
-                rows.extend(read_row(ids[read], fields_of(&names, fields.0), now_ms));
+                let record = fields_of(&names, fields.0);
+                let row = read_row(ids[read], record.as_ref(), now_ms);
+                let record = record.unwrap_or_default();
+                rows.extend(
+                    row.map(|row| with_included(row, include, attester.as_ref(), &record, now_ms)),
+                );
                 read += 1;
             }
         }
@@ -223,13 +236,51 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// The fields of a record that a row is made of.
+    fn fields(&self, include: Include) -> Vec<&'static str> {
+        let metadata = include.metadata.then_some("metadata");
+        let committed = include.committed_metadata.then_some("committed_metadata");
+        let evidence = match include.evidence {
+            true => self.evidence_fields(),
+            false => &[],
+        };
+        let objects = metadata.into_iter().chain(committed);
+        FIELDS
+            .into_iter()
+            .chain(objects)
+            .chain(evidence.iter().copied())
+            .collect()
+    }
+}
+
+/// The row with what is included of its record, and nothing else that evidence is made of.
+fn with_included(
+    row: Reservation,
+    include: Include,
+    attester: Option<&Attester<'_>>,
+    record: &Record,
+    now_ms: i64,
+) -> Reservation {
+    let attester = attester.filter(|_| include.evidence);
+    let evidence = attester.and_then(|it| it.of_reservation(&row.reservation_id, record, now_ms));
+    Reservation {
+        metadata: row.metadata.filter(|_| include.metadata),
+        committed_metadata: row
+            .committed_metadata
+            .filter(|_| include.committed_metadata),
+        evidence,
+        ..row
+    }
+}
+
 /// A row of a list; `None` where the record is damaged, or has just been purged.
-fn read_row(id: &str, record: Option<Record>, now_ms: i64) -> Option<Reservation> {
+fn read_row(id: &str, record: Option<&Record>, now_ms: i64) -> Option<Reservation> {
     // A key that holds no hash has no field at all.
     let record = record.ok_or_else(|| RecordError::of("status"));
     let row = record.and_then(|record| match record.is_empty() {
         true => Ok(None),
-        false => Reservation::read(id, &record, now_ms).map(Some),
+        false => Reservation::read(id, record, now_ms).map(Some),
     });
     readable("reservation", id, row).flatten()
 }

@@ -8,8 +8,8 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, Status};
 use crate::ledger::Ledger;
-use crate::ledger::calls::Target;
 use crate::ledger::get::{FIELDS, Reservation};
+use crate::ledger::target::Target;
 use crate::listing::{Entry, GATHER_ROWS, Position, Step, Walk};
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{List, ListReply};
@@ -313,7 +313,7 @@ impl Walk for ReservationWalk<'_> {
         let is_listed =
             |row: &Reservation| scope_filter.admits(row.scope_path.as_str()) && filter.matches(row);
         let entries = found.into_iter().map(|((_, id, score), fields)| {
-            let row = read_row(&id, fields_of(&FIELDS, fields.0), now_ms);
+            let row = read_row(&id, fields_of(&FIELDS, fields.0).as_ref(), now_ms);
             Entry {
                 position: Position::new(score, id),
                 row: row.filter(is_listed),

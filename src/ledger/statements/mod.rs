@@ -5,21 +5,23 @@
 
 mod entry;
 mod refusals;
-mod requests;
+pub(super) mod requests;
 
 use std::fmt;
 
-use super::commit::CommitResponse;
-use super::decide::{DecisionResponse, Outcome, OutcomeKind};
-use super::release::ReleaseResponse;
-use super::reserve::ReservationCreateResponse;
+use super::bodies::commit::CommitResponse;
+use super::bodies::decide::{DecisionResponse, Outcome, OutcomeKind};
+use super::bodies::release::ReleaseResponse;
+use super::bodies::reserve::ReservationCreateResponse;
 use crate::domain::ids::{ReservationId, TraceId};
 use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError, stored_text};
 use crate::domain::reservation::Status;
 use crate::evidence::{Payload, Statement, attested_response};
 
+pub(super) use entry::digest_of_canonical;
 pub use entry::{EntryFault, EntryKind, digest_of, of_entry, reservation_of};
+pub(super) use refusals::error;
 pub use refusals::of_refusal;
 
 /// How this release makes envelopes from records.
@@ -111,11 +113,21 @@ impl Inputs {
 
 impl fmt::Display for Inputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.format, self.issuer, self.trace_id)?;
-        match self.named.as_str() {
-            "" => Ok(()),
-            named => write!(f, " {named}"),
-        }
+        write!(
+            f,
+            "{} {} {}",
+            self.format,
+            self.issuer,
+            traced(&self.trace_id, &self.named)
+        )
+    }
+}
+
+/// What a script puts behind format and issuer, which it knows itself.
+pub(super) fn traced(trace_id: &TraceId, named: &str) -> String {
+    match named {
+        "" => trace_id.to_string(),
+        named => format!("{trace_id} {named}"),
     }
 }
 
@@ -215,7 +227,7 @@ fn attested(
 }
 
 /// The attested part of a response.
-fn json_of(response: &impl serde::Serialize) -> Result<Json, RecordError> {
+pub(super) fn json_of(response: &impl serde::Serialize) -> Result<Json, RecordError> {
     let text = serde_json::to_vec(response).map_err(|_| RecordError::of("response"))?;
     let json = Json::parse(&text).map_err(|_| RecordError::of("response"))?;
     Ok(attested_response(json))

@@ -3,13 +3,13 @@
 
 use super::{Attested, Inputs};
 use crate::domain::amount::Amount;
-use crate::domain::ids::{ReservationId, TenantId};
+use crate::domain::ids::{ReservationId, TenantId, TraceId};
 use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::{Refusal, TenantRefusal};
+use crate::domain::refusal::{Evaluated, Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
 use crate::evidence::{Endpoint, Payload, Statement};
-use crate::ledger::calls::Target;
+use crate::ledger::target::Target;
 use crate::store::runtime::{commit::COMMIT, decide::DECIDE, release::RELEASE, reserve::RESERVE};
 use crate::store::signature::{Refused, Signature};
 
@@ -24,29 +24,46 @@ pub fn of_refusal(entry: &Record) -> Result<Attested, RecordError> {
     let evaluated = refusal(endpoint, entry)?.evaluated();
     let evaluated = evaluated.ok_or_else(|| RecordError::of("reply"))?;
     let inputs: Inputs = entry.read("inputs")?;
-    let mut response = vec![
-        ("error", Json::from(evaluated.code.as_str())),
-        ("message", Json::from(&*evaluated.message)),
-        ("request_id", Json::from(entry.text("request_id")?)),
-        ("trace_id", Json::from(inputs.trace_id.as_str())),
-    ];
-    if let Some(details) = evaluated.details {
-        response.push(("details", json(&details.to_string(), "reply")?));
-    }
     let request = entry.get("request");
-    let payload = Payload::Error {
-        endpoint,
-        http_status: evaluated.http_status,
-        request: request.map(|text| json(text, "request")).transpose()?,
-        reservation_id: entry.get("reservation_id").map(str::to_owned),
-        response: response.into_iter().collect(),
-    };
+    let request = request.map(|text| json(text, "request")).transpose()?;
+    let reservation_id = entry.get("reservation_id").map(str::to_owned);
+    let ids = (entry.text("request_id")?, &inputs.trace_id);
+    let payload = error(endpoint, evaluated, request, reservation_id, ids)?;
     let statement = Statement {
         issued_at_ms: entry.integer("at_ms")?,
         trace_id: Some(inputs.trace_id.clone()),
         payload,
     };
     Ok(Attested { inputs, statement })
+}
+
+/// The payload of a refusal: `ids` of the request and its trace are in the body of the error.
+///
+/// # Errors
+/// [`RecordError`] where the details are no JSON of ours.
+pub(in crate::ledger) fn error(
+    endpoint: Endpoint,
+    evaluated: Evaluated,
+    request: Option<Json>,
+    reservation_id: Option<String>,
+    (request_id, trace_id): (&str, &TraceId),
+) -> Result<Payload, RecordError> {
+    let mut response = vec![
+        ("error", Json::from(evaluated.code.as_str())),
+        ("message", Json::from(&*evaluated.message)),
+        ("request_id", Json::from(request_id)),
+        ("trace_id", Json::from(trace_id.as_str())),
+    ];
+    if let Some(details) = evaluated.details {
+        response.push(("details", json(&details.to_string(), "reply")?));
+    }
+    Ok(Payload::Error {
+        endpoint,
+        http_status: evaluated.http_status,
+        request,
+        reservation_id,
+        response: response.into_iter().collect(),
+    })
 }
 
 /// The refusal, as the request itself got it.

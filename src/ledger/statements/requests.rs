@@ -7,7 +7,7 @@ use crate::ledger::facts;
 
 /// The members of a create that have a default, each named by a letter, where the request has them. The lifetime has its value,
 /// since the record has the one that was granted; `dry_run` can only be `false`, since a dry run keeps its whole request.
-pub(super) fn named(request: &Json) -> String {
+pub(in crate::ledger) fn named(request: &Json) -> String {
     let is_named = |name: &str| request.member(name).is_some();
     let lifetime = request.member("ttl_ms").map(Json::rfc8785);
     let words = [

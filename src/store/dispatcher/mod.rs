@@ -22,5 +22,6 @@ pub mod retire;
 pub mod rollups;
 pub mod store_reports;
 pub mod traffic;
+pub mod unsigned;
 pub mod view_rows;
 pub mod views;

@@ -9,13 +9,15 @@ signature! {
     /// Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged moves
     /// into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
     ///
+    /// Records of which evidence is to be signed yet are kept, also where nobody can sign it.
+    ///
     /// Only rows created before ended_before_ms are examined, from behind the last one that earlier calls kept. If fewer than
     /// asked for were examined, none is left. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of
     /// the first row that was not examined.
     PURGE: Purge -> PurgeReply = "dispatcher/purge", flags "allow-oom";
     names { tenant: &'a str, of_day: Day, reservations: bool, usage_events: bool }
     keys of partition of fencing_token {
-        read lease();
+        read lease(), unsigned(), unsignable();
         write index: reservations(tenant, of_day) when reservations, index: usage_events(tenant, of_day) when usage_events;
     }
     builds { write reservation, usage_event, budget }

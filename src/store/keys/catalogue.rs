@@ -80,13 +80,14 @@ keys! { partition {
     /// Fields: `status` (`ACTIVE`, `COMMITTED`, `RELEASED`, `EXPIRED`, or `DRY_RUN`), `create_hash`, `tenant`, `unit`,
     /// `estimate`, `scope_path`, `budgeted` (depths of the scopes that have a ledger; the root is 1), `overage_policy`,
     /// `created_at_ms`, `expires_at_ms`, `grace_ms`, `max_extensions`, `action_kind`, `action_name`, *`action_tags`*,
-    /// *`subject`* (only if the scope path leaves it open), `idempotency_key`, *`metadata`*, *`policy_id`* and *`caps`* of
-    /// the policy that applied, *`counting_policy`* (the same id, if that policy counts commits), and `create.<depth>`:
+    /// *`subject`* (only if the scope path leaves it open), `idempotency_key`, *`metadata`*, *`create_inputs`* (for
+    /// evidence, as `inputs` of `unsigned`), *`policy_id`* and *`caps`* of the policy that applied, *`counting_policy`* (the same
+    /// id, if that policy counts commits), and `create.<depth>`:
     /// each ledger after it, as `allocated spent reserved [debt limit over]`.
     ///
     /// A commit adds `charged`, `finalized_at_ms`, `finish` (digest of the key, then of the payload), `commit.<depth>`,
-    /// *`debt.<depth>`*, *`metrics`*, *`committed_metadata`*. A release adds the same with `release.<depth>` and
-    /// *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`.
+    /// *`debt.<depth>`*, *`metrics`*, *`committed_metadata`*; for evidence *`end_inputs`*, *`end_key`* and *`actual`*. A release adds
+    /// the same with `release.<depth>` and *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`.
     ///
     /// An extension adds `extensions`, `extended_ms`, `extend.<key digest>` (payload hash and expiry), `extend.<key
     /// digest>.<depth>`, and the latest *`extended_metadata`*. These stay as long as the record, so there are 1,000
@@ -110,7 +111,7 @@ keys! { partition {
     /// One decision, kept for its idempotency key.
     ///
     /// Fields: `status`, `create_hash`, `tenant`, `unit`, `estimate`, `scope_path`, `created_at_ms`, `decision`, then
-    /// `reason_code`, or `budgeted` and *`caps`*.
+    /// `reason_code`, or `budgeted` and *`caps`*; for evidence *`inputs`* and *`request`*.
     decision: hash = ("decision:" decision_id), "TTL of 24 hours";
     /// A tenant's active reservations by due time: expiry and grace period.
     due: zset = ("due:" tenant), "an entry when the reservation ends";
@@ -133,6 +134,16 @@ keys! { partition {
     ///
     /// Fields of an entry: `tenant`, `day`, `first` (the first entry in the log) and `count`.
     outbox: stream = ("outbox"), "trimmed by age, never beyond the cursor of the view";
+    /// Evidence that is to be signed, in the order of the requests.
+    ///
+    /// Fields of an entry: `kind` (`create`, `end`, `decision`, `dry_run`, `refusal`), `inputs` (format, issuer, trace, what the client
+    /// named) and `digest` of the request; of a create or end the `id` of the reservation, whose record has the rest; of others all
+    /// that the envelope is made of.
+    unsigned: stream = ("unsigned"), "an entry when its envelope was found a minute after it was signed";
+    /// Entries of that stream that nobody can sign: their fields, `entry` (their place there) and `why`.
+    unsignable: stream = ("unsignable"), "by an operator; the oldest beyond 10,000";
+    /// Refusals of a tenant in the current minute of which evidence was queued: `<minute_ms> <count>`.
+    unsigned_refusals: string = ("unsigned:" tenant), "TTL of 2 minutes";
     /// A tenant's denials of the current minute: `minute_ms`, `count`, `suppressed`, the facts of the first suppressed one.
     denials: hash = ("denials:" tenant), "with its rollup, or when the next minute overwrites it";
     /// The tenants with a rollup of denials to be emitted, by the end of the minute.

@@ -16,9 +16,9 @@ signature! {
     keys of partition of caller {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), event_log: events(tenant, day),
-            outbox(), days(), over_limit_or_in_debt(), rates(tenant);
+            outbox(), unsigned(), days(), over_limit_or_in_debt(), rates(tenant);
     }
-    builds { write budget, other_graces }
+    builds { write budget, other_graces, unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -33,16 +33,20 @@ signature! {
         context: &'a str,
         /// Bytes that the request stores of its own, and how many a minute admits, if it counts.
         stored_bytes: Option<String>,
+        /// What evidence attests of the request, in lines; see `evidence/queue`.
+        evidence: Option<&'a str>,
         kept: &'a [Pair],
     }
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, expired, finalized, unit_mismatch, corrupt, overage_rejected, sweep_first, denied,
+        attested,
         committed: Committed {
             now_ms: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
         },
     }
     writes "On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their limit or in \
-debt, events, the rates where a policy counts commits, and the bytes where the request counts. Otherwise nothing."
+debt, events, the rates where a policy counts commits, the bytes where the request counts, and the entry of evidence. On attested: the entry and its count. \
+Otherwise nothing."
 }

@@ -13,12 +13,13 @@ signature! {
     names { caller: &'a RuntimeCaller, key_id of caller, decision_id: Option<&'a str>, reservation_id: Option<&'a str> }
     keys of partition of caller {
         read api_key(key_id), due(tenant);
-        write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), denials(tenant),
+        write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), unsigned(), days(), denials(tenant),
             denial_minutes: denials_due(),
-            outcome: decision(decision_id) when decision_id, outcome: reservation(reservation_id) when reservation_id;
+            outcome: decision(decision_id) when decision_id, outcome: reservation(reservation_id) when reservation_id,
+            rates(tenant) when stored_bytes;
     }
     each { read budgets: budget }
-    builds { read budget }
+    builds { read budget; write unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -41,15 +42,20 @@ signature! {
         policies_version: String,
         policy_from_ms: i64,
         policy_until_ms: i64,
+        /// What evidence attests of the request, in lines; see `evidence/queue`.
+        evidence: Option<&'a str>,
+        /// Bytes that evidence of the request stores, and how many a minute admits, if it counts.
+        stored_bytes: Option<String>,
         /// Names and values of action and subject, action_kind first.
         facts: &'a [Pair],
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
-        tenant_unreadable, stale, corrupt, unit_mismatch, sweep_first,
+        tenant_unreadable, bytes_limited, stale, corrupt, unit_mismatch, attested, sweep_first,
         deny: Deny { now_ms: i64, reason: Denial },
         allow: Allow { now_ms: i64, depths: String, snapshots: Vec<String> },
     }
-    writes "On deny and allow: the outcome; on deny the event. Otherwise nothing."
+    writes "On deny and allow: the outcome; on deny the event; the count of bytes, and the entry of evidence. On attested: \
+the entry and its count. Otherwise nothing."
 }

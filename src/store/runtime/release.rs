@@ -16,9 +16,9 @@ signature! {
     keys of partition of owner {
         read api_key(key_id);
         write tenant_key: tenant(owner), reservation(reservation_id), due(owner), event_log: events(owner, day), outbox(),
-            days(), audit_log: audit(owner, day) when audited, chain(owner) when audited, unsealed() when audited;
+            unsigned(), days(), audit_log: audit(owner, day) when audited, chain(owner) when audited, unsealed() when audited;
     }
-    builds { write budget, other_graces }
+    builds { write budget, other_graces, unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -30,6 +30,8 @@ signature! {
         context: &'a str,
         owner: &'a TenantId,
         reservation_id: &'a ReservationId,
+        /// What evidence attests of the request, in lines; see `evidence/queue`.
+        evidence: Option<&'a str>,
         kept: Counted<&'a [Pair]>,
         /// Names and values of the audit entry, for the admin key.
         audit: &'a [Pair],
@@ -37,10 +39,11 @@ signature! {
     replies {
         unauthorized, forbidden, clock, not_found, foreign, scope_forbidden, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
-        tenant_unreadable, tenant_closed, expired, finalized, corrupt,
+        tenant_unreadable, tenant_closed, expired, finalized, corrupt, attested,
         released: Released {
             now_ms: i64, unit: Unit, estimate: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
         },
     }
-    writes "On released: the reservation, its due time and expiry, the ledgers, events, the audit entry. Otherwise nothing."
+    writes "On released: the reservation, its due time and expiry, the ledgers, events, the audit entry, the entry of evidence. \
+On attested: the entry and its count. Otherwise nothing."
 }

@@ -14,11 +14,11 @@ signature! {
     keys of partition of caller {
         read api_key(key_id);
         write tenant_key: tenant(tenant), reservation(reservation_id), reservations(tenant, day), due(tenant), due_tenants(),
-            event_log: events(tenant, day), outbox(), days(), denials(tenant), denial_minutes: denials_due(),
+            event_log: events(tenant, day), outbox(), unsigned(), days(), denials(tenant), denial_minutes: denials_due(),
             other_graces(tenant) when other_grace, rates(tenant) when rate_limits;
     }
     each { write budgets: budget }
-    builds { read budget }
+    builds { read budget; write unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -44,6 +44,8 @@ signature! {
         /// max_reservations_per_minute, max_commits_per_minute and id of the policy, if it limits rates. Bytes that the request
         /// stores of its own, and how many a minute admits, if it counts. - for what is not limited.
         rate_limits: Option<String>,
+        /// What evidence attests of the request, in lines; see `evidence/queue`.
+        evidence: Option<&'a str>,
         /// Names and values of action and subject, action_kind first: the record keeps them, a denial tells them.
         facts: Counted<&'a [Pair]>,
         /// Names and values that only the record keeps.
@@ -53,12 +55,12 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch,
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, rate_limited, bytes_limited, corrupt, unit_mismatch, budget_not_found,
-        sweep_first, denied, over_limit,
+        sweep_first, denied, over_limit, attested,
         reserved: Reserved { now_ms: i64, ttl_ms: i64, depths: String, snapshots: Vec<String> },
     }
     writes "On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, \
-the ledgers, the rates, events. On denied, over_limit and \
-tenant_closed: the event. Otherwise nothing."
+the ledgers, the rates, events, the entry of evidence. On denied, over_limit and \
+tenant_closed: the event. On attested: the entry, its count, and what the refusal in it writes. Otherwise nothing."
 }
 
 #[cfg(test)]

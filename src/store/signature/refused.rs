@@ -110,6 +110,8 @@ refused! {
     memory_full: MemoryFull,
     /// A policy allows no more reservations in this minute.
     rate_limited: RateLimited { now_ms: i64, until_ms: i64, policy_id: String },
+    /// A refusal after evaluation, of which evidence is queued.
+    attested: Attested { now_ms: i64, refused: Box<Refused> },
     /// The ledger is closed.
     budget_closed: BudgetClosed,
     /// The ledger is frozen.
@@ -166,6 +168,14 @@ impl FromReply for Units {
     }
 }
 
+impl FromReply for Box<Refused> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let word = reply.next_str()?;
+        let refused = Refused::read(&word, reply)?;
+        refused.map(Self::new).ok_or_else(|| reply.unknown(&word))
+    }
+}
+
 impl Refused {
     /// Reads a reply of a script that was kept, a word a line; `None` for one that refuses nothing.
     ///
@@ -205,6 +215,7 @@ impl Refused {
             "reason" => "BUDGET_EXCEEDED",
             "units" => "TOKENS",
             "count" => "policies",
+            "refused" => "expired",
             _ => "1",
         };
         let read = |declared: &Word| {

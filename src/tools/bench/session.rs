@@ -108,6 +108,7 @@ impl Session {
             policy_from_ms: policy.from_ms,
             policy_until_ms: policy.until_ms,
             rate_limits: None,
+            evidence: None,
             facts: Counted(&self.facts),
             kept: vec![("idempotency_key", key.to_string())],
         };
@@ -127,6 +128,7 @@ impl Session {
             reservation_id,
             context: &self.cause,
             stored_bytes: None,
+            evidence: None,
             kept: &[],
         };
         call.on(self.store.keys(), self.store.today())

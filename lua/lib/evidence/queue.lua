@@ -1,0 +1,18 @@
+--[[
+queue: evidence of a request goes to the stream `unsigned`, from which a dispatcher takes what it signs. The argument
+`evidence` of a request has lines: the issuers from which the clock chooses (`<number>:<from_ms>:<until_ms>`, blanks between),
+the trace and what the client named, the digest of the request; and what refusals need.
+]]
+
+-- How the envelope is made of what is kept.
+local EVIDENCE_FORMAT = '1'
+
+-- Returns what a record or an entry keeps for the envelope, and the digest; nil where no issuer signs at this time.
+local function evidence_inputs(evidence, now)
+  local issuers, traced, digest = evidence:match('^([^\n]*)\n([^\n]*)\n([^\n]*)')
+  for number, from_ms, until_ms in issuers:gmatch('(%d+):(%d+):(%d*)') do
+    if now >= tonumber(from_ms) and now < (tonumber(until_ms) or math.huge) then
+      return EVIDENCE_FORMAT .. ' ' .. number .. ' ' .. traced, digest
+    end
+  end
+end

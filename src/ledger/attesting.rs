@@ -1,0 +1,357 @@
+//! Evidence of what the runtime plane decides: what a request tells its script of it, and the references in responses.
+//!
+//! The script that decides queues the entry of evidence. The id of an envelope follows from what was decided, so the replica
+//! computes it from the reply, and nobody waits for a signature.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus::{IntCounterVec, Opts};
+use tracing::warn;
+
+use super::Ledger;
+use super::statements::{self, Attested};
+use crate::domain::cause::Cause;
+use crate::domain::evidence::{EvidenceRef, ReservationEvidence};
+use crate::domain::ids::ReservationId;
+use crate::domain::json::Json;
+use crate::domain::record::{Record, RecordError};
+use crate::evidence::{Endpoint, Issuer, Payload, Registry, Statement, Unattestable, Unsigned};
+use crate::store::{Issuing, OperationError, StoreError};
+
+/// An error has no request above this, in bytes of its canonical form.
+const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
+
+/// Metrics of evidence in replicas.
+#[derive(Debug, Clone)]
+pub struct AttestingMetrics {
+    skipped: IntCounterVec,
+}
+
+impl Default for AttestingMetrics {
+    fn default() -> Self {
+        let help = "Decisions without evidence although it is on, by reason";
+        let options = Opts::new("budget_evidence_skipped_total", help);
+        let skipped = IntCounterVec::new(options, &["reason"]);
+        Self {
+            skipped: skipped.expect("a name and a label"),
+        }
+    }
+}
+
+impl AttestingMetrics {
+    /// Adds them to a registry.
+    ///
+    /// # Errors
+    /// When the name is taken.
+    pub fn register(&self, registry: &prometheus::Registry) -> prometheus::Result<()> {
+        registry.register(Box::new(self.skipped.clone()))
+    }
+}
+
+/// How a replica attests. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Attesting {
+    /// Who issues.
+    pub issuing: Issuing,
+    /// Refusals of a tenant that are attested in a minute.
+    pub refusals_per_minute: u32,
+    /// How long envelopes are kept; `None` for ever.
+    pub retention: Option<Duration>,
+    /// What it counts.
+    pub metrics: AttestingMetrics,
+}
+
+/// The same, with the issuers by their numbers.
+pub(super) struct Attester<'a> {
+    attesting: &'a Attesting,
+    registry: Arc<Registry>,
+}
+
+/// A request that is to be attested.
+pub(super) struct Draft<'a> {
+    attester: Attester<'a>,
+    endpoint: Endpoint,
+    request: Json,
+    reservation_id: Option<&'a ReservationId>,
+    cause: &'a Cause,
+    lines: String,
+}
+
+impl Ledger {
+    /// With evidence of what is decided.
+    #[must_use]
+    pub fn attesting(mut self, attesting: Option<Attesting>) -> Self {
+        self.attesting = attesting;
+        self
+    }
+
+    /// What it counts of evidence, while it attests.
+    pub fn attesting_metrics(&self) -> Option<&AttestingMetrics> {
+        self.attesting.as_ref().map(|attesting| &attesting.metrics)
+    }
+
+    /// Whether what is decided is attested.
+    pub fn attests(&self) -> bool {
+        self.attesting.is_some()
+    }
+
+    /// Who attests what is decided; `None` while evidence is off.
+    ///
+    /// # Errors
+    /// [`StoreError`] until the issuers have been registered once.
+    pub(super) async fn attester(&self) -> Result<Option<Attester<'_>>, StoreError> {
+        let Some(attesting) = &self.attesting else {
+            return Ok(None);
+        };
+        let registry = attesting.issuing.registry(&self.store).await?;
+        Ok(Some(Attester {
+            attesting,
+            registry,
+        }))
+    }
+
+    /// A request that is to be attested; `None` while evidence is off, and where the envelope would round a number.
+    ///
+    /// # Errors
+    /// As for [`Ledger::attester`].
+    pub(super) async fn draft<'a>(
+        &'a self,
+        endpoint: Endpoint,
+        request: Option<&Json>,
+        reservation_id: Option<&'a ReservationId>,
+        cause: &'a Cause,
+    ) -> Result<Option<Draft<'a>>, StoreError> {
+        let (Some(request), Some(attester)) = (request, self.attester().await?) else {
+            return Ok(None);
+        };
+        if request.first_rounded().is_some() {
+            attester.skipped("unrepresentable_number");
+            return Ok(None);
+        }
+        let now_ms = self.store.clock().now_ms();
+        let lines = attester.lines(now_ms, endpoint, request, cause);
+        Ok(Some(Draft {
+            attester,
+            endpoint,
+            request: request.clone(),
+            reservation_id,
+            cause,
+            lines,
+        }))
+    }
+
+    /// The reference to what a record keeps, as the first response had it; `None` while evidence is off.
+    ///
+    /// # Errors
+    /// As for [`Ledger::attester`].
+    pub(super) async fn replayed_evidence(
+        &self,
+        attested: impl FnOnce() -> Result<Option<Attested>, RecordError>,
+    ) -> Result<Option<EvidenceRef>, StoreError> {
+        let attester = self.attester().await?;
+        Ok(attester.and_then(|attester| attester.kept(attested(), None)))
+    }
+
+    /// The fields of a reservation that its references are made of; none while evidence is off.
+    pub(super) fn evidence_fields(&self) -> &'static [&'static str] {
+        match self.attests() {
+            true => &statements::FIELDS,
+            false => &[],
+        }
+    }
+}
+
+impl Attester<'_> {
+    fn skipped(&self, reason: &str) {
+        let skipped = &self.attesting.metrics.skipped;
+        skipped.with_label_values(&[reason]).inc();
+    }
+
+    /// What a script is told of a request; `lua/lib/evidence/queue.lua` has the form.
+    fn lines(&self, now_ms: i64, endpoint: Endpoint, request: &Json, cause: &Cause) -> String {
+        let canonical = request.rfc8785();
+        // Only an outcome without a record keeps the request, or a refusal.
+        let has_record = endpoint != Endpoint::Decide && !is_dry_run(request);
+        let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {
+            true => "",
+            false => &canonical,
+        };
+        let mut lines = self.registry.choice(now_ms);
+        let request_id = cause.request_id.as_ref().map_or("", |id| id.as_str());
+        let _ = write!(
+            lines,
+            "\n{}\n{}\n{request_id}\n{}\n{}\n{kept}",
+            statements::traced(&cause.trace_id, &statements::requests::named(request)),
+            statements::digest_of_canonical(&canonical),
+            endpoint.as_str(),
+            self.attesting.refusals_per_minute,
+        );
+        lines
+    }
+
+    /// The reference to a statement; `None` where no envelope can have it.
+    fn reference(&self, issuer: &Issuer, statement: &Statement) -> Option<EvidenceRef> {
+        match Unsigned::new(issuer, statement) {
+            Ok(unsigned) => {
+                let id = unsigned.evidence_id();
+                let url = issuer.server_id.url_of(id);
+                Some(EvidenceRef::new(issuer.dialect, id.to_owned(), url))
+            }
+            Err(Unattestable::Rounded(_)) => {
+                self.skipped("unrepresentable_number");
+                None
+            }
+            Err(Unattestable::Misfit(misfit)) => {
+                warn!(error = %misfit, "what was decided does not fit into an envelope: {misfit}");
+                self.skipped("misfit");
+                None
+            }
+        }
+    }
+
+    /// The references of a reservation, as far as its envelopes are still kept.
+    pub(super) fn of_reservation(
+        &self,
+        id: &ReservationId,
+        record: &Record,
+        now_ms: i64,
+    ) -> Option<ReservationEvidence> {
+        let end = statements::of_end(id, record);
+        let payload = end
+            .as_ref()
+            .ok()
+            .and_then(Option::as_ref)
+            .map(|end| &end.statement.payload);
+        let is_commit = matches!(payload, Some(Payload::Commit { .. }));
+        let reserve = self.kept(statements::of_create(id, record), Some(now_ms));
+        let end = self.kept(end, Some(now_ms));
+        if reserve.is_none() && end.is_none() {
+            return None;
+        }
+        let (commit, release) = if is_commit { (end, None) } else { (None, end) };
+        Some(ReservationEvidence {
+            reserve,
+            commit,
+            release,
+        })
+    }
+
+    /// The reference to what a record keeps, unless its envelope is gone by `now_ms`.
+    fn kept(
+        &self,
+        attested: Result<Option<Attested>, RecordError>,
+        now_ms: Option<i64>,
+    ) -> Option<EvidenceRef> {
+        let Attested { inputs, statement } = match attested {
+            Ok(attested) => attested?,
+            Err(error) => {
+                warn!(error = %error, "evidence of a record cannot be read: {error}");
+                self.skipped("damaged");
+                return None;
+            }
+        };
+        let kept_ms = self
+            .attesting
+            .retention
+            .map(|kept| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        let until_ms = kept_ms.map(|kept_ms| statement.issued_at_ms.saturating_add(kept_ms));
+        if now_ms.is_some_and(|now_ms| until_ms.is_some_and(|until_ms| until_ms <= now_ms)) {
+            return None;
+        }
+        self.reference(self.registry.issuer(inputs.issuer)?, &statement)
+    }
+}
+
+fn is_dry_run(request: &Json) -> bool {
+    request.member("dry_run") == Some(&Json::Bool(true))
+}
+
+impl Draft<'_> {
+    /// What the script is told.
+    pub(super) fn lines(&self) -> &str {
+        &self.lines
+    }
+
+    /// Bytes that an outcome without a record keeps of the request.
+    pub(super) fn bytes(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The reference to a success of the store's time `at_ms`.
+    pub(super) fn of_response(
+        &self,
+        at_ms: i64,
+        response: &impl serde::Serialize,
+    ) -> Option<EvidenceRef> {
+        let response = statements::json_of(response).ok()?;
+        let (request, id) = (
+            self.request.clone(),
+            self.reservation_id.map(ToString::to_string),
+        );
+        let reservation_id = id.unwrap_or_default();
+        let payload = match self.endpoint {
+            Endpoint::Decide => Payload::Decide { request, response },
+            Endpoint::Reserve => Payload::Reserve { request, response },
+            Endpoint::Commit => Payload::Commit {
+                reservation_id,
+                request,
+                response,
+            },
+            Endpoint::Release => Payload::Release {
+                reservation_id,
+                request,
+                response,
+            },
+        };
+        self.reference(at_ms, payload)
+    }
+
+    /// The error of a refusal, with the reference to evidence of it where the script queued an entry at `at_ms`.
+    pub(super) fn of_error(&self, at_ms: Option<i64>, error: OperationError) -> OperationError {
+        let OperationError::Refused(refusal) = error else {
+            return error;
+        };
+        let Some(evaluated) = refusal.evaluated() else {
+            return refusal.into();
+        };
+        let Some(at_ms) = at_ms else {
+            let nobody_signs = self.lines.starts_with('\n');
+            self.attester
+                .skipped(if nobody_signs { "no_issuer" } else { "rate" });
+            return refusal.into();
+        };
+        let request = (self.request.rfc8785().len() <= REFUSED_REQUEST_BYTES_MAX)
+            .then(|| self.request.clone());
+        let request_id = self.cause.request_id.as_ref().map_or("", |id| id.as_str());
+        let reservation_id = self.reservation_id.map(ToString::to_string);
+        let payload = statements::error(
+            self.endpoint,
+            evaluated,
+            request,
+            reservation_id,
+            (request_id, &self.cause.trace_id),
+        );
+        match payload
+            .ok()
+            .and_then(|payload| self.reference(at_ms, payload))
+        {
+            Some(reference) => OperationError::Attested(refusal, Box::new(reference)),
+            None => refusal.into(),
+        }
+    }
+
+    fn reference(&self, issued_at_ms: i64, payload: Payload) -> Option<EvidenceRef> {
+        let Some(registered) = self.attester.registry.at(issued_at_ms) else {
+            self.attester.skipped("no_issuer");
+            return None;
+        };
+        let statement = Statement {
+            issued_at_ms,
+            trace_id: Some(self.cause.trace_id.clone()),
+            payload,
+        };
+        self.attester.reference(&registered.issuer, &statement)
+    }
+}
