@@ -33,6 +33,8 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
     let store = config.store.open(telemetry.registry())?;
     // Before any work: a process that can't serve its probes must not take a share of it.
     let metrics = serve::bind_some("BUDGET_METRICS_LISTEN", config.process.metrics_listen).await?;
+    let issuing = config.evidence.as_ref();
+    let issuing = issuing.map(|signing| Issuing::new(signing.evidence.issuers.clone()));
     let settings = Settings {
         dialect: config.store.dialect,
         retention: config.retention,
@@ -42,11 +44,10 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         lane_concurrency: config.deliveries.lane_concurrency,
         retry_jitter: config.deliveries.retry_jitter,
         detectors: config.detectors,
+        evidence: config.evidence.zip(issuing.clone()),
     };
     serve::descriptors::raise_limit(dispatch::CONNECTIONS_MAX);
     let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown)?;
-    let issuing = config.evidence.as_ref();
-    let issuing = issuing.map(|signing| Issuing::new(signing.evidence.issuers.clone()));
     let outcome = serve::run_without_api(
         metrics,
         store,

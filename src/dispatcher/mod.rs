@@ -17,6 +17,7 @@ pub mod retention;
 mod rollups;
 mod sealer;
 mod shares;
+mod signer;
 pub mod sweep;
 mod thresholds;
 mod views;
@@ -43,16 +44,17 @@ pub use metrics::{LeaseMetrics, ViewMetrics};
 pub use outboxes::Outboxes;
 pub use rollups::Rollups;
 pub use sealer::{SealPass, Sealer, Tail};
+pub use signer::{Signer, SignerMetrics, SignerPass};
 pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, ViewPass};
 
 use crate::admin::webhooks::Webhooks;
-use crate::config::{DetectorConfig, RetentionConfig};
+use crate::config::{DetectorConfig, RetentionConfig, SigningConfig};
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::egress::Egress;
 use crate::shutdown::Shutdown;
-use crate::store::Store;
+use crate::store::{Issuing, Store};
 use crate::telemetry::Telemetry;
 use retention::{Retention, RetentionMetrics};
 use sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
@@ -79,6 +81,8 @@ pub struct Settings {
     pub retry_jitter: u32,
     /// What is watched.
     pub detectors: DetectorConfig,
+    /// Evidence that is to be signed, and who issues it; `None` while it is off.
+    pub evidence: Option<(SigningConfig, Issuing)>,
 }
 
 /// A running dispatcher.
@@ -107,6 +111,7 @@ pub fn start(
         lane_concurrency,
         retry_jitter,
         detectors,
+        evidence,
     } = settings;
     let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
     let registry = telemetry.registry();
@@ -153,6 +158,10 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
+    if let Some((config, issuing)) = evidence {
+        let metrics = SignerMetrics::register(registry)?;
+        workers.start(Signer::new(store(), config, issuing, metrics), &leases);
+    }
     start_detectors(
         &mut workers,
         &leases,

@@ -140,6 +140,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         lane_concurrency: 1,
         retry_jitter: 0,
         detectors: DetectorConfig::default(),
+        evidence: None,
     };
     let dispatcher =
         dispatch::start(&store, settings, &telemetry, &shutdown).map_err(ServeError::Metrics)?;

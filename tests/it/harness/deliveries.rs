@@ -60,6 +60,7 @@ impl Running {
             lane_concurrency,
             retry_jitter: 0,
             detectors: budget_authority::config::DetectorConfig::default(),
+            evidence: None,
         };
         let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown);
         Self {

@@ -191,6 +191,7 @@ impl TenantFixture {
         let body = Hashed {
             request,
             payload_hash: PayloadHash::of_body(&Json::String(key.to_owned())),
+            attested: None,
         };
         let cause = cause(budget_authority::domain::cause::Actor::Admin(None));
         let reserved = self.ledger.reserve(&self.caller, &body, &cause).await?;

@@ -63,6 +63,7 @@ impl Service {
             auth_failures: AuthFailures::new(store.clone()),
             traffic: Traffic::new(store.clone()),
             issuing: None,
+            attesting: None,
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({

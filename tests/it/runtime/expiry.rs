@@ -305,6 +305,7 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         keys.due(partition, tenant),
         keys.events(partition, tenant, day),
         keys.outbox(partition),
+        keys.unsigned(partition),
         keys.days(partition),
         keys.over_limit_or_in_debt(partition),
         keys.rates(partition, tenant),
@@ -322,6 +323,7 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         text(&keys.budget_prefix(partition, tenant)),
         Arg::Integer(swept_until_ms),
         text(id),
+        text(""),
         text(""),
         text(""),
     ];

@@ -57,6 +57,7 @@ fn hashed<T>(request: T) -> Hashed<T> {
     Hashed {
         request,
         payload_hash: PayloadHash::of_body(&Json::String("body".to_owned())),
+        attested: None,
     }
 }
 

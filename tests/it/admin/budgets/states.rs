@@ -259,6 +259,7 @@ async fn a_freeze_counts_from_the_next_request_and_holds_may_still_end() {
             metadata: None,
         },
         payload_hash: PayloadHash::of_body(&Json::Null),
+        attested: None,
     };
     let cause =
         crate::harness::admin_fixture::cause(budget_authority::domain::cause::Actor::Admin(None));

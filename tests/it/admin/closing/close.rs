@@ -317,6 +317,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
             metadata: None,
         },
         payload_hash: payload_hash.clone(),
+        attested: None,
     };
     let cause = cause(Actor::Admin(None));
     let committed = tenant
@@ -336,6 +337,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
             metadata: None,
         },
         payload_hash,
+        attested: None,
     };
     let extended = tenant.ledger.extend(&tenant.caller, &ids[0], &extend).await;
     assert!(matches!(

@@ -97,6 +97,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
                 let body = Hashed {
                     request,
                     payload_hash,
+                    attested: None,
                 };
                 let committed = tenant.ledger.commit(&tenant.caller, &id, &body, &cause);
                 if on_ledger(committed.await).is_some() {
@@ -112,6 +113,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
                 let body = Hashed {
                     request,
                     payload_hash,
+                    attested: None,
                 };
                 let released = tenant.ledger.release(&by, &id, &body, &cause);
                 if on_ledger(released.await).is_some() {
@@ -127,6 +129,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
                 let body = Hashed {
                     request,
                     payload_hash,
+                    attested: None,
                 };
                 on_ledger(tenant.ledger.extend(&tenant.caller, &id, &body).await);
             }

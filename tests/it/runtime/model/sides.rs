@@ -56,6 +56,7 @@ pub fn hashed<T>(request: T, payload: &str) -> Hashed<T> {
     Hashed {
         request,
         payload_hash: PayloadHash::of_body(&Json::String(payload.to_owned())),
+        attested: None,
     }
 }
 

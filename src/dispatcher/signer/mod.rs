@@ -1,0 +1,360 @@
+//! Signs evidence: follows the streams of the leased partitions, and keeps the envelope of each entry under its id.
+//!
+//! An entry leaves its stream once its envelope was found a minute after it was signed, so a failover that loses the envelope
+//! loses no evidence: it is signed again, to the same bytes. What this dispatcher has signed is known to its memory alone. Who
+//! takes a partition over begins at the first entry that is left, and does again what may have been done, which changes nothing.
+
+mod envelopes;
+mod partition;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{error, warn};
+
+use super::due::partitions;
+use super::workers::{Next, lease_worker};
+use crate::config::SigningConfig;
+use crate::domain::ids::{EvidenceId, Partition};
+use crate::metrics::metrics;
+use crate::store::dispatcher::unsigned::Queued;
+use crate::store::{Issuing, Lease, Store, StoreError};
+use envelopes::{Entry, Outcome, Signers};
+use partition::{CONFIRMED_AFTER, Followed};
+
+/// The pause while nothing is queued: evidence can be read within a second.
+const IDLE: Duration = Duration::from_millis(250);
+
+/// Entries that are read and signed at once, and of one partition.
+const BATCH: usize = 2_000;
+const ROWS: usize = 250;
+
+/// Partitions that are read at once.
+const PARTITIONS: usize = 64;
+
+/// Envelopes that one pass looks for.
+const LOOKS: usize = 5_000;
+
+metrics! {
+    /// Metrics of the signer.
+    pub struct SignerMetrics {
+        /// Entries of evidence, by outcome.
+        pub entries: IntCounterVec["outcome"] = "budget_evidence_entries_total",
+        /// Age of the oldest entry that could not be signed yet.
+        pub oldest_unsigned_seconds: Gauge = "budget_evidence_oldest_unsigned_seconds",
+        /// From the decision to the stored envelope.
+        pub delay: Histogram buckets [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0, 300.0] = "budget_evidence_delay_seconds",
+        /// Entries in quarantine in the leased partitions.
+        pub quarantined: Gauge = "budget_evidence_quarantined",
+    }
+}
+
+/// What one pass did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SignerPass {
+    /// Envelopes kept.
+    pub signed: usize,
+    /// Entries removed whose envelope was found.
+    pub confirmed: usize,
+    /// Entries put into quarantine.
+    pub quarantined: usize,
+    /// Whether more is queued.
+    pub more: bool,
+}
+
+impl SignerPass {
+    fn next(&self) -> Next {
+        if self.more {
+            Next::Now
+        } else {
+            Next::After(IDLE)
+        }
+    }
+}
+
+/// Signs evidence.
+pub struct Signer {
+    store: Store,
+    config: SigningConfig,
+    issuing: Issuing,
+    ttl_ms: Option<i64>,
+    confirmed_after: Duration,
+    followed: HashMap<Partition, Followed>,
+    counted_at: Option<Instant>,
+    metrics: SignerMetrics,
+}
+
+impl Signer {
+    /// A worker that signs with the keys of `config`, for the issuers of `issuing`.
+    pub fn new(
+        store: Store,
+        config: SigningConfig,
+        issuing: Issuing,
+        metrics: SignerMetrics,
+    ) -> Self {
+        let retention = config.evidence.retention;
+        let ttl_ms = retention.map(|kept| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        Self {
+            store,
+            config,
+            issuing,
+            ttl_ms,
+            confirmed_after: CONFIRMED_AFTER,
+            followed: HashMap::new(),
+            counted_at: None,
+            metrics,
+        }
+    }
+
+    /// With another time after which an envelope must be found.
+    #[must_use]
+    pub fn confirming_after(mut self, after: Duration) -> Self {
+        self.confirmed_after = after;
+        self
+    }
+
+    /// Does one bounded pass over the partitions of `leases`.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn run_once(&mut self, leases: &[Lease]) -> Result<SignerPass, StoreError> {
+        let mut pass = SignerPass::default();
+        let leased = partitions(leases);
+        self.followed
+            .retain(|partition, _| leased.contains(partition));
+        for partition in &leased {
+            self.followed.entry(*partition).or_default();
+        }
+        self.sign_new(&leased, &mut pass).await?;
+        self.sign_again(&mut pass).await?;
+        self.confirm(&mut pass).await?;
+        self.gauge(&leased).await?;
+        Ok(pass)
+    }
+
+    /// Signs what lies beyond the places that were reached.
+    async fn sign_new(
+        &mut self,
+        leased: &[Partition],
+        pass: &mut SignerPass,
+    ) -> Result<(), StoreError> {
+        let places: Vec<Queued> = leased
+            .iter()
+            .map(|p| (*p, self.followed[p].after))
+            .collect();
+        let heads = self.store.read_unsigned(&places, 1).await?;
+        let has_more = |head: &Option<Vec<_>>| head.as_ref().is_some_and(|rows| !rows.is_empty());
+        let busy = places
+            .into_iter()
+            .zip(heads)
+            .filter(|(_, head)| has_more(head));
+        let busy: Vec<Queued> = busy.map(|(place, _)| place).collect();
+        for some in busy.chunks(PARTITIONS) {
+            let rows = (BATCH / some.len()).min(ROWS);
+            let read = self.store.read_unsigned(some, rows).await?;
+            let mut entries = Vec::new();
+            for ((partition, _), read) in some.iter().zip(read) {
+                let read = read.unwrap_or_default();
+                pass.more |= read.len() == rows;
+                entries.extend(
+                    read.into_iter()
+                        .map(|(place, entry)| ((*partition, place), entry)),
+                );
+            }
+            let reached: Vec<Queued> = entries.iter().map(|(place, _)| *place).collect();
+            self.sign(entries, pass).await?;
+            for (partition, place) in reached {
+                if let Some(followed) = self.followed.get_mut(&partition) {
+                    followed.after = followed.after.max(place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Signs once more what failed, and what was not found.
+    async fn sign_again(&mut self, pass: &mut SignerPass) -> Result<(), StoreError> {
+        let mut due = Vec::new();
+        for (partition, followed) in &mut self.followed {
+            let left = BATCH.saturating_sub(due.len());
+            due.extend(
+                followed
+                    .take_again(left)
+                    .into_iter()
+                    .map(|place| (*partition, place)),
+            );
+        }
+        if due.is_empty() {
+            return Ok(());
+        }
+        let read = self.store.read_unsigned_again(&due).await?;
+        let mut entries = Vec::new();
+        for ((partition, place), read) in due.into_iter().zip(read) {
+            match read {
+                Some(read) => entries.extend(
+                    read.into_iter()
+                        .map(|(_, entry)| ((partition, place), entry)),
+                ),
+                None => self.again((partition, place)),
+            }
+        }
+        self.sign(entries, pass).await
+    }
+
+    async fn sign(&mut self, entries: Vec<Entry>, pass: &mut SignerPass) -> Result<(), StoreError> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let signers = Arc::new(Signers {
+            registry: self.issuing.registry(&self.store).await?,
+            config: self.config.clone(),
+        });
+        let records = envelopes::read_records(&self.store, &entries).await?;
+        let mut signed = Vec::new();
+        let mut done = Vec::new();
+        for (entry, outcome) in envelopes::sign(&signers, entries, records).await {
+            let place = entry.0;
+            match outcome {
+                Outcome::Signed(id, bytes) => signed.push((place, id, bytes)),
+                Outcome::Rounded => {
+                    self.count("unrepresentable_number");
+                    done.push(place);
+                }
+                Outcome::Unknown(why) => {
+                    self.count("unknown");
+                    self.unknown(place, &why);
+                }
+                Outcome::Damaged(why) => {
+                    self.quarantine(&entry, &why).await?;
+                    pass.quarantined += 1;
+                }
+                Outcome::OutOfReach => self.again(place),
+            }
+        }
+        self.keep(signed, pass).await?;
+        match done.is_empty() {
+            true => Ok(()),
+            false => self.store.drop_unsigned(&done).await,
+        }
+    }
+
+    /// Keeps envelopes. One whose node is out of reach is signed again.
+    async fn keep(
+        &mut self,
+        signed: Vec<(Queued, EvidenceId, String)>,
+        pass: &mut SignerPass,
+    ) -> Result<(), StoreError> {
+        if signed.is_empty() {
+            return Ok(());
+        }
+        let envelopes: Vec<_> = signed
+            .iter()
+            .map(|(_, id, bytes)| (id.clone(), bytes.as_bytes()))
+            .collect();
+        let kept = self.store.keep_envelopes(&envelopes, self.ttl_ms).await?;
+        let now_ms = self.store.clock().now_ms();
+        let look_at = Instant::now() + self.confirmed_after;
+        for ((place, id, _), is_kept) in signed.into_iter().zip(kept) {
+            if !is_kept {
+                self.count("failed");
+                self.again(place);
+                continue;
+            }
+            pass.signed += 1;
+            self.count("signed");
+            let delay_ms = now_ms.saturating_sub_unsigned(place.1.ms).max(0);
+            self.metrics.delay.observe(delay_ms as f64 / 1000.0);
+            if let Some(followed) = self.followed.get_mut(&place.0) {
+                followed.signed(place.1, id, look_at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes entries whose envelopes are found some time after they were signed.
+    async fn confirm(&mut self, pass: &mut SignerPass) -> Result<(), StoreError> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (partition, followed) in &mut self.followed {
+            let left = LOOKS.saturating_sub(due.len());
+            due.extend(
+                followed
+                    .take_due(now, left)
+                    .into_iter()
+                    .map(|one| (*partition, one)),
+            );
+        }
+        if due.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = due.iter().map(|(_, one)| one.id.clone()).collect();
+        let found = self.store.envelopes_found(&ids).await?;
+        let mut confirmed = Vec::new();
+        for ((partition, one), found) in due.into_iter().zip(found) {
+            match found {
+                true => confirmed.push((partition, one.place)),
+                false => {
+                    self.count("lost");
+                    self.again((partition, one.place));
+                }
+            }
+        }
+        pass.confirmed += confirmed.len();
+        self.store.drop_unsigned(&confirmed).await
+    }
+
+    async fn quarantine(&self, (place, facts): &Entry, why: &str) -> Result<(), StoreError> {
+        let (partition, entry) = place;
+        error!(
+            %partition, %entry,
+            "evidence entry {entry} of {partition} cannot be signed and goes into quarantine: {why}"
+        );
+        self.count("quarantined");
+        self.store.quarantine_unsigned(*place, facts, why).await
+    }
+
+    fn again(&mut self, (partition, place): Queued) {
+        if let Some(followed) = self.followed.get_mut(&partition) {
+            followed.again(place);
+        }
+    }
+
+    /// Leaves an entry to another dispatcher. One warning per partition says why; the gauge tells the age.
+    fn unknown(&mut self, (partition, entry): Queued, why: &str) {
+        if let Some(followed) = self.followed.get_mut(&partition)
+            && followed.leave(entry)
+        {
+            warn!(%partition, %entry, "evidence entry {entry} of {partition} waits for another dispatcher: {why}");
+        }
+    }
+
+    fn count(&self, outcome: &str) {
+        self.metrics.entries.with_label_values(&[outcome]).inc();
+    }
+
+    /// The age of what could not be signed; every few seconds what is in quarantine.
+    async fn gauge(&mut self, leased: &[Partition]) -> Result<(), StoreError> {
+        let now_ms = self.store.clock().now_ms();
+        let oldest = self.followed.values().filter_map(Followed::oldest_unsigned);
+        let age_ms = oldest
+            .min()
+            .map_or(0, |oldest| now_ms.saturating_sub_unsigned(oldest.ms).max(0));
+        self.metrics
+            .oldest_unsigned_seconds
+            .set(age_ms as f64 / 1000.0);
+        let due = self
+            .counted_at
+            .is_none_or(|at| at.elapsed() >= Duration::from_secs(10));
+        if due {
+            self.counted_at = Some(Instant::now());
+            self.metrics
+                .quarantined
+                .set(self.store.quarantined(leased).await? as f64);
+        }
+        Ok(())
+    }
+}
+
+lease_worker!(Signer: "signer", IDLE, |signer, leases, _lost| signer.run_once(leases).await?.next());

@@ -1,0 +1,186 @@
+//! The signer loses no entry and doubles none, whatever happens to it or to what it made.
+
+use std::time::Duration;
+
+use super::issued::{Issued, LATER, ON, signer};
+use crate::dispatcher::fan_out::leases;
+use crate::dispatcher::retention::{retention, run};
+use crate::harness::past_day::{End, PastDay};
+use crate::harness::redis::shared;
+use crate::harness::runtime_calls::ask_body;
+use crate::harness::store;
+use budget_authority::dispatcher::SignerPass;
+
+const SCOPE: &str = "tenant:acme";
+
+/// A service with so many reservations.
+async fn reserved(count: usize) -> Issued {
+    let issued = Issued::spawn(&[]).await;
+    issued.app.budget(SCOPE, 1_000_000, 0).await;
+    for n in 0..count {
+        let body = ask_body(&format!("k{n}"), SCOPE, 1);
+        issued.app.post("/v1/reservations", body).await.expect(200);
+    }
+    issued
+}
+
+async fn queued(issued: &Issued) -> i64 {
+    let key = issued
+        .app
+        .store
+        .keys()
+        .unsigned(issued.app.callers[0].partition);
+    issued.app.run(&["XLEN", &key]).await
+}
+
+/// The keys of all envelopes of this deployment.
+async fn envelopes(issued: &Issued) -> Vec<String> {
+    let pattern = format!("*{}*evidence:*", issued.app.store.keys().prefix());
+    let mut keys: Vec<String> = issued.app.run(&["KEYS", &pattern]).await;
+    keys.sort();
+    keys
+}
+
+#[tokio::test]
+async fn e16_an_entry_goes_once_its_envelope_was_found() {
+    let mut issued = reserved(5).await;
+    issued.signer = signer(&issued.app, ON).confirming_after(LATER);
+    assert_eq!(issued.sign().await.signed, 5);
+    assert_eq!(queued(&issued).await, 5, "not before they were looked for");
+    // One that takes over signs again, to the same bytes, and finds all but one, which was lost meanwhile.
+    let before = envelopes(&issued).await;
+    assert_eq!(before.len(), 5);
+    issued.signer = signer(&issued.app, ON).confirming_after(Duration::from_millis(1));
+    let pass = issued
+        .signer
+        .run_once(&leases())
+        .await
+        .expect("Redis answers");
+    assert_eq!(pass.signed, 5);
+    assert_eq!(envelopes(&issued).await, before);
+    issued.app.run::<i64>(&["DEL", &before[0]]).await;
+    // Until it is time to look for them.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let pass = issued
+        .signer
+        .run_once(&leases())
+        .await
+        .expect("Redis answers");
+    let expected = SignerPass {
+        confirmed: 4,
+        ..SignerPass::default()
+    };
+    assert_eq!(pass, expected);
+    assert_eq!(queued(&issued).await, 1);
+    let mut confirmed = 0;
+    while confirmed == 0 {
+        // Until it is time to sign again.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        confirmed += issued
+            .signer
+            .run_once(&leases())
+            .await
+            .expect("Redis answers")
+            .confirmed;
+    }
+    assert_eq!(queued(&issued).await, 0);
+    assert_eq!(envelopes(&issued).await, before);
+}
+
+#[tokio::test]
+async fn e02_an_entry_that_was_changed_goes_into_quarantine_and_others_do_not() {
+    let mut issued = reserved(2).await;
+    let held = issued
+        .app
+        .post("/v1/reservations", ask_body("x", SCOPE, 7))
+        .await
+        .expect(200);
+    let key = issued.app.store.keys().reservation(
+        issued.app.callers[0].partition,
+        held.text("/reservation_id"),
+    );
+    // Another request under the same id.
+    issued
+        .app
+        .run::<i64>(&["HSET", &key, "action_name", "another"])
+        .await;
+    let pass = issued.sign().await;
+    assert_eq!((pass.signed, pass.quarantined), (2, 1));
+    assert_eq!(queued(&issued).await, 2);
+    let key = issued
+        .app
+        .store
+        .keys()
+        .unsignable(issued.app.callers[0].partition);
+    let rows: Vec<(String, Vec<String>)> = issued.app.run(&["XRANGE", &key, "-", "+"]).await;
+    let [(_, fields)] = &rows[..] else {
+        panic!("{rows:?}")
+    };
+    assert!(
+        fields.contains(&"why".to_owned()) && fields.contains(&"entry".to_owned()),
+        "{fields:?}"
+    );
+}
+
+#[tokio::test]
+async fn e02_an_entry_of_an_unknown_format_or_issuer_waits() {
+    let mut issued = reserved(1).await;
+    let keys = issued.app.store.keys().clone();
+    let stream = keys.unsigned(issued.app.callers[0].partition);
+    let trace = "5b8efff798038103d269b633813fc60c";
+    for inputs in [format!("2 1 {trace} z"), format!("1 77 {trace}")] {
+        let entry = [
+            "XADD", &stream, "*", "kind", "decision", "inputs", &inputs, "digest", "x",
+        ];
+        issued.app.run::<String>(&entry).await;
+    }
+    let pass = issued.sign().await;
+    assert_eq!(pass.signed, 1);
+    // What cannot be read under a known format is damaged; the issuer is looked at before that.
+    assert_eq!(
+        queued(&issued).await + i64::try_from(pass.quarantined).expect("few"),
+        3
+    );
+    assert!(queued(&issued).await >= 2);
+}
+
+#[tokio::test]
+async fn e14_purge_keeps_what_ended_after_the_oldest_entry_that_is_not_signed() {
+    let store = store(&shared().url());
+    let mut past = PastDay::new(&store, 40).await;
+    let hour_ms = |hour: i64| past.day.start_ms() + hour * 3_600_000;
+    let [early, between, late] = [1, 2, 3].map(hour_ms);
+    past.record(End::Released, early).await;
+    past.record(
+        End::Committed {
+            charged: 5,
+            debt: 0,
+        },
+        late,
+    )
+    .await;
+    let keys = store.keys().clone();
+    let (unsigned, unsignable) = (
+        keys.unsigned(past.lease.partition),
+        keys.unsignable(past.lease.partition),
+    );
+    let place = format!("{between}-0");
+    past.tenant
+        .run::<String>(&["XADD", &unsigned, &place, "kind", "end"])
+        .await;
+    let retention = retention(&store);
+    assert_eq!(run(&retention, past.lease).await.reservations, 1);
+    // In quarantine it holds the record just as well.
+    past.tenant.run::<i64>(&["UNLINK", &unsigned]).await;
+    past.tenant
+        .run::<String>(&["XADD", &unsignable, "*", "kind", "end", "entry", &place])
+        .await;
+    let days = keys.days(past.lease.partition);
+    for removed in [0, 1] {
+        past.tenant
+            .run::<i64>(&["ZADD", &days, "0", &past.member()])
+            .await;
+        assert_eq!(run(&retention, past.lease).await.reservations, removed);
+        past.tenant.run::<i64>(&["UNLINK", &unsignable]).await;
+    }
+}
