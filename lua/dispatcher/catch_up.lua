@@ -51,7 +51,7 @@ local deliveries_from = 17
 -- @include base/time, delivery/queue
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-if (redis.call('GET', webhooks_mark) or '') ~= mark then return {'stale'} end
+if queue_mark(webhooks_mark) ~= mark then return {'stale'} end
 local is_closed = mark ~= '' and redis.call('HGET', tenant, 'status') == 'CLOSED'
 local queue = queue_new(now, day, lane_concurrency,
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})

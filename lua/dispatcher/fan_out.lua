@@ -59,9 +59,11 @@ local owners, stale = {}, {'stale'}
 for i = marks_from, #KEYS do
   local at = owners_from + 2 * (i - marks_from)
   local owner, mark = ARGV[at], ARGV[at + 1]
-  if (redis.call('GET', KEYS[i]) or '') ~= mark then stale[#stale + 1] = owner end
-  local closed = mark ~= '' and redis.call('HGET', tenant_prefix .. owner, 'status') == 'CLOSED'
-  owners[#owners + 1] = {name = owner, closed = closed, open = tonumber(redis.call('HGET', open, owner)) or 0}
+  if queue_mark(KEYS[i]) ~= mark then stale[#stale + 1] = owner end
+  -- Of a tenant whose record has another type, the subscriptions fall behind until it is mended.
+  local status = mark ~= '' and redis.pcall('HGET', tenant_prefix .. owner, 'status')
+  owners[#owners + 1] = {name = owner, closed = status == 'CLOSED', is_damaged = type(status) == 'table',
+    open = tonumber(redis.call('HGET', open, owner)) or 0}
 end
 if #stale > 1 then return stale end
 local queue = queue_new(now, day, lane_concurrency,
@@ -118,7 +120,7 @@ local function queue_or_miss(source, from, at)
     window.is_noted = true
     damaged[#damaged + 1] = window.key .. ' ' .. window.damage:gsub('%s+', ' ') .. ' (begun anew)'
   end
-  local is_queued = epoch ~= '' and is_full ~= '1' and not window.damage
+  local is_queued = epoch ~= '' and is_full ~= '1' and not window.damage and not owner.is_damaged
   if not behind and is_queued and window_has_room(window, 1) then
     local fields = {'place', place, 'type', event_type, 'trace', trace}
     local is_added, why = pcall(queue_add, queue, window, delivery_id, lane, fields)

@@ -9,8 +9,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use quick_cache::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long a look-up may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -38,6 +39,12 @@ const SHARES: usize = 4;
 /// The part of the look-ups at a time of which each owner has one at most, so that the names of a few owners do not take all.
 const RESERVE: usize = 2;
 
+/// A name whose last look-up took longer is slow. Slow ones have half of their owner's share, and nothing of the reserve.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Slow names that are remembered.
+const SLOW_MAX: usize = 10_000;
+
 /// Resolves names. Cheap to clone.
 #[derive(Clone)]
 pub struct Resolver {
@@ -45,6 +52,8 @@ pub struct Resolver {
     at_a_time: usize,
     permits: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
+    slow: Arc<Cache<String, ()>>,
+    slow_after: Duration,
     running: Arc<Mutex<Running>>,
 }
 
@@ -59,12 +68,13 @@ struct Running {
 /// What one owner may have.
 struct Share {
     all: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
     of_reserve: Arc<Semaphore>,
 }
 
 /// The right to look up one name, until it is dropped.
 struct Permits {
-    /// Of the owner's share, of its part in the reserve, and of all.
+    /// Of the owner's share, of its parts for slow names and in the reserve, and of all.
     _held: Vec<OwnedSemaphorePermit>,
     /// The owner has a share while it uses some of it.
     _share: Arc<Share>,
@@ -89,6 +99,8 @@ impl Resolver {
             at_a_time: Semaphore::MAX_PERMITS,
             permits: Arc::new(Semaphore::new(0)),
             reserve: Arc::new(Semaphore::new(0)),
+            slow: Arc::new(Cache::new(SLOW_MAX)),
+            slow_after: SLOW,
             running: Arc::default(),
         }
         .limited(Semaphore::MAX_PERMITS)
@@ -96,7 +108,7 @@ impl Resolver {
 
     /// The same, with at most so many look-ups at a time: each of the system takes a thread, until the system gives up. Nobody has
     /// more than a quarter, and each has one at most of the half that is a reserve. So names that never resolve do not delay those of
-    /// others.
+    /// others; nor, once they are known to be slow, the other names of their owner.
     pub fn limited(mut self, at_a_time: usize) -> Self {
         let reserve = at_a_time / RESERVE;
         self.at_a_time = at_a_time;
@@ -118,7 +130,7 @@ impl Resolver {
         let mut found = match running {
             Some(found) => found,
             None => {
-                let permits = timeout(PERMIT_LIMIT, self.permits_for(owner)).await;
+                let permits = timeout(PERMIT_LIMIT, self.permits_for(host, owner)).await;
                 let permits = permits.map_err(|_| LookUpError::Busy)?;
                 self.look_up(host, permits)
             }
@@ -136,10 +148,14 @@ impl Resolver {
     }
 
     /// The right to look up a name for an owner. Who has used up its share does not stand in the way of others.
-    async fn permits_for(&self, owner: &str) -> Permits {
+    async fn permits_for(&self, host: &str, owner: &str) -> Permits {
         let most = self.at_a_time.div_ceil(SHARES);
         let share = self.running().share_of(owner, most);
+        let is_slow = self.slow.get(host).is_some();
         let mut held = Vec::with_capacity(3);
+        if is_slow {
+            held.extend(acquired(&share.slow).await);
+        }
         held.extend(acquired(&share.all).await);
         let of_reserve = async {
             let of_owner = acquired(&share.of_reserve).await;
@@ -148,7 +164,7 @@ impl Resolver {
         tokio::select! {
             biased;
             permit = acquired(&self.permits) => held.extend(permit),
-            (of_owner, permit) = of_reserve => held.extend(of_owner.into_iter().chain(permit)),
+            (of_owner, permit) = of_reserve, if !is_slow => held.extend(of_owner.into_iter().chain(permit)),
         }
         Permits {
             _held: held,
@@ -167,7 +183,12 @@ impl Resolver {
         let (this, host) = (self.clone(), host.to_owned());
         // The system goes on when nobody waits for the result any more, and the permits end only then.
         tokio::spawn(async move {
+            let begun = Instant::now();
             let resolved = (this.resolve)(host.clone()).await;
+            match begun.elapsed() > this.slow_after {
+                true => this.slow.insert(host.clone(), ()),
+                false => drop(this.slow.remove(&host)),
+            }
             this.running().names.remove(&host);
             sender.send_replace(Some(resolved.unwrap_or_default()));
             drop(permits);
@@ -194,6 +215,7 @@ impl Running {
         self.owners.retain(|_, share| share.strong_count() > 0);
         let share = Arc::new(Share {
             all: Arc::new(Semaphore::new(most)),
+            slow: Arc::new(Semaphore::new((most / 2).max(1))),
             of_reserve: Arc::new(Semaphore::new(1)),
         });
         self.owners.insert(owner.to_owned(), Arc::downgrade(&share));
@@ -320,6 +342,45 @@ mod tests {
         }
         assert_eq!(begun.load(Ordering::Relaxed), 20 + 200);
         assert_eq!(free(&resolver), 12);
+    }
+
+    #[tokio::test]
+    async fn names_that_were_slow_leave_room_for_the_others_of_their_owner() {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let noted = Arc::clone(&begun);
+        let mut resolver = Resolver::of(move |host| {
+            let earlier = noted.fetch_add(1, Ordering::Relaxed);
+            async move {
+                match (host.starts_with("dead"), earlier) {
+                    (true, 0..16) => tokio::time::sleep(Duration::from_millis(20)).await,
+                    (true, _) => std::future::pending().await,
+                    (false, _) => {}
+                }
+                Ok(Vec::from_iter(
+                    host.strip_prefix("good").map(|_| [93, 184, 216, 34].into()),
+                ))
+            }
+        })
+        .limited(32);
+        resolver.slow_after = Duration::from_millis(10);
+        let names: Vec<_> = (0..16).map(|number| format!("dead-{number}")).collect();
+        let look_up = |name: &String| {
+            let (resolver, name) = (resolver.clone(), name.clone());
+            async move { resolver.addresses(&name, "acme").await.is_ok() }
+        };
+        let first = JoinSet::from_iter(names.iter().map(look_up))
+            .join_all()
+            .await;
+        assert!(first.iter().all(|found| !found));
+        let _again = JoinSet::from_iter(names.iter().map(look_up));
+        while begun.load(Ordering::Relaxed) < 16 + 4 {
+            tokio::task::yield_now().await;
+        }
+        for number in 0..50 {
+            assert!(look_up(&format!("good-{number}")).await);
+        }
+        assert_eq!(begun.load(Ordering::Relaxed), 16 + 4 + 50);
+        assert_eq!(resolver.reserve.available_permits(), 16);
     }
 
     #[tokio::test]

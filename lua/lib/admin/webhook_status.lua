@@ -4,8 +4,11 @@ event is for a subscription if it was ACTIVE when the event was emitted; a deliv
 being ACTIVE fails. The mark tells dispatchers, which remember subscriptions, that they have changed.
 ]]
 
--- Called before the effects: raises where the others would.
-local function webhooks_mark_read(webhooks_mark) return redis.call('GET', webhooks_mark) or '' end
+-- Called before the effects. A mark of another type is none, and is written anew.
+local function webhooks_mark_read(webhooks_mark)
+  local mark = redis.pcall('GET', webhooks_mark)
+  return type(mark) == 'string' and mark or ''
+end
 
 -- Called behind each change of one of the owner's subscriptions. before: of webhooks_mark_read.
 local function webhooks_mark_renew(webhooks_mark, webhooks, before, subscription_id)

@@ -38,6 +38,12 @@ local function queue_new(now, day, lane_concurrency, prefixes)
     windows = {}, deliveries = {}, lanes = {}, ids = {}, added = {}}
 end
 
+-- Returns the mark of an owner's subscriptions: '' for one of another type, which is written anew by those who read them again.
+local function queue_mark(key)
+  local mark = redis.pcall('GET', key)
+  return type(mark) == 'string' and mark or ''
+end
+
 -- What was missed is not for the subscription any more.
 local function window_forget(window)
   if window.sources == 0 then return end
@@ -45,6 +51,13 @@ local function window_forget(window)
   for _, field in ipairs(redis.call('HKEYS', window.key)) do
     if field:find('^behind ') then window.gone[#window.gone + 1] = field end
   end
+end
+
+-- Returns in how many outboxes it is behind, by their places.
+local function sources_of(window)
+  local count = 0
+  for _, field in ipairs(redis.call('HKEYS', window.key)) do count = count + (field:find('^behind ') and 1 or 0) end
+  return count
 end
 
 -- Returns the window of a subscription, read once. epoch: '' where it is not known. owner: its name, and how many deliveries of it
@@ -57,10 +70,12 @@ local function queue_window(queue, id, epoch, owner)
   local stored = redis.pcall('HMGET', window.key, 'open', 'queued', 'sources', 'epoch', 'missed')
   window.damage = stored.err
   window.open, window.queued = tonumber(stored[1]) or 0, tonumber(stored[2]) or 0
-  window.sources = tonumber(stored[3]) or 0
+  window.sources = tonumber(stored[3]) or stored[3] and sources_of(window) or 0
+  -- An epoch that cannot be read is not known.
+  if not (stored[4] or ''):find('^%d+$') then stored[4] = '' end
   window.was_behind = window.sources > 0
   for hour, count in (stored[5] or ''):gmatch('(%d+):(%d+)') do window.missed[tonumber(hour)] = tonumber(count) end
-  if epoch == '' then window.epoch = stored[4] or '' end
+  if epoch == '' then window.epoch = stored[4] end
   if stored[4] ~= window.epoch and stored[4] ~= '' then window_forget(window) end
   queue.windows[id] = window
   return window

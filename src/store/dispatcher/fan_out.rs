@@ -168,7 +168,7 @@ impl Store {
         })
     }
 
-    /// The marks of the subscriptions of these owners; `None` for an owner without any.
+    /// The marks of the subscriptions of these owners; `None` for an owner without any, or whose mark has another type.
     pub async fn webhook_marks(
         &self,
         owners: &[String],
@@ -178,8 +178,9 @@ impl Store {
             command("GET", self.keys().webhooks_mark(partition, owner), NO_ARGS)
         };
         let commands: Vec<_> = owners.iter().map(read).collect();
-        let replies = self.query_all(&commands).await?;
-        Ok(replies.into_iter().map(read_or_default).collect())
+        let replies = self.query_each(&commands).await?.into_iter();
+        let mark = |reply: Result<_, _>| reply.ok().and_then(read_or_default);
+        Ok(replies.map(mark).collect())
     }
 
     /// The records of an owner's subscriptions, in order of their ids: an empty one where there is none, and an error where the key

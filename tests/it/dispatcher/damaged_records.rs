@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::fan_out::{fan_out, follow};
-use crate::admin::webhooks::subscriptions::{HOOKS, made};
+use super::noisy_tenants::{quiet, update};
+use crate::admin::webhooks::subscriptions::{HOOKS, URL, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::{Hooked, umbra};
 use crate::harness::deliveries::{Running, fund, here, reached};
@@ -98,6 +99,58 @@ async fn w33_what_was_behind_in_a_damaged_window_is_fetched_too() {
         assert_eq!(hooked.catch_up().await, 4);
         hooked.expect_in_order(5).await;
         assert!(!hooked.is_behind().await);
+    }
+}
+
+#[tokio::test]
+async fn w33_what_was_missed_is_fetched_though_fields_of_its_window_are_damaged() {
+    for field in ["sources", "epoch", "missed", "open", "behind own"] {
+        let mut hooked = Hooked::own().await;
+        hooked.let_open(1_000).await;
+        fund(&hooked.app, 3).await;
+        assert_eq!(follow(&hooked.fan_out).await, 0);
+        let window = hooked.window();
+        hooked.let_open(0).await;
+        hooked.app.run::<()>(&["HSET", &window, field, "x"]).await;
+        fund(&hooked.app, 1).await;
+        assert_eq!(follow(&hooked.fan_out).await, 0, "{field}");
+        hooked.look_now().await;
+        assert_eq!(hooked.catch_up().await, 4, "{field}");
+        hooked.expect_in_order(4).await;
+        assert!(!hooked.is_behind().await, "{field}");
+    }
+}
+
+#[tokio::test]
+async fn w33_a_damaged_mark_or_record_of_a_tenant_stops_no_other_and_loses_nothing() {
+    for is_mark in [true, false] {
+        let mut hooked = Hooked::own().await;
+        let other = quiet(&hooked.app).await;
+        let body = json!({"url": URL, "event_types": ["tenant.updated"]});
+        let path = format!("{HOOKS}?tenant_id={other}");
+        let made = hooked.app.post_as_admin(&path, body).await.expect(201);
+        let other_id = made.text("/subscription/subscription_id").to_owned();
+        fund(&hooked.app, 2).await;
+        update(&hooked.app, &other).await;
+        let keys = hooked.app.store.keys();
+        let key = match is_mark {
+            true => keys.webhooks_mark(umbra(), "umbra"),
+            false => keys.tenant(umbra(), "umbra"),
+        };
+        let kept = format!("{key}:kept");
+        hooked.app.run::<()>(&["RENAME", &key, &kept]).await;
+        hooked.app.run::<i64>(&["LPUSH", &key, "x"]).await;
+        let lane = keys.lane(umbra(), &format!("{other_id}:{}:{other}", umbra()));
+        let queued = follow(&hooked.fan_out).await;
+        assert_eq!(hooked.app.run::<i64>(&["LLEN", &lane]).await, 1);
+        // A mark is written anew; a record is mended by the operator.
+        assert_eq!(queued, if is_mark { 3 } else { 1 });
+        if !is_mark {
+            hooked.app.run::<()>(&["RENAME", &kept, &key]).await;
+            hooked.look_now().await;
+            assert_eq!(hooked.catch_up().await, 2);
+        }
+        hooked.expect_in_order(2).await;
     }
 }
 
