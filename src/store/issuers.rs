@@ -121,9 +121,9 @@ impl Issuing {
         }
         // While Redis is out of reach, each caller in turn would wait as long as the first.
         let waiting = store.begin_call()?;
-        let turn = timeout_at(waiting.deadline, self.0.registering.lock()).await;
+        let locked = timeout_at(waiting.deadline, self.0.registering.lock()).await;
         drop(waiting);
-        let _one = turn.map_err(|_| Unavailable::TimeIsUp)?;
+        let _one = locked.map_err(|_| Unavailable::TimeIsUp)?;
         match self.known() {
             Some(known) => Ok(known),
             None => {
