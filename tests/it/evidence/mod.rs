@@ -6,3 +6,4 @@ mod public_reads;
 mod registry;
 mod settings;
 mod signer;
+mod topologies;
