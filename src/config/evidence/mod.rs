@@ -38,7 +38,8 @@ pub struct EvidenceArgs {
     /// Evidence is off without it
     #[arg(long, env = "BUDGET_EVIDENCE_SERVER_ID", value_name = "URL")]
     evidence_server_id: Option<String>,
-    /// How envelopes name their key: by itself, or as an id of the published key set
+    /// How envelopes name their key: `raw` by itself, so that the signature can be checked offline; `did` by its id in the published
+    /// key set
     #[arg(
         long,
         env = "BUDGET_EVIDENCE_SIGNER",
