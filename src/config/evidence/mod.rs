@@ -129,6 +129,14 @@ pub struct SigningConfig {
     keys: Vec<SigningKey>,
 }
 
+impl EvidenceConfig {
+    /// The same in a process that has these key pairs.
+    pub fn signed_by(self, keys: Vec<SigningKey>) -> SigningConfig {
+        let evidence = self;
+        SigningConfig { evidence, keys }
+    }
+}
+
 impl SigningConfig {
     /// The key pair of an issuer; `None` if this process does not have its seed.
     pub fn key_of(&self, issuer: &Issuer) -> Option<&SigningKey> {
@@ -283,7 +291,7 @@ impl EvidenceSeedArgs {
         let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         pair(&evidence.issuers.key_set().keys, &keys, now_ms)
             .map_err(|reason| value(variable, &reason))?;
-        Ok(Some(SigningConfig { evidence, keys }))
+        Ok(Some(evidence.signed_by(keys)))
     }
 }
 

@@ -3,6 +3,7 @@
 pub mod child;
 mod demo;
 mod error;
+mod evidence;
 pub(super) mod folder;
 pub(super) mod redis;
 mod welcome;
@@ -17,7 +18,7 @@ use secrecy::{ExposeSecret, SecretString};
 pub use error::DevError;
 
 use crate::api;
-use crate::config::{ConfigError, DetectorConfig, LogArgs, ServeArgs, ServeConfig};
+use crate::config::{ConfigError, DetectorConfig, LogArgs, ServeArgs, ServeConfig, SigningConfig};
 use crate::dispatcher::{self as dispatch, Settings};
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::dialect::Dialect;
@@ -25,6 +26,7 @@ use crate::domain::seal::SealingKeys;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::telemetry::Telemetry;
+use evidence::Signer;
 use folder::Folder;
 use redis::PrivateRedis;
 
@@ -38,14 +40,14 @@ pub struct DevArgs {
     /// Address of both planes
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:7878")]
     listen: SocketAddr,
-    /// Folder that keeps the data of the private Redis, the admin key and the demo key between starts
+    /// Folder that keeps the data of the private Redis, the admin key, the demo key and the key of evidence between starts
     #[arg(long, value_name = "DIR", default_value = ".data")]
     data: PathBuf,
     /// Keep nothing: the data is in a temporary folder that is removed at the end
     #[arg(long, conflicts_with_all = ["data", "redis_url"])]
     ephemeral: bool,
     /// Use this Redis instead of a private one. It keeps all data, and nothing is written to this machine's disk: admin
-    /// key and demo key are new at each start
+    /// key and demo key are new at each start, and evidence is off
     #[arg(long, value_name = "URL", conflicts_with = "data")]
     redis_url: Option<SecretString>,
     /// Vendor names of headers, permissions and events; fixed by the first start on the data
@@ -77,18 +79,21 @@ struct Data {
     redis_url: SecretString,
     admin_key: SecretString,
     secret_keys: SecretString,
+    /// `None` without a data folder.
+    signer: Option<Signer>,
     /// `None` on the developer's own Redis. Dropped in this order, so that an ephemeral folder is removed last.
     private: Option<(PrivateRedis, Folder)>,
 }
 
 impl Data {
     /// Opens the data folder and starts a private Redis on it, unless the developer names a Redis.
-    fn open(args: &DevArgs) -> Result<Self, DevError> {
+    fn open(args: &DevArgs, address: SocketAddr) -> Result<Self, DevError> {
         if let Some(redis_url) = &args.redis_url {
             return Ok(Self {
                 redis_url: redis_url.clone(),
                 admin_key: args.admin_key.clone().unwrap_or_else(AdminKeys::generate),
                 secret_keys: SealingKeys::generate().into(),
+                signer: None,
                 private: None,
             });
         }
@@ -102,6 +107,7 @@ impl Data {
             redis_url: redis.url().into(),
             admin_key,
             secret_keys: folder.secret("secret-keys", || SealingKeys::generate().into())?,
+            signer: Some(Signer::open(&folder, address)?),
             private: Some((redis, folder)),
         })
     }
@@ -114,7 +120,7 @@ impl Data {
 pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
     let listener = serve::bind("--listen", args.listen).await?;
     let address = listener.local_addr().map_err(ServeError::Io)?;
-    let mut data = Data::open(&args)?;
+    let mut data = Data::open(&args, address)?;
     let config = config(&args, address, &data)?;
     let telemetry = Telemetry::new().map_err(ServeError::Metrics)?;
     let store = config.store.open(telemetry.registry())?;
@@ -140,7 +146,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         lane_concurrency: 1,
         retry_jitter: 0,
         detectors: DetectorConfig::default(),
-        evidence: None,
+        evidence: signing(&data, &config).zip(planes.issuing.clone()),
     };
     let dispatcher =
         dispatch::start(&store, settings, &telemetry, &shutdown).map_err(ServeError::Metrics)?;
@@ -188,7 +194,7 @@ async fn welcome(args: &DevArgs, address: SocketAddr, data: &mut Data) -> DevErr
 
 /// The configuration of the API; what has no flag here has its default.
 fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfig, ConfigError> {
-    let flags = [
+    let mut flags = vec![
         format!("--redis-url={}", data.redis_url.expose_secret()),
         format!("--listen={address}"),
         format!("--admin-keys={}", data.admin_key.expose_secret()),
@@ -199,6 +205,14 @@ fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfi
         "--shutdown-delay-ms=0".to_owned(),
         "--shutdown-grace-ms=5000".to_owned(),
     ];
+    flags.extend(data.signer.iter().flat_map(Signer::flags));
     let args = ServeArgs::from_flags(&flags).expect("the flags are known and well-formed");
     args.into_config()
+}
+
+/// What the worker that signs goes by.
+fn signing(data: &Data, config: &ServeConfig) -> Option<SigningConfig> {
+    let evidence = config.evidence.clone()?;
+    let key = data.signer.as_ref()?.key.clone();
+    Some(evidence.signed_by(vec![key]))
 }

@@ -17,6 +17,7 @@ pub(super) fn print(
     demo: Option<&SecretString>,
     private: &Option<(PrivateRedis, Folder)>,
 ) {
+    let words = dialect.words();
     let mut text = format!(
         "\nBudget authority is ready.\n\n  API        http://{address}\n  admin key  {}\n",
         admin_key.expose_secret()
@@ -34,7 +35,7 @@ pub(super) fn print(
             "  demo       tenant `{TENANT}`, key {}\n",
             key.expose_secret()
         );
-        text += &lines(address, dialect.words().api_key_header, key.expose_secret());
+        text += &lines(address, words.api_key_header, key.expose_secret());
     }
     let program = std::env::current_exe().map_or_else(
         |_| "budget-authority".to_owned(),
@@ -48,6 +49,11 @@ pub(super) fn print(
     if let Some((redis, _)) = private {
         let socket = redis.socket().display();
         text += &format!("  {program} ledger verify --redis-url {socket}\n");
+        let (member, file) = (words.evidence_url_member, words.key_set_file);
+        text += &format!(
+            "\nVerify the signed evidence of a response, by the `{member}` in it:\n  {program} evidence verify URL \
+             --jwks http://{address}/v1/.well-known/{file}\n"
+        );
     }
     if demo.is_some() {
         text += &format!(

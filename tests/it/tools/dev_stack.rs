@@ -1,10 +1,12 @@
 //! `budget-authority dev`, run as its users run it: the lines that it prints are pasted into a shell.
 
 use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use budget_authority::evidence::{Disposition, Keys, verify};
 use budget_authority::tools::dev::child;
 use serde_json::Value;
 
@@ -258,6 +260,49 @@ async fn it_stops_cleanly_and_finds_its_data_again() {
     again.stop(libc::SIGTERM).await;
     redis_is_gone(&socket).await;
     assert_eq!(folder.files("home"), [folder.path("home/kept")]);
+}
+
+/// Reads the evidence that a response of the stack names, when it is signed.
+async fn envelope(stack: &Stack, response: &Value) -> Vec<u8> {
+    let url = &response["evidence"]["service_evidence_url"];
+    let id = response["evidence"]["evidence_id"].as_str().expect("an id");
+    let here = format!("{}/v1/evidence/{id}", stack.url);
+    assert!(
+        url.as_str()
+            .expect("a URL")
+            .ends_with(&format!("/v1/evidence/{id}"))
+    );
+    eventually("it is signed", || async {
+        let response = http::get(&here).await.ok()?;
+        let found = response.status() == 200;
+        Some(response.bytes().await.ok()?.to_vec()).filter(|_| found)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn e18_the_stack_signs_evidence_with_a_key_that_it_keeps() {
+    let folder = WorkFolder::new();
+    let settings = ["--data", "kept"];
+    let mut envelopes = Vec::new();
+    for _ in 0..2 {
+        // At another address each time.
+        let stack = Stack::start(&folder, &settings).await;
+        let responses = stack.paste(&folder);
+        for (_, response) in [&responses[0], &responses[1], &responses[3]] {
+            envelopes.push(envelope(&stack, response).await);
+        }
+        let set = http::get(format!("{}/v1/.well-known/service-jwks.json", stack.url)).await;
+        let set = set.expect("a response").bytes().await.expect("a body");
+        for bytes in &envelopes {
+            let verified = verify(bytes, Keys::Set(&set), None, None);
+            assert_eq!(verified.disposition, Disposition::Authentic, "{verified:?}");
+        }
+        stack.stop(libc::SIGINT).await;
+        next_second().await;
+    }
+    let seed = fs::metadata(folder.path("home/kept/evidence-seed")).expect("it is kept");
+    assert_eq!(seed.permissions().mode() & 0o777, 0o600);
 }
 
 #[tokio::test]
