@@ -44,7 +44,7 @@ pub use metrics::{LeaseMetrics, ViewMetrics};
 pub use outboxes::Outboxes;
 pub use rollups::Rollups;
 pub use sealer::{SealPass, Sealer, Tail};
-pub use signer::{Signer, SignerMetrics, SignerPass};
+pub use signer::{Signer, SignerMetrics, SignerPass, UnsignedWatch};
 pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, ViewPass};
 
@@ -158,9 +158,12 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
-    if let Some((config, issuing)) = evidence {
-        let metrics = SignerMetrics::register(registry)?;
-        workers.start(Signer::new(store(), config, issuing, metrics), &leases);
+    let signing = SignerMetrics::register(registry)?;
+    match evidence {
+        Some((config, issuing)) => {
+            workers.start(Signer::new(store(), config, issuing, signing), &leases);
+        }
+        None => workers.start(UnsignedWatch::new(store(), signing), &leases),
     }
     start_detectors(
         &mut workers,

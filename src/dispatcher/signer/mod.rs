@@ -6,6 +6,7 @@
 
 mod envelopes;
 mod partition;
+mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,11 +19,13 @@ use super::due::partitions;
 use super::workers::{Next, lease_worker};
 use crate::config::SigningConfig;
 use crate::domain::ids::{EvidenceId, Partition};
+use crate::domain::log_entry::EntryId;
 use crate::metrics::metrics;
 use crate::store::dispatcher::unsigned::Queued;
 use crate::store::{Issuing, Lease, Store, StoreError};
 use envelopes::{Entry, Outcome, Signers};
 use partition::{CONFIRMED_AFTER, Followed};
+pub use watch::UnsignedWatch;
 
 /// The pause while nothing is queued: evidence can be read within a second.
 const IDLE: Duration = Duration::from_millis(250);
@@ -48,6 +51,13 @@ metrics! {
         pub delay: Histogram buckets [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0, 300.0] = "budget_evidence_delay_seconds",
         /// Entries in quarantine in the leased partitions.
         pub quarantined: Gauge = "budget_evidence_quarantined",
+    }
+}
+
+impl SignerMetrics {
+    fn show_oldest(&self, oldest: Option<EntryId>, now_ms: i64) {
+        let age_ms = oldest.map_or(0, |oldest| now_ms.saturating_sub_unsigned(oldest.ms).max(0));
+        self.oldest_unsigned_seconds.set(age_ms as f64 / 1000.0);
     }
 }
 
@@ -338,12 +348,7 @@ impl Signer {
     async fn gauge(&mut self, leased: &[Partition]) -> Result<(), StoreError> {
         let now_ms = self.store.clock().now_ms();
         let oldest = self.followed.values().filter_map(Followed::oldest_unsigned);
-        let age_ms = oldest
-            .min()
-            .map_or(0, |oldest| now_ms.saturating_sub_unsigned(oldest.ms).max(0));
-        self.metrics
-            .oldest_unsigned_seconds
-            .set(age_ms as f64 / 1000.0);
+        self.metrics.show_oldest(oldest.min(), now_ms);
         let due = self
             .counted_at
             .is_none_or(|at| at.elapsed() >= Duration::from_secs(10));

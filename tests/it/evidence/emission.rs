@@ -293,7 +293,7 @@ async fn e09_what_is_refused_before_evaluation_has_no_evidence() {
 }
 
 #[tokio::test]
-async fn e18_without_evidence_nothing_is_kept_or_shown() {
+async fn e18_without_evidence_nothing_is_kept_or_named() {
     let issued = with_ledgers(&[]).await;
     let app = &issued.app;
     let body = with(ask_body("a", SCOPE, 100), json!({"metadata": metadata()}));

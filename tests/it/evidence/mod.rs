@@ -1,9 +1,13 @@
 //! Signed evidence: who signs when, what is attested, and what anybody may read.
 
+mod boundaries;
 mod emission;
+mod histories;
 mod issued;
+mod kills;
 mod public_reads;
 mod registry;
+mod rotation;
 mod settings;
 mod signer;
 mod topologies;

@@ -1,0 +1,50 @@
+//! What a dispatcher without keys does about evidence: it tells how long entries have waited for one that has them.
+
+use std::time::Duration;
+
+use super::SignerMetrics;
+use crate::dispatcher::due::partitions;
+use crate::dispatcher::workers::{Next, lease_worker};
+use crate::domain::log_entry::EntryId;
+use crate::store::{Lease, Store, StoreError};
+
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub struct UnsignedWatch {
+    store: Store,
+    metrics: SignerMetrics,
+}
+
+impl UnsignedWatch {
+    /// A worker that reads `store`.
+    pub fn new(store: Store, metrics: SignerMetrics) -> Self {
+        Self { store, metrics }
+    }
+
+    /// Looks at the first entry of each leased partition.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn run_once(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
+        let leased = partitions(leases);
+        let places: Vec<_> = leased.iter().map(|p| (*p, EntryId::ZERO)).collect();
+        let heads = self.store.read_unsigned(&places, 1).await?;
+        let oldest = heads
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|(place, _)| place)
+            .min();
+        self.metrics
+            .show_oldest(oldest, self.store.clock().now_ms());
+        let quarantined = self.store.quarantined(&leased).await?;
+        self.metrics.quarantined.set(quarantined as f64);
+        Ok(())
+    }
+}
+
+lease_worker!(UnsignedWatch: "signer", PERIOD, |watch, leases, _lost| {
+    watch.run_once(leases).await?;
+    Next::Idle
+});

@@ -1,0 +1,210 @@
+//! Dispatchers and Redis are killed at random moments: every reference leads to its envelope.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use budget_authority::evidence::Endpoint;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer};
+use crate::harness::app::TestApp;
+use crate::harness::process::{Environment, Process};
+use crate::harness::redis::{RedisCluster, RedisServer, SentinelTrio, shared};
+use crate::harness::runtime_calls::{ask_body, tokens};
+use crate::harness::{eventually, within};
+
+const SCOPE: &str = "tenant:acme";
+
+fn environment() -> Environment {
+    [
+        ("BUDGET_EVIDENCE_SERVER_ID", SERVER_ID),
+        ("BUDGET_EVIDENCE_PUBLIC_KEY", PUBLIC),
+        ("BUDGET_EVIDENCE_NBF_MS", "0"),
+        ("BUDGET_EVIDENCE_SEEDS", SEED),
+    ]
+    .map(|(name, value)| (name, value.to_owned()))
+    .into()
+}
+
+/// A service that attests on a Redis of the test's choice; the signer of the test itself is not used.
+async fn issued(url: &str) -> Issued {
+    let settings = [ON, &["--evidence-requests-per-minute", "0"]].concat();
+    let app = TestApp::spawn_on(url, &settings).await;
+    app.budget(SCOPE, 1_000_000_000, 0).await;
+    Issued {
+        signer: signer(&app, ON),
+        settings,
+        app,
+    }
+}
+
+fn dispatcher(issued: &Issued) -> Process {
+    let prefix = issued.app.store.keys().prefix();
+    Process::dispatcher_in(environment(), &issued.app.redis_url, prefix)
+}
+
+type Seen = Vec<(Endpoint, Value, Value)>;
+
+/// Reserves and commits until it is told to stop; what was sent and came back. What gets no response is sent again.
+async fn decide_until(issued: &Issued, stop: &AtomicBool) -> Seen {
+    let post = async |path: &str, body: &Value| {
+        within(Duration::from_secs(60), "a response", || async {
+            let response = issued.app.post(path, body.clone()).await;
+            response.is_success().then_some(response.body)
+        })
+        .await
+    };
+    let (mut seen, mut number) = (Vec::new(), 0);
+    while !stop.load(Ordering::Relaxed) {
+        number += 1;
+        let body = ask_body(&format!("k{number}"), SCOPE, 10);
+        let held = post("/v1/reservations", &body).await;
+        let id = held["reservation_id"].as_str().expect("an id").to_owned();
+        seen.push((Endpoint::Reserve, body, held));
+        let body = json!({"idempotency_key": format!("c{number}"), "actual": tokens(7)});
+        let done = post(&format!("/v1/reservations/{id}/commit"), &body).await;
+        seen.push((Endpoint::Commit, body, done));
+    }
+    seen
+}
+
+/// Every reference leads to its envelope soon.
+async fn check(issued: &Issued, seen: &Seen) {
+    for (endpoint, sent, got) in seen {
+        let reference = issued.reference(got).expect("a reference");
+        let id = reference["evidence_id"].as_str().expect("an id");
+        let path = format!("/v1/evidence/{id}");
+        within(Duration::from_secs(60), "the envelope", || async {
+            let request = issued.app.request(reqwest::Method::GET, &path);
+            let response = request.send().await.expect("a response");
+            (response.status() == 200).then_some(())
+        })
+        .await;
+        issued.check(*endpoint, sent, got).await;
+    }
+}
+
+/// Kills dispatchers now and then; at half time also Redis.
+async fn survive(url: &str, mut redis: Option<&mut RedisServer>) {
+    const KILLS: usize = 5;
+    let issued = issued(url).await;
+    let mut dispatchers = [dispatcher(&issued), dispatcher(&issued)];
+    let stop = AtomicBool::new(false);
+    let killing = async {
+        for kill in 0..KILLS {
+            // A kill at any moment is what the tests are about.
+            tokio::time::sleep(Duration::from_millis(rand::random_range(300..1_000))).await;
+            if kill == KILLS / 2
+                && let Some(redis) = redis.take()
+            {
+                block_in_place(|| redis.restart());
+            }
+            block_in_place(|| dispatchers[kill % 2].restart());
+        }
+        stop.store(true, Ordering::Relaxed);
+    };
+    let (seen, ()) = tokio::join!(decide_until(&issued, &stop), killing);
+    assert!(seen.len() > 20, "{} decisions", seen.len());
+    check(&issued, &seen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e16_every_reference_leads_to_its_envelope_while_dispatchers_are_killed() {
+    survive(&shared().url(), None).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e23_and_while_redis_is_killed_that_keeps_every_write() {
+    let mut redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
+    let url = redis.url();
+    survive(&url, Some(&mut redis)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e17_on_a_cluster_every_envelope_lies_where_its_id_says() {
+    let cluster = block_in_place(RedisCluster::start);
+    let mut issued = issued(&cluster.url()).await;
+    let stop = AtomicBool::new(false);
+    let stopping = async {
+        // Long enough for some decisions.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    let (seen, ()) = tokio::join!(decide_until(&issued, &stop), stopping);
+    assert_eq!(issued.sign().await.signed, seen.len());
+    check(&issued, &seen).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e24_an_envelope_can_be_read_within_a_second() {
+    let issued = issued(&shared().url()).await;
+    let _dispatcher = dispatcher(&issued);
+    let mut waits = Vec::new();
+    for number in 0..21 {
+        let body = ask_body(&format!("k{number}"), SCOPE, 10);
+        let held = issued.app.post("/v1/reservations", body).await.expect(200);
+        let begun = tokio::time::Instant::now();
+        let id = issued.reference(&held.body).expect("evidence")["evidence_id"].clone();
+        let path = format!("/v1/evidence/{}", id.as_str().expect("an id"));
+        eventually("the envelope", || async {
+            let request = issued.app.request(reqwest::Method::GET, &path);
+            let response = request.send().await.expect("a response");
+            (response.status() == 200).then_some(())
+        })
+        .await;
+        waits.push(begun.elapsed());
+    }
+    // The first one waits for the start of the dispatcher; a busy machine may delay some.
+    waits.sort_unstable();
+    assert!(waits[waits.len() / 2] < Duration::from_secs(1), "{waits:?}");
+}
+
+#[tokio::test]
+async fn e22_what_nobody_can_sign_shows_its_age() {
+    use crate::dispatcher::fan_out::leases;
+    use budget_authority::dispatcher::{SignerMetrics, UnsignedWatch};
+    let issued = issued(&shared().url()).await;
+    let metrics = SignerMetrics::register(&prometheus::Registry::new()).expect("distinct names");
+    let mut watch = UnsignedWatch::new(issued.app.store.clone(), metrics.clone());
+    watch.run_once(&leases()).await.expect("Redis answers");
+    assert!(metrics.oldest_unsigned_seconds.get() == 0.0);
+    let body = ask_body("k", SCOPE, 10);
+    issued.app.post("/v1/reservations", body).await.expect(200);
+    while metrics.oldest_unsigned_seconds.get() < 0.05 {
+        watch.run_once(&leases()).await.expect("Redis answers");
+    }
+}
+
+/// What the new master lacks is lost with the old one, references too; what it has is signed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e23_after_a_failover_what_the_new_master_has_is_signed() {
+    let mut trio = block_in_place(SentinelTrio::start);
+    let issued = issued(&trio.url()).await;
+    let _dispatcher = dispatcher(&issued);
+    let stop = AtomicBool::new(false);
+    let failing_over = async {
+        // Some decisions on either side of it.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        block_in_place(|| trio.master.kill());
+        within(Duration::from_secs(60), "the failover", || async {
+            (issued.app.store.metrics().primary_changes.get() > 0).then_some(())
+        })
+        .await;
+        // Some more.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        stop.store(true, Ordering::Relaxed);
+    };
+    let (seen, ()) = tokio::join!(decide_until(&issued, &stop), failing_over);
+    let keys = issued.app.store.keys();
+    let mut kept = Seen::new();
+    for (endpoint, sent, got) in seen {
+        let id = got["reservation_id"].as_str().unwrap_or_default();
+        let record = keys.reservation(issued.app.callers[0].partition, id);
+        if issued.app.run::<bool>(&["EXISTS", &record]).await {
+            kept.push((endpoint, sent, got));
+        }
+    }
+    assert!(kept.len() > 5, "{} decisions", kept.len());
+    check(&issued, &kept).await;
+}

@@ -1,0 +1,159 @@
+//! One key follows another, as docs/evidence-keys.md says: no decision is without evidence, and each is by the key of its time.
+
+#![cfg(target_os = "linux")]
+
+use budget_authority::evidence::Endpoint;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer};
+use crate::dispatcher::clocks::JumpingRedis;
+use crate::harness::app::TestApp;
+use crate::harness::evidence_keys::{key, seed};
+use crate::harness::redis::shared;
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::runtime_calls::ask_body;
+use crate::harness::store;
+
+const SCOPE: &str = "tenant:acme";
+const NO_LIMIT: [&str; 2] = ["--evidence-requests-per-minute", "0"];
+
+/// The settings while the first key is followed by another at an instant.
+fn both(at_ms: i64) -> Vec<String> {
+    let new = key('b').public().hex();
+    let keys = json!([{"public_key": new, "nbf_ms": at_ms}]).to_string();
+    let more = [
+        "--evidence-exp-ms",
+        &at_ms.to_string(),
+        "--evidence-keys",
+        &keys,
+    ]
+    .map(str::to_owned);
+    ON.iter()
+        .map(|word| (*word).to_owned())
+        .chain(more)
+        .collect()
+}
+
+/// The settings after that, when the keys have changed places.
+fn swapped(at_ms: i64) -> Vec<String> {
+    let new = key('b').public().hex();
+    let keys = json!([{"public_key": PUBLIC, "nbf_ms": 0, "exp_ms": at_ms}]).to_string();
+    let at_ms = at_ms.to_string();
+    [
+        "--evidence-server-id",
+        SERVER_ID,
+        "--evidence-public-key",
+        &new,
+        "--evidence-nbf-ms",
+        &at_ms,
+        "--evidence-keys",
+        &keys,
+    ]
+    .map(str::to_owned)
+    .into()
+}
+
+fn words(settings: &[String]) -> Vec<&str> {
+    settings.iter().map(String::as_str).collect()
+}
+
+/// With the seeds of both keys.
+fn signer_of(app: &TestApp, settings: &[String]) -> budget_authority::dispatcher::Signer {
+    let seeds = format!("{SEED},{}", seed('b'));
+    signer(
+        app,
+        &[&words(settings)[..], &["--evidence-seeds", &seeds]].concat(),
+    )
+}
+
+async fn replica(url: &str, prefix: &str, settings: &[String], of: Option<&TestApp>) -> TestApp {
+    let settings = [&words(settings)[..], &NO_LIMIT].concat();
+    match of {
+        Some(app) => app.replica(&settings).await,
+        None => TestApp::spawn_with(url, prefix, &settings).await,
+    }
+}
+
+async fn reserve(app: &TestApp, name: &str) -> (Value, Value) {
+    let body = ask_body(name, SCOPE, 1);
+    let got = app.post("/v1/reservations", body.clone()).await.expect(200);
+    (body, got.body)
+}
+
+/// Signs all, and checks each envelope beside the key of its time.
+async fn check(app: TestApp, settings: &[String], seen: &[(Value, Value)], at_ms: i64) {
+    let mut issued = Issued {
+        signer: signer_of(&app, settings),
+        settings: Vec::new(),
+        app,
+    };
+    assert_eq!(issued.sign().await.signed, seen.len());
+    let mut by_new = 0;
+    for (sent, got) in seen {
+        let envelope = issued.check(Endpoint::Reserve, sent, got).await;
+        let issued_at_ms = envelope["issued_at_ms"].as_i64().expect("a time");
+        let expected = match issued_at_ms < at_ms {
+            true => PUBLIC.to_owned(),
+            false => key('b').public().hex(),
+        };
+        assert_eq!(envelope["signer_did"], expected, "at {issued_at_ms}");
+        by_new += usize::from(issued_at_ms >= at_ms);
+    }
+    assert!(
+        by_new > 0 && by_new < seen.len(),
+        "{by_new} of {}",
+        seen.len()
+    );
+}
+
+#[tokio::test]
+async fn e20_two_replicas_change_the_key_at_one_instant_under_load() {
+    let store = store(&shared().url());
+    let at_ms = now_ms(&store).await + 2_000;
+    let (url, prefix) = (shared().url(), store.keys().prefix().to_owned());
+    let settings = both(at_ms);
+    let one = replica(&url, &prefix, &settings, None).await;
+    let other = replica(&url, &prefix, &settings, Some(&one)).await;
+    one.budget(SCOPE, 1_000_000, 0).await;
+    let mut seen = Vec::new();
+    while now_ms(&store).await < at_ms + 500 {
+        let n = seen.len();
+        let (a, b) = (format!("a{n}"), format!("b{n}"));
+        let pair = tokio::join!(reserve(&one, &a), reserve(&other, &b));
+        seen.extend([pair.0, pair.1]);
+    }
+    check(one, &settings, &seen, at_ms).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e20_the_runbook_of_a_replaced_key_leaves_no_gap() {
+    let redis = block_in_place(JumpingRedis::start);
+    let url = redis.server.url();
+    let before: Vec<String> = ON.iter().map(|word| (*word).to_owned()).collect();
+    let first = replica(&url, "rotation", &before, None).await;
+    first.budget(SCOPE, 1_000_000, 0).await;
+    let mut seen = vec![reserve(&first, "first").await];
+    // Half an hour ahead, as the runbook says; replicas restart one after the other.
+    let at_ms = now_ms(&first.store).await + 1_800_000;
+    let settings = both(at_ms);
+    let second = replica(&url, "rotation", &settings, Some(&first)).await;
+    for (app, name) in [(&first, "old settings"), (&second, "new settings")] {
+        seen.push(reserve(app, name).await);
+    }
+    let set = second
+        .get("/v1/.well-known/service-jwks.json")
+        .await
+        .expect(200);
+    assert_eq!(set.at("/keys").as_array().map(Vec::len), Some(2));
+    first.stop();
+    redis.jump(1_860);
+    while now_ms(&second.store).await < at_ms {
+        tokio::task::yield_now().await;
+    }
+    seen.push(reserve(&second, "after the instant").await);
+    // At the next change of settings the keys change places.
+    let third = replica(&url, "rotation", &swapped(at_ms), Some(&second)).await;
+    seen.push(reserve(&third, "swapped").await);
+    check(third, &swapped(at_ms), &seen, at_ms).await;
+}
