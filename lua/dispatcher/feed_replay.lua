@@ -63,14 +63,16 @@ redis.call('ZCARD', lanes)
 redis.call('ZCARD', replays)
 redis.call('ZCARD', behind_index)
 -- They are queued as at the time of the request, by which they grow too old.
-local queue = queue_new(tonumber(at_ms), queued_on, book_concurrency(lane, lane_concurrency),
+local queue = queue_new(tonumber(at_ms), queued_on, book_concurrency(true, lane_concurrency),
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
 -- A dispatcher of an earlier release does not count them when they end.
-local replaying = math.min(subscription.replaying, subscription.open)
+local counts = redis.call('HMGET', subscription.window, 'replaying', 'open')
+local replaying = math.min(tonumber(counts[1]) or 0, tonumber(counts[2]) or 0)
 local taken
 if subscription.exists then
-  local window = queue_window(queue, subscription_id, tostring(subscription.epoch),
-    {name = subscription.owner, open = tonumber(redis.call('HGET', open, subscription.owner)) or 0})
+  local owner = subscription.owner.name
+  local window = queue_window(queue, subscription_id, subscription.epoch,
+    {name = owner, open = tonumber(redis.call('HGET', open, owner)) or 0})
   local room = math.min(tonumber(most), REPLAYING_MAX - replaying, OPEN_MAX - window.open,
     OWNER_OPEN_MAX - window.owner.open)
   taken = math.max(math.min(#kept, room), 0)
@@ -83,7 +85,7 @@ else
   -- Nobody can list its deliveries.
   taken = left
 end
-local why = book_hopeless({epoch = tonumber(epoch), at_ms = tonumber(at_ms), lost = 0}, subscription, stale_before_ms)
+local why = book_hopeless({epoch = epoch, at_ms = tonumber(at_ms), lost = 0}, subscription, tonumber(stale_before_ms))
 
 -- Effects: none can fail.
 local queued = #queue.deliveries

@@ -47,7 +47,7 @@ local function is_hopeless(lane)
   if subscription.damage then return false end
   local first = book_read(book, 'LINDEX', lane_prefix .. lane, 0)
   local delivery = first and book_delivery(book, first)
-  return delivery and book_hopeless(delivery, subscription, '') ~= nil
+  return delivery and book_hopeless(delivery, subscription) ~= nil
 end
 
 -- Finds the retries of a lane that are further ahead than they were put off; whether there are any.

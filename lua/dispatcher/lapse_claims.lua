@@ -90,8 +90,7 @@ for _, claim in ipairs(lapsed) do
   if not delivery or not delivery.claim then
     redis.call('ZREM', claims, claim.id)
   else
-    book_land(claims, delivery, subscription)
-    subscription.touched = true
+    book_land(book, delivery, subscription)
     redis.call('HDEL', delivery.key, 'claim')
     redis.call('HSET', delivery.key, 'lost', delivery.lost + 1)
     if delivery.is_retry then
@@ -104,5 +103,5 @@ end
 for _, id in ipairs(later) do redis.call('ZADD', claims, now + DAMAGED_MS, id) end
 -- What waits behind a delivery in flight need not wait for its end in order to fail.
 for lane in pairs(hasten) do redis.call('ZADD', lanes, now, lane) end
-book_write(book, open)
+book_write(book, claims, open)
 return {'lapsed', #lapsed, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}

@@ -57,7 +57,7 @@ if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} en
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
-local busy = {}
+local busy, stale_ms = {}, tonumber(stale_before_ms)
 for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end
 local damaged = {}
 local room, plan, looked_at, reads, spare, too_old, lost = tonumber(most), {}, {}, 0, ENDS, 0, 0
@@ -84,7 +84,7 @@ local function look(lane, at_ms)
     book.key = subscription.webhook
     error({err = subscription.damage})
   end
-  local concurrency = book_concurrency(lane, lane_concurrency)
+  local concurrency = book_concurrency(is_replayed(lane), lane_concurrency)
   -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
   local ends = is_retries and (at_ms == 0 or not subscription.active)
   local ids, more, due_ms = heads(lane, concurrency, is_retries, ends)
@@ -92,7 +92,7 @@ local function look(lane, at_ms)
   reads = reads + #ids
   for _, id in ipairs(ids) do
     local delivery = book_delivery(book, id)
-    local why = delivery and book_hopeless(delivery, subscription, stale_before_ms)
+    local why = delivery and book_hopeless(delivery, subscription, stale_ms)
     -- Its place cannot be read, so its event cannot be found, and its end would not find the lane.
     if delivery and not is_retries and delivery.lane ~= lane then delivery.lane, why = lane, DAMAGED end
     if (why or not delivery) and spare == 0 then return ends and 0 or now end
@@ -108,7 +108,7 @@ local function look(lane, at_ms)
     elseif (due_ms[id] or now) <= now then
       if not is_retries and flying >= concurrency then return '' end
       if room == 0 then return now end
-      local limit = busy[subscription.owner]
+      local limit = busy[subscription.owner.name]
       if not book_has_room(subscription, is_retries, limit or FLYING_MAX) then
         return now + (limit and BUSY_MS or AGAIN_MS)
       end
@@ -141,9 +141,9 @@ for _, step in ipairs(plan) do
   elseif step.why then
     book_leave_lane(book, delivery, subscription)
     redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms', 'retry_delay_ms')
-    book_end(book, delivery, subscription, 'FAILED', {'error_message', step.why})
+    book_end(book, delivery, subscription, 'FAILED', 'error_message', step.why)
   else
-    claim_write(book, claims, claim, delivery, subscription, reply)
+    reply[#reply + 1] = {claim_write(book, claim, delivery, subscription)}
   end
 end
 for _, lane in ipairs(looked_at) do
@@ -161,5 +161,5 @@ for _, lane in ipairs(looked_at) do
   end
 end
 if more then reply[2] = 1 end
-book_write(book, open)
+book_write(book, claims, open)
 return reply

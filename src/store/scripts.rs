@@ -86,7 +86,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::catch_up::CATCH_UP,
     &dispatcher::deliveries::LAPSE_CLAIMS,
     &dispatcher::deliveries::TAKE_DELIVERIES,
-    &dispatcher::deliveries::END_ATTEMPT,
+    &dispatcher::attempts::END_ATTEMPTS,
     &dispatcher::hasten_lanes::HASTEN_LANES,
     &dispatcher::replays::FEED_REPLAY,
     &admin::thresholds::COPY_THRESHOLDS,

@@ -20,12 +20,11 @@ local ENDED_MS = '1209600000'
 
 local function integer_text(number) return ('%d'):format(number) end
 
--- What a window counts.
-local WINDOW_COUNTS = {'open', 'flying', 'retrying', 'replaying'}
-
 -- prefixes: what the names of keys start with: delivery, window, webhook, tenant, lane, mark. key: the one that was read last.
+-- landed, claimed: claims that end, and new ones with their times, which book_write writes all at once.
 local function book_new(now, prefixes)
-  return {now = now, now_text = integer_text(now), prefixes = prefixes, subscriptions = {}, order = {}, key = ''}
+  return {now = now, now_text = integer_text(now), prefixes = prefixes, subscriptions = {}, order = {}, owners = {},
+    landed = {}, claimed = {}, key = ''}
 end
 
 -- Runs a command that reads a key, which is known where that raises.
@@ -50,21 +49,32 @@ local function webhook_damage(webhook, tenant, status, epoch)
   if epoch and not epoch:find('^%d+$') then return 'its epoch is no number' end
 end
 
--- Returns the subscription as it is now, with its window. damage: why its record cannot be read; what it says is not so then.
+-- Returns the owner of subscriptions as it is now: whether it is closed, and the mark of its subscriptions.
+local function book_owner(book, name)
+  local known = book.owners[name]
+  if known then return known end
+  local prefixes = book.prefixes
+  known = {name = name, is_closed = name ~= '' and book_read(book, 'HGET', prefixes.tenant .. name, 'status') == 'CLOSED',
+    mark = prefixes.mark and book_read(book, 'GET', prefixes.mark .. name) or ''}
+  book.owners[name] = known
+  return known
+end
+
+-- Returns the subscription as it is now, with how many of its deliveries are in flight. What becomes of its window is counted:
+-- ended, flown (in flight or not any more, as retried), retried, replays_ended. triggered, succeeded: whether the present time is
+-- written to its record as that of a claim, and of a success. damage: why its record cannot be read; what it says is not so then.
 local function book_subscription(book, id)
   local known = book.subscriptions[id]
   if known then return known end
-  local prefixes = book.prefixes
-  local webhook, window = prefixes.webhook .. id, prefixes.window .. id
+  local webhook, window = book.prefixes.webhook .. id, book.prefixes.window .. id
   local stored = book_read(book, 'HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures')
-  local counts = book_read(book, 'HMGET', window, unpack(WINDOW_COUNTS))
-  local owner = stored[1] or redis.call('HGET', window, 'owner') or ''
-  local closed = owner ~= '' and book_read(book, 'HGET', prefixes.tenant .. owner, 'status') == 'CLOSED'
-  local mark = prefixes.mark and book_read(book, 'GET', prefixes.mark .. owner) or ''
-  known = {id = id, webhook = webhook, window = window, owner = owner, mark = mark, exists = stored[1] and true,
-    active = stored[2] == 'ACTIVE' and not closed, epoch = tonumber(stored[3]) or 0, open = tonumber(counts[1]) or 0,
-    flying = tonumber(counts[2]) or 0, retrying = tonumber(counts[3]) or 0, replaying = tonumber(counts[4]) or 0,
-    failures = tonumber(stored[4]) or 0, counts = counts, ended = 0, stamps = {},
+  local flying = book_read(book, 'HGET', window, 'flying')
+  local owner = book_owner(book, stored[1] or redis.call('HGET', window, 'owner') or '')
+  -- Sixteen fields: Lua lays out the memory of more twice.
+  known = {id = id, webhook = webhook, window = window, owner = owner, exists = stored[1] and true or false,
+    active = stored[2] == 'ACTIVE' and not owner.is_closed, epoch = stored[3] or '0',
+    failures = stored[4] and stored[4] ~= '0' and tonumber(stored[4]) or 0, flying = tonumber(flying) or 0,
+    ended = 0, flown = 0, retried = 0, replays_ended = 0, triggered = false, succeeded = false,
     damage = webhook_damage(webhook, stored[1], stored[2], stored[3])}
   book.subscriptions[id], book.order[#book.order + 1] = known, known
   return known
@@ -87,26 +97,34 @@ local function lane_of(subscription, place)
   return partition and subscription .. ':' .. partition .. ':' .. tenant or ''
 end
 
+local function is_replayed(lane) return lane:find('^[^:]*:replay:') ~= nil end
+
 -- Returns the record of a delivery that is open; nil where there is none.
 local function book_delivery(book, id)
-  local stored = book_read(book, 'HMGET', book.prefixes.delivery .. id, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts',
-    'lost', 'claim', 'status', 'place', 'trace', 'failures')
+  local key = book.prefixes.delivery .. id
+  local stored = book_read(book, 'HMGET', key, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts', 'lost', 'claim', 'status',
+    'place', 'trace', 'failures')
   if not stored[1] or stored[8] == 'SUCCESS' or stored[8] == 'FAILED' then return nil end
-  return {id = id, key = book.prefixes.delivery .. id, subscription = stored[1],
-    lane = stored[2] or lane_of(stored[1], stored[9] or ''),
-    at_ms = tonumber(stored[3]) or 0, epoch = tonumber(stored[4]) or 0, attempts = tonumber(stored[5]) or 0,
+  return {id = id, key = key, subscription = stored[1], lane = stored[2] or lane_of(stored[1], stored[9] or ''),
+    at_ms = tonumber(stored[3]) or 0, epoch = stored[4] or '0', attempts = tonumber(stored[5]) or 0,
     lost = tonumber(stored[6]) or 0, claim = stored[7] ~= '' and stored[7], is_retry = stored[8] == 'RETRYING',
     place = stored[9] or '', trace = stored[10] or '', failures = tonumber(stored[11]) or 0}
 end
 
--- Returns the record of one that waits behind another in its lane; nil where there is none, or its lane cannot be read.
-local function book_successor(book, delivery, id)
+-- Returns the record of one that waits in this lane for its first attempt, and whether that is under way; nil where there is none,
+-- or its lane cannot be read.
+local function book_waiting(book, subscription, lane, id)
   local key = book.prefixes.delivery .. id
-  local stored = book_read(book, 'HMGET', key, 'at_ms', 'epoch', 'attempts', 'lost', 'claim', 'place', 'trace', 'lane')
-  if not stored[1] or (stored[8] or lane_of(delivery.subscription, stored[6] or '')) ~= delivery.lane then return nil end
-  return {id = id, key = key, subscription = delivery.subscription, lane = delivery.lane, at_ms = tonumber(stored[1]) or 0,
-    epoch = tonumber(stored[2]) or 0, attempts = tonumber(stored[3]) or 0, lost = tonumber(stored[4]) or 0,
-    claim = stored[5], place = stored[6] or '', trace = stored[7] or '', failures = 0}
+  local stored = book_read(book, 'HMGET', key, 'at_ms', 'epoch', 'place', 'trace', 'attempts')
+  local place, attempts, lost, claim = stored[3] or '', stored[5] and tonumber(stored[5]) or 0, 0, false
+  local own = is_replayed(lane) and redis.call('HGET', key, 'lane') or lane_of(subscription, place)
+  if not stored[1] or own ~= lane then return nil end
+  if attempts > 0 then
+    local earlier = redis.call('HMGET', key, 'lost', 'claim')
+    lost, claim = tonumber(earlier[1]) or 0, earlier[2]
+  end
+  return {id = id, key = key, lane = lane, at_ms = tonumber(stored[1]) or 0, epoch = stored[2] or '0', place = place,
+    trace = stored[4] or '', attempts = attempts, lost = lost}, claim and true or false
 end
 
 -- Returns whether its subscription still is as it was when the delivery was queued. A damaged record does not say that it is not.
@@ -114,27 +132,27 @@ local function book_is_current(delivery, subscription)
   return subscription.damage ~= nil or subscription.active and delivery.epoch == subscription.epoch
 end
 
--- Returns why a delivery that is to be attempted fails instead, or nil. stale_before_ms: what was queued before is too old, '' while
--- the clock is doubted.
+-- Returns why a delivery that is to be attempted fails instead, or nil. stale_before_ms: what was queued before is too old; nil
+-- while the clock is doubted.
 local function book_hopeless(delivery, subscription, stale_before_ms)
   if not subscription.exists then return 'The subscription is gone' end
   if not book_is_current(delivery, subscription) then return 'The subscription is not active' end
-  if stale_before_ms ~= '' and delivery.at_ms < tonumber(stale_before_ms) then return TOO_OLD end
+  if stale_before_ms and delivery.at_ms < stale_before_ms then return TOO_OLD end
   if delivery.lost >= LOST_MAX then return LOST end
 end
 
 -- Returns whether one more may be in flight, besides those that are planned. limit: how many at most.
 local function book_has_room(subscription, is_retry, limit)
   local planned = subscription.planned or 0
-  return subscription.flying + planned < math.min(FLYING_MAX, limit)
-    and (not is_retry or subscription.retrying + planned < RETRYING_MAX)
+  if subscription.flying + planned >= math.min(FLYING_MAX, limit) then return false end
+  if not is_retry then return true end
+  local retrying = (tonumber(redis.call('HGET', subscription.window, 'retrying')) or 0) + subscription.retried
+  return retrying + planned < RETRYING_MAX
 end
 
-local function is_replayed(lane) return lane:find('^[^:]*:replay:') ~= nil end
-
 -- Returns how many first attempts of a lane may be in flight at once.
-local function book_concurrency(lane, lane_concurrency)
-  return math.min(tonumber(lane_concurrency), is_replayed(lane) and REPLAY_FLYING_MAX or FLYING_MAX)
+local function book_concurrency(is_replay, lane_concurrency)
+  return math.min(tonumber(lane_concurrency), is_replay and REPLAY_FLYING_MAX or FLYING_MAX)
 end
 
 -- The effects.
@@ -148,25 +166,24 @@ local function book_leave_lane(book, delivery, subscription)
   end
 end
 
--- Has the present time written to the subscription's record, with its window. Only for one that exists.
-local function book_stamp(book, subscription, name)
-  local stamps = subscription.stamps
-  stamps[#stamps + 1], stamps[#stamps + 2] = name, book.now_text
+-- Ends a delivery whose next time was removed. Its claim is blank from here on. Behind status: names and values.
+local function book_end(book, delivery, subscription, status, ...)
+  redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now_text, 'claim', '', ...)
+  redis.call('PEXPIRE', delivery.key, ENDED_MS)
+  subscription.ended = subscription.ended + 1
+  if is_replayed(delivery.lane) then subscription.replays_ended = subscription.replays_ended + 1 end
 end
 
--- Ends a delivery whose next time was removed. Its claim is blank from here on. fields: names and values.
-local function book_end(book, delivery, subscription, status, fields)
-  redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now_text, 'claim', '', unpack(fields))
-  redis.call('PEXPIRE', delivery.key, ENDED_MS)
-  subscription.open, subscription.ended = subscription.open - 1, subscription.ended + 1
-  if is_replayed(delivery.lane) then subscription.replaying = math.max(subscription.replaying - 1, 0) end
+-- Counts a delivery that is in flight from here on, or with -1 not any more.
+local function book_fly(delivery, subscription, count)
+  subscription.flying, subscription.flown = subscription.flying + count, subscription.flown + count
+  if delivery.is_retry then subscription.retried = subscription.retried + count end
 end
 
 -- Takes a delivery out of flight.
-local function book_land(claims, delivery, subscription)
-  redis.call('ZREM', claims, delivery.id)
-  subscription.flying = subscription.flying - 1
-  if delivery.is_retry then subscription.retrying = subscription.retrying - 1 end
+local function book_land(book, delivery, subscription)
+  book.landed[#book.landed + 1] = delivery.id
+  book_fly(delivery, subscription, -1)
 end
 
 -- Lets a delivery that waits for a further attempt wait until then.
@@ -176,23 +193,45 @@ local function book_wait(book, lanes, delivery, subscription, due_ms)
   redis.call('ZADD', lanes, 'LT', due_ms, lane)
 end
 
--- Writes the windows, and times of the records. open: how many deliveries of each owner are open.
-local function book_write(book, open)
+-- Adds to a count of a window. A window that was damaged has begun anew, and does not count what was open before; a dispatcher of
+-- an earlier release has not counted replays.
+local function window_add(window, name, count)
+  if count == 0 then return end
+  local sum = redis.pcall('HINCRBY', window, name, count)
+  if type(sum) ~= 'number' or sum < 0 then redis.call('HSET', window, name, '0') end
+end
+
+-- Writes the window of a subscription, and the times of its record.
+local function book_write_subscription(book, subscription)
+  local webhook, window, now = subscription.webhook, subscription.window, book.now_text
+  if subscription.triggered and subscription.succeeded then
+    redis.call('HSET', webhook, 'last_triggered_at_ms', now, 'last_success_at_ms', now)
+  elseif subscription.triggered then
+    redis.call('HSET', webhook, 'last_triggered_at_ms', now)
+  elseif subscription.succeeded then
+    redis.call('HSET', webhook, 'last_success_at_ms', now)
+  end
+  window_add(window, 'open', -subscription.ended)
+  if not subscription.exists and (tonumber(redis.call('HGET', window, 'open')) or 0) <= 0 then
+    return redis.call('DEL', window)
+  end
+  window_add(window, 'flying', subscription.flown)
+  window_add(window, 'retrying', subscription.retried)
+  window_add(window, 'replaying', -subscription.replays_ended)
+end
+
+-- Writes claims, windows, and times of the records. open: how many deliveries of each owner are open.
+local function book_write(book, claims, open)
+  -- One that went back to its lane may have been claimed again.
+  if #book.landed > 0 then redis.call('ZREM', claims, unpack(book.landed)) end
+  if #book.claimed > 0 then redis.call('ZADD', claims, unpack(book.claimed)) end
+  local ended = {}
   for _, subscription in ipairs(book.order) do
-    if subscription.ended > 0 and redis.call('HINCRBY', open, subscription.owner, -subscription.ended) <= 0 then
-      redis.call('HDEL', open, subscription.owner)
-    end
-    if #subscription.stamps > 0 then redis.call('HSET', subscription.webhook, unpack(subscription.stamps)) end
-    if subscription.open <= 0 and not subscription.exists then
-      redis.call('DEL', subscription.window)
-    elseif subscription.ended > 0 or subscription.touched then
-      local changed = {}
-      for i, name in ipairs(WINDOW_COUNTS) do
-        -- A window that was damaged has begun anew, and does not count what was open before.
-        local text = integer_text(math.max(subscription[name], 0))
-        if text ~= subscription.counts[i] then changed[#changed + 1], changed[#changed + 2] = name, text end
-      end
-      if #changed > 0 then redis.call('HSET', subscription.window, unpack(changed)) end
-    end
+    local owner = subscription.owner.name
+    ended[owner] = (ended[owner] or 0) + subscription.ended
+    book_write_subscription(book, subscription)
+  end
+  for owner, count in pairs(ended) do
+    if count > 0 and redis.call('HINCRBY', open, owner, -count) <= 0 then redis.call('HDEL', open, owner) end
   end
 end

@@ -4,23 +4,18 @@ ends its dispatcher must run out of attempts.
 ]]
 -- @include delivery/book
 
--- Effect. Appends to reply what the dispatcher needs. claim: dispatcher and claim_ms.
-local function claim_write(book, claims, claim, delivery, subscription, reply)
-  local attempts = delivery.attempts + 1
+-- Effect. Returns what the dispatcher needs, one value after the other. claim: dispatcher and claim_ms.
+local function claim_write(book, claim, delivery, subscription)
+  local attempts, claimed = delivery.attempts + 1, book.claimed
   -- With the time, because what was no attempt gives its number back: a late booking must not end another claim.
   local number = integer_text(attempts)
   local token = claim.dispatcher .. ':' .. number .. ':' .. book.now_text
   redis.call('HSET', delivery.key, 'attempts', number, 'claim', token)
-  redis.call('ZADD', claims, integer_text(book.now + claim.claim_ms), delivery.id)
-  if not subscription.triggered then book_stamp(book, subscription, 'last_triggered_at_ms') end
+  claimed[#claimed + 1], claimed[#claimed + 2] = integer_text(book.now + claim.claim_ms), delivery.id
   subscription.triggered = true
-  subscription.flying, subscription.touched = subscription.flying + 1, true
-  if delivery.is_retry then
-    subscription.retrying = subscription.retrying + 1
-    book_leave_lane(book, delivery, subscription)
-  end
-  for _, value in ipairs({delivery.id, token, subscription.id, subscription.owner, subscription.mark, delivery.place,
-    delivery.trace, delivery.failures, attempts, delivery.at_ms, book.now}) do
-    reply[#reply + 1] = value
-  end
+  book_fly(delivery, subscription, 1)
+  if delivery.is_retry then book_leave_lane(book, delivery, subscription) end
+  local owner = subscription.owner
+  return delivery.id, token, subscription.id, delivery.lane, owner.name, owner.mark, delivery.place, delivery.trace,
+    delivery.failures or 0, attempts, delivery.at_ms, book.now
 end

@@ -13,6 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
+use super::bookings::Bookings;
 use super::deliver::deliver;
 use super::failures::Failures;
 use super::inner::{CLAIM_MS, DeliveryMetrics, Inner, LAST_WAIT, POLL};
@@ -87,6 +88,7 @@ impl Courier {
             lane_concurrency: settings.lane_concurrency,
             retry_jitter: settings.retry_jitter,
             permits: Permits::new(settings.in_flight),
+            bookings: Bookings::default(),
             receivers: Cache::new(RECEIVERS_MAX),
             letters: Letters::default(),
             rules: Rules::default(),

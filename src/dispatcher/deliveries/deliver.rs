@@ -1,5 +1,6 @@
 //! One delivery in flight: reads what is sent and to whom, attempts it, and books how the attempt ended.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,12 +8,14 @@ use tokio::time::{Instant, sleep};
 use tracing::{error, warn};
 
 use super::attempt::{Attempted, Letter, Outcome, attempt};
+use super::booker::Failure;
 use super::inner::{ATTEMPT, CLAIM_MS, Inner, LAST_WAIT, POLL};
 use super::permits::Permit;
 use crate::admin::webhooks::sending::Receiver;
-use crate::domain::tenant::SYSTEM;
+use crate::driver::script::Counted;
 use crate::store::StoreError;
-use crate::store::dispatcher::deliveries::{ClaimedDelivery, EndAttempt, EventPlace};
+use crate::store::dispatcher::attempts::{Booked, EndedAttempt, Ending};
+use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
 use crate::store::dispatcher::outbox::Target;
 
 /// The pause before an outcome is booked again that Redis did not take.
@@ -40,7 +43,7 @@ pub(super) async fn deliver(inner: Arc<Inner>, mut claim: ClaimedDelivery, mut p
         inner.metrics.attempts.with_label_values(&labels).inc();
         let letter = letter.ok().flatten();
         match inner
-            .book(&claim, letter.as_deref(), &attempted, &permit)
+            .book(&claim, letter.as_deref(), attempted, &permit)
             .await
         {
             Some(next) => {
@@ -129,60 +132,50 @@ impl Inner {
 
     /// Books what an attempt came to, until Redis has taken it or the claim is over. Returns the next delivery of the lane.
     async fn book(
-        &self,
+        self: &Arc<Self>,
         claim: &ClaimedDelivery,
         letter: Option<&Letter>,
-        attempted: &Attempted,
+        attempted: Attempted,
         permit: &Permit,
     ) -> Option<ClaimedDelivery> {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
-        // Only a failure for good emits events.
-        let emitted = letter.filter(|_| attempted.outcome == Outcome::Failed);
-        let details = emitted.and_then(|letter| letter.details(claim, attempted));
-        let delay = attempted.outcome.delay();
-        let call = EndAttempt {
-            partition: claim.owner.partition(),
-            system: SYSTEM,
-            fails: attempted.outcome == Outcome::Failed,
-            owner: &claim.owner,
-            delivery_id: &claim.id,
-            token: &claim.token,
+        let (partition, delay) = (claim.owner.partition(), attempted.outcome.delay());
+        let failure = self.failure(claim, letter, &attempted).map(Box::new);
+        let ending = Arc::new(Ending {
+            delivery: claim.id.clone(),
+            token: claim.token.clone(),
+            subscription: claim.subscription.clone(),
+            lane: claim.lane.clone(),
             outcome: attempted.outcome.word(),
             delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
-            context: &emitted.map_or_else(String::new, |letter| letter.context(self.source)),
-            details: &details.unwrap_or_default(),
             next_of_subscription: match self.shutdown.has_begun() {
                 true => 0,
                 false => permit.next_of_subscription(),
             },
-            dispatcher: &self.name,
-            claim_ms: CLAIM_MS,
-            lane_concurrency: self.lane_concurrency,
-            stale_before_ms: self.stale_before_ms(),
-            fields: &attempted.fields,
-        };
+            fields: Counted(attempted.fields),
+        });
         loop {
-            match self.store.end_attempt(&call).await {
-                Ok(Some(ended)) => {
-                    if ended.disabled {
-                        self.metrics.disabled.inc();
-                        let id = claim.subscription.as_str();
-                        warn!(
-                            webhook.id = id,
-                            "webhook `{id}` is disabled: too many deliveries failed in a row"
-                        );
-                    }
-                    if ended.left || !delay.is_zero() {
-                        self.look_again(claim.owner.partition(), delay);
-                        self.changed.look();
-                    }
+            let booked = match &failure {
+                None => self.end(partition, &ending).await,
+                Some(failure) => Box::pin(self.end_failed(partition, &ending, failure)).await,
+            };
+            match booked {
+                Ok(Booked::Ended(ended)) => {
+                    self.note_ended(claim, &ended, delay);
                     return ended.next;
                 }
                 // It lapsed, and another dispatcher repeats the attempt.
-                Ok(None) => return None,
+                Ok(Booked::Lost) => return None,
+                Ok(Booked::Damaged(why)) => {
+                    self.reply_is_lost(partition);
+                    log_unbooked(claim, &why);
+                    return None;
+                }
                 Err(failure) => {
-                    self.reply_is_lost(call.partition);
-                    if !shall_book_again(claim, &failure, until) {
+                    self.reply_is_lost(partition);
+                    let again = matches!(*failure, StoreError::Unavailable(_));
+                    if !again || Instant::now() >= until {
+                        log_unbooked(claim, &failure);
                         return None;
                     }
                     sleep(BOOK_AGAIN).await;
@@ -190,16 +183,41 @@ impl Inner {
             }
         }
     }
+
+    /// What is to be told of a failure for good.
+    fn failure(
+        &self,
+        claim: &ClaimedDelivery,
+        letter: Option<&Letter>,
+        attempted: &Attempted,
+    ) -> Option<Failure> {
+        let letter = letter.filter(|_| attempted.outcome == Outcome::Failed)?;
+        Some(Failure {
+            owner: claim.owner.clone(),
+            context: letter.context(self.source),
+            details: letter.details(claim, attempted).unwrap_or_default(),
+        })
+    }
+
+    fn note_ended(&self, claim: &ClaimedDelivery, ended: &EndedAttempt, delay: Duration) {
+        if ended.disabled {
+            self.metrics.disabled.inc();
+            let id = claim.subscription.as_str();
+            warn!(
+                webhook.id = id,
+                "webhook `{id}` is disabled: too many deliveries failed in a row"
+            );
+        }
+        if ended.left || !delay.is_zero() {
+            self.look_again(claim.owner.partition(), delay);
+            self.changed.look();
+        }
+    }
 }
 
-/// Whether to try once more to book an outcome that could not be booked.
-fn shall_book_again(claim: &ClaimedDelivery, failure: &StoreError, until: Instant) -> bool {
-    let again = Instant::now() < until && matches!(failure, StoreError::Unavailable(_));
-    if !again {
-        error!(
-            delivery.id = claim.id.as_str(), error = %failure,
-            "the outcome of delivery {} cannot be booked; it is attempted again: {failure}", claim.id
-        );
-    }
-    again
+fn log_unbooked(claim: &ClaimedDelivery, why: &dyn Display) {
+    error!(
+        delivery.id = claim.id.as_str(), error = %why,
+        "the outcome of delivery {} cannot be booked; it is attempted again: {why}", claim.id
+    );
 }

@@ -8,6 +8,7 @@ use quick_cache::sync::Cache;
 use tokio::time::Instant;
 use tracing::error;
 
+use super::bookings::Bookings;
 use super::failures::Failures;
 use super::letters::Letters;
 use super::permits::Permits;
@@ -74,6 +75,8 @@ pub(super) struct Inner {
     pub lane_concurrency: u32,
     pub retry_jitter: u32,
     pub permits: Arc<Permits>,
+    /// Attempts that have ended, and are to be booked.
+    pub bookings: Bookings,
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
     /// Events that were read.
     pub letters: Letters,

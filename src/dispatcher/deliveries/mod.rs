@@ -2,6 +2,8 @@
 //! room, and [`Replays`] what is to be delivered again; a [`Courier`] makes them, at least once each.
 
 mod attempt;
+mod booker;
+mod bookings;
 mod catch_up;
 mod courier;
 mod deliver;

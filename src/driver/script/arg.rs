@@ -165,7 +165,7 @@ impl<T: Argument> Argument for Vec<T> {
 }
 
 /// A list that something follows: the number of places that it takes, then its rows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Counted<T>(pub T);
 
 impl<T: Argument> Argument for Counted<T> {

@@ -1,4 +1,4 @@
-//! `lapse_claims.lua`, `take_deliveries.lua` and `end_attempt.lua`: deliveries of events from their first claim to their end.
+//! `lapse_claims.lua` and `take_deliveries.lua`: which deliveries are claimed, and by whom.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,10 +8,10 @@ use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
-use crate::driver::reply::{FromReply, Reply};
+use crate::driver::reply::{FromReply, Nested, Reply};
 use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::{Refused, signature};
-use crate::store::{Day, Lane, Lease, Pair, Store, StoreError};
+use crate::store::{Day, Lane, Lease, Store, StoreError};
 
 /// Where an event lies.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -60,6 +60,8 @@ pub struct ClaimedDelivery {
     pub token: String,
     /// The subscription.
     pub subscription: SubscriptionId,
+    /// The lane that it is of.
+    pub lane: String,
     /// Its owner.
     pub owner: Owner,
     /// The mark of the owner's subscriptions at the claim.
@@ -82,14 +84,16 @@ impl FromReply for ClaimedDelivery {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let id = DeliveryId::from_stored(String::from_reply(reply)?);
         let token = String::from_reply(reply)?;
-        let (subscription, owner) = (reply.next_str()?.to_string(), reply.next_str()?.to_string());
+        let subscription = reply.next_str()?;
         let subscription =
             SubscriptionId::parse(&subscription).ok_or_else(|| reply.unknown(&subscription))?;
+        let (lane, owner) = (String::from_reply(reply)?, reply.next_str()?);
         let owner = Owner::parse(&owner).ok_or_else(|| reply.unknown(&owner))?;
         Ok(Self {
             id,
             token,
             subscription,
+            lane,
             owner,
             mark: String::from_reply(reply)?,
             place: EventPlace::parse(&String::from_reply(reply)?),
@@ -124,17 +128,6 @@ pub(crate) struct LapsedClaims {
     pub damaged: String,
     /// The number of claims to pass over at the next call; `None` at the end.
     pub next: Option<i64>,
-}
-
-/// What followed from the end of an attempt.
-#[derive(Debug)]
-pub(crate) struct EndedAttempt {
-    /// Whether the subscription was disabled.
-    pub disabled: bool,
-    /// Whether others may be attempted that were not claimed.
-    pub left: bool,
-    /// The next delivery of the lane.
-    pub next: Option<ClaimedDelivery>,
 }
 
 signature! {
@@ -204,56 +197,8 @@ signature! {
         tenant_prefix = tenant_prefix(),
         mark_prefix = mark_prefix(),
     }
-    replies { fenced, taken: Taken { more: bool, too_old: i64, lost: i64, damaged: String, claims: Vec<ClaimedDelivery> } }
+    replies { fenced, taken: Taken { more: bool, too_old: i64, lost: i64, damaged: String, claims: Vec<Nested<ClaimedDelivery>> } }
     writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
-}
-
-signature! {
-    /// Books the outcome of an attempt, by whom the claim is, and claims the next delivery of the lane. A failure for good counts
-    /// against the subscription, and disables it where there were too many in a row.
-    ///
-    /// outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
-    /// nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its epoch fails unless it succeeded, and does not count.
-    /// lost: another has the claim by now. disabled: whether the subscription was. left: whether others may be attempted that were
-    /// not claimed.
-    END_ATTEMPT: EndAttempt -> EndAttemptReply = "dispatcher/end_attempt", flags "allow-oom";
-    names { partition: Partition, system: &'a str, fails: bool }
-    keys of partition {
-        write lanes(), claims(), open: open_deliveries(), failing(), counts() when fails, tenant_key: tenant(owner) when fails,
-            webhooks(owner) when fails, webhooks_mark(owner) when fails, watch(owner) when fails, thresholds() when fails,
-            event_log: events(owner, day) when fails, system_log: events(system, day) when fails, outbox() when fails,
-            days() when fails;
-    }
-    builds { write delivery, lane, window, webhook }
-    args {
-        day,
-        owner: &'a Owner,
-        delivery_id: &'a DeliveryId,
-        /// Of the claim.
-        token: &'a str,
-        outcome: &'a str,
-        delay_ms: i64,
-        /// The request cause of the events, lines of name and value.
-        context: &'a str,
-        /// Of the event about the failure, as JSON; '' for no event.
-        details: &'a str,
-        /// Deliveries of the subscription that may be in flight with the next one of the lane; 0 to claim none.
-        next_of_subscription: i64,
-        dispatcher: &'a str,
-        claim_ms: i64,
-        lane_concurrency: u32,
-        stale_before_ms: Option<i64>,
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        webhook_prefix = webhook_prefix(),
-        tenant_prefix = tenant_prefix(),
-        mark_prefix = mark_prefix(),
-        /// Names and values for the record.
-        fields: &'a [Pair],
-    }
-    replies { clock, lost: Lost, ended: Ended { disabled: bool, left: bool, next: Vec<ClaimedDelivery> } }
-    writes "On ended: the delivery, its claim, lane and window; the subscription; on a failure that counts events."
 }
 
 impl Store {
@@ -274,7 +219,7 @@ impl Store {
                 too_old: too_old.unsigned_abs(),
                 lost: lost.unsigned_abs(),
                 damaged,
-                claims,
+                claims: claims.into_iter().map(|Nested(claim)| claim).collect(),
             })),
             Err(Refused::Fenced) => Ok(None),
             Err(refused) => Err(refused.unexpected(&TAKE_DELIVERIES)),
@@ -293,25 +238,6 @@ impl Store {
             Err(Refused::Fenced) => Ok(None),
             Err(refused) => Err(refused.unexpected(&LAPSE_CLAIMS)),
         }
-    }
-
-    /// Books an outcome; `None` where another has the claim.
-    pub(crate) async fn end_attempt(
-        &self,
-        call: &EndAttempt<'_>,
-    ) -> Result<Option<EndedAttempt>, StoreError> {
-        Ok(match self.outcome_on(Lane::Background, call).await? {
-            EndAttemptReply::Ended {
-                disabled,
-                left,
-                next,
-            } => Some(EndedAttempt {
-                disabled,
-                left,
-                next: next.into_iter().next(),
-            }),
-            EndAttemptReply::Lost => None,
-        })
     }
 
     /// The record of a subscription; empty where there is none.

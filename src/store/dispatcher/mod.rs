@@ -1,6 +1,7 @@
 //! Calls about background work, most of them made by dispatchers: leases, outboxes, views, retention, rollups and audit chains.
 
 pub mod adopt_webhooks;
+pub mod attempts;
 pub mod audit_chain;
 pub mod audit_log;
 pub mod auth_failed;

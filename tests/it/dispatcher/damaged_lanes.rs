@@ -115,6 +115,40 @@ async fn w33_an_outcome_is_booked_though_its_lane_is_damaged_meanwhile() {
 }
 
 #[tokio::test]
+async fn w33_attempts_that_end_together_are_booked_but_for_the_damaged_one() {
+    for what in ["delivery", "window", "webhook"] {
+        let app = here().await;
+        let slow = Duration::from_secs(2);
+        let (sick_receiver, receiver) = (
+            Receiver::start(Reply::After(slow)).await,
+            Receiver::start(Reply::After(slow)).await,
+        );
+        let sick = hook(&app, &sick_receiver).await;
+        let mut well = Vec::new();
+        for _ in 0..6 {
+            well.push(hook(&app, &receiver).await);
+        }
+        let _running = Running::start(&app);
+        fund(&app, 1).await;
+        arrive(&receiver, well.len()).await;
+        arrive(&sick_receiver, 1).await;
+        let form = match what {
+            "delivery" => {
+                let lane = key(&app, &format!("*:lane:{sick}:*")).await;
+                let id: String = app.run(&["LINDEX", &lane, "0"]).await;
+                format!("*:delivery:{id}")
+            }
+            _ => format!("*:{what}:{sick}"),
+        };
+        damage(&app, &key(&app, &form).await).await;
+        for id in &well {
+            reached(&app, id, "SUCCESS", 1).await;
+        }
+        assert_eq!(receiver.arrived().len(), well.len(), "{what}: each once");
+    }
+}
+
+#[tokio::test]
 async fn w33_an_index_of_another_type_stops_its_own_subscription_alone() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;

@@ -54,3 +54,32 @@ async fn a_claim_whose_reply_was_lost_lapses_within_seconds() {
         assert!((3..5).contains(&count), "{count}");
     }
 }
+
+#[tokio::test]
+async fn attempts_whose_ends_share_a_lost_reply_are_not_repeated_and_their_lanes_continue() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::After(Duration::from_millis(500))).await;
+    let mut ids = Vec::new();
+    for _ in 0..6 {
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        ids.push(made(&app, body).await);
+    }
+    let proxy = LossyProxy::to(shared().port, books).await;
+    let _running = Running::over(&proxy.url(), &app, 1, 100);
+    proxy.lose_one();
+    fund(&app, 2).await;
+    let all = || async {
+        for id in &ids {
+            let rows = deliveries(&app, id).await;
+            let done = rows.iter().filter(|row| row["status"] == "SUCCESS");
+            if done.count() != 2 {
+                return Err(rows);
+            }
+        }
+        Ok(())
+    };
+    within(SOON, "all are attempted", all).await;
+    assert!(proxy.has_lost());
+    // What was claimed behind the lost reply was never sent by the dispatcher that did not hear of it.
+    assert_eq!(receiver.arrived().len(), 2 * ids.len());
+}

@@ -29,7 +29,7 @@ const PARTS: [(&str, &[&str]); 7] = [
     ),
     ("fan-out", &["dispatcher/fan_out"]),
     ("claim", &["dispatcher/take_deliveries"]),
-    ("end of attempt", &["dispatcher/end_attempt"]),
+    ("ends of attempts", &["dispatcher/end_attempts"]),
     ("audit seals", &["dispatcher/seal"]),
     ("rest, most of it at the start", &[]),
 ];

@@ -1,0 +1,273 @@
+#!lua flags=allow-oom
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/attempts.rs.
+Books how attempts ended, by whom the claims are, and claims the next delivery of each one's lane. A failure for good
+counts against the subscription, and disables it where there were too many in a row; it stands alone in its call.
+
+outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
+nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its epoch
+fails unless it succeeded, and does not count.
+
+ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which
+it was not booked, and why; the others are. ended: whether the subscription was disabled, whether others may be
+attempted that were not claimed, and the claim of the next delivery.
+
+KEYS[1]   write  lanes          zset    lanes
+KEYS[2]   write  claims         zset    claims
+KEYS[3]   write  open           hash    open
+KEYS[4]   write  failing        zset    failing
+KEYS[5]   write  counts         hash    counts  (if fails)
+KEYS[6]   write  tenant_key     hash    tenant:<owner>  (if fails)
+KEYS[7]   write  webhooks       zset    webhooks:<owner>  (if fails)
+KEYS[8]   write  webhooks_mark  string  webhooksmark:<owner>  (if fails)
+KEYS[9]   write  watch          hash    watch:<owner>  (if fails)
+KEYS[10]  write  thresholds     hash    thresholds  (if fails)
+KEYS[11]  write  event_log      stream  events:<owner>:<day>  (if fails)
+KEYS[12]  write  system_log     stream  events:<system>:<day>  (if fails)
+KEYS[13]  write  outbox         stream  outbox  (if fails)
+KEYS[14]  write  days           zset    days  (if fails)
+built     write                 hash    delivery:<delivery_id>
+built     write                 list    lane:<lane>
+built     write                 hash    window:<subscription_id>
+built     write                 hash    webhook:<subscription_id>
+
+ARGV[1]     day               yyyymmdd
+ARGV[2]     day_start_ms      int64
+ARGV[3]     owner             text                  Of the subscription, where an attempt failed for good.
+ARGV[4]     context           text
+    The request cause of the events about that failure, lines of name and value.
+ARGV[5]     details           text                  Of the event about that failure, as JSON; '' for no event.
+ARGV[6]     dispatcher        text
+ARGV[7]     claim_ms          int64
+ARGV[8]     lane_concurrency  int64
+ARGV[9]     stale_before_ms   int64 or ''
+ARGV[10]    delivery_prefix   prefix delivery:
+ARGV[11]    lane_prefix       prefix lane:
+ARGV[12]    window_prefix     prefix window:
+ARGV[13]    webhook_prefix    prefix webhook:
+ARGV[14]    tenant_prefix     prefix tenant:
+ARGV[15]    mark_prefix       prefix webhooksmark:
+ARGV[16..]  attempts          to the end
+    In order: the delivery, the token of its claim, its subscription and lane, outcome, delay_ms, how many of the
+    subscription may be in flight with the next one of the lane, or 0 to claim none; a number of places, and in these
+    names and values for the record.
+
+Replies, the first that applies:
+  clock now_ms | ended ends
+Writes:
+  On ended: deliveries, their claims, lanes and windows; the subscriptions; on a failure that counts events.
+]]
+local lanes, claims, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log,
+  system_log, outbox, days = unpack(KEYS)
+local day, day_start_ms, owner, context, details, dispatcher, claim_ms, lane_concurrency, stale_before_ms,
+  delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV, 1, 15)
+local attempts_from = 16
+-- End of the signature.
+-- @include base/time, delivery/book, delivery/claim
+local now = now_ms()
+if not time_in_day(now, day_start_ms) then return {'clock', now} end
+local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+  tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
+local claim, stale_ms = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}, tonumber(stale_before_ms)
+
+-- Returns the delivery of the lane that is attempted next, if this dispatcher wants it; and whether there is one at all.
+local function next_of_lane(ending, subscription, limit)
+  local flying, concurrency = 0, book_concurrency(is_replayed(ending.lane), lane_concurrency)
+  local ids = book_read(book, 'LRANGE', lane_prefix .. ending.lane, '0', concurrency)
+  for i = 1, #ids do
+    if ids[i] ~= ending.id then
+      local other, is_flying = book_waiting(book, subscription.id, ending.lane, ids[i])
+      if not is_flying then
+        local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, tonumber(limit))
+        return is_free and not book_hopeless(other, subscription, stale_ms) and other or nil, true
+      end
+      flying = flying + 1
+    end
+  end
+  return nil, false
+end
+
+-- Raises where a failure that counts could not be written. Notes whether it disables the subscription.
+local function check_failure(ending, subscription)
+  local failures_max
+  failures_max, ending.version = book_failures_max(subscription)
+  redis.call('ZCARD', days)
+  for _, log in ipairs({event_log, system_log, outbox}) do redis.call('XLEN', log) end
+  ending.disables = subscription.failures + 1 >= failures_max
+  if ending.disables then
+    -- @cold admin/counts, admin/watch, admin/webhook_status
+    counts_check(counts)
+    watch_check(watch, thresholds)
+    ending.mark = webhooks_mark_read(webhooks_mark)
+    redis.call('ZCARD', webhooks)
+  end
+end
+
+-- Returns an end with what is read of its delivery, or nil where another has the claim. A first attempt has nothing behind it.
+local function claimed(at)
+  local id, token, subscription_id, lane, outcome = unpack(ARGV, at, at + 4)
+  local key, is_retry, lost = delivery_prefix .. id, false, 0
+  if token:find(':1:', 1, true) then
+    if book_read(book, 'HGET', key, 'claim') ~= token then return nil end
+  else
+    local stored = book_read(book, 'HMGET', key, 'claim', 'status', 'lost')
+    if stored[1] ~= token then return nil end
+    is_retry, lost = stored[2] == 'RETRYING', tonumber(stored[3]) or 0
+  end
+  return {at = at, id = id, key = key, lane = lane, is_retry = is_retry, lost = lost, outcome = outcome,
+    subscription = book_subscription(book, subscription_id), is_current = false, next = nil, is_left = false}
+end
+
+-- Returns an end with all that it needs, or nil where another has the claim. Writes nothing, and raises where something could
+-- not be written: the other ends of the call do not depend on it.
+local function read_end(at)
+  local ending = claimed(at)
+  if not ending then return nil end
+  local subscription, outcome = ending.subscription, ending.outcome
+  if outcome ~= 'success' or subscription.failures > 0 then
+    ending.epoch = redis.call('HGET', ending.key, 'epoch') or '0'
+    ending.is_current = book_is_current(ending, subscription)
+  end
+  -- Whether it goes back to where it was.
+  ending.waits = ending.is_current and (outcome == 'later' or outcome == 'back')
+  if not ending.is_retry and not ending.waits then
+    local is_read, one, left = book_try(book, next_of_lane, ending, subscription, ARGV[at + 6])
+    -- Damage in the lane is for those who take deliveries to find; this one is booked.
+    ending.next, ending.is_left = is_read and one, left or not is_read
+    ending.is_lost_to_lane = not is_read and book.key == lane_prefix .. ending.lane
+  end
+  ending.counts = ending.is_current and outcome == 'failed'
+  if ending.counts then check_failure(ending, subscription) end
+  -- Only what is written is checked.
+  if ending.disables or not ending.next then redis.call('ZCARD', lanes) end
+  if outcome ~= 'success' then book_can_wait(book, subscription) end
+  if ending.counts or subscription.failures > 0 then redis.call('ZCARD', failing) end
+  return ending
+end
+
+-- Effects: none can fail.
+
+-- Removes what belongs to an earlier attempt. The end of a delivery blanks its claim. Only an attempt that failed has left
+-- something else behind.
+local function forget_attempt(ending)
+  local outdated = {(ending.waits or ending.retries) and 'claim' or nil}
+  if ending.is_retry then
+    outdated = {'response_status', 'response_time_ms', 'error_message', 'next_retry_at_ms', 'retry_delay_ms',
+      unpack(outdated)}
+  end
+  if ending.lost > 0 then outdated[#outdated + 1] = 'lost' end
+  if #outdated > 0 then redis.call('HDEL', ending.key, unpack(outdated)) end
+  -- Where nothing was sent, it was no attempt.
+  if ending.outcome == 'later' or ending.outcome == 'dropped' then redis.call('HINCRBY', ending.key, 'attempts', -1) end
+end
+
+-- Disables the subscription, with the event about it.
+local function write_disabling(ending, settings)
+  -- @cold admin/counts, admin/watch, admin/webhook_status, log/days, log/events
+  local subscription = ending.subscription
+  counts_move(counts, 'webhook', 'ACTIVE', 'DISABLED')
+  redis.call('HSET', subscription.webhook, 'status', 'DISABLED', 'updated_at_ms', now, 'version', ending.version + 1)
+  webhook_deactivated(subscription.webhook, subscription.epoch, lanes, subscription.id)
+  local tenant_record = settings[TENANT_STATUS] and tenant_key
+  if tenant_record or owner == '__system__' then watch_write(watch, thresholds, tenant_record, subscription.id, '') end
+  webhooks_mark_renew(webhooks_mark, webhooks, ending.mark, subscription.id)
+  local events = events_new(event_log, outbox, owner, day, now, context)
+  event_append(events, 'webhook.disabled', nil, {'data.subscription_id', subscription.id, 'data.previous_status', 'ACTIVE',
+    'data.new_status', 'DISABLED', 'data.changed_fields', '',
+    'data.disable_reason', 'consecutive_failures_exceeded_threshold',
+    'correlation_id', 'webhook_auto_disable:' .. subscription.id .. ':' .. ending.id})
+  events_point(events)
+  day_register(days, tenant_key, settings, owner, day, now)
+end
+
+-- Counts a failure against the subscription, with the events about it.
+local function write_failure(ending)
+  -- @cold access/tenant, log/events
+  local subscription = ending.subscription
+  local failures = subscription.failures + 1
+  redis.call('HSET', subscription.webhook, 'consecutive_failures', failures, 'last_failure_at_ms', now)
+  redis.call('ZADD', failing, failures, subscription.id)
+  local _, settings = tenant_refusal(tenant_key)
+  if ending.disables then write_disabling(ending, settings) end
+  -- The failed delivery of such an event emits none.
+  if details == '' then return end
+  local events = events_new(system_log, outbox, '__system__', day, now, context)
+  event_append(events, 'system.webhook_delivery_failed', nil, {'data.component', 'webhook_dispatcher',
+    'data.message', 'A delivery failed for good', 'data.severity', 'warning', 'data.details', details,
+    'correlation_id', 'webhook_delivery_failed:' .. subscription.id .. ':' .. ending.id})
+  events_point(events)
+  redis.call('ZADD', days, 'NX', now, '__system__:' .. day)
+end
+
+-- Puts a delivery back to where it was.
+local function put_back(ending, delay_ms)
+  if ending.is_retry then
+    redis.call('HSET', ending.key, 'retry_delay_ms', delay_ms)
+    book_wait(book, lanes, ending, ending.subscription, now + delay_ms)
+  else
+    redis.call('ZADD', lanes, now + delay_ms, ending.lane)
+  end
+end
+
+-- Has a delivery that has left its lane attempted again. Behind delay_ms: names and values.
+local function retry(ending, delay_ms, ...)
+  local due_ms = now + delay_ms
+  redis.call('HSET', ending.key, 'status', 'RETRYING', 'next_retry_at_ms', due_ms, 'retry_delay_ms', delay_ms, ...)
+  redis.call('HINCRBY', ending.key, 'failures', 1)
+  book_wait(book, lanes, ending, ending.subscription, due_ms)
+end
+
+-- Ends a delivery that has left its lane. Behind status: names and values.
+local function end_delivery(ending, status, ...)
+  local subscription = ending.subscription
+  book_end(book, ending, subscription, status, ...)
+  if status ~= 'SUCCESS' or not subscription.exists then return end
+  subscription.succeeded = true
+  if ending.is_current and subscription.failures > 0 then
+    subscription.failures = 0
+    redis.call('HSET', subscription.webhook, 'consecutive_failures', 0)
+    redis.call('ZREM', failing, subscription.id)
+  end
+end
+
+-- Writes an end; to: its last argument. Returns what followed, with the claim of the next delivery.
+local function write_end(ending, to)
+  local subscription, outcome, at = ending.subscription, ending.outcome, ending.at
+  ending.retries = ending.is_current and outcome == 'retry'
+  book_land(book, ending, subscription)
+  if outcome ~= 'success' or ending.is_retry or ending.lost > 0 then forget_attempt(ending) end
+  if ending.waits then
+    put_back(ending, ARGV[at + 5])
+  else
+    if not ending.is_retry then book_leave_lane(book, ending, subscription) end
+    if ending.retries then
+      retry(ending, ARGV[at + 5], unpack(ARGV, at + 8, to))
+    else
+      end_delivery(ending, outcome == 'success' and 'SUCCESS' or 'FAILED', unpack(ARGV, at + 8, to))
+    end
+  end
+  if ending.counts then write_failure(ending) end
+  if ending.next and not ending.disables then
+    return {'ended', 0, 0, claim_write(book, claim, ending.next, subscription)}
+  end
+  if ending.is_left then redis.call('ZADD', lanes, now, ending.lane) end
+  -- Where the subscription had as many in flight as it may have, its other lanes wait for this one.
+  local is_awaited = ending.is_left or ending.is_retry or subscription.flying + 1 >= FLYING_MAX
+  return {'ended', ending.disables and 1 or 0, is_awaited and 1 or 0}
+end
+
+redis.call('HLEN', open)
+redis.call('ZCARD', claims)
+-- One after the other, as if each were a call of its own: only the claims, windows and times are written together.
+local reply, at = {'ended'}, attempts_from
+while at <= #ARGV do
+  local to = at + 7 + ARGV[at + 7]
+  local is_read, ending = book_try(book, read_end, at)
+  if is_read then
+    reply[#reply + 1] = ending and write_end(ending, to) or {'lost'}
+  else
+    reply[#reply + 1] = {'damaged', ending}
+  end
+  at = to + 1
+end
+book_write(book, claims, open)
+return reply

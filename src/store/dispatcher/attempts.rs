@@ -1,0 +1,149 @@
+//! `end_attempts.lua`: books how attempts of deliveries ended.
+
+use super::deliveries::ClaimedDelivery;
+use crate::domain::ids::Partition;
+use crate::domain::webhook::{DeliveryId, SubscriptionId};
+use crate::driver::reply::{FromReply, Reply};
+use crate::driver::script::{self, Arg, Counted, Form};
+use crate::store::signature::signature;
+use crate::store::{Lane, Pair, Store, StoreError};
+
+/// How an attempt ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Ending {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// Of the claim.
+    pub token: String,
+    /// Its subscription.
+    pub subscription: SubscriptionId,
+    /// Its lane.
+    pub lane: String,
+    /// A word of the script.
+    pub outcome: &'static str,
+    /// After how long the delivery is attempted again.
+    pub delay_ms: i64,
+    /// Deliveries of the subscription that may be in flight with the next one of the lane; 0 to claim none.
+    pub next_of_subscription: i64,
+    /// Names and values for the record.
+    pub fields: Counted<Vec<Pair>>,
+}
+
+impl script::Argument for Ending {
+    const FORM: Form = Form::Rest;
+
+    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+        self.delivery.push(args);
+        self.token.push(args);
+        self.subscription.push(args);
+        self.lane.push(args);
+        self.outcome.push(args);
+        self.delay_ms.push(args);
+        self.next_of_subscription.push(args);
+        self.fields.push(args);
+    }
+}
+
+/// What followed from the end of an attempt.
+#[derive(Debug)]
+pub(crate) struct EndedAttempt {
+    /// Whether the subscription was disabled.
+    pub disabled: bool,
+    /// Whether others may be attempted that were not claimed.
+    pub left: bool,
+    /// The next delivery of the lane.
+    pub next: Option<ClaimedDelivery>,
+}
+
+/// What came of one of several ends.
+#[derive(Debug)]
+pub(crate) enum Booked {
+    /// It was booked.
+    Ended(Box<EndedAttempt>),
+    /// Another has the claim.
+    Lost,
+    /// It could not be booked, or what followed from it cannot be read: a key, and what is wrong with it.
+    Damaged(String),
+}
+
+impl FromReply for Booked {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let mut row = reply.next_array()?;
+        // What is wrong with one is not the others' failure.
+        let booked = Self::read(&mut row);
+        Ok(booked.unwrap_or_else(|error| Self::Damaged(error.to_string())))
+    }
+}
+
+impl Booked {
+    fn read(row: &mut Reply) -> Result<Self, StoreError> {
+        let word = row.next_str()?;
+        Ok(match &*word {
+            "ended" => Self::Ended(Box::new(EndedAttempt {
+                disabled: FromReply::from_reply(row)?,
+                left: FromReply::from_reply(row)?,
+                next: Vec::from_reply(row)?.into_iter().next(),
+            })),
+            "lost" => Self::Lost,
+            "damaged" => Self::Damaged(row.next_str()?),
+            _ => return Err(row.unknown(&word)),
+        })
+    }
+}
+
+signature! {
+    /// Books how attempts ended, by whom the claims are, and claims the next delivery of each one's lane. A failure for good
+    /// counts against the subscription, and disables it where there were too many in a row; it stands alone in its call.
+    ///
+    /// outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
+    /// nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its
+    /// epoch fails unless it succeeded, and does not count.
+    ///
+    /// ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which it was
+    /// not booked, and why; the others are. ended: whether the subscription was disabled, whether others may be attempted that were
+    /// not claimed, and the claim of the next delivery.
+    END_ATTEMPTS: EndAttempts -> EndAttemptsReply = "dispatcher/end_attempts", flags "allow-oom";
+    names { partition: Partition, system: &'a str, fails: bool }
+    keys of partition {
+        write lanes(), claims(), open: open_deliveries(), failing(), counts() when fails, tenant_key: tenant(owner) when fails,
+            webhooks(owner) when fails, webhooks_mark(owner) when fails, watch(owner) when fails, thresholds() when fails,
+            event_log: events(owner, day) when fails, system_log: events(system, day) when fails, outbox() when fails,
+            days() when fails;
+    }
+    builds { write delivery, lane, window, webhook }
+    args {
+        day,
+        /// Of the subscription, where an attempt failed for good.
+        owner: &'a str,
+        /// The request cause of the events about that failure, lines of name and value.
+        context: &'a str,
+        /// Of the event about that failure, as JSON; '' for no event.
+        details: &'a str,
+        dispatcher: &'a str,
+        claim_ms: i64,
+        lane_concurrency: u32,
+        stale_before_ms: Option<i64>,
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        webhook_prefix = webhook_prefix(),
+        tenant_prefix = tenant_prefix(),
+        mark_prefix = mark_prefix(),
+        /// In order: the delivery, the token of its claim, its subscription and lane, outcome, delay_ms, how many of the subscription may be in flight with the
+        /// next one of the lane, or 0 to claim none; a number of places, and in these names and values for the record.
+        attempts: &'a [&'a Ending],
+    }
+    replies { clock, ended: Ended { ends: Vec<Booked> } }
+    writes "On ended: deliveries, their claims, lanes and windows; the subscriptions; on a failure that counts events."
+}
+
+impl Store {
+    /// Books how attempts of a partition ended; the outcomes come in the order of the attempts.
+    pub(crate) async fn end_attempts(
+        &self,
+        call: &EndAttempts<'_>,
+    ) -> Result<Vec<Booked>, StoreError> {
+        let EndAttemptsReply::Ended { ends } = self.outcome_on(Lane::Background, call).await?;
+        Ok(ends)
+    }
+}
