@@ -53,7 +53,7 @@ fn a_dry_run_makes_no_reservation_and_only_a_dry_run_is_denied() {
 }
 
 #[test]
-fn every_object_is_closed_and_bounded() {
+fn e31_every_object_is_closed_and_bounded() {
     let response = r#"{"decision":"ALLOW","affected_scopes":["s"],"reservation_id":"r","balances":[{"scope":"s","scope_path":"p",
         "remaining":{"unit":"TOKENS","amount":-1},"is_over_limit":true}]}"#;
     assert_eq!(reserve(REQUEST, response), Ok(()));

@@ -316,7 +316,7 @@ fn what_the_canonical_form_would_round_is_refused() {
 }
 
 #[test]
-fn an_envelope_nests_as_deep_as_a_request_may_and_no_deeper() {
+fn e08_an_envelope_nests_as_deep_as_a_request_may_and_no_deeper() {
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     let found = |levels| {
         let document = raw().replace("[12,null,true]", &nested(levels));

@@ -42,7 +42,7 @@ fn an_entry_stands_for_what_its_record_attests() {
 }
 
 #[test]
-fn an_entry_without_a_record_has_everything() {
+fn e11_an_entry_without_a_record_has_everything() {
     let record = decided(&ALLOWED);
     let digest = digest_of(&json(record.text("request").expect("a request")));
     let fields = record
