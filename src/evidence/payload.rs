@@ -97,8 +97,8 @@ impl Payload {
     }
 
     /// The member `payload` of an envelope.
-    pub(super) fn json(&self) -> Json {
-        let text = |text: &str| Json::from(text);
+    pub(super) fn into_json(self) -> Json {
+        let name = self.artifact().as_str();
         let mut inner = Vec::new();
         let (request, response) = match self {
             Self::Decide { request, response } | Self::Reserve { request, response } => {
@@ -114,7 +114,7 @@ impl Payload {
                 request,
                 response,
             } => {
-                inner.push(("reservation_id", text(reservation_id)));
+                inner.push(("reservation_id", Json::String(reservation_id)));
                 (Some(request), response)
             }
             Self::Error {
@@ -124,16 +124,15 @@ impl Payload {
                 reservation_id,
                 response,
             } => {
-                inner.push(("endpoint", text(endpoint.as_str())));
-                inner.push(("http_status", i64::from(*http_status).into()));
-                let id = reservation_id.as_deref();
-                inner.extend(id.map(|id| ("reservation_id", text(id))));
-                (request.as_ref(), response)
+                inner.push(("endpoint", Json::from(endpoint.as_str())));
+                inner.push(("http_status", i64::from(http_status).into()));
+                inner.extend(reservation_id.map(|id| ("reservation_id", Json::String(id))));
+                (request, response)
             }
         };
-        inner.extend(request.map(|request| ("request", request.clone())));
-        inner.push(("response", response.clone()));
+        inner.extend(request.map(|request| ("request", request)));
+        inner.push(("response", response));
         let inner: Json = inner.into_iter().collect();
-        [(self.artifact().as_str(), inner)].into_iter().collect()
+        [(name, inner)].into_iter().collect()
     }
 }

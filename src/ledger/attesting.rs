@@ -73,7 +73,9 @@ pub(super) struct Attester<'a> {
 pub(super) struct Draft<'a> {
     attester: Attester<'a>,
     endpoint: Endpoint,
-    request: Json,
+    request: &'a Json,
+    /// Bytes of its canonical form.
+    request_bytes: usize,
     reservation_id: Option<&'a ReservationId>,
     cause: &'a Cause,
     lines: String,
@@ -119,7 +121,7 @@ impl Ledger {
     pub(super) async fn draft<'a>(
         &'a self,
         endpoint: Endpoint,
-        request: Option<&Json>,
+        request: Option<&'a Json>,
         reservation_id: Option<&'a ReservationId>,
         cause: &'a Cause,
     ) -> Result<Option<Draft<'a>>, StoreError> {
@@ -131,11 +133,13 @@ impl Ledger {
             return Ok(None);
         }
         let now_ms = self.store.clock().now_ms();
-        let lines = attester.lines(now_ms, endpoint, request, cause);
+        let canonical = request.rfc8785();
+        let lines = attester.lines(now_ms, endpoint, (request, &canonical), cause);
         Ok(Some(Draft {
             attester,
             endpoint,
-            request: request.clone(),
+            request,
+            request_bytes: canonical.len(),
             reservation_id,
             cause,
             lines,
@@ -170,13 +174,18 @@ impl Attester<'_> {
     }
 
     /// What a script is told of a request; `lua/lib/evidence/queue.lua` has the form.
-    fn lines(&self, now_ms: i64, endpoint: Endpoint, request: &Json, cause: &Cause) -> String {
-        let canonical = request.rfc8785();
+    fn lines(
+        &self,
+        now_ms: i64,
+        endpoint: Endpoint,
+        (request, canonical): (&Json, &str),
+        cause: &Cause,
+    ) -> String {
         // Only an outcome without a record keeps the request, or a refusal.
         let has_record = endpoint != Endpoint::Decide && !is_dry_run(request);
         let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {
             true => "",
-            false => &canonical,
+            false => canonical,
         };
         let mut lines = self.registry.choice(now_ms);
         let request_id = cause.request_id.as_ref().map_or("", |id| id.as_str());
@@ -184,7 +193,7 @@ impl Attester<'_> {
             lines,
             "\n{}\n{}\n{request_id}\n{}\n{}\n{kept}",
             statements::traced(&cause.trace_id, &statements::requests::named(request)),
-            statements::digest_of_canonical(&canonical),
+            statements::digest_of_canonical(canonical),
             endpoint.as_str(),
             self.attesting.refusals_per_minute,
         );
@@ -192,7 +201,7 @@ impl Attester<'_> {
     }
 
     /// The reference to a statement; `None` where no envelope can have it.
-    fn reference(&self, issuer: &Issuer, statement: &Statement) -> Option<EvidenceRef> {
+    fn reference(&self, issuer: &Issuer, statement: Statement) -> Option<EvidenceRef> {
         match Unsigned::new(issuer, statement) {
             Ok(unsigned) => {
                 let id = unsigned.evidence_id();
@@ -260,7 +269,7 @@ impl Attester<'_> {
         if now_ms.is_some_and(|now_ms| until_ms.is_some_and(|until_ms| until_ms <= now_ms)) {
             return None;
         }
-        self.reference(self.registry.issuer(inputs.issuer)?, &statement)
+        self.reference(self.registry.issuer(inputs.issuer)?, statement)
     }
 }
 
@@ -322,8 +331,8 @@ impl Draft<'_> {
                 .skipped(if nobody_signs { "no_issuer" } else { "rate" });
             return refusal.into();
         };
-        let request = (self.request.rfc8785().len() <= REFUSED_REQUEST_BYTES_MAX)
-            .then(|| self.request.clone());
+        let request =
+            (self.request_bytes <= REFUSED_REQUEST_BYTES_MAX).then(|| self.request.clone());
         let request_id = self.cause.request_id.as_ref().map_or("", |id| id.as_str());
         let reservation_id = self.reservation_id.map(ToString::to_string);
         let payload = statements::error(
@@ -352,6 +361,6 @@ impl Draft<'_> {
             trace_id: Some(self.cause.trace_id.clone()),
             payload,
         };
-        self.attester.reference(&registered.issuer, &statement)
+        self.attester.reference(&registered.issuer, statement)
     }
 }

@@ -1,7 +1,9 @@
 //! Makes envelopes of entries: no I/O.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use crate::config::SigningConfig;
 use crate::domain::ids::{EvidenceId, Partition, ReservationId};
@@ -10,6 +12,9 @@ use crate::evidence::{Registry, Unattestable, Unsigned};
 use crate::ledger::statements::{EntryFault, FIELDS, of_entry, reservation_of};
 use crate::store::dispatcher::unsigned::Queued;
 use crate::store::{Store, StoreError};
+
+/// Fewer entries are not worth another core.
+const PART_MIN: usize = 32;
 
 /// Who signs.
 pub(super) struct Signers {
@@ -59,21 +64,33 @@ pub(super) async fn read_records(
     Ok(ids.zip(records).collect())
 }
 
-/// Signs entries, off the threads that serve connections.
+/// Signs entries on all cores, off the threads that serve connections.
 pub(super) async fn sign(
     signers: &Arc<Signers>,
-    entries: Vec<Entry>,
+    mut entries: Vec<Entry>,
     records: HashMap<ReservationId, Option<Record>>,
 ) -> Vec<(Entry, Outcome)> {
-    let signers = Arc::clone(signers);
-    let signing = tokio::task::spawn_blocking(move || {
-        let outcome = |entry: Entry| {
-            let outcome = outcome(&signers, &entry.1, &records);
-            (entry, outcome)
-        };
-        entries.into_iter().map(outcome).collect()
-    });
-    signing.await.expect("signing does not panic")
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    let each = entries.len().div_ceil(cores).max(PART_MIN);
+    let records = Arc::new(records);
+    let mut parts = Vec::new();
+    while !entries.is_empty() {
+        let rest = entries.split_off(each.min(entries.len()));
+        let part = std::mem::replace(&mut entries, rest);
+        let (signers, records) = (Arc::clone(signers), Arc::clone(&records));
+        parts.push(tokio::task::spawn_blocking(move || {
+            let outcome = |entry: Entry| {
+                let outcome = outcome(&signers, &entry.1, &records);
+                (entry, outcome)
+            };
+            part.into_iter().map(outcome).collect::<Vec<_>>()
+        }));
+    }
+    let mut signed = Vec::new();
+    for part in parts {
+        signed.extend(part.await.expect("signing does not panic"));
+    }
+    signed
 }
 
 fn outcome(
@@ -104,7 +121,7 @@ fn outcome(
     let Some(key) = signers.config.key_of(issuer) else {
         return Outcome::Unknown(format!("this dispatcher has no seed for {}", issuer.signer));
     };
-    match Unsigned::new(issuer, &attested.statement) {
+    match Unsigned::new(issuer, attested.statement) {
         Ok(unsigned) => {
             let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
             Outcome::Signed(id, unsigned.sign(key))

@@ -30,9 +30,8 @@ pub use watch::UnsignedWatch;
 /// The pause while nothing is queued: evidence can be read within a second.
 const IDLE: Duration = Duration::from_millis(250);
 
-/// Entries that are read and signed at once, and of one partition.
+/// Entries that are read and signed at once. One partition may have all of them, since each pass looks at every leased one.
 const BATCH: usize = 2_000;
-const ROWS: usize = 250;
 
 /// Partitions that are read at once.
 const PARTITIONS: usize = 64;
@@ -162,7 +161,7 @@ impl Signer {
             .filter(|(_, head)| has_more(head));
         let busy: Vec<Queued> = busy.map(|(place, _)| place).collect();
         for some in busy.chunks(PARTITIONS) {
-            let rows = (BATCH / some.len()).min(ROWS);
+            let rows = BATCH / some.len();
             let read = self.store.read_unsigned(some, rows).await?;
             let mut entries = Vec::new();
             for ((partition, _), read) in some.iter().zip(read) {

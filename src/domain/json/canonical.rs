@@ -1,5 +1,7 @@
 //! Writing JSON: the two canonical forms and the compact one.
 
+use std::cmp::Ordering;
+
 use super::Json;
 
 /// How members and numbers are written.
@@ -14,7 +16,12 @@ pub(super) enum Form {
 }
 
 pub(super) fn write(json: &Json, form: Form) -> String {
-    let mut text = String::new();
+    // Bodies and envelopes have about a thousand bytes.
+    let capacity = match json {
+        Json::Array(_) | Json::Object(_) => 1_024,
+        _ => 0,
+    };
+    let mut text = String::with_capacity(capacity);
     write_value(json, &mut text, form);
     text
 }
@@ -39,7 +46,7 @@ fn write_value(json: &Json, text: &mut String, form: Form) {
         Json::Object(members) => {
             let mut members: Vec<&(String, Json)> = members.iter().collect();
             if form != Form::Compact {
-                members.sort_by(|(a, _), (b, _)| a.encode_utf16().cmp(b.encode_utf16()));
+                members.sort_by(|(a, _), (b, _)| utf16_order(a, b));
             }
             text.push('{');
             for (index, (name, value)) in members.into_iter().enumerate() {
@@ -61,6 +68,7 @@ fn write_number(literal: &str, text: &mut String, form: Form) {
         // Through a double, amounts above 2^53 would look alike.
         Form::Exact if is_integer(literal) && literal == "-0" => text.push('0'),
         Form::Exact if is_integer(literal) => text.push_str(literal),
+        Form::Rfc8785 if is_short_integer(literal) => text.push_str(literal),
         Form::Exact | Form::Rfc8785 => match literal.parse::<f64>() {
             Ok(number) => text.push_str(ryu_js::Buffer::new().format(number)),
             Err(_) => text.push_str(literal),
@@ -74,8 +82,24 @@ pub(super) fn is_integer(literal: &str) -> bool {
     bytes.all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
+/// Whether a double prints as the same digits without a look: 15 of them always fit.
+fn is_short_integer(literal: &str) -> bool {
+    literal.len() <= 15 && literal != "-0" && is_integer(literal)
+}
+
+/// The order of two names by UTF-16 code units. Among ASCII letters it is that of the bytes.
+fn utf16_order(a: &str, b: &str) -> Ordering {
+    match a.is_ascii() && b.is_ascii() {
+        true => a.cmp(b),
+        false => a.encode_utf16().cmp(b.encode_utf16()),
+    }
+}
+
 /// Whether the form of RFC 8785 writes other digits than an integer literal has: it goes through a double.
 pub(super) fn is_rounded(literal: &str) -> bool {
+    if is_short_integer(literal) {
+        return false;
+    }
     let mut text = String::new();
     write_number(literal, &mut text, Form::Rfc8785);
     is_integer(literal) && literal != "-0" && text != literal
@@ -83,6 +107,13 @@ pub(super) fn is_rounded(literal: &str) -> bool {
 
 /// The library's escapes are the shortest, as the canonical forms want them.
 fn write_string(string: &str, text: &mut String) {
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if string.bytes().all(is_plain) {
+        text.push('"');
+        text.push_str(string);
+        text.push('"');
+        return;
+    }
     let escaped = serde_json::to_string(string).expect("a string serializes");
     text.push_str(&escaped);
 }

@@ -6,6 +6,7 @@
 
 mod canonical;
 mod free_object;
+mod serialized;
 
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
@@ -16,6 +17,7 @@ use serde_json::value::RawValue;
 
 use canonical::Form;
 pub use free_object::FreeObject;
+use serialized::ToJson;
 
 use super::printable::printable_up_to;
 
@@ -70,6 +72,14 @@ impl Json {
             depth_max,
         }
         .value(raw, 1)
+    }
+
+    /// What a value serializes to; `None` where that is no JSON.
+    pub fn of(value: &impl serde::Serialize) -> Option<Self> {
+        value.serialize(ToJson).ok().or_else(|| {
+            let text = serde_json::to_vec(value).ok()?;
+            Self::parse(&text).ok()
+        })
     }
 
     /// What kind of value it is, with its article, for messages.

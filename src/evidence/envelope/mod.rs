@@ -1,5 +1,7 @@
 //! Envelopes: their id, their signature, their bytes.
 
+use std::fmt::Write as _;
+
 use sha2::{Digest, Sha256};
 
 use super::issuer::Issuer;
@@ -38,7 +40,10 @@ pub enum Unattestable {
 #[derive(Debug, Clone)]
 pub struct Unsigned {
     evidence_id: String,
-    envelope: Json,
+    /// Its canonical form, in which id and signature are empty texts, and where these belong.
+    canonical: String,
+    id_at: usize,
+    signature_at: usize,
 }
 
 impl Unsigned {
@@ -46,32 +51,46 @@ impl Unsigned {
     ///
     /// # Errors
     /// [`Unattestable`].
-    pub fn new(issuer: &Issuer, statement: &Statement) -> Result<Self, Unattestable> {
-        let (payload, words) = (&statement.payload, issuer.dialect.words());
+    pub fn new(issuer: &Issuer, statement: Statement) -> Result<Self, Unattestable> {
+        let Statement {
+            issued_at_ms,
+            trace_id,
+            payload,
+        } = statement;
         let artifact = payload.artifact();
-        let json = payload.json();
-        if let Some(literal) = json.first_rounded() {
+        let payload = payload.into_json();
+        if let Some(literal) = payload.first_rounded() {
             return Err(Unattestable::Rounded(literal.to_owned()));
         }
-        schema::check_payload(artifact, &json)?;
-        let mut members = vec![
-            ("schema_version", Json::from(words.evidence_schema)),
-            ("artifact_type", Json::from(artifact.as_str())),
-            ("server_id", Json::from(issuer.server_id.as_str())),
-            ("signer_did", Json::from(&*issuer.signer.to_string())),
-            ("issued_at_ms", Json::from(statement.issued_at_ms)),
-            ("payload", json),
-            ("evidence_id", Json::from("")),
-            ("signature", Json::from("")),
-        ];
-        let trace_id = statement.trace_id.as_ref();
-        members.extend(trace_id.map(|id| ("trace_id", Json::from(id.as_str()))));
-        let mut envelope: Json = members.into_iter().collect();
-        let evidence_id = id_of(&envelope);
-        set(&mut envelope, "evidence_id", &evidence_id);
+        schema::check_payload(artifact, &payload)?;
+        let written = |json: Json| json.rfc8785();
+        let text = |text: &str| written(Json::from(text));
+        // Members are sorted, so these are in their places, and each is written once.
+        let mut canonical = format!(
+            r#"{{"artifact_type":"{}","evidence_id":""#,
+            artifact.as_str()
+        );
+        let id_at = canonical.len();
+        let _ = write!(
+            canonical,
+            r#"","issued_at_ms":{},"payload":{},"schema_version":{},"server_id":{},"signature":""#,
+            written(Json::from(issued_at_ms)),
+            payload.rfc8785(),
+            text(issuer.dialect.words().evidence_schema),
+            text(issuer.server_id.as_str()),
+        );
+        let signature_at = canonical.len();
+        let signer = text(&issuer.signer.to_string());
+        let _ = write!(canonical, r#"","signer_did":{signer}"#);
+        if let Some(trace_id) = trace_id {
+            let _ = write!(canonical, r#","trace_id":{}"#, text(trace_id.as_str()));
+        }
+        canonical.push('}');
         Ok(Self {
-            evidence_id,
-            envelope,
+            evidence_id: hex(&Sha256::digest(&canonical)),
+            canonical,
+            id_at,
+            signature_at,
         })
     }
 
@@ -81,10 +100,19 @@ impl Unsigned {
     }
 
     /// The bytes of the complete envelope, as they are stored and served.
-    pub fn sign(mut self, key: &SigningKey) -> String {
-        let signature = key.sign(self.envelope.rfc8785().as_bytes());
-        set(&mut self.envelope, "signature", &signature);
-        self.envelope.rfc8785()
+    pub fn sign(self, key: &SigningKey) -> String {
+        let mut document = self.canonical;
+        document.insert_str(self.id_at, &self.evidence_id);
+        let signature = key.sign(document.as_bytes());
+        document.insert_str(self.signature_at + self.evidence_id.len(), &signature);
+        document
+    }
+
+    #[cfg(test)]
+    fn signed_bytes(&self) -> String {
+        let mut bytes = self.canonical.clone();
+        bytes.insert_str(self.id_at, &self.evidence_id);
+        bytes
     }
 }
 

@@ -62,11 +62,11 @@ fn reserve(extra: &str) -> Statement {
 #[test]
 fn a_reservation_has_the_published_id_signature_and_bytes() {
     let unsigned =
-        Unsigned::new(&issuer(Dialect::Service, None), &reserve("")).expect("an envelope");
+        Unsigned::new(&issuer(Dialect::Service, None), reserve("")).expect("an envelope");
     let id = "d2e032d1379508066aab5cbc9dc44e6c9d86e473e29b85705c1b39e9bb9ced42";
     assert_eq!(unsigned.evidence_id(), id);
     assert_eq!(
-        sha256(&unsigned.envelope.rfc8785()),
+        sha256(&unsigned.signed_bytes()),
         "0cd5bbf3fb09f75c7fdfbd9b96878c9817c47a2e73a966249727347d9bd4785b"
     );
     let document = unsigned.sign(&key());
@@ -82,8 +82,7 @@ fn a_reservation_has_the_published_id_signature_and_bytes() {
 
 #[test]
 fn another_dialect_is_another_document() {
-    let unsigned =
-        Unsigned::new(&issuer(Dialect::Cycles, None), &reserve("")).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer(Dialect::Cycles, None), reserve("")).expect("an envelope");
     let id = "7a94a9714765b2453f2d0f94265f1e2ab776a3b44f1dfdc6fe01d8eba6e724ed";
     assert_eq!(unsigned.evidence_id(), id);
     let signature = "4f9a8de6c2c109a6f0408c60139e75440304cb99864747486c7225c58e165e1c2c5efc74e7af22f4b6929406b2d23bb7\
@@ -97,7 +96,7 @@ fn without_a_trace_id_the_member_is_absent() {
         trace_id: None,
         ..reserve("")
     };
-    let unsigned = Unsigned::new(&issuer(Dialect::Service, None), &statement).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer(Dialect::Service, None), statement).expect("an envelope");
     let id = "f4d8b5fbcc6fb4b6c1eef39c2df217157570ca5f9ff2516ba1ee56a3dc80ae9c";
     assert_eq!(unsigned.evidence_id(), id);
 }
@@ -113,7 +112,7 @@ fn what_only_transports_is_not_attested() {
         let plain = json(&RESERVE_RESPONSE.replace("EXTRA", ""));
         assert_eq!(attested_response(response).canonical(), plain.canonical());
         let issuer = issuer(Dialect::Service, None);
-        let refused = Unsigned::new(&issuer, &reserve(extra)).expect_err("it would be attested");
+        let refused = Unsigned::new(&issuer, reserve(extra)).expect_err("it would be attested");
         assert!(matches!(refused, Unattestable::Misfit(_)), "{refused}");
     }
 }
@@ -141,11 +140,11 @@ fn refused_commit() -> Statement {
 #[test]
 fn a_refusal_has_the_published_id_signature_and_bytes() {
     let issuer = issuer(Dialect::Service, Some("k2026-09"));
-    let unsigned = Unsigned::new(&issuer, &refused_commit()).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer, refused_commit()).expect("an envelope");
     let id = "9f3f6ef4ab1a70deec74a520aea635abfa35a3265464245a378d6def18310fd8";
     assert_eq!(unsigned.evidence_id(), id);
     assert_eq!(
-        sha256(&unsigned.envelope.rfc8785()),
+        sha256(&unsigned.signed_bytes()),
         "0debe7ff5dc8890d4b5fe97b83c5909eaec63ff0f548ad5a0b558b6779c3921b"
     );
     let document = unsigned.sign(&key());
@@ -159,7 +158,7 @@ fn a_refusal_has_the_published_id_signature_and_bytes() {
 #[test]
 fn a_listed_key_has_the_dialect_in_its_name() {
     let issuer = issuer(Dialect::Cycles, Some("k2026-09"));
-    let unsigned = Unsigned::new(&issuer, &refused_commit()).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer, refused_commit()).expect("an envelope");
     let id = "88c29b0f7b654dec7d3bd46fe6ab431d7355daba317be81679abe109da20243d";
     assert_eq!(unsigned.evidence_id(), id);
     let signature = "e081e5c6d21e13f3b7acfd7d5f7a42ec170254b50231135f54ff91265b729b2101856d099fc841b613cd9d5d216d556f\
@@ -181,7 +180,7 @@ fn an_integer_that_would_be_rounded_has_no_envelope() {
         if let Payload::Reserve { request, .. } = &mut statement.payload {
             *request = json(&request.compact().replace("1500", amount));
         }
-        let envelope = Unsigned::new(&issuer, &statement);
+        let envelope = Unsigned::new(&issuer, statement);
         match envelope {
             Err(Unattestable::Rounded(literal)) => {
                 assert_eq!((literal.as_str(), attestable), (amount, false))
@@ -194,9 +193,9 @@ fn an_integer_that_would_be_rounded_has_no_envelope() {
 #[test]
 fn sentinels_are_present_and_empty() {
     let unsigned =
-        Unsigned::new(&issuer(Dialect::Service, None), &reserve("")).expect("an envelope");
-    let mut envelope = unsigned.envelope;
-    set(&mut envelope, "evidence_id", "");
-    assert_eq!(envelope.rfc8785().len(), 748);
+        Unsigned::new(&issuer(Dialect::Service, None), reserve("")).expect("an envelope");
+    assert_eq!(unsigned.canonical.len(), 748);
+    let envelope = json(&unsigned.canonical);
+    assert_eq!(envelope.rfc8785(), unsigned.canonical);
     assert_eq!(id_of(&envelope), unsigned.evidence_id);
 }

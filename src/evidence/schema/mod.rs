@@ -2,6 +2,8 @@
 
 mod mirrors;
 
+use std::fmt;
+
 use super::artifact::{Artifact, Endpoint};
 use super::key::is_hex;
 use crate::domain::json::Json;
@@ -54,6 +56,34 @@ impl Misfit {
             reason: reason.into(),
         }
     }
+
+    fn at(place: Place<'_>, reason: impl Into<String>) -> Self {
+        Self::new(&place.to_string(), reason)
+    }
+}
+
+/// Where a value is. What fits never writes it out.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Member(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    fn member<'a>(&'a self, name: &'a str) -> Place<'a> {
+        Place::Member(self, name)
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => f.write_str("payload"),
+            Self::Member(outer, name) => write!(f, "{outer}.{name}"),
+            Self::Item(outer, index) => write!(f, "{outer}[{index}]"),
+        }
+    }
 }
 
 /// The mirror of a request.
@@ -97,37 +127,33 @@ pub(super) fn check_payload(artifact: Artifact, payload: &Json) -> Result<(), Mi
             format!("must have the member {name}, as artifact_type says"),
         ));
     }
-    let path = format!("payload.{name}");
+    let place = Place::Root.member(name);
     let mirror = match artifact {
         Artifact::Decide => &mirrors::DECIDE,
         Artifact::Reserve => &mirrors::RESERVE,
         Artifact::Commit => &mirrors::COMMIT,
         Artifact::Release => &mirrors::RELEASE,
-        Artifact::Error => return check_error(inner, &path),
+        Artifact::Error => return check_error(inner, place),
     };
-    mirror.check(inner, &path)
+    mirror.check(inner, place)
 }
 
 /// The endpoint decides what the request is, and whether there is a reservation.
-fn check_error(error: &Json, path: &str) -> Result<(), Misfit> {
-    mirrors::ERROR.check(error, path)?;
+fn check_error(error: &Json, place: Place<'_>) -> Result<(), Misfit> {
+    mirrors::ERROR.check(error, place)?;
     let endpoint = error.member("endpoint").and_then(Json::as_text);
     let endpoint = endpoint.and_then(Endpoint::parse);
-    let endpoint = endpoint.ok_or_else(|| {
-        Misfit::new(
-            &inside(path, "endpoint"),
-            "is no operation that is attested",
-        )
-    })?;
+    let endpoint = endpoint
+        .ok_or_else(|| Misfit::at(place.member("endpoint"), "is no operation that is attested"))?;
     if endpoint.names_reservation() != error.member("reservation_id").is_some() {
         let reason = match endpoint.names_reservation() {
             true => "is missing",
             false => "must be absent for this endpoint",
         };
-        return Err(Misfit::new(&inside(path, "reservation_id"), reason));
+        return Err(Misfit::at(place.member("reservation_id"), reason));
     }
     match error.member("request") {
-        Some(request) => request_of(endpoint).check(request, &inside(path, "request")),
+        Some(request) => request_of(endpoint).check(request, place.member("request")),
         None => Ok(()),
     }
 }
@@ -141,29 +167,29 @@ impl Mirror {
     }
 
     /// Checks an object against it.
-    pub(super) fn check(&self, json: &Json, path: &str) -> Result<(), Misfit> {
+    fn check(&self, json: &Json, place: Place<'_>) -> Result<(), Misfit> {
         let Json::Object(members) = json else {
-            return Err(Misfit::new(path, "is no object"));
+            return Err(Misfit::at(place, "is no object"));
         };
         for (name, _) in self.required {
             if json.member(name).is_none() {
-                return Err(Misfit::new(&inside(path, name), "is missing"));
+                return Err(Misfit::at(place.member(name), "is missing"));
             }
         }
         for (name, value) in members {
-            let path = inside(path, name);
+            let place = place.member(name);
             let kind = self
                 .kind_of(name)
-                .ok_or_else(|| Misfit::new(&path, "is unknown"))?;
-            kind.check(value, &path)?;
+                .ok_or_else(|| Misfit::at(place, "is unknown"))?;
+            kind.check(value, place)?;
         }
-        (self.rule)(json).map_err(|reason| Misfit::new(path, reason))
+        (self.rule)(json).map_err(|reason| Misfit::at(place, reason))
     }
 }
 
 impl Kind {
-    fn check(&self, json: &Json, path: &str) -> Result<(), Misfit> {
-        let wrong = |reason: String| Err(Misfit::new(path, reason));
+    fn check(&self, json: &Json, place: Place<'_>) -> Result<(), Misfit> {
+        let wrong = |reason: String| Err(Misfit::at(place, reason));
         match (self, json) {
             (Self::Text(least, most), Json::String(text)) => match text.chars().count() {
                 length if (*least..=*most).contains(&length) => Ok(()),
@@ -183,7 +209,7 @@ impl Kind {
             (Self::Texts(items_max, chars), Json::Array(items)) if items.len() <= *items_max => {
                 let mut items = items.iter().enumerate();
                 items.try_for_each(|(at, item)| {
-                    Self::Text(0, *chars).check(item, &format!("{path}[{at}]"))
+                    Self::Text(0, *chars).check(item, Place::Item(&place, at))
                 })
             }
             (Self::Texts(items_max, _), Json::Array(_)) => {
@@ -192,24 +218,20 @@ impl Kind {
             (Self::Labels(most, chars), Json::Object(members)) if members.len() <= *most => {
                 let mut members = members.iter();
                 members.try_for_each(|(name, value)| {
-                    Self::Text(0, *chars).check(value, &inside(path, name))
+                    Self::Text(0, *chars).check(value, place.member(name))
                 })
             }
             (Self::Labels(most, _), Json::Object(_)) => {
                 wrong(format!("must have at most {most} members"))
             }
-            (Self::Object(mirror), json) => mirror.check(json, path),
+            (Self::Object(mirror), json) => mirror.check(json, place),
             (Self::Objects(mirror), Json::Array(items)) => {
                 let mut items = items.iter().enumerate();
-                items.try_for_each(|(at, item)| mirror.check(item, &format!("{path}[{at}]")))
+                items.try_for_each(|(at, item)| mirror.check(item, Place::Item(&place, at)))
             }
             (_, json) => wrong(format!("must not be {}", json.kind())),
         }
     }
-}
-
-fn inside(path: &str, name: &str) -> String {
-    format!("{path}.{name}")
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ fn document(signer: Signer, key: &SigningKey) -> String {
         trace_id: TraceId::parse("5b8efff798038103d269b633813fc60c"),
         payload,
     };
-    let unsigned = Unsigned::new(&issuer, &statement).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer, statement).expect("an envelope");
     unsigned.sign(key)
 }
 

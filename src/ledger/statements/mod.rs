@@ -228,8 +228,7 @@ fn attested(
 
 /// The attested part of a response.
 pub(super) fn json_of(response: &impl serde::Serialize) -> Result<Json, RecordError> {
-    let text = serde_json::to_vec(response).map_err(|_| RecordError::of("response"))?;
-    let json = Json::parse(&text).map_err(|_| RecordError::of("response"))?;
+    let json = Json::of(response).ok_or_else(|| RecordError::of("response"))?;
     Ok(attested_response(json))
 }
 

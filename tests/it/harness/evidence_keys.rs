@@ -69,7 +69,7 @@ pub fn signed(issuers: &Issuers, digit: char, issued_at_ms: i64) -> (EvidenceId,
         },
     };
     let issuer = issuers.issuer(&issuers.key_set().keys[0]);
-    let unsigned = Unsigned::new(&issuer, &statement).expect("it can be attested");
+    let unsigned = Unsigned::new(&issuer, statement).expect("it can be attested");
     let id = EvidenceId::parse(unsigned.evidence_id()).expect("an id");
     (id, unsigned.sign(&key(digit)))
 }

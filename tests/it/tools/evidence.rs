@@ -146,7 +146,7 @@ fn awkward(signer: fn(&ServerId) -> Signer) -> String {
         trace_id: TraceId::parse("5b8efff798038103d269b633813fc60c"),
         payload,
     };
-    let unsigned = Unsigned::new(&issuer, &statement).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer, statement).expect("an envelope");
     unsigned.sign(&SigningKey::parse(SEED).expect("a seed"))
 }
 

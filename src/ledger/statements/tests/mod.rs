@@ -30,7 +30,7 @@ fn id_of(attested: &Attested) -> String {
         server_id: ServerId::parse("https://authority.example.com/v1").expect("a server id"),
         signer: Signer::Raw(key.public()),
     };
-    let unsigned = Unsigned::new(&issuer, &attested.statement).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer, attested.statement.clone()).expect("an envelope");
     unsigned.evidence_id().to_owned()
 }
 
