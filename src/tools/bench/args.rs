@@ -83,6 +83,9 @@ pub struct BenchArgs {
     /// Start both, dispatchers and receivers, and measure deliveries of webhooks
     #[arg(long, group = "mode")]
     pub(super) deliver: bool,
+    /// Start both, once with evidence and once without, and a dispatcher, and measure what signed evidence costs
+    #[arg(long, group = "mode")]
+    pub(super) evidence: bool,
 }
 
 impl BenchArgs {

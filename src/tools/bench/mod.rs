@@ -10,15 +10,18 @@ mod compare;
 mod connection;
 mod deliver;
 mod error;
+mod evidence;
 mod growth;
 mod ledger;
 mod limits;
 mod load;
+mod memory;
 mod monitor;
 mod recorder;
 mod report;
 mod requests;
 mod response;
+mod rows;
 mod script;
 mod service;
 mod session;
@@ -60,6 +63,8 @@ async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
         print(&limits::run(args).await?, args)
     } else if args.deliver {
         print(&deliver::run(args).await?, args)
+    } else if args.evidence {
+        print(&evidence::run(args).await?, args)
     } else if !args.compare_stored.is_empty() {
         print(&growth::with_reservations(args).await?, args)
     } else if !args.compare_listed.is_empty() {

@@ -24,11 +24,15 @@ use crate::tools::dev::redis::server;
 /// How long the service may take to become ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
+/// Environment variables of programs, beside those that every one has.
+pub(super) type Settings = Vec<(&'static str, String)>;
+
 /// The processes, in the order in which they end.
 pub(super) struct Stack {
     pub service: Service,
     pub store: Store,
     pub deployment: StoreConfig,
+    settings: Settings,
     api: Process,
     redis: Option<PrivateRedis>,
 }
@@ -56,6 +60,14 @@ impl Stack {
 
     /// Starts a service, and waits until it is ready.
     pub async fn start_service(deployment: StoreConfig) -> Result<Self, BenchError> {
+        Self::start_service_with(deployment, Settings::new()).await
+    }
+
+    /// Starts a service with settings, which its dispatchers get, too.
+    pub async fn start_service_with(
+        deployment: StoreConfig,
+        settings: Settings,
+    ) -> Result<Self, BenchError> {
         let admin_key = format!("{:032x}", rand::random::<u128>());
         let port = free_port().map_err(BenchError::Stack)?;
         let start = || {
@@ -63,6 +75,7 @@ impl Stack {
             command
                 .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
                 .args(["--shutdown-delay-ms", "0"])
+                .envs(settings.iter().cloned())
                 .env("BUDGET_ADMIN_KEYS", &admin_key);
             Process::start(command)
         };
@@ -77,6 +90,7 @@ impl Stack {
             },
             store: deployment.open(&Registry::new())?,
             deployment,
+            settings,
             api,
             redis: None,
         };
@@ -92,9 +106,16 @@ impl Stack {
 
     /// Starts the dispatcher that was built beside this program; it runs until it is dropped.
     pub fn dispatcher(&self) -> Result<Process, BenchError> {
+        self.dispatcher_with(Settings::new())
+    }
+
+    /// The same, with further settings of its own.
+    pub fn dispatcher_with(&self, settings: Settings) -> Result<Process, BenchError> {
         let start = || {
             let path = std::env::current_exe()?.with_file_name("budget-dispatcher");
-            Process::start(program(&path, &self.deployment))
+            let mut command = program(&path, &self.deployment);
+            command.envs(self.settings.iter().cloned()).envs(settings);
+            Process::start(command)
         };
         start().map_err(BenchError::Stack)
     }
@@ -197,6 +218,6 @@ fn program(path: &Path, deployment: &StoreConfig) -> Command {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> io::Result<u16> {
+pub(super) fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -220,6 +220,31 @@ async fn what_is_delivered_arrives_once() {
 }
 
 #[tokio::test]
+async fn what_evidence_costs_is_measured_beside_a_service_without_it() {
+    // Bounds are for machines that do nothing else, so they decide no exit code.
+    let (output, report) = bench(&["--evidence"]).await;
+    assert!(output.status.success(), "{output:?}");
+    let rounds = report["rounds"].as_array().expect("rounds");
+    let sides = rounds.iter().map(|round| round["evidence"].as_str());
+    let sides: Vec<_> = sides.flatten().collect();
+    assert_eq!(sides, ["off", "on", "on", "off"].repeat(4));
+    let rows = report["rows"].as_array().expect("rows");
+    for row in rows {
+        let is_difference = row["what"] == "reserve script, on more than off";
+        assert!(is_difference || between(&row["value"], 1e-3, 1e9), "{row}");
+    }
+    assert_eq!(rows.len(), 17, "{report}");
+    let read = rows.last().expect("a row");
+    assert_eq!(read["what"], "round trips to Redis per envelope read");
+    assert!(between(&read["value"], 1.0, 1.02), "{read}");
+    assert_eq!(
+        (&report["errors"], &report["missing"]),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
+}
+
+#[tokio::test]
 async fn what_is_stored_is_measured_in_stages() {
     let (output, report) = bench(&["--compare-stored", "100,400"]).await;
     assert!(output.status.success(), "{output:?}");

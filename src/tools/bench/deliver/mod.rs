@@ -96,6 +96,7 @@ impl Bench<'_> {
         let used = self.stack.redis_cpu().saturating_sub(before);
         let share = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
         self.report
+            .rows
             .at_most("Redis beside an idle dispatcher", share, "% of a core", 3.0);
         Ok(())
     }
@@ -103,16 +104,20 @@ impl Bench<'_> {
     async fn throughput(&mut self) -> Result<(), BenchError> {
         let many = self.drain((8, 8), Kind::Fast, 400).await?;
         self.report
+            .rows
             .at_least("64 lanes", many.per_second, "deliveries/s", 2_000.0);
         self.report
+            .rows
             .at_most("scripts of Redis", many.scripts_us, "µs per delivery", 80.0);
         self.report
+            .rows
             .figure("Redis in all", many.redis_us, "µs per delivery");
         let one = self.drain((1, 1), Kind::Fast, 900).await?;
         self.report
+            .rows
             .at_least("one lane", one.per_second, "deliveries/s", 400.0);
         let slow = self.drain(self.thousand(), Kind::Slow, 20).await?;
-        self.report.at_least(
+        self.report.rows.at_least(
             "1,000 lanes, receivers take 50 ms",
             slow.per_second,
             "deliveries/s",
@@ -186,13 +191,13 @@ impl Bench<'_> {
         let events = senders.cause_for(125.0, self.time).await?;
         let arrivals = self.arrived(events * 8).await;
         let waited = waits(arrivals.iter(), self.time);
-        self.report.at_most(
+        self.report.rows.at_most(
             "event to attempt at 1,000/s, p50",
             waited.p50_us / 1e3,
             "ms",
             120.0,
         );
-        self.report.at_most(
+        self.report.rows.at_most(
             "event to attempt at 1,000/s, p99",
             waited.p99_us / 1e3,
             "ms",
@@ -217,7 +222,7 @@ impl Bench<'_> {
         sleep(SETTLED).await;
         let (all_records, all_bytes) = cost::stored(self.stack).await?;
         let added = all_records.saturating_sub(records).max(1) as f64;
-        self.report.at_most(
+        self.report.rows.at_most(
             "Redis per pending delivery",
             all_bytes.saturating_sub(bytes) as f64 / added,
             "bytes",
@@ -235,12 +240,12 @@ impl Bench<'_> {
         let attempted = self.receivers.take().first.len().max(1) as f64;
         let resident = memory(&dispatcher).zip(before.0);
         let resident = resident.map_or(0, |(now, before)| now.saturating_sub(before));
-        self.report.figure(
+        self.report.rows.figure(
             "Redis per delivery to a dead receiver, with its event",
             stored as f64 / pending,
             "bytes",
         );
-        self.report.at_most(
+        self.report.rows.at_most(
             "dispatcher per attempt in flight",
             resident as f64 / attempted,
             "bytes",
@@ -248,7 +253,7 @@ impl Bench<'_> {
         );
         let beside = self.beside(&good).await?;
         let ratio = beside.p99_us / alone.p99_us.max(1.0);
-        self.report.at_most(
+        self.report.rows.at_most(
             "a good receiver beside 1,000 dead ones, p99",
             ratio,
             "times alone",
@@ -275,14 +280,14 @@ impl Bench<'_> {
 
     async fn takeovers(&mut self) -> Result<(), BenchError> {
         let killed = self.takeover(|dispatcher| dispatcher.kill()).await?;
-        self.report.at_most(
+        self.report.rows.at_most(
             "longest pause of a lane after kill -9",
             killed.as_secs_f64(),
             "s",
             15.0,
         );
         let stopped = self.takeover(drop).await?;
-        self.report.at_most(
+        self.report.rows.at_most(
             "longest pause of a lane after SIGTERM",
             stopped.as_secs_f64(),
             "s",
