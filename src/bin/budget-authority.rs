@@ -13,6 +13,7 @@ use budget_authority::tools::bench::{self, BenchArgs};
 use budget_authority::tools::dev::{self, DevArgs};
 use budget_authority::tools::evidence::{self, EvidenceVerifyArgs};
 use budget_authority::tools::generate::{GenerateArgs, generate};
+use budget_authority::tools::health::{self, HealthArgs};
 use budget_authority::tools::limits::{LimitsArgs, limits};
 use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
 use budget_authority::tools::locate::{LocateArgs, locate};
@@ -40,6 +41,8 @@ enum Command {
     Admin(Box<AdminArgs>),
     /// Measure a running service, then check its ledgers
     Bench(Box<BenchArgs>),
+    /// Ask a process of this machine whether it is healthy, as a container's health check
+    Health(HealthArgs),
     /// Show every limit of the API and its value in this environment
     Limits(LimitsArgs),
     /// Generate keys for the settings; find and measure keys in Redis
@@ -130,6 +133,7 @@ async fn main() -> ExitCode {
             Ok(text) => print_to_end(text.as_bytes()).map_err(Into::into),
             Err(error) => error.exit(),
         },
+        Command::Health(args) => return health::run(args).await,
         Command::Bench(args) => return bench::run(*args).await,
         Command::Keys(KeysCommand::Sizes { args, store }) => show_sizes(&args, store).await,
         Command::Keys(KeysCommand::Locate(args)) => {

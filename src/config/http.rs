@@ -11,6 +11,9 @@ use super::values::{OnOrOff as _, boolish, ms, setting};
 use crate::domain::cidr::Cidr;
 use crate::domain::dialect::Dialect;
 
+/// Default of `BUDGET_LISTEN`.
+pub(crate) const LISTEN: &str = "0.0.0.0:7878";
+
 /// Settings of the API.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "HTTP")]
@@ -20,7 +23,7 @@ pub struct HttpConfig {
         long,
         env = "BUDGET_LISTEN",
         value_name = "ADDR:PORT",
-        default_value = "0.0.0.0:7878"
+        default_value = LISTEN
     )]
     pub listen: SocketAddr,
     /// Address of the admin plane, to keep it off the network of agents; by default it shares the address of the API

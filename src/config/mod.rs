@@ -31,6 +31,7 @@ pub use admin_keys::AdminKeyArgs;
 pub use detectors::DetectorConfig;
 pub use error::ConfigError;
 pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceLimits, EvidenceSeedArgs, SigningConfig};
+pub(crate) use http::LISTEN;
 pub use http::{CorsOrigins, HttpConfig};
 pub use limits::{LIMITS_HEADING, LimitsConfig};
 pub use log::{LogArgs, LogFormat};
@@ -97,6 +98,9 @@ pub struct DispatcherArgs {
     pub log: LogArgs,
 }
 
+/// Default of `BUDGET_METRICS_LISTEN`.
+pub(crate) const METRICS_LISTEN: &str = "0.0.0.0:7879";
+
 /// Settings of every process.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Process")]
@@ -106,7 +110,7 @@ pub struct ProcessConfig {
         long,
         env = "BUDGET_METRICS_LISTEN",
         value_name = "ADDR:PORT",
-        default_value = "0.0.0.0:7879",
+        default_value = METRICS_LISTEN,
         value_parser = address_or_off
     )]
     // Written as a path, so that clap reads it as a value of its own and not as a flag that may be absent.
@@ -128,7 +132,7 @@ pub struct ProcessConfig {
 }
 
 /// Reads an address; `None` for `off`.
-fn address_or_off(text: &str) -> Result<Option<SocketAddr>, AddrParseError> {
+pub(crate) fn address_or_off(text: &str) -> Result<Option<SocketAddr>, AddrParseError> {
     match text {
         "off" => Ok(None),
         address => address.parse().map(Some),

@@ -329,14 +329,14 @@ pub(super) fn http(
 }
 
 /// The address without credentials and without a slash at its end.
-fn printable(url: &Url) -> String {
+pub(super) fn printable(url: &Url) -> String {
     let mut url = url.clone();
     let _ = (url.set_username(""), url.set_password(None));
     url.as_str().trim_end_matches('/').to_owned()
 }
 
 /// The deepest cause, which is the most precise one.
-fn deepest_cause(error: &reqwest::Error) -> String {
+pub(super) fn deepest_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;

@@ -1,4 +1,4 @@
-//! The commands besides `serve`: development stack, operator's commands, load generator, verification, evidence, keys.
+//! The commands besides `serve`: development stack, operator's commands, load generator, verification, evidence, health, keys.
 
 pub mod bench;
 mod call;
@@ -7,6 +7,7 @@ mod client_error;
 pub mod dev;
 pub mod evidence;
 pub mod generate;
+pub mod health;
 pub mod limits;
 pub mod locate;
 pub mod operator;

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod dev_stack;
 pub(crate) mod evidence;
+pub(crate) mod health;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod operator;

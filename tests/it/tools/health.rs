@@ -1,0 +1,124 @@
+//! `budget-authority health`, as a container's health check runs it.
+
+use std::net::TcpListener;
+use std::process::{Command, Stdio};
+
+use budget_authority::tools::dev::child;
+
+use crate::harness::admin_cli::{Exited, ran};
+use crate::harness::app::SECRET_KEYS;
+use crate::harness::eventually;
+use crate::harness::process::Replica;
+use crate::harness::redis::{RedisServer, free_port};
+
+/// The command in an environment.
+async fn health(arguments: &[&str], environment: &[(&str, &str)]) -> Exited {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_budget-authority"));
+    command.arg("health").args(arguments);
+    command.envs(environment.iter().copied());
+    ran(command.output().await.expect("it is built"))
+}
+
+/// Repeats the command until it exits with this code.
+async fn until(code: i32, arguments: &[&str], environment: &[(&str, &str)]) -> Exited {
+    eventually("the process has this health", || async {
+        let exited = health(arguments, environment).await;
+        (exited.code == code).then_some(exited)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_replica_is_healthy_while_it_reaches_redis_and_live_without() {
+    let mut redis = RedisServer::start();
+    let mut replica = Replica::start(&redis.url(), "health", &[]);
+    let port = replica.address.port();
+    let listen = format!("0.0.0.0:{port}");
+    // The proxy would refuse the connection.
+    let environment = [
+        ("BUDGET_LISTEN", listen.as_str()),
+        ("HTTP_PROXY", "http://127.0.0.1:1"),
+        ("http_proxy", "http://127.0.0.1:1"),
+    ];
+    let exited = until(0, &[], &environment).await;
+    let line = |rest: &str| format!("{rest}\n").replace("HOST", &format!("127.0.0.1:{port}"));
+    assert_eq!(exited.out, line("healthy: http://HOST/ready returned 200"));
+    assert_eq!(exited.err, "");
+
+    redis.kill();
+    let exited = until(1, &[], &environment).await;
+    assert_eq!(
+        exited.out,
+        line("not healthy: http://HOST/ready returned 503")
+    );
+    let exited = health(&["--live"], &environment).await;
+    assert_eq!(
+        (exited.code, exited.out),
+        (0, line("healthy: http://HOST/live returned 200"))
+    );
+    let url = format!("http://127.0.0.1:{port}/live");
+    assert_eq!(health(&["--url", &url], &[]).await.code, 0);
+
+    replica.process.kill();
+    let exited = health(&["--live"], &environment).await;
+    let refused = "not healthy: http://HOST/live cannot be reached: Connection refused";
+    assert_eq!(exited.code, 1);
+    assert!(
+        exited.out.starts_with(line(refused).trim_end()),
+        "{exited:?}"
+    );
+    assert_eq!(exited.out.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn a_dispatcher_is_healthy_on_the_address_of_its_metrics() {
+    let redis = RedisServer::start();
+    let port = free_port();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_budget-dispatcher"));
+    let listen = format!("127.0.0.1:{port}");
+    command.args(["--redis-url", &redis.url(), "--secret-keys", SECRET_KEYS]);
+    command.args(["--metrics-listen", &listen]);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut dispatcher = child::spawn(command).expect("the binary is built");
+    let any = format!("0.0.0.0:{port}");
+    let environment = [("BUDGET_METRICS_LISTEN", any.as_str())];
+    until(0, &["--metrics"], &environment).await;
+    drop(redis);
+    until(1, &["--metrics"], &environment).await;
+    assert_eq!(health(&["--metrics", "--live"], &environment).await.code, 0);
+    dispatcher.kill().expect("it is ours");
+    dispatcher.wait().expect("it ends");
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_respond_in_time_is_not_healthy() {
+    // The kernel accepts connections of it, and nobody reads them.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("bound").to_string();
+    let environment = [("BUDGET_LISTEN", address.as_str())];
+    let exited = health(&["--timeout-ms", "200"], &environment).await;
+    assert_eq!(exited.code, 1);
+    assert_eq!(
+        exited.out,
+        format!("not healthy: http://{address}/ready did not respond within 200 ms\n")
+    );
+}
+
+#[tokio::test]
+async fn wrong_usage_exits_with_2() {
+    for arguments in [
+        &["--url", "https://127.0.0.1:7878"][..],
+        &["--url", "ready"],
+        &["--url", "http://127.0.0.1:7878", "--metrics"],
+        &["--metrics", "--metrics-listen", "off"],
+        &["--listen", "here"],
+        &["--timeout-ms", "0"],
+    ] {
+        let exited = health(arguments, &[]).await;
+        assert_eq!(exited.code, 2, "{arguments:?}: {exited:?}");
+        assert!(exited.out.is_empty() && !exited.err.is_empty());
+    }
+}
