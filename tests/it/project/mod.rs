@@ -3,6 +3,7 @@
 mod chart;
 mod circles;
 mod documents;
+mod image;
 mod need;
 mod signatures;
 mod tidy;
