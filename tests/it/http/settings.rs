@@ -46,17 +46,6 @@ fn each_flag_has_the_name_of_its_variable() {
     }
 }
 
-#[test]
-fn the_compose_file_sets_nothing_else() {
-    let compose = include_str!("../../../docker-compose.yml");
-    let known = defined();
-    let lines = compose.lines().map(str::trim);
-    let set = lines.filter_map(|line| line.split_once(": "));
-    let mut set = set.filter(|(name, _)| name.starts_with("BUDGET_"));
-    assert!(set.clone().count() > 0);
-    assert_eq!(set.find(|(name, _)| !known.contains_key(*name)), None);
-}
-
 fn flags(command: Command) -> Vec<(String, String)> {
     let names = |arg: &clap::Arg| {
         let variable = arg.get_env()?.to_str()?.to_owned();

@@ -2,6 +2,7 @@
 
 mod chart;
 mod circles;
+mod compose;
 mod documents;
 mod image;
 mod need;
