@@ -134,9 +134,8 @@ end
 local inputs, digest, request
 if evidence ~= '' then
   -- @cold evidence/queue
-  inputs, digest = evidence_inputs(evidence, now)
+  inputs, digest = evidence_inputs(unsigned, evidence, now)
   request = evidence:match('^[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n(.*)$')
-  if inputs then redis.call('XLEN', unsigned) end
 end
 
 -- Effects: none can fail.

@@ -109,7 +109,7 @@ end
 local inputs, digest
 if evidence ~= '' then
   -- @cold evidence/queue
-  inputs, digest = evidence_inputs(evidence, now)
+  inputs, digest = evidence_inputs(unsigned, evidence, now)
   if inputs then kept[#kept + 1], kept[#kept + 2] = 'end_inputs', inputs end
 end
 

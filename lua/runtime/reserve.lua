@@ -194,7 +194,7 @@ day_check(days, settings, day)
 local inputs, digest
 if evidence ~= '' then
   -- @cold evidence/queue
-  inputs, digest = evidence_inputs(evidence, now)
+  inputs, digest = evidence_inputs(unsigned, evidence, now)
   if inputs then kept[#kept + 1], kept[#kept + 2] = 'create_inputs', inputs end
 end
 

@@ -79,6 +79,8 @@ pub(super) struct Draft<'a> {
     reservation_id: Option<&'a ReservationId>,
     cause: &'a Cause,
     lines: String,
+    /// When that was, by the estimate of the store's clock.
+    drafted_ms: i64,
 }
 
 impl Ledger {
@@ -143,6 +145,7 @@ impl Ledger {
             reservation_id,
             cause,
             lines,
+            drafted_ms: now_ms,
         }))
     }
 
@@ -326,9 +329,9 @@ impl Draft<'_> {
             return refusal.into();
         };
         let Some(at_ms) = at_ms else {
-            let nobody_signs = self.lines.starts_with('\n');
+            let somebody_signs = self.attester.registry.at(self.drafted_ms).is_some();
             self.attester
-                .skipped(if nobody_signs { "no_issuer" } else { "rate" });
+                .skipped(if somebody_signs { "rate" } else { "no_issuer" });
             return refusal.into();
         };
         let request =

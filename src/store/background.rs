@@ -86,8 +86,8 @@ impl Store {
         Ok(replies)
     }
 
-    /// The same for work that is repeated anyway and must not stop when one node of several is out of reach: `None` where
-    /// the node did not reply. A key of another type is logged, and its reply is `Nil`.
+    /// The same for work that is repeated anyway and must not stop when one node of several is out of reach or full: `None` where
+    /// the node did not do it. A key of another type is logged, and its reply is `Nil`.
     ///
     /// # Errors
     /// [`StoreError`] when no node replies.
@@ -111,7 +111,7 @@ impl Store {
                     );
                     Some(Value::Nil)
                 }
-                Err(StoreError::Unavailable(_)) => None,
+                Err(StoreError::Unavailable(_) | StoreError::Full) => None,
                 Err(error) => return Err(error),
             };
         }

@@ -4,6 +4,7 @@
 //! loses no evidence: it is signed again, to the same bytes. What this dispatcher has signed is known to its memory alone. Who
 //! takes a partition over begins at the first entry that is left, and does again what may have been done, which changes nothing.
 
+mod confirm;
 mod envelopes;
 mod partition;
 mod watch;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{error, warn};
+use tracing::{debug, error, warn};
 
 use super::due::partitions;
 use super::workers::{Next, lease_worker};
@@ -35,9 +36,6 @@ const BATCH: usize = 2_000;
 
 /// Partitions that are read at once.
 const PARTITIONS: usize = 64;
-
-/// Envelopes that one pass looks for.
-const LOOKS: usize = 5_000;
 
 metrics! {
     /// Metrics of the signer.
@@ -92,6 +90,8 @@ pub struct Signer {
     confirmed_after: Duration,
     followed: HashMap<Partition, Followed>,
     counted_at: Option<Instant>,
+    /// The oldest entry that should have left its stream by now.
+    overlooked: Option<EntryId>,
     metrics: SignerMetrics,
 }
 
@@ -113,6 +113,7 @@ impl Signer {
             confirmed_after: CONFIRMED_AFTER,
             followed: HashMap::new(),
             counted_at: None,
+            overlooked: None,
             metrics,
         }
     }
@@ -136,11 +137,12 @@ impl Signer {
         for partition in &leased {
             self.followed.entry(*partition).or_default();
         }
-        self.sign_new(&leased, &mut pass).await?;
-        self.sign_again(&mut pass).await?;
-        self.confirm(&mut pass).await?;
-        self.gauge(&leased).await?;
-        Ok(pass)
+        // Whatever fails, the rest is done: what is confirmed frees memory, and the gauge must tell.
+        let confirmed = self.confirm(&mut pass).await;
+        let signed = self.sign_new(&leased, &mut pass).await;
+        let again = self.sign_again(&mut pass).await;
+        let told = self.gauge(&leased).await;
+        confirmed.and(signed).and(again).and(told).map(|()| pass)
     }
 
     /// Signs what lies beyond the places that were reached.
@@ -198,9 +200,21 @@ impl Signer {
         if due.is_empty() {
             return Ok(());
         }
-        let read = self.store.read_unsigned_again(&due).await?;
+        let signed = self.sign_places(&due, pass).await;
+        if signed.is_err() {
+            due.into_iter().for_each(|place| self.again(place));
+        }
+        signed
+    }
+
+    async fn sign_places(
+        &mut self,
+        due: &[Queued],
+        pass: &mut SignerPass,
+    ) -> Result<(), StoreError> {
+        let read = self.store.read_unsigned_again(due).await?;
         let mut entries = Vec::new();
-        for ((partition, place), read) in due.into_iter().zip(read) {
+        for (&(partition, place), read) in due.iter().zip(read) {
             match read {
                 Some(read) => entries.extend(
                     read.into_iter()
@@ -235,17 +249,20 @@ impl Signer {
                     self.count("unknown");
                     self.unknown(place, &why);
                 }
-                Outcome::Damaged(why) => {
-                    self.quarantine(&entry, &why).await?;
-                    pass.quarantined += 1;
-                }
+                Outcome::Damaged(why) => match self.quarantine(&entry, &why).await {
+                    Ok(()) => pass.quarantined += 1,
+                    Err(error) => {
+                        debug!(%error, "evidence cannot be put into quarantine yet: {error}");
+                        self.again(place);
+                    }
+                },
                 Outcome::OutOfReach => self.again(place),
             }
         }
         self.keep(signed, pass).await?;
         match done.is_empty() {
             true => Ok(()),
-            false => self.store.drop_unsigned(&done).await,
+            false => self.store.drop_unsigned(&done).await.map(drop),
         }
     }
 
@@ -262,7 +279,10 @@ impl Signer {
             .iter()
             .map(|(_, id, bytes)| (id.clone(), bytes.as_bytes()))
             .collect();
-        let kept = self.store.keep_envelopes(&envelopes, self.ttl_ms).await?;
+        let kept = match self.store.keep_envelopes(&envelopes, self.ttl_ms).await {
+            Err(StoreError::Full) => vec![false; signed.len()],
+            kept => kept?,
+        };
         let now_ms = self.store.clock().now_ms();
         let look_at = Instant::now() + self.confirmed_after;
         for ((place, id, _), is_kept) in signed.into_iter().zip(kept) {
@@ -280,38 +300,6 @@ impl Signer {
             }
         }
         Ok(())
-    }
-
-    /// Removes entries whose envelopes are found some time after they were signed.
-    async fn confirm(&mut self, pass: &mut SignerPass) -> Result<(), StoreError> {
-        let now = Instant::now();
-        let mut due = Vec::new();
-        for (partition, followed) in &mut self.followed {
-            let left = LOOKS.saturating_sub(due.len());
-            due.extend(
-                followed
-                    .take_due(now, left)
-                    .into_iter()
-                    .map(|one| (*partition, one)),
-            );
-        }
-        if due.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<_> = due.iter().map(|(_, one)| one.id.clone()).collect();
-        let found = self.store.envelopes_found(&ids).await?;
-        let mut confirmed = Vec::new();
-        for ((partition, one), found) in due.into_iter().zip(found) {
-            match found {
-                true => confirmed.push((partition, one.place)),
-                false => {
-                    self.count("lost");
-                    self.again((partition, one.place));
-                }
-            }
-        }
-        pass.confirmed += confirmed.len();
-        self.store.drop_unsigned(&confirmed).await
     }
 
     async fn quarantine(&self, (place, facts): &Entry, why: &str) -> Result<(), StoreError> {
@@ -341,23 +329,6 @@ impl Signer {
 
     fn count(&self, outcome: &str) {
         self.metrics.entries.with_label_values(&[outcome]).inc();
-    }
-
-    /// The age of what could not be signed; every few seconds what is in quarantine.
-    async fn gauge(&mut self, leased: &[Partition]) -> Result<(), StoreError> {
-        let now_ms = self.store.clock().now_ms();
-        let oldest = self.followed.values().filter_map(Followed::oldest_unsigned);
-        self.metrics.show_oldest(oldest.min(), now_ms);
-        let due = self
-            .counted_at
-            .is_none_or(|at| at.elapsed() >= Duration::from_secs(10));
-        if due {
-            self.counted_at = Some(Instant::now());
-            self.metrics
-                .quarantined
-                .set(self.store.quarantined(leased).await? as f64);
-        }
-        Ok(())
     }
 }
 

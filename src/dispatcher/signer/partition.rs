@@ -1,6 +1,6 @@
 //! What the signer knows of one partition.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -13,6 +13,9 @@ pub(super) const CONFIRMED_AFTER: Duration = Duration::from_secs(60);
 
 /// How often what could not be signed is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// How often what another dispatcher must sign is tried: this one may have read since who issues.
+const LEFT_AFTER: Duration = Duration::from_secs(60);
 
 /// An entry whose envelope was kept.
 #[derive(Debug)]
@@ -29,10 +32,11 @@ pub(super) struct Followed {
     /// Up to here entries were read.
     pub after: EntryId,
     signed: VecDeque<SignedEntry>,
-    again: VecDeque<EntryId>,
+    again: BTreeSet<EntryId>,
     again_at: Option<Instant>,
-    /// The first one that another dispatcher must sign.
-    left: Option<EntryId>,
+    /// What another dispatcher must sign, or this one once it has read who issues.
+    left: BTreeSet<EntryId>,
+    left_at: Option<Instant>,
 }
 
 impl Followed {
@@ -51,34 +55,60 @@ impl Followed {
         self.signed.drain(..due).collect()
     }
 
+    /// Puts one back that could not be looked for.
+    pub fn look_later(&mut self, one: SignedEntry) {
+        let look_at = Instant::now() + AGAIN_AFTER;
+        self.signed.push_back(SignedEntry { look_at, ..one });
+    }
+
     pub fn again(&mut self, place: EntryId) {
-        self.again.push_back(place);
+        self.again.insert(place);
         self.again_at
             .get_or_insert_with(|| Instant::now() + AGAIN_AFTER);
     }
 
     /// Up to so many that are to be signed again now.
     pub fn take_again(&mut self, most: usize) -> Vec<EntryId> {
-        if most == 0 || self.again_at.is_none_or(|at| at > Instant::now()) {
-            return Vec::new();
+        let now = Instant::now();
+        let mut taken = Vec::new();
+        let sets = [
+            (&mut self.again, &mut self.again_at, AGAIN_AFTER),
+            (&mut self.left, &mut self.left_at, LEFT_AFTER),
+        ];
+        for (set, at, after) in sets {
+            if at.is_none_or(|at| at > now) {
+                continue;
+            }
+            while taken.len() < most
+                && let Some(place) = set.pop_first()
+            {
+                taken.push(place);
+            }
+            *at = (!set.is_empty()).then(|| now + after);
         }
-        let taken = self.again.drain(..most.min(self.again.len())).collect();
-        self.again_at = (!self.again.is_empty()).then(Instant::now);
         taken
     }
 
     /// Notes an entry for another dispatcher; whether it is the first.
     pub fn leave(&mut self, place: EntryId) -> bool {
-        let is_first = self.left.is_none();
-        self.left = Some(self.left.map_or(place, |left| left.min(place)));
+        let is_first = self.left.is_empty();
+        self.left.insert(place);
+        self.left_at
+            .get_or_insert_with(|| Instant::now() + LEFT_AFTER);
         is_first
     }
 
     /// The oldest entry that could not be signed.
     pub fn oldest_unsigned(&self) -> Option<EntryId> {
-        self.left
-            .into_iter()
-            .chain(self.again.iter().copied())
-            .min()
+        let again = self.again.first();
+        self.left.first().into_iter().chain(again).min().copied()
+    }
+
+    /// Reads from the first entry again if that one is too old to be on its way, and nobody here knows why.
+    pub fn look_back(&mut self, head: EntryId, before_ms: u64) {
+        let is_known = self.left.contains(&head) || self.again.contains(&head);
+        if head.ms < before_ms && !is_known && head <= self.after {
+            self.after = EntryId::ZERO;
+        }
     }
 }

@@ -74,16 +74,17 @@ impl Store {
         Ok(replies.map(|reply| reply.map(record)).collect())
     }
 
-    /// Removes entries that are done.
+    /// Removes entries that are done. Returns of each whether its node did it.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
-    pub async fn drop_unsigned(&self, entries: &[Queued]) -> Result<(), StoreError> {
+    pub async fn drop_unsigned(&self, entries: &[Queued]) -> Result<Vec<bool>, StoreError> {
         let delete = |(partition, entry): &Queued| {
             command("XDEL", self.keys().unsigned(*partition), entry.to_string())
         };
         let commands: Vec<_> = entries.iter().map(delete).collect();
-        self.query_reachable(&commands).await.map(drop)
+        let replies = self.query_reachable(&commands).await?;
+        Ok(replies.iter().map(Option::is_some).collect())
     }
 
     /// Puts an entry that nobody can sign into quarantine, with the reason. Where the second step fails, it is there twice.
@@ -111,7 +112,7 @@ impl Store {
         );
         self.write(command("XADD", self.keys().unsignable(partition), words))
             .await?;
-        self.drop_unsigned(&[(partition, entry)]).await
+        self.drop_unsigned(&[(partition, entry)]).await.map(drop)
     }
 
     /// How many entries are in quarantine in these partitions; those out of reach count none.

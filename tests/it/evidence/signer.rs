@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::issued::{Issued, LATER, ON, signer};
 use crate::dispatcher::fan_out::leases;
 use crate::dispatcher::retention::{retention, run};
+use crate::harness::app::TestApp;
 use crate::harness::past_day::{End, PastDay};
-use crate::harness::redis::shared;
+use crate::harness::redis::{RedisServer, shared};
 use crate::harness::runtime_calls::ask_body;
 use crate::harness::store;
 use budget_authority::dispatcher::SignerPass;
@@ -125,23 +126,64 @@ async fn e02_an_entry_that_was_changed_goes_into_quarantine_and_others_do_not() 
 #[tokio::test]
 async fn e02_an_entry_of_an_unknown_format_or_issuer_waits() {
     let mut issued = reserved(1).await;
+    let decided = issued.app.post("/v1/decide", ask_body("d", SCOPE, 1)).await;
+    decided.expect(200);
     let keys = issued.app.store.keys().clone();
     let stream = keys.unsigned(issued.app.callers[0].partition);
-    let trace = "5b8efff798038103d269b633813fc60c";
-    for inputs in [format!("2 1 {trace} z"), format!("1 77 {trace}")] {
-        let entry = [
-            "XADD", &stream, "*", "kind", "decision", "inputs", &inputs, "digest", "x",
-        ];
+    let rows: Vec<(String, Vec<String>)> = issued.app.run(&["XRANGE", &stream, "-", "+"]).await;
+    // The same decision by somebody else, and in another form.
+    for (format, issuer) in [("1", "77"), ("2", "1")] {
+        let fields = rows[1].1.iter().map(|field| {
+            let trace = field.strip_prefix("1 1 ");
+            trace.map_or_else(
+                || field.clone(),
+                |trace| format!("{format} {issuer} {trace}"),
+            )
+        });
+        let fields: Vec<String> = fields.collect();
+        let words = ["XADD", &stream, "*"].into_iter().map(str::to_owned);
+        let entry: Vec<String> = words.chain(fields).collect();
+        let entry: Vec<&str> = entry.iter().map(String::as_str).collect();
         issued.app.run::<String>(&entry).await;
     }
     let pass = issued.sign().await;
-    assert_eq!(pass.signed, 1);
-    // What cannot be read under a known format is damaged; the issuer is looked at before that.
-    assert_eq!(
-        queued(&issued).await + i64::try_from(pass.quarantined).expect("few"),
-        3
-    );
-    assert!(queued(&issued).await >= 2);
+    assert_eq!((pass.signed, pass.quarantined), (2, 0));
+    assert_eq!(queued(&issued).await, 4);
+}
+
+#[tokio::test]
+async fn e16_what_was_signed_is_confirmed_after_an_outage_too() {
+    let start = || RedisServer::start_with(&["--appendfsync", "always"]);
+    let mut redis = tokio::task::spawn_blocking(start).await.expect("a server");
+    let app = TestApp::spawn_on(&redis.url(), ON).await;
+    app.budget(SCOPE, 1_000, 0).await;
+    let signer = signer(&app, ON).confirming_after(Duration::from_millis(1));
+    let mut issued = Issued {
+        signer,
+        settings: ON.to_vec(),
+        app,
+    };
+    for n in 0..3 {
+        issued
+            .app
+            .post("/v1/reservations", ask_body(&format!("k{n}"), SCOPE, 1))
+            .await
+            .expect(200);
+    }
+    let pass = issued.signer.run_once(&leases()).await;
+    assert_eq!(pass.expect("Redis answers").signed, 3);
+    redis.kill();
+    // It is time to look for the envelopes, and nobody responds.
+    assert!(issued.signer.run_once(&leases()).await.is_err());
+    redis.restart();
+    let mut confirmed = 0;
+    while confirmed < 3 {
+        // Until the connection is there again, and it is time to look.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let pass = issued.signer.run_once(&leases()).await;
+        confirmed += pass.map_or(0, |pass| pass.confirmed);
+    }
+    assert_eq!(queued(&issued).await, 0);
 }
 
 #[tokio::test]

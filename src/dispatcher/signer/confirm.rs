@@ -1,0 +1,116 @@
+//! Removes what is done from the streams, and tells what is not.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::partition::{Followed, SignedEntry};
+use super::{Signer, SignerPass};
+use crate::domain::ids::Partition;
+use crate::domain::log_entry::EntryId;
+use crate::store::StoreError;
+use crate::store::dispatcher::unsigned::Queued;
+
+/// Envelopes that one pass looks for.
+const LOOKS: usize = 5_000;
+
+/// An entry that is older than this, in milliseconds, should have been signed and confirmed.
+const OVERLOOKED_MS: u64 = 300_000;
+
+impl Signer {
+    /// Removes entries whose envelopes are found some time after they were signed.
+    pub(super) async fn confirm(&mut self, pass: &mut SignerPass) -> Result<(), StoreError> {
+        let now = Instant::now();
+        let mut due = Vec::new();
+        for (partition, followed) in &mut self.followed {
+            let left = LOOKS.saturating_sub(due.len());
+            due.extend(
+                followed
+                    .take_due(now, left)
+                    .into_iter()
+                    .map(|one| (*partition, one)),
+            );
+        }
+        if due.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<_> = due.iter().map(|(_, one)| one.id.clone()).collect();
+        let found = match self.store.envelopes_found(&ids).await {
+            Ok(found) => found,
+            Err(error) => {
+                self.look_later(due);
+                return Err(error);
+            }
+        };
+        let mut confirmed = Vec::new();
+        for ((partition, one), found) in due.into_iter().zip(found) {
+            match found {
+                true => confirmed.push((partition, one)),
+                false => {
+                    self.count("lost");
+                    self.again((partition, one.place));
+                }
+            }
+        }
+        let places: Vec<Queued> = confirmed.iter().map(|(p, one)| (*p, one.place)).collect();
+        let dropped = self.store.drop_unsigned(&places).await;
+        let dropped = dropped.unwrap_or_else(|_| vec![false; places.len()]);
+        let (gone, left): (Vec<_>, Vec<_>) = confirmed
+            .into_iter()
+            .zip(dropped)
+            .partition(|(_, dropped)| *dropped);
+        pass.confirmed += gone.len();
+        self.look_later(left.into_iter().map(|(one, _)| one).collect());
+        Ok(())
+    }
+
+    fn look_later(&mut self, entries: Vec<(Partition, SignedEntry)>) {
+        for (partition, one) in entries {
+            if let Some(followed) = self.followed.get_mut(&partition) {
+                followed.look_later(one);
+            }
+        }
+    }
+
+    /// The age of what could not be signed; every few seconds what is in quarantine, and whether something was overlooked.
+    pub(super) async fn gauge(&mut self, leased: &[Partition]) -> Result<(), StoreError> {
+        let now_ms = self.store.clock().now_ms();
+        let due = self
+            .counted_at
+            .is_none_or(|at| at.elapsed() >= Duration::from_secs(10));
+        if due {
+            self.counted_at = Some(Instant::now());
+            self.overlooked = self.look_back(leased, now_ms).await?;
+            let quarantined = self.store.quarantined(leased).await?;
+            self.metrics.quarantined.set(quarantined as f64);
+        }
+        let oldest = self.followed.values().filter_map(Followed::oldest_unsigned);
+        let oldest = oldest.chain(self.overlooked).min();
+        self.metrics.show_oldest(oldest, now_ms);
+        Ok(())
+    }
+
+    /// Begins anew in each stream whose first entry is too old to be on its way; the oldest of these.
+    async fn look_back(
+        &mut self,
+        leased: &[Partition],
+        now_ms: i64,
+    ) -> Result<Option<EntryId>, StoreError> {
+        let places: Vec<Queued> = leased.iter().map(|p| (*p, EntryId::ZERO)).collect();
+        let heads = self.store.read_unsigned(&places, 1).await?;
+        let before_ms = now_ms.unsigned_abs().saturating_sub(OVERLOOKED_MS);
+        let mut oldest = None;
+        for (partition, head) in leased.iter().zip(heads) {
+            let Some((head, _)) = head.and_then(|rows| rows.into_iter().next()) else {
+                continue;
+            };
+            if head.ms < before_ms {
+                oldest = Some(oldest.map_or(head, |oldest: EntryId| oldest.min(head)));
+            }
+            if let Some(followed) = self.followed.get_mut(partition) {
+                followed.look_back(head, before_ms);
+            }
+        }
+        Ok(oldest)
+    }
+}
