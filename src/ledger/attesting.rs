@@ -14,11 +14,11 @@ use super::Ledger;
 use super::statements::{self, Attested};
 use crate::domain::cause::Cause;
 use crate::domain::evidence::{EvidenceRef, ReservationEvidence};
-use crate::domain::ids::ReservationId;
+use crate::domain::ids::{Partition, ReservationId};
 use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError};
 use crate::evidence::{Endpoint, Issuer, Payload, Registry, Statement, Unattestable, Unsigned};
-use crate::store::{Issuing, OperationError, StoreError};
+use crate::store::{Issuing, MemoryStep, OperationError, StoreError};
 
 /// An error has no request above this, in bytes of its canonical form.
 const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
@@ -122,7 +122,7 @@ impl Ledger {
     /// As for [`Ledger::attester`].
     pub(super) async fn draft<'a>(
         &'a self,
-        endpoint: Endpoint,
+        (partition, endpoint): (Partition, Endpoint),
         request: Option<&'a Json>,
         reservation_id: Option<&'a ReservationId>,
         cause: &'a Cause,
@@ -136,7 +136,13 @@ impl Ledger {
         }
         let now_ms = self.store.clock().now_ms();
         let canonical = request.rfc8785();
-        let lines = attester.lines(now_ms, endpoint, (request, &canonical), cause);
+        // Refusals cost their caller nothing, so they cost no memory that is short.
+        let refusals_per_minute = match self.store.memory_step(partition) {
+            MemoryStep::Enough | MemoryStep::Warn => attester.attesting.refusals_per_minute,
+            MemoryStep::CountDenials | MemoryStep::Refuse => 0,
+        };
+        let bounded = (endpoint, refusals_per_minute);
+        let lines = attester.lines(now_ms, bounded, (request, &canonical), cause);
         Ok(Some(Draft {
             attester,
             endpoint,
@@ -180,7 +186,7 @@ impl Attester<'_> {
     fn lines(
         &self,
         now_ms: i64,
-        endpoint: Endpoint,
+        (endpoint, refusals_per_minute): (Endpoint, u32),
         (request, canonical): (&Json, &str),
         cause: &Cause,
     ) -> String {
@@ -198,7 +204,7 @@ impl Attester<'_> {
             statements::traced(&cause.trace_id, &statements::requests::named(request)),
             statements::digest_of_canonical(canonical),
             endpoint.as_str(),
-            self.attesting.refusals_per_minute,
+            refusals_per_minute,
         );
         lines
     }

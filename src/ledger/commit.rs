@@ -38,7 +38,12 @@ impl Ledger {
         let stored_bytes = self.counted(bytes_of(&kept));
         let attested = body.attested.as_ref();
         let draft = self
-            .draft(Endpoint::Commit, attested, Some(reservation_id), cause)
+            .draft(
+                (caller.partition, Endpoint::Commit),
+                attested,
+                Some(reservation_id),
+                cause,
+            )
             .await?;
         if draft.is_some() {
             kept.push(("end_key", request.idempotency_key.to_string()));

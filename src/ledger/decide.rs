@@ -78,7 +78,12 @@ impl Ledger {
         let target = Target::Scope(&scope_path, request.estimate);
         let kind = id.kind();
         let draft = self
-            .draft(kind.endpoint(), body.attested.as_ref(), None, cause)
+            .draft(
+                (caller.partition, kind.endpoint()),
+                body.attested.as_ref(),
+                None,
+                cause,
+            )
             .await?;
         let stored_bytes = draft.as_ref().and_then(|draft| self.counted(draft.bytes()));
         let call = |attempt: &Attempt| {

@@ -41,7 +41,7 @@ impl Ledger {
         };
         let draft = self
             .draft(
-                Endpoint::Release,
+                (owner.partition(), Endpoint::Release),
                 body.attested.as_ref(),
                 Some(reservation_id),
                 cause,

@@ -62,7 +62,12 @@ impl Ledger {
         let (unit, context) = (request.estimate.unit(), cause.lines());
         let target = Target::Scope(&scope_path, request.estimate);
         let draft = self
-            .draft(Endpoint::Reserve, body.attested.as_ref(), None, cause)
+            .draft(
+                (caller.partition, Endpoint::Reserve),
+                body.attested.as_ref(),
+                None,
+                cause,
+            )
             .await?;
         let call = |attempt: &Attempt| {
             let (selection, policy) = (&attempt.policy, attempt.policy.policy.as_deref());

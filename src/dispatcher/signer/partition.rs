@@ -106,8 +106,11 @@ impl Followed {
 
     /// Reads from the first entry again if that one is too old to be on its way, and nobody here knows why.
     pub fn look_back(&mut self, head: EntryId, before_ms: u64) {
-        let is_known = self.left.contains(&head) || self.again.contains(&head);
-        if head.ms < before_ms && !is_known && head <= self.after {
+        if head.ms >= before_ms || head > self.after {
+            return;
+        }
+        let waits = self.left.contains(&head) || self.again.contains(&head);
+        if !waits && !self.signed.iter().any(|one| one.place == head) {
             self.after = EntryId::ZERO;
         }
     }

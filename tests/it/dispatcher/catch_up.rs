@@ -87,7 +87,7 @@ async fn what_was_missed_is_queued_as_far_as_there_is_room() {
 #[tokio::test]
 async fn while_redis_is_full_cursors_move_and_what_happened_is_queued_later() {
     for percent in [95, 110] {
-        let (server, app) = service().await;
+        let (server, app) = service(&[]).await;
         let app = umbra_on(app).await;
         let mut hooked = Hooked::both_on(app).await;
         fund(&hooked.app, 3).await;

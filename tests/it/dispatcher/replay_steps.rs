@@ -217,7 +217,7 @@ async fn a_dispatcher_without_the_lease_queues_nothing() {
 
 #[tokio::test]
 async fn a_replay_waits_while_redis_is_full_and_can_end() {
-    let (server, app) = service().await;
+    let (server, app) = service(&[]).await;
     let tenant = json!({"tenant_id": "umbra", "name": "Umbra"});
     app.post_as_admin("/v1/admin/tenants", tenant)
         .await
@@ -238,7 +238,7 @@ async fn a_replay_waits_while_redis_is_full_and_can_end() {
 
 #[tokio::test]
 async fn a_replay_that_redis_was_too_full_for_goes_on() {
-    let (server, app) = service().await;
+    let (server, app) = service(&[]).await;
     let tenant = json!({"tenant_id": "umbra", "name": "Umbra"});
     app.post_as_admin("/v1/admin/tenants", tenant)
         .await

@@ -3,8 +3,9 @@
 use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 
-use super::issued::Issued;
+use super::issued::{Issued, ON};
 use crate::harness::runtime_calls::{ask_body, tokens, with};
+use crate::redis::memory::{filled, service};
 
 const SCOPE: &str = "tenant:acme";
 
@@ -12,15 +13,6 @@ async fn with_ledger(more: &[&'static str]) -> Issued {
     let issued = Issued::spawn(more).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     issued
-}
-
-async fn queued(issued: &Issued) -> i64 {
-    let key = issued
-        .app
-        .store
-        .keys()
-        .unsigned(issued.app.callers[0].partition);
-    issued.app.run(&["XLEN", &key]).await
 }
 
 async fn held(issued: &Issued, key: &str, more: Value) -> (String, Value) {
@@ -55,7 +47,7 @@ async fn e03_a_request_that_is_repeated_within_the_service_is_attested_once() {
         issued.app.run::<String>(&["HGET", &record, "status"]).await,
         "EXPIRED"
     );
-    assert_eq!(queued(&issued).await, 2);
+    assert_eq!(issued.queued().await, 2);
     assert_eq!(issued.sign().await.signed, 2);
     let envelope = issued.check(Endpoint::Reserve, &body, &next.body).await;
     // The time of the decision, by the store's clock.
@@ -142,7 +134,7 @@ async fn e15_the_outbox_has_no_entry_of_evidence() {
         .outbox(issued.app.callers[0].partition);
     assert_eq!(
         (
-            queued(&issued).await,
+            issued.queued().await,
             issued.app.run::<i64>(&["XLEN", &outbox]).await
         ),
         (1, 0)
@@ -225,6 +217,23 @@ async fn e29_expiry_and_the_close_of_a_tenant_are_not_attested() {
     );
     assert_eq!(issued.sign().await.signed, 1);
     issued.check(Endpoint::Reserve, &body, &got.body).await;
+}
+
+#[tokio::test]
+async fn e12_while_memory_is_short_refusals_have_no_evidence_and_successes_do() {
+    let (server, app) = service(ON).await;
+    for (percent, attested) in [(50, true), (86, false)] {
+        filled(&server, &app, percent).await;
+        let name = format!("at {percent}");
+        let held = app
+            .post("/v1/reservations", ask_body(&name, SCOPE, 1))
+            .await;
+        assert!(held.expect(200).at("evidence").is_object(), "{percent}");
+        let body = ask_body(&format!("much {name}"), SCOPE, 5_000);
+        let refused = app.post("/v1/reservations", body).await;
+        let refused = refused.refused(409, "BUDGET_EXCEEDED");
+        assert_eq!(refused.at("evidence").is_object(), attested, "{percent}");
+    }
 }
 
 #[tokio::test]

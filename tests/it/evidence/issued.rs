@@ -108,6 +108,13 @@ impl Issued {
         }
     }
 
+    /// How many entries of the first tenant's partition are not done.
+    pub async fn queued(&self) -> i64 {
+        let partition = self.app.callers[0].partition;
+        let key = self.app.store.keys().unsigned(partition);
+        self.app.run(&["XLEN", &key]).await
+    }
+
     /// The reference of a response, by the name of the dialect.
     pub fn reference<'a>(&self, response: &'a Value) -> Option<&'a Value> {
         let member = match self.settings.contains(&"cycles") {

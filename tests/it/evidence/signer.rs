@@ -25,15 +25,6 @@ async fn reserved(count: usize) -> Issued {
     issued
 }
 
-async fn queued(issued: &Issued) -> i64 {
-    let key = issued
-        .app
-        .store
-        .keys()
-        .unsigned(issued.app.callers[0].partition);
-    issued.app.run(&["XLEN", &key]).await
-}
-
 /// The keys of all envelopes of this deployment.
 async fn envelopes(issued: &Issued) -> Vec<String> {
     let pattern = format!("*{}*evidence:*", issued.app.store.keys().prefix());
@@ -47,7 +38,7 @@ async fn e16_an_entry_goes_once_its_envelope_was_found() {
     let mut issued = reserved(5).await;
     issued.signer = signer(&issued.app, ON).confirming_after(LATER);
     assert_eq!(issued.sign().await.signed, 5);
-    assert_eq!(queued(&issued).await, 5, "not before they were looked for");
+    assert_eq!(issued.queued().await, 5, "not before they were looked for");
     // One that takes over signs again, to the same bytes, and finds all but one, which was lost meanwhile.
     let before = envelopes(&issued).await;
     assert_eq!(before.len(), 5);
@@ -72,7 +63,7 @@ async fn e16_an_entry_goes_once_its_envelope_was_found() {
         ..SignerPass::default()
     };
     assert_eq!(pass, expected);
-    assert_eq!(queued(&issued).await, 1);
+    assert_eq!(issued.queued().await, 1);
     let mut confirmed = 0;
     while confirmed == 0 {
         // Until it is time to sign again.
@@ -84,7 +75,7 @@ async fn e16_an_entry_goes_once_its_envelope_was_found() {
             .expect("Redis answers")
             .confirmed;
     }
-    assert_eq!(queued(&issued).await, 0);
+    assert_eq!(issued.queued().await, 0);
     assert_eq!(envelopes(&issued).await, before);
 }
 
@@ -107,7 +98,7 @@ async fn e02_an_entry_that_was_changed_goes_into_quarantine_and_others_do_not() 
         .await;
     let pass = issued.sign().await;
     assert_eq!((pass.signed, pass.quarantined), (2, 1));
-    assert_eq!(queued(&issued).await, 2);
+    assert_eq!(issued.queued().await, 2);
     let key = issued
         .app
         .store
@@ -148,7 +139,7 @@ async fn e02_an_entry_of_an_unknown_format_or_issuer_waits() {
     }
     let pass = issued.sign().await;
     assert_eq!((pass.signed, pass.quarantined), (2, 0));
-    assert_eq!(queued(&issued).await, 4);
+    assert_eq!(issued.queued().await, 4);
 }
 
 #[tokio::test]
@@ -183,7 +174,7 @@ async fn e16_what_was_signed_is_confirmed_after_an_outage_too() {
         let pass = issued.signer.run_once(&leases()).await;
         confirmed += pass.map_or(0, |pass| pass.confirmed);
     }
-    assert_eq!(queued(&issued).await, 0);
+    assert_eq!(issued.queued().await, 0);
 }
 
 #[tokio::test]

@@ -34,11 +34,11 @@ fn fill(server: &RedisServer, percent: u64) {
 }
 
 /// A service with a ledger on a Redis of its own.
-pub(crate) async fn service() -> (RedisServer, TestApp) {
+pub(crate) async fn service(settings: &[&str]) -> (RedisServer, TestApp) {
     let server = RedisServer::start();
     // A test changes the used memory by far less than a step.
     server.run::<()>(&["SET", "ballast", &"x".repeat(30_000_000)]);
-    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    let app = TestApp::spawn_on(&server.url(), settings).await;
     app.budget(ROOT, 1_000, 0).await;
     (server, app)
 }
@@ -70,7 +70,7 @@ fn refused(response: Response) {
 
 #[tokio::test]
 async fn from_75_percent_on_readiness_warns_and_stays_ready() {
-    let (server, app) = service().await;
+    let (server, app) = service(&[]).await;
     let ratio = async || {
         let text = app.telemetry.render().expect("metrics");
         let line = text
@@ -98,7 +98,7 @@ async fn from_75_percent_on_readiness_warns_and_stays_ready() {
 
 #[tokio::test]
 async fn from_85_percent_on_denials_are_only_counted() {
-    let (server, app) = service().await;
+    let (server, app) = service(&[]).await;
     filled(&server, &app, 87).await;
     app.with_left_in_minute(Duration::from_secs(5)).await;
     app.reserve("a", 5_000)
@@ -115,7 +115,7 @@ async fn from_85_percent_on_denials_are_only_counted() {
 
 #[tokio::test]
 async fn from_90_percent_on_what_is_new_is_refused_and_what_is_held_is_settled() {
-    let (server, app) = service().await;
+    let (server, app) = service(&[]).await;
     let mut held = Vec::new();
     for key in ["committed", "released", "swept", "extended"] {
         let created = app.reserve(key, 10).await.expect(200);
@@ -141,7 +141,7 @@ async fn from_90_percent_on_what_is_new_is_refused_and_what_is_held_is_settled()
 
 #[tokio::test]
 async fn a_replay_gets_its_response_while_memory_is_full() {
-    let (server, app) = service().await;
+    let (server, app) = service(&[]).await;
     let kept = || async {
         let metadata = json!({"metadata": {"a": 1}});
         [
@@ -181,7 +181,7 @@ async fn a_replay_gets_its_response_while_memory_is_full() {
 
 #[tokio::test]
 async fn memory_that_fills_between_two_looks_is_noticed_by_the_next_request() {
-    let (server, app) = service().await;
+    let (server, app) = service(&[]).await;
     let first = app.create("create", ROOT, 10, json!({})).await.expect(200);
     filled(&server, &app, 50).await;
     let trips = || {
