@@ -86,6 +86,10 @@ local function emit(now, settings, what)
   if what.denied then
     denials_check(denials, denial_minutes, event_log, outbox)
     day_check(days, settings, day)
+    if evidence ~= '' then
+      -- @cold evidence/refusals
+      evidence_check(unsigned, tenant)
+    end
     denial_append(events, denials, denial_minutes, denied_per_minute, scope_path,
       denial_facts(what.denied, unit, int64(amount), what.budget, what.scope, {unpack(ARGV, facts_from, facts_to)}))
     day_register(days, tenant_key, settings, tenant, day, now)

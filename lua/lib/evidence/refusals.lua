@@ -6,9 +6,20 @@ is made of. Refusals cost their caller nothing, so a minute has only so many of 
 
 local EVIDENCE_MINUTE_MS, EVIDENCE_REQUEST_BYTES = 60000, 4096
 
+-- The key that counts a tenant's refusals of the minute.
+local function evidence_count_key(unsigned, tenant)
+  return unsigned .. ':' .. tenant
+end
+
+-- Raises if a key holds something else than it should, before a script writes anything.
+local function evidence_check(unsigned, tenant)
+  redis.call('XLEN', unsigned)
+  redis.call('GET', evidence_count_key(unsigned, tenant))
+end
+
 -- Counts a refusal of a tenant; whether the minute admits it.
 local function evidence_counts(unsigned, tenant, per_minute, now)
-  local key, minute_ms = unsigned .. ':' .. tenant, now - now % EVIDENCE_MINUTE_MS
+  local key, minute_ms = evidence_count_key(unsigned, tenant), now - now % EVIDENCE_MINUTE_MS
   local counted_ms, count = (redis.call('GET', key) or ''):match('^(%d+) (%d+)$')
   count = tonumber(counted_ms) == minute_ms and tonumber(count) or 0
   if count >= tonumber(per_minute) then return false end
@@ -16,7 +27,8 @@ local function evidence_counts(unsigned, tenant, per_minute, now)
   return true
 end
 
--- Returns the reply, and that it is attested if it is. facts: names and values that say what the refusal is about.
+-- Returns the reply, behind `attested` and the time if evidence of it was queued.
+-- facts: names and values that say what the refusal is about.
 local function evidence_of_refusal(unsigned, evidence, now, tenant, facts, reply)
   local inputs, digest = evidence_inputs(unsigned, evidence, now)
   local request_id, endpoint, per_minute, request = evidence:match('^[^\n]*\n[^\n]*\n[^\n]*\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')

@@ -1,9 +1,12 @@
 //! What is attested and what is not, at the edges of the other features.
 
+use std::time::Duration;
+
 use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 
-use super::issued::{Issued, ON};
+use super::issued::{Issued, ON, signer};
+use crate::dispatcher::fan_out::leases;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
 use crate::redis::memory::{filled, service};
 
@@ -31,7 +34,7 @@ async fn e03_a_request_that_is_repeated_within_the_service_is_attested_once() {
     )
     .await;
     // Until the hold is dead, so that the next one must expire it first.
-    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
     let body = ask_body("next", SCOPE, 1_000);
     let next = issued
         .app
@@ -217,6 +220,73 @@ async fn e29_expiry_and_the_close_of_a_tenant_are_not_attested() {
     );
     assert_eq!(issued.sign().await.signed, 1);
     issued.check(Endpoint::Reserve, &body, &got.body).await;
+}
+
+#[tokio::test]
+async fn a_key_of_another_type_stops_a_request_before_it_writes() {
+    let issued = with_ledger(&[]).await;
+    let (id, _) = held(&issued, "k", json!({})).await;
+    let (app, keys) = (&issued.app, issued.app.store.keys());
+    let partition = app.callers[0].partition;
+    let (figures, unsigned) = (app.figures(SCOPE).await, keys.unsigned(partition));
+    let outbox = keys.outbox(partition);
+    app.run::<i64>(&["DEL", &unsigned]).await;
+    app.run::<()>(&["SET", &unsigned, "x"]).await;
+    let commit = json!({"idempotency_key": "c", "actual": tokens(1)});
+    let release = json!({"idempotency_key": "r"});
+    for (path, body) in [
+        ("/v1/reservations".to_owned(), ask_body("n", SCOPE, 1)),
+        (
+            "/v1/reservations".to_owned(),
+            ask_body("much", SCOPE, 9_000),
+        ),
+        ("/v1/decide".to_owned(), ask_body("d", SCOPE, 1)),
+        (format!("/v1/reservations/{id}/commit"), commit),
+        (format!("/v1/reservations/{id}/release"), release),
+    ] {
+        app.post(&path, body).await.refused(500, "INTERNAL_ERROR");
+    }
+    assert_eq!(app.figures(SCOPE).await, figures);
+    let due: Option<f64> = app
+        .run(&["ZSCORE", &keys.due(partition, "acme"), &id])
+        .await;
+    assert!(due.is_some(), "the hold is still due");
+    assert_eq!(
+        app.run::<i64>(&["XLEN", &outbox]).await,
+        0,
+        "no event of a denial"
+    );
+    app.run::<i64>(&["DEL", &unsigned]).await;
+    app.commit(&id, "c", 1).await.expect(200);
+}
+
+#[tokio::test]
+async fn e16_what_a_full_redis_does_not_take_is_signed_later() {
+    let (server, app) = service(ON).await;
+    let held = app.post("/v1/reservations", ask_body("k", SCOPE, 1)).await;
+    held.expect(200);
+    let mut issued = Issued {
+        signer: signer(&app, ON).confirming_after(Duration::ZERO),
+        settings: ON.to_vec(),
+        app,
+    };
+    filled(&server, &issued.app, 110).await;
+    let pass = issued.signer.run_once(&leases()).await;
+    assert_eq!(pass.map(|pass| pass.signed).unwrap_or_default(), 0);
+    assert_eq!(issued.queued().await, 1);
+    filled(&server, &issued.app, 50).await;
+    let (mut signed, mut confirmed) = (0, 0);
+    while confirmed == 0 {
+        // Until it is time to sign again.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let pass = issued
+            .signer
+            .run_once(&leases())
+            .await
+            .expect("it takes all");
+        (signed, confirmed) = (signed + pass.signed, confirmed + pass.confirmed);
+    }
+    assert_eq!((signed, issued.queued().await), (1, 0));
 }
 
 #[tokio::test]
