@@ -40,7 +40,7 @@ Replies, the first that applies:
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
   denied reason scope remaining | attested now_ms refused |
-  committed now_ms unit charged released depths scope_path snapshots
+  committed now_ms unit charged released depths scope_path overage_policy overage snapshots
 Writes:
   On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their
   limit or in debt, events, the rates where a policy counts commits, the bytes where the request counts, and the entry
@@ -100,6 +100,7 @@ local estimate, used = int64(estimate_text), int64(actual)
 if not estimate then return {'corrupt', reservation} end
 local overage = int64_sub(used, estimate)
 local charged, returned, beyond = used, int64_sub(estimate, used), int64_lt(0, overage)
+local compared = 'within'
 if beyond then
   -- @cold ledger/evaluate_dead_holds, ledger/overage
   if overage_policy == 'REJECT' then return evaluated(now, 'overage_rejected', scope_path, estimate_text) end
@@ -109,9 +110,11 @@ if beyond then
     return evaluated(now, 'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining)
   end
   charged, returned = int64_add(estimate, charge), int64_sub(0, charge)
+  compared = int64_lt(charge, overage) and 'capped' or 'beyond'
 end
 local thresholds, eventless, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
-local reply, kept = {'committed', now, unit, charged, 0, depths, scope_path}, {unpack(ARGV, kept_from)}
+local reply = {'committed', now, unit, charged, 0, depths, scope_path, overage_policy, compared}
+local kept = {unpack(ARGV, kept_from)}
 if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
 for i = 1, #budgets do
   local budget = budgets[i]
@@ -120,9 +123,11 @@ for i = 1, #budgets do
     return {'corrupt', budget.key}
   end
   eventless = eventless and no_threshold_crossed(budget, thresholds)
-  reply[7 + i] = budget_snapshot(budget)
-  kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[7 + i]
-  if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
+  reply[9 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[9 + i]
+  if debt_by ~= 0 then
+    kept[#kept + 1], kept[#kept + 2], reply[9] = 'debt.' .. budget.depth, debt_by, 'debt'
+  end
 end
 if beyond or not eventless then
   -- @cold ledger/event_preconditions, log/days

@@ -10,6 +10,7 @@ pub mod errors;
 pub mod evidence;
 pub mod extract;
 pub mod list;
+pub mod measured;
 pub mod openapi;
 pub mod operation;
 pub mod operations;

@@ -11,14 +11,16 @@ use crate::api::auth::authenticate::{Guard, authenticate};
 use crate::api::auth::failures::AuthFailures;
 use crate::api::errors::{ApiError, Code};
 use crate::api::evidence;
+use crate::api::measured::measured;
 use crate::api::openapi;
 use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::operations::OperationId;
 use crate::api::state::AppState;
 use crate::api::trace;
 use crate::config::CorsOrigins;
-use crate::ledger::{AttestingMetrics, Traffic};
+use crate::ledger::{LedgerMetrics, Traffic};
 use crate::store::Issuing;
+use crate::telemetry::Measured;
 
 /// What is served where.
 #[derive(Debug)]
@@ -33,8 +35,10 @@ pub struct Planes {
     pub traffic: Traffic,
     /// Who signs the evidence of what both serve; `None` while it is off.
     pub issuing: Option<Issuing>,
-    /// What is counted of evidence, while it is on.
-    pub attesting: Option<AttestingMetrics>,
+    /// What both count for metrics.
+    pub ledger: LedgerMetrics,
+    /// The operations of both, as metrics name them.
+    pub measured: Vec<Measured>,
 }
 
 /// Paths below these are for operators: on an address of their own, if there is one.
@@ -49,7 +53,8 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
     let auth_failures = routes.state.auth_failures.clone();
     let traffic = routes.state.ledger.traffic().clone();
     let issuing = routes.state.issuing.clone();
-    let attesting = routes.state.ledger.attesting_metrics().cloned();
+    let ledger = routes.state.ledger.metrics().clone();
+    let measured = measured(routes.state.access.dialect());
     if !apart {
         let api = routes.serve(|_| true, plane_of_unknown_path);
         return Planes {
@@ -58,7 +63,8 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
             auth_failures,
             traffic,
             issuing,
-            attesting,
+            ledger,
+            measured,
         };
     }
     // Both kinds of keys may ask who they are, each on its own address.
@@ -70,7 +76,8 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
         auth_failures,
         traffic,
         issuing,
-        attesting,
+        ledger,
+        measured,
     }
 }
 

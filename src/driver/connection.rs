@@ -266,7 +266,7 @@ impl Connection {
             let durations = &self.dialer.metrics.script_duration;
             let seconds = sent_at.elapsed().as_secs_f64();
             durations
-                .with_label_values(&[script.name()])
+                .with_label_values(&[script.metric_label()])
                 .observe(seconds);
         }
         reply

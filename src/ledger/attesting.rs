@@ -87,13 +87,9 @@ impl Ledger {
     /// With evidence of what is decided.
     #[must_use]
     pub fn attesting(mut self, attesting: Option<Attesting>) -> Self {
+        self.metrics.attesting = attesting.as_ref().map(|it| it.metrics.clone());
         self.attesting = attesting;
         self
-    }
-
-    /// What it counts of evidence, while it attests.
-    pub fn attesting_metrics(&self) -> Option<&AttestingMetrics> {
-        self.attesting.as_ref().map(|attesting| &attesting.metrics)
     }
 
     /// Whether what is decided is attested.

@@ -207,7 +207,8 @@ impl Ledger {
     async fn expire_dead_holds(&self, tenant: &TenantId, until_ms: i64) -> Result<(), StoreError> {
         self.store.metrics().extra_trip(ExtraTrip::SweepFirst);
         let cause = Cause::sweep().lines();
-        expire_tenant(&self.store, tenant, &cause, until_ms).await?;
+        let expired = expire_tenant(&self.store, tenant, &cause, until_ms).await?;
+        self.metrics.expired(expired);
         Ok(())
     }
 }

@@ -64,16 +64,22 @@ impl Ledger {
             evidence: draft.as_ref().map(Draft::lines),
             kept: &kept,
         });
-        match reply.await? {
+        let reply = reply.await.inspect_err(|error| {
+            self.metrics.commit_refused(request.actual.unit(), error);
+        });
+        match reply? {
             CommitReply::Committed {
                 unit,
                 charged,
                 released,
                 depths,
                 scope_path,
+                overage_policy,
+                overage,
                 snapshots,
                 now_ms,
             } => {
+                self.metrics.committed(overage_policy, overage, unit);
                 self.traffic.ended(&caller.tenant);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 self.traffic

@@ -4,6 +4,7 @@ use super::attesting::Draft;
 use super::bodies::decide::{DecisionRequest, DecisionResponse, Outcome, OutcomeKind};
 use super::bodies::reserve::ReservationCreateResponse;
 use super::calls::Attempt;
+use super::decisions::DecidedBy;
 use super::statements::of_outcome;
 use super::target::Target;
 use super::{Ledger, facts};
@@ -32,6 +33,13 @@ impl OutcomeId<'_> {
         match self {
             Self::Decision(_) => OutcomeKind::Decision,
             Self::DryRun(_) => OutcomeKind::DryRun,
+        }
+    }
+
+    fn decided_by(&self) -> DecidedBy {
+        match self {
+            Self::Decision(_) => DecidedBy::Decide,
+            Self::DryRun(_) => DecidedBy::DryRun,
         }
     }
 }
@@ -76,7 +84,7 @@ impl Ledger {
             OutcomeId::DryRun(id) => (None, Some(id.as_str()), "DRY_RUN"),
         };
         let target = Target::Scope(&scope_path, request.estimate);
-        let kind = id.kind();
+        let (kind, by) = (id.kind(), id.decided_by());
         let draft = self
             .draft(
                 (caller.partition, kind.endpoint()),
@@ -126,7 +134,8 @@ impl Ledger {
         };
         let (reply, policy) = self
             .created_under(&replay, target, draft.as_ref(), call)
-            .await?;
+            .await
+            .inspect_err(|error| self.metrics.refused(by, Some(unit), error))?;
         let (mut outcome, now_ms) = match reply {
             DecideReply::Allow {
                 now_ms,
@@ -136,10 +145,13 @@ impl Ledger {
                 self.traffic.decided(&caller.tenant, false);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 let caps = policy.and_then(|policy| policy.caps.clone());
-                (Outcome::allowed(scope_path, caps, balances), now_ms)
+                let outcome = Outcome::allowed(scope_path, caps, balances);
+                self.metrics.allowed(by, outcome.decision, unit);
+                (outcome, now_ms)
             }
             DecideReply::Deny { now_ms, reason } => {
                 self.traffic.decided(&caller.tenant, true);
+                self.metrics.denied(by, reason, unit);
                 (Outcome::denied(scope_path, reason), now_ms)
             }
             DecideReply::Replayed { record, .. } => {

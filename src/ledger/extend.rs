@@ -1,7 +1,9 @@
 //! Extending: the expiry moves further away, and nothing else changes.
 
 use super::Ledger;
+use super::bodies::decide::Decision;
 use super::bodies::remaining_ttl_ms;
+use super::decisions::DecidedBy;
 use super::target::Target;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -77,6 +79,10 @@ impl Ledger {
             metadata: metadata.map(FreeObject::as_str),
             stored_bytes: self.counted(metadata.map_or(0, |it| it.as_str().len())),
         });
+        let reply = reply.await;
+        let reply =
+            reply.inspect_err(|error| self.metrics.refused(DecidedBy::Extend, None, error))?;
+        let is_replay = matches!(reply, ExtendReply::Replayed { .. });
         let (ExtendReply::Extended {
             now_ms,
             status,
@@ -94,7 +100,11 @@ impl Ledger {
             scope_path,
             expires_at_ms,
             snapshots,
-        }) = reply.await?;
+        }) = reply;
+        if !is_replay {
+            self.metrics
+                .allowed(DecidedBy::Extend, Decision::Allow, unit);
+        }
         Ok(ReservationExtendResponse {
             status: ExtendStatus::Active,
             expires_at_ms,

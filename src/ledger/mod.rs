@@ -6,6 +6,7 @@ mod bodies;
 mod calls;
 mod commit;
 mod decide;
+mod decisions;
 mod extend;
 mod facts;
 mod get;
@@ -25,6 +26,7 @@ pub use bodies::commit::{CommitRequest, CommitResponse, CommitStatus};
 pub use bodies::decide::{Decision, DecisionRequest, DecisionResponse, OutcomeKind};
 pub use bodies::release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
 pub use bodies::reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
+pub use decisions::LedgerMetrics;
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
 pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
@@ -48,6 +50,7 @@ pub struct Ledger {
     retention_days: i64,
     policies: Arc<PolicyCache>,
     traffic: Traffic,
+    metrics: LedgerMetrics,
     attesting: Option<Attesting>,
 }
 
@@ -69,6 +72,7 @@ impl Ledger {
             stored_bytes_max: 0,
             retention_days,
             policies: Arc::new(PolicyCache::new()),
+            metrics: LedgerMetrics::default(),
             attesting: None,
         }
     }
@@ -76,6 +80,11 @@ impl Ledger {
     /// What it counts for detectors.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
+    }
+
+    /// What it counts for metrics.
+    pub fn metrics(&self) -> &LedgerMetrics {
+        &self.metrics
     }
 }
 

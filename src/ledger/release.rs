@@ -1,7 +1,9 @@
 //! Releasing: the hold returns without a charge.
 
 use super::attesting::Draft;
+use super::bodies::decide::Decision;
 use super::bodies::release::{ReleaseRequest, ReleaseResponse};
+use super::decisions::DecidedBy;
 use super::statements::of_end;
 use super::target::Target;
 use super::{Ledger, facts};
@@ -66,7 +68,10 @@ impl Ledger {
             kept: Counted(&kept),
             audit: &audit,
         });
-        match reply.await? {
+        let reply = reply.await;
+        let reply =
+            reply.inspect_err(|error| self.metrics.refused(DecidedBy::Release, None, error));
+        match reply? {
             ReleaseReply::Released {
                 unit,
                 estimate,
@@ -76,6 +81,8 @@ impl Ledger {
                 now_ms,
             } => {
                 self.traffic.ended(&owner);
+                self.metrics
+                    .allowed(DecidedBy::Release, Decision::Allow, unit);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 let mut response = ReleaseResponse::new(unit, estimate, balances)?;
                 response.evidence = draft.and_then(|draft| draft.of_response(now_ms, &response));

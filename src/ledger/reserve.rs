@@ -5,6 +5,7 @@ use super::bodies::decide::{Decision, DecisionRequest};
 use super::bodies::reserve::{ReservationCreateRequest, ReservationCreateResponse};
 use super::calls::Attempt;
 use super::decide::OutcomeId;
+use super::decisions::DecidedBy;
 use super::policies::{policy_words, rate_limits};
 use super::statements::of_create;
 use super::stored_bytes::bytes_of;
@@ -108,7 +109,10 @@ impl Ledger {
         let created = self
             .created_under(&replay, target, draft.as_ref(), call)
             .await;
-        let created = created.inspect_err(|error| self.traffic.refused(&caller.tenant, error));
+        let created = created.inspect_err(|error| {
+            self.traffic.refused(&caller.tenant, error);
+            self.metrics.refused(DecidedBy::Reserve, Some(unit), error);
+        });
         match created? {
             (
                 ReserveReply::Reserved {
@@ -121,17 +125,15 @@ impl Ledger {
             ) => {
                 self.traffic.decided(&caller.tenant, false);
                 let caps = policy.and_then(|policy| policy.caps.clone());
+                let decision = Decision::allow(caps.as_ref());
+                self.metrics.allowed(DecidedBy::Reserve, decision, unit);
                 let mut response = ReservationCreateResponse {
                     reservation_id: Some(id),
                     reserved: Some(request.estimate),
                     expires_at_ms: Some(now_ms + ttl_ms),
                     remaining_ttl_ms: Some(ttl_ms),
                     balances: Some(balances_at(&scope_path, unit, &depths, &snapshots)?),
-                    ..ReservationCreateResponse::new(
-                        Decision::allow(caps.as_ref()),
-                        scope_path,
-                        caps,
-                    )
+                    ..ReservationCreateResponse::new(decision, scope_path, caps)
                 };
                 response.evidence = draft.and_then(|draft| draft.of_response(now_ms, &response));
                 Ok(response)

@@ -1,6 +1,8 @@
 //! Charging what was already used, without a reservation.
 
+use super::bodies::decide::Decision;
 use super::calls::Attempt;
+use super::decisions::DecidedBy;
 use super::policies::policy_words;
 use super::stored_bytes::bytes_of;
 use super::target::Target;
@@ -125,7 +127,11 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:commit",
         };
-        let (reply, _) = self.created_under(&replay, target, None, call).await?;
+        let created = self.created_under(&replay, target, None, call).await;
+        let (reply, _) = created.inspect_err(|error| {
+            self.metrics
+                .refused(DecidedBy::UsageEvent, Some(unit), error);
+        })?;
         let (charged, balances) = match reply {
             UsageEventReply::Applied {
                 charged,
@@ -133,6 +139,8 @@ impl Ledger {
                 snapshots,
                 ..
             } => {
+                self.metrics
+                    .allowed(DecidedBy::UsageEvent, Decision::Allow, unit);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 self.traffic
                     .charged(&caller.tenant, unit, charged, &balances);

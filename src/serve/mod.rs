@@ -30,7 +30,7 @@ use crate::api::probes::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
 use crate::store::{Issuing, Store, StoreError, issuers};
-use crate::telemetry::{Telemetry, measure};
+use crate::telemetry::{Meter, Telemetry, measure};
 use complaints::Complaints;
 use connections::Bounds;
 use server::{Phase, Server};
@@ -136,14 +136,13 @@ pub async fn run(
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
     descriptors::raise_limit(config.process.connections.open_max);
-    if let Some(metrics) = &planes.attesting {
-        metrics.register(telemetry.registry())?;
-    }
+    planes.ledger.register(telemetry.registry())?;
     let counting = tokio::spawn(count_traffic(&planes, shutdown.clone()));
+    let meter = Meter::new(telemetry.http.clone(), planes.measured);
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
         let router = router.merge(probes.clone());
-        router.layer(from_fn_with_state(telemetry.http.clone(), measure))
+        router.layer(from_fn_with_state(meter.clone(), measure))
     };
     let trusted = config.http.trusted_proxies.clone().into();
     let bounds = bounds(&config.process, trusted, &telemetry);

@@ -1,21 +1,28 @@
 //! Metrics of HTTP requests: count, duration and result.
+//!
+//! The counters of every operation are made at the start. So each series exists before its first request, no request makes one,
+//! and what a client sends decides none: whatever is no operation counts as `unmatched`.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use prometheus::IntGauge;
+use prometheus::{Histogram, IntCounter, IntGauge};
 
 use crate::metrics::metrics;
 
 metrics! {
     /// Metrics of HTTP requests.
     pub struct HttpMetrics {
-        // The operation is a method and a route, the status a class such as `2xx`.
-        /// From the head of the request to the head of the response.
-        pub duration: HistogramVec["operation", "status"] buckets [
+        // The operation is a method and a path, the status a class such as `2xx`.
+        /// Requests by operation and status.
+        requests: IntCounterVec["operation", "status"] = "budget_http_requests_total",
+        /// From the head of the request to the head of the response. Those of the admin plane are taken together.
+        duration: HistogramVec["operation"] buckets [
             0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
         ] = "budget_http_request_duration_seconds",
         /// Requests without a response.
@@ -40,6 +47,93 @@ pub struct RefusedCredential {
 #[derive(Debug, Clone, Copy)]
 pub struct RefusedLimit(pub &'static str);
 
+/// What is measured as one operation: a method on a path of the router.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Measured {
+    /// The method; `HEAD` counts as `GET`.
+    pub method: Method,
+    /// The path as the router has it.
+    pub path: String,
+    /// What the count is called; by default method and path.
+    pub name: String,
+    /// What the duration is called, which several may share.
+    pub timed_as: String,
+}
+
+/// What the requests to no operation are called.
+const UNMATCHED: &str = "unmatched";
+
+/// What durations are called that nobody looks for: of probes, documents, and of what is no operation.
+pub const OTHER: &str = "other";
+
+/// Measures requests. Cheap to clone.
+#[derive(Clone)]
+pub struct Meter(Arc<Meters>);
+
+struct Meters {
+    metrics: HttpMetrics,
+    operations: HashMap<String, Vec<(Method, Cells)>>,
+    unmatched: Cells,
+}
+
+/// The metrics of one operation.
+struct Cells {
+    duration: Histogram,
+    /// By class of status.
+    requests: [IntCounter; CLASSES.len()],
+}
+
+/// Classes of statuses. Nothing responds 1xx here, and no operation 3xx.
+const CLASSES: [&str; 3] = ["2xx", "4xx", "5xx"];
+
+impl Meter {
+    /// Measures these operations.
+    pub fn new(metrics: HttpMetrics, operations: Vec<Measured>) -> Self {
+        let cells = |name: &str, timed_as: &str| Cells {
+            duration: metrics.duration.with_label_values(&[timed_as]),
+            requests: CLASSES.map(|class| metrics.requests.with_label_values(&[name, class])),
+        };
+        let mut by_path = HashMap::<String, Vec<_>>::new();
+        for one in operations {
+            let cells = cells(&one.name, &one.timed_as);
+            by_path
+                .entry(one.path)
+                .or_default()
+                .push((one.method, cells));
+        }
+        Self(Arc::new(Meters {
+            unmatched: cells(UNMATCHED, OTHER),
+            operations: by_path,
+            metrics,
+        }))
+    }
+}
+
+impl Meters {
+    fn cells(&self, method: &Method, route: Option<&MatchedPath>) -> &Cells {
+        let method = if method == Method::HEAD {
+            &Method::GET
+        } else {
+            method
+        };
+        let on_path = route.and_then(|route| self.operations.get(route.as_str()));
+        let found = on_path.and_then(|all| all.iter().find(|(of, _)| of == method));
+        found.map_or(&self.unmatched, |(_, cells)| cells)
+    }
+}
+
+impl Cells {
+    fn count(&self, status: StatusCode, started: Instant) {
+        let class = match status.as_u16() {
+            ..400 => 0,
+            400..500 => 1,
+            500.. => 2,
+        };
+        self.requests[class].inc();
+        self.duration.observe(started.elapsed().as_secs_f64());
+    }
+}
+
 /// Counts the request down, also when the client disconnects and the request is dropped.
 struct InFlight(IntGauge);
 
@@ -50,12 +144,12 @@ impl Drop for InFlight {
 }
 
 /// Measures every request, as a layer.
-pub async fn measure(State(metrics): State<HttpMetrics>, request: Request, next: Next) -> Response {
+pub async fn measure(State(Meter(meters)): State<Meter>, request: Request, next: Next) -> Response {
     let started = Instant::now();
+    let metrics = &meters.metrics;
     metrics.in_flight.inc();
     let _in_flight = InFlight(metrics.in_flight.clone());
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let operation = operation(request.method(), route.as_ref());
+    let cells = meters.cells(request.method(), request.extensions().get());
     let response = next.run(request).await;
     if let Some(refused) = response.extensions().get::<RefusedCredential>() {
         metrics
@@ -66,25 +160,8 @@ pub async fn measure(State(metrics): State<HttpMetrics>, request: Request, next:
     if let Some(RefusedLimit(setting)) = response.extensions().get() {
         metrics.limit_refusals.with_label_values(&[*setting]).inc();
     }
-    let status = match response.status().as_u16() {
-        200..=299 => "2xx",
-        300..=399 => "3xx",
-        400..=499 => "4xx",
-        _ => "5xx",
-    };
-    metrics
-        .duration
-        .with_label_values(&[operation.as_str(), status])
-        .observe(started.elapsed().as_secs_f64());
+    cells.count(response.status(), started);
     response
-}
-
-/// The `operation` label; method and route come from closed sets, whatever a client sends.
-fn operation(method: &Method, route: Option<&MatchedPath>) -> String {
-    let Some(route) = route else {
-        return "unmatched".to_owned();
-    };
-    format!("{} {}", known_method(method), route.as_str())
 }
 
 /// The name of a method that HTTP defines, or `OTHER`, because a client may send any text.

@@ -11,7 +11,10 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-pub use http::{HttpMetrics, RefusedCredential, RefusedLimit, known_method, measure};
+pub use http::{
+    HttpMetrics, Measured, Meter, OTHER as MEASURED_OTHER, RefusedCredential, RefusedLimit,
+    known_method, measure,
+};
 use process::ProcessMetrics;
 
 use crate::config::{LogArgs, LogFormat};

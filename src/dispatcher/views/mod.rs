@@ -83,6 +83,7 @@ impl EventFollower {
         keep: Duration,
         metrics: ViewMetrics,
     ) -> Self {
+        metrics.make_events();
         Self {
             store,
             outboxes,
@@ -264,6 +265,8 @@ impl EventFollower {
         for (part, cursor) in parts.iter().zip(cursors) {
             if cursor == Some(part.next) {
                 pass.added += part.rows.len();
+                let types = part.rows.iter().filter_map(|row| row.row.kind.as_deref());
+                types.for_each(|event_type| self.metrics.event(event_type));
                 moved.push(part.partition);
             } else {
                 // Another dispatcher moved the cursor meanwhile, perhaps not as far.

@@ -33,6 +33,20 @@ words! {
     }
 }
 
+words! {
+    /// How a commit compares with its hold.
+    Overage {
+        /// It took no more.
+        Within = "within",
+        /// It took more, which remained.
+        Beyond = "beyond",
+        /// It took more than remained, and only what remained was charged.
+        Capped = "capped",
+        /// It took more than remained, and what was missing became debt.
+        Debt = "debt",
+    }
+}
+
 impl OveragePolicy {
     /// What happens where neither request, policy, budget nor tenant says.
     pub const DEFAULT: Self = Self::AllowIfAvailable;

@@ -51,7 +51,15 @@ impl Script {
         self.path
     }
 
-    /// The file's stem; the label of metrics.
+    /// The label of metrics: the stem, but of an operator's script its folder, as there are many.
+    pub fn metric_label(&self) -> &'static str {
+        match self.path.rsplit_once('/') {
+            Some((folder, _)) if folder.starts_with("admin") => folder,
+            _ => self.name(),
+        }
+    }
+
+    /// The file's stem.
     pub fn name(&self) -> &'static str {
         self.path
             .rsplit_once('/')

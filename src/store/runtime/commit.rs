@@ -3,6 +3,7 @@
 use crate::domain::amount::Unit;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::ReservationId;
+use crate::domain::policy::{Overage, OveragePolicy};
 use crate::domain::record::Record;
 use crate::domain::scope::ScopePath;
 use crate::store::Pair;
@@ -43,7 +44,8 @@ signature! {
         tenant_unreadable, tenant_closed, expired, finalized, unit_mismatch, corrupt, overage_rejected, sweep_first, denied,
         attested,
         committed: Committed {
-            now_ms: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
+            now_ms: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath,
+            overage_policy: OveragePolicy, overage: Overage, snapshots: Vec<String>,
         },
     }
     writes "On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their limit or in \

@@ -4,6 +4,7 @@ use crate::domain::amount::Unit;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Moment;
+use crate::domain::policy::{Overage, OveragePolicy};
 use crate::domain::record::Record;
 use crate::domain::refusal::{BadKey, CountLimit, Denial};
 use crate::domain::reservation::Status;
@@ -32,6 +33,8 @@ parsed!(
     CountLimit,
     Denial,
     EntryId,
+    Overage,
+    OveragePolicy,
     ScopePath,
     Status,
     Unit

@@ -7,7 +7,10 @@ use budget_authority::domain::log_entry::EntryId;
 use budget_authority::store::dispatcher::index_rows::{Followed, NewRow};
 use budget_authority::store::dispatcher::views::{Row, View, id_digest};
 use budget_authority::store::{Day, Store};
+use serde_json::json;
 
+use crate::harness::app::TestApp;
+use crate::harness::event_log::{everywhere, follower_in};
 use crate::harness::redis::shared;
 use crate::harness::store;
 
@@ -198,4 +201,44 @@ async fn the_least_progress_of_all_reporters_counts() {
     let fields: i64 = redis::from_redis_value(store.query(&key, &count).await.expect("a reply"))
         .expect("a number");
     assert!(fields <= 44, "{fields}");
+}
+
+#[tokio::test]
+async fn events_are_counted_by_type_once_each() {
+    let app = TestApp::spawn().await;
+    let scope = "tenant:acme/app:a";
+    app.budget(scope, 1_000, 500).await;
+    let id = app
+        .held(
+            scope,
+            900,
+            json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"}),
+        )
+        .await;
+    app.commit(&id, "c", 1_300).await.expect(200);
+    let refused = app.create("much", scope, 300, json!({})).await;
+    assert_eq!(refused.status, 409);
+    let registry = prometheus::Registry::new();
+    let follower = follower_in(&app.store, &registry);
+    for _ in 0..2 {
+        while follower
+            .run_once(&everywhere())
+            .await
+            .expect("Redis responds")
+            .more
+        {}
+    }
+    let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather());
+    let text = text.expect("metrics");
+    for (event_type, count) in [
+        ("budget.debt_incurred", 1),
+        ("budget.exhausted", 1),
+        ("reservation.commit_overage", 1),
+        ("reservation.denied", 1),
+        ("budget.over_limit_exited", 0),
+        ("other", 0),
+    ] {
+        let series = format!("budget_events_total{{type=\"{event_type}\"}} {count}\n");
+        assert!(text.contains(&series), "{series}: {text}");
+    }
 }

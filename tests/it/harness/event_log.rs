@@ -22,7 +22,12 @@ pub const KEEP: Duration = Duration::from_secs(90 * 86_400);
 
 /// A follower over a store.
 pub fn follower(store: &Store) -> EventFollower {
-    let metrics = ViewMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
+    follower_in(store, &prometheus::Registry::new())
+}
+
+/// The same with its metrics in a registry.
+pub fn follower_in(store: &Store, registry: &prometheus::Registry) -> EventFollower {
+    let metrics = ViewMetrics::register(registry).expect("a fresh registry");
     let outboxes = Arc::new(Outboxes::new(store.clone()));
     EventFollower::new(store.clone(), outboxes, KEEP, metrics)
 }

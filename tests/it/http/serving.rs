@@ -9,8 +9,10 @@ use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
 use budget_authority::api::Planes;
 use budget_authority::api::auth::failures::AuthFailures;
+use budget_authority::api::measured::measured;
 use budget_authority::config::ServeConfig;
-use budget_authority::ledger::Traffic;
+use budget_authority::domain::dialect::Dialect;
+use budget_authority::ledger::{LedgerMetrics, Traffic};
 use budget_authority::serve::{Listeners, ServeError, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
@@ -63,7 +65,8 @@ impl Service {
             auth_failures: AuthFailures::new(store.clone()),
             traffic: Traffic::new(store.clone()),
             issuing: None,
-            attesting: None,
+            ledger: LedgerMetrics::default(),
+            measured: measured(Dialect::Service),
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({
@@ -279,7 +282,10 @@ async fn old_clients_get_a_response_without_chunks_and_a_closed_connection() {
 #[tokio::test]
 async fn metrics_have_their_own_address_and_labels_from_closed_sets() {
     let service = Service::start(store(&shared().url()), Duration::ZERO).await;
-    service.status("/peer").await;
+    service.status("/live").await;
+    let url = service.url("/peer");
+    let deleted = http::client().delete(url).send().await.expect("a response");
+    assert_eq!(deleted.status(), StatusCode::METHOD_NOT_ALLOWED);
     assert_eq!(service.status("/no/such/path").await, StatusCode::NOT_FOUND);
     assert_eq!(service.status("/metrics").await, StatusCode::NOT_FOUND);
     let metrics = format!("http://{}/metrics", service.metrics);
@@ -289,14 +295,18 @@ async fn metrics_have_their_own_address_and_labels_from_closed_sets() {
         .text()
         .await
         .expect("text");
-    let count =
-        r#"budget_http_request_duration_seconds_count{operation="GET /peer",status="2xx"} 1"#;
-    assert!(text.contains(count), "{text}");
+    for count in [
+        r#"budget_http_requests_total{operation="GET /live",status="2xx"} 1"#,
+        r#"budget_http_requests_total{operation="POST /v1/decide",status="5xx"} 0"#,
+        r#"budget_http_requests_total{operation="unmatched",status="4xx"} 3"#,
+        r#"budget_http_request_duration_seconds_count{operation="other"} 4"#,
+    ] {
+        assert!(text.contains(count), "{count}: {text}");
+    }
     assert!(
-        text.contains(r#"operation="unmatched",status="4xx"} 2"#),
+        !text.contains("no/such") && !text.contains("DELETE /peer"),
         "{text}"
     );
-    assert!(!text.contains("no/such"), "{text}");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@ pub(crate) mod balances;
 pub(crate) mod commit;
 pub(crate) mod corruption;
 pub(crate) mod decide;
+pub(crate) mod decision_metrics;
 pub(crate) mod denials;
 pub(crate) mod dry_run;
 pub(crate) mod events;

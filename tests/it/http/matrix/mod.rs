@@ -5,6 +5,7 @@ mod anywhere;
 mod callers;
 mod closing;
 mod rows;
+mod series;
 mod victim;
 
 use std::collections::{BTreeMap, BTreeSet};
