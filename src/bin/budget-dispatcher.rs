@@ -44,6 +44,7 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         lane_concurrency: config.deliveries.lane_concurrency,
         retry_jitter: config.deliveries.retry_jitter,
         detectors: config.detectors,
+        budget_gauges: config.budget_gauges,
         evidence: config.evidence.zip(issuing.clone()),
     };
     serve::descriptors::raise_limit(dispatch::CONNECTIONS_MAX);

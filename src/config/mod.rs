@@ -2,6 +2,7 @@
 //! start. A contradiction stops the process.
 
 mod admin_keys;
+mod budget_gauges;
 mod detectors;
 mod error;
 mod evidence;
@@ -28,6 +29,7 @@ use memory::MemoryArgs;
 use values::ms;
 
 pub use admin_keys::AdminKeyArgs;
+pub use budget_gauges::{BudgetGaugeConfig, TenantList};
 pub use detectors::DetectorConfig;
 pub use error::ConfigError;
 pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceLimits, EvidenceSeedArgs, SigningConfig};
@@ -83,6 +85,8 @@ pub struct DispatcherArgs {
     deliveries: DeliveryConfig,
     #[command(flatten)]
     detectors: DetectorConfig,
+    #[command(flatten)]
+    budget_gauges: BudgetGaugeConfig,
     #[command(flatten)]
     retention: RetentionConfig,
     #[command(flatten)]
@@ -177,6 +181,8 @@ pub struct DispatcherConfig {
     pub deliveries: DeliveryConfig,
     /// What is watched.
     pub detectors: DetectorConfig,
+    /// Whose budgets have gauges.
+    pub budget_gauges: BudgetGaugeConfig,
     /// How long data is kept.
     pub retention: RetentionConfig,
     /// Evidence that is to be signed; `None` while it is off.
@@ -297,6 +303,7 @@ impl DispatcherArgs {
             webhooks: self.webhooks,
             deliveries: self.deliveries,
             detectors: self.detectors,
+            budget_gauges: self.budget_gauges,
             retention,
             evidence: self.evidence_seeds.into_config(evidence)?,
             process: self.process,

@@ -3,6 +3,7 @@
 //! Each worker has a `run_once()` that does one bounded pass and reports what it did; only [`workers`] knows timers. A
 //! dispatcher may be killed at any moment: after [`ALIVE`] the others take its partitions over and resume its work.
 
+mod budget_gauges;
 mod bulk_actions;
 mod closes;
 mod deliveries;
@@ -30,6 +31,7 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
+pub use budget_gauges::BudgetGauges;
 pub use bulk_actions::BulkActions;
 pub use closes::Closes;
 pub use deliveries::{
@@ -49,7 +51,7 @@ pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, ViewPass};
 
 use crate::admin::webhooks::Webhooks;
-use crate::config::{DetectorConfig, RetentionConfig, SigningConfig};
+use crate::config::{BudgetGaugeConfig, DetectorConfig, RetentionConfig, SigningConfig};
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::egress::Egress;
@@ -81,6 +83,8 @@ pub struct Settings {
     pub retry_jitter: u32,
     /// What is watched.
     pub detectors: DetectorConfig,
+    /// Whose budgets have gauges.
+    pub budget_gauges: BudgetGaugeConfig,
     /// Evidence that is to be signed, and who issues it; `None` while it is off.
     pub evidence: Option<(SigningConfig, Issuing)>,
 }
@@ -111,6 +115,7 @@ pub fn start(
         lane_concurrency,
         retry_jitter,
         detectors,
+        budget_gauges,
         evidence,
     } = settings;
     let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
@@ -158,6 +163,8 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
+    let budget_gauges = BudgetGauges::new(store(), budget_gauges, registry)?;
+    workers.start(budget_gauges, &leases);
     let signing = SignerMetrics::register(registry)?;
     match evidence {
         Some((config, issuing)) => {

@@ -18,7 +18,9 @@ use secrecy::{ExposeSecret, SecretString};
 pub use error::DevError;
 
 use crate::api;
-use crate::config::{ConfigError, DetectorConfig, LogArgs, ServeArgs, ServeConfig, SigningConfig};
+use crate::config::{
+    BudgetGaugeConfig, ConfigError, DetectorConfig, LogArgs, ServeArgs, ServeConfig, SigningConfig,
+};
 use crate::dispatcher::{self as dispatch, Settings};
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::dialect::Dialect;
@@ -146,6 +148,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         lane_concurrency: 1,
         retry_jitter: 0,
         detectors: DetectorConfig::default(),
+        budget_gauges: BudgetGaugeConfig::default(),
         evidence: signing(&data, &config).zip(planes.issuing.clone()),
     };
     let dispatcher =

@@ -1,6 +1,7 @@
 //! The dispatcher's work.
 
 mod bad_luck;
+mod budget_gauges;
 pub(crate) mod burn_rates;
 mod catch_up;
 pub(crate) mod clocks;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use budget_authority::config::{BudgetGaugeConfig, TenantList};
 use budget_authority::dispatcher::{self as dispatch, Dispatcher, Settings};
 use budget_authority::domain::dialect::Dialect;
 use budget_authority::shutdown::Shutdown;
@@ -9,6 +10,7 @@ use budget_authority::telemetry::Telemetry;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::admin_fixture::tenant_id;
 use super::app::{TestApp, config};
 use super::eventually;
 use super::receiver::egress;
@@ -47,6 +49,25 @@ impl Running {
 
     /// The same, over another way to the service's Redis.
     pub fn over(redis_url: &str, app: &TestApp, lane_concurrency: u32, in_flight: usize) -> Self {
+        let gauges = BudgetGaugeConfig::default();
+        Self::launch(redis_url, app, (lane_concurrency, in_flight), gauges)
+    }
+
+    /// A dispatcher that has gauges of the budgets of these tenants.
+    pub fn with_gauges(app: &TestApp, tenants: &[&str]) -> Self {
+        let gauges = BudgetGaugeConfig {
+            tenants: TenantList(tenants.iter().map(|name| tenant_id(name)).collect()),
+            ..BudgetGaugeConfig::default()
+        };
+        Self::launch(&app.redis_url, app, (1, dispatch::IN_FLIGHT_MAX), gauges)
+    }
+
+    fn launch(
+        redis_url: &str,
+        app: &TestApp,
+        (lane_concurrency, in_flight): (u32, usize),
+        budget_gauges: BudgetGaugeConfig,
+    ) -> Self {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
         let config = config(redis_url, &["--key-prefix", app.store.keys().prefix()]);
         let store = config.store.open(telemetry.registry()).expect("a store");
@@ -60,6 +81,7 @@ impl Running {
             lane_concurrency,
             retry_jitter: 0,
             detectors: budget_authority::config::DetectorConfig::default(),
+            budget_gauges,
             evidence: None,
         };
         let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown);

@@ -287,6 +287,7 @@ async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_ab
         lane_concurrency: 1,
         retry_jitter: 0,
         detectors: budget_authority::config::DetectorConfig::default(),
+        budget_gauges: budget_authority::config::BudgetGaugeConfig::default(),
         evidence: None,
     };
     let dispatcher = dispatch::start(store, settings, &telemetry, &shutdown).expect("it starts");
