@@ -11,7 +11,7 @@ run: ## Run the development stack: Redis, API, workers and a demo tenant
 	cargo run --bin budget-authority -- dev $(ARGS)
 
 test: lint ## Check format and lints, then run all tests
-	@.ci/need curl redis-server redis-sentinel python openssl
+	@.ci/need curl redis-server redis-sentinel python openssl promtool
 	tests/clients/prepare
 	helm/check --if-installed
 	cargo test --quiet
@@ -47,6 +47,6 @@ bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	cargo run --release --bin budget-authority -- bench $(or $(ARGS),--compare)
 
 chart: ## Check the Helm chart; builds its tools with Go
-	@.ci/need python
+	@.ci/need python promtool
 	helm/generate --check
 	helm/check $(ARGS)

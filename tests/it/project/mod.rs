@@ -3,6 +3,7 @@
 mod chart;
 mod circles;
 mod compose;
+mod dashboards;
 mod documents;
 mod image;
 mod need;
