@@ -36,7 +36,7 @@ impl BodyLimits {
             return Ok(());
         };
         for (name, value) in members {
-            let (limit, setting) = match name.as_str() {
+            let (limit, setting) = match name.as_ref() {
                 "metadata" => (self.metadata_bytes, "BUDGET_METADATA_LIMIT_BYTES"),
                 "caps" => (self.caps_bytes, "BUDGET_CAPS_LIMIT_BYTES"),
                 "scope_filter" => {

@@ -7,7 +7,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::ids::text_id;
-use super::json::Json;
+use super::json::{Json, Name};
 
 /// Members whose values are the client's own: inside them a `null` is data.
 const FREE_MEMBERS: [&str; 4] = ["metadata", "custom", "dimensions", "policy_keys"];
@@ -63,7 +63,7 @@ impl PayloadHash {
 
 fn named(target: &[(&str, &str)]) -> Json {
     let members = target.iter().copied();
-    Json::from_iter(members.map(|(name, value)| (name, Json::from(value))))
+    Json::from_iter(members.map(|(name, value)| (name.to_owned(), Json::from(value))))
 }
 
 /// The body without what is as good as absent. Most bodies hold nothing of the kind and are not copied.
@@ -71,7 +71,7 @@ fn normalised(body: &Json) -> Cow<'_, Json> {
     let Json::Object(members) = body else {
         return Cow::Borrowed(body);
     };
-    let fixed_default = |(name, value): &(String, Json)| is_fixed_default(name, value);
+    let fixed_default = |(name, value): &(Name, Json)| is_fixed_default(name, value);
     if !has_nulls(body) && !members.iter().any(fixed_default) {
         return Cow::Borrowed(body);
     }
@@ -84,9 +84,8 @@ fn has_nulls(json: &Json) -> bool {
     let Json::Object(members) = json else {
         return false;
     };
-    let null = |(name, value): &(String, Json)| {
-        *value == Json::Null || (!is_free(name) && has_nulls(value))
-    };
+    let null =
+        |(name, value): &(Name, Json)| *value == Json::Null || (!is_free(name) && has_nulls(value));
     members.iter().any(null)
 }
 
@@ -95,7 +94,7 @@ fn is_free(name: &str) -> bool {
 }
 
 /// Drops `null` members of typed objects. What is free stays as it is, `null` included.
-fn members_without_nulls(members: &[(String, Json)]) -> Vec<(String, Json)> {
+fn members_without_nulls(members: &[(Name, Json)]) -> Vec<(Name, Json)> {
     let kept = members.iter().filter(|(_, value)| *value != Json::Null);
     let cleaned = kept.map(|(name, value)| {
         let value = match value {

@@ -192,7 +192,7 @@ fn log_failure(opened: &Opened, cause: &dyn fmt::Debug) {
 
 fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {
     let subscription = &opened.subscription;
-    let text = |name: &str, text: &str| (name.to_owned(), text.into());
+    let text = |name: &'static str, text: &str| (name, text.into());
     let event = Event {
         event_id: event_id.to_owned(),
         event_type: EVENT_TYPE,
@@ -209,9 +209,9 @@ fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {
             },
             source_ip: cause.source_ip.clone(),
         },
-        data: Json::Object(vec![
+        data: Json::from_iter([
             text("subscription_id", subscription.subscription_id.as_str()),
-            ("test".to_owned(), Json::Bool(true)),
+            ("test", Json::Bool(true)),
             text("component", "webhooks"),
             text("message", "A test of this subscription, sent on request"),
             text("severity", "info"),

@@ -27,7 +27,7 @@ fn listed_entry(entry: &Json) -> Result<ListedKey, String> {
     };
     if let Some((other, _)) = members
         .iter()
-        .find(|(name, _)| !MEMBERS.contains(&name.as_str()))
+        .find(|(name, _)| !MEMBERS.contains(&name.as_ref()))
     {
         let known = MEMBERS.join(", ");
         return Err(format!("`{other}` is none of its members ({known})"));

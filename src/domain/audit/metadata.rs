@@ -29,7 +29,7 @@ impl Metadata {
     /// Reads those among an entry's fields. What cannot be read is a text.
     fn of_entry(entry: &Record) -> Self {
         let mut metadata = Self::default();
-        let mut objects: BTreeMap<&str, BTreeMap<&str, Json>> = BTreeMap::new();
+        let mut objects: BTreeMap<&str, BTreeMap<String, Json>> = BTreeMap::new();
         for (field, text) in entry.pairs() {
             let typed = |name| match text {
                 "" => Json::Null,
@@ -43,7 +43,7 @@ impl Metadata {
                     None => metadata.put(name, typed(name)),
                     Some((object, name)) => {
                         let members = objects.entry(object).or_default();
-                        members.insert(name, typed(name));
+                        members.insert(name.to_owned(), typed(name));
                     }
                 }
             }

@@ -29,13 +29,13 @@ pub use rules::{
 pub use serde_json::Value as Schema;
 pub use value::Value;
 
-use super::json::Json;
+use super::json::{Json, Name};
 use problems::Path;
 
 /// The members of one object, each to be taken once.
 pub struct Object<'p> {
     path: Path<'p>,
-    members: Vec<(String, Json)>,
+    members: Vec<(Name, Json)>,
     problems: &'p mut Problems,
 }
 

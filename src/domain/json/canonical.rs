@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::Json;
+use super::{Json, Name};
 
 /// How members and numbers are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,13 +26,13 @@ pub(super) fn write(json: &Json, form: Form) -> String {
     text
 }
 
-fn write_value(json: &Json, text: &mut String, form: Form) {
+pub(super) fn write_value(json: &Json, text: &mut String, form: Form) {
     match json {
         Json::Null => text.push_str("null"),
         Json::Bool(true) => text.push_str("true"),
         Json::Bool(false) => text.push_str("false"),
         Json::Number(literal) => write_number(literal, text, form),
-        Json::String(string) => write_string(string, text),
+        Json::String(string) => push_string(string, text),
         Json::Array(items) => {
             text.push('[');
             for (index, item) in items.iter().enumerate() {
@@ -44,22 +44,33 @@ fn write_value(json: &Json, text: &mut String, form: Form) {
             text.push(']');
         }
         Json::Object(members) => {
-            let mut members: Vec<&(String, Json)> = members.iter().collect();
-            if form != Form::Compact {
-                members.sort_by(|(a, _), (b, _)| utf16_order(a, b));
+            let by_name = |(a, _): &(Name, Json), (b, _): &(Name, Json)| utf16_order(a, b);
+            if form == Form::Compact || members.is_sorted_by(|a, b| by_name(a, b).is_le()) {
+                write_members(members.iter(), text, form);
+            } else {
+                let mut members: Vec<_> = members.iter().collect();
+                members.sort_unstable_by(|a, b| by_name(a, b));
+                write_members(members.into_iter(), text, form);
             }
-            text.push('{');
-            for (index, (name, value)) in members.into_iter().enumerate() {
-                if index > 0 {
-                    text.push(',');
-                }
-                write_string(name, text);
-                text.push(':');
-                write_value(value, text, form);
-            }
-            text.push('}');
         }
     }
+}
+
+fn write_members<'a>(
+    members: impl Iterator<Item = &'a (Name, Json)>,
+    text: &mut String,
+    form: Form,
+) {
+    text.push('{');
+    for (index, (name, value)) in members.enumerate() {
+        if index > 0 {
+            text.push(',');
+        }
+        push_string(name, text);
+        text.push(':');
+        write_value(value, text, form);
+    }
+    text.push('}');
 }
 
 fn write_number(literal: &str, text: &mut String, form: Form) {
@@ -105,10 +116,14 @@ pub(super) fn is_rounded(literal: &str) -> bool {
     is_integer(literal) && literal != "-0" && text != literal
 }
 
-/// The library's escapes are the shortest, as the canonical forms want them.
-fn write_string(string: &str, text: &mut String) {
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if string.bytes().all(is_plain) {
+/// Writes a string as all forms have it. The library's escapes are the shortest, as the canonical ones want them.
+pub fn push_string(string: &str, text: &mut String) {
+    let is_plain = |byte: u8| (byte >= b' ') & (byte != b'"') & (byte != b'\\');
+    // Without an early end, which most strings do not have, the compiler looks at many bytes at once.
+    if string
+        .bytes()
+        .fold(true, |plain, byte| plain & is_plain(byte))
+    {
         text.push('"');
         text.push_str(string);
         text.push('"');

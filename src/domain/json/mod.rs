@@ -8,6 +8,7 @@ mod canonical;
 mod free_object;
 mod serialized;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
@@ -16,6 +17,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use canonical::Form;
+pub use canonical::push_string;
 pub use free_object::FreeObject;
 use serialized::ToJson;
 
@@ -41,8 +43,11 @@ pub enum Json {
     /// An array.
     Array(Vec<Json>),
     /// An object; no name occurs twice.
-    Object(Vec<(String, Json)>),
+    Object(Vec<(Name, Json)>),
 }
+
+/// The name of a member. That of a type's field costs no memory.
+pub type Name = Cow<'static, str>;
 
 impl Json {
     /// Reads one JSON value from UTF-8 bytes, with nothing but white space around it.
@@ -105,6 +110,11 @@ impl Json {
         canonical::write(self, Form::Rfc8785)
     }
 
+    /// The same behind a text.
+    pub fn push_rfc8785(&self, text: &mut String) {
+        canonical::write_value(self, text, Form::Rfc8785);
+    }
+
     /// The first integer literal whose digits the form of RFC 8785 does not keep.
     pub fn first_rounded(&self) -> Option<&str> {
         match self {
@@ -149,7 +159,7 @@ impl Json {
 }
 
 /// An object. No name may occur twice.
-impl<N: Into<String>> FromIterator<(N, Json)> for Json {
+impl<N: Into<Name>> FromIterator<(N, Json)> for Json {
     fn from_iter<I: IntoIterator<Item = (N, Json)>>(members: I) -> Self {
         let members = members.into_iter();
         Self::Object(members.map(|(name, value)| (name.into(), value)).collect())
@@ -314,7 +324,7 @@ impl<'t> Reader<'t> {
             let value = self.inside(format_args!("{dot}{name}"), |reader| {
                 reader.value(raw, depth + 1)
             })?;
-            members.push((name, value));
+            members.push((name.into(), value));
         }
         Ok(Json::Object(members))
     }

@@ -6,7 +6,7 @@ use serde::ser::{
     Error, Impossible, Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer,
 };
 
-use super::Json;
+use super::{Json, Name};
 
 /// The value is of a kind that only the text knows, such as raw JSON.
 #[derive(Debug, thiserror::Error)]
@@ -174,7 +174,7 @@ impl SerializeSeq for Items {
 
 /// The members of an object so far, and the name of the next one.
 pub(super) struct Members {
-    members: Vec<(String, Json)>,
+    members: Vec<(Name, Json)>,
     name: String,
 }
 
@@ -194,7 +194,8 @@ impl SerializeMap for Members {
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), AsText> {
         let value = value.serialize(ToJson)?;
-        self.members.push((std::mem::take(&mut self.name), value));
+        let name = std::mem::take(&mut self.name);
+        self.members.push((name.into(), value));
         Ok(())
     }
 
@@ -212,8 +213,7 @@ impl SerializeStruct for Members {
         name: &'static str,
         value: &T,
     ) -> Result<(), AsText> {
-        self.members
-            .push((name.to_owned(), value.serialize(ToJson)?));
+        self.members.push((name.into(), value.serialize(ToJson)?));
         Ok(())
     }
 

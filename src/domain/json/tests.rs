@@ -203,8 +203,7 @@ fn any_json() -> impl Strategy<Value = Json> {
     leaf.prop_recursive(5, 40, 6, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..6).prop_map(Json::Array),
-            prop::collection::btree_map(any::<String>(), inner, 0..6)
-                .prop_map(|members| Json::Object(members.into_iter().collect())),
+            prop::collection::btree_map(any::<String>(), inner, 0..6).prop_map(Json::from_iter),
         ]
     })
 }

@@ -1,7 +1,5 @@
 //! Envelopes: their id, their signature, their bytes.
 
-use std::fmt::Write as _;
-
 use sha2::{Digest, Sha256};
 
 use super::issuer::Issuer;
@@ -9,10 +7,13 @@ use super::key::SigningKey;
 use super::payload::Payload;
 use super::schema::{self, Misfit};
 use crate::domain::ids::{TraceId, hex};
-use crate::domain::json::Json;
+use crate::domain::json::{Json, push_string};
 
 /// How deep an envelope may nest: a request of the deepest kind, and the levels around it.
 pub(super) const DEPTH_MAX: usize = 72;
+
+/// Bytes of most envelopes, at most.
+const CAPACITY: usize = 2_048;
 
 /// What an issuer attests.
 #[derive(Debug, Clone)]
@@ -63,27 +64,27 @@ impl Unsigned {
             return Err(Unattestable::Rounded(literal.to_owned()));
         }
         schema::check_payload(artifact, &payload)?;
-        let written = |json: Json| json.rfc8785();
-        let text = |text: &str| written(Json::from(text));
         // Members are sorted, so these are in their places, and each is written once.
-        let mut canonical = format!(
-            r#"{{"artifact_type":"{}","evidence_id":""#,
-            artifact.as_str()
-        );
+        let mut canonical = String::with_capacity(CAPACITY);
+        canonical.push_str(r#"{"artifact_type":"#);
+        push_string(artifact.as_str(), &mut canonical);
+        canonical.push_str(r#","evidence_id":""#);
         let id_at = canonical.len();
-        let _ = write!(
-            canonical,
-            r#"","issued_at_ms":{},"payload":{},"schema_version":{},"server_id":{},"signature":""#,
-            written(Json::from(issued_at_ms)),
-            payload.rfc8785(),
-            text(issuer.dialect.words().evidence_schema),
-            text(issuer.server_id.as_str()),
-        );
+        canonical.push_str(r#"","issued_at_ms":"#);
+        Json::from(issued_at_ms).push_rfc8785(&mut canonical);
+        canonical.push_str(r#","payload":"#);
+        payload.push_rfc8785(&mut canonical);
+        canonical.push_str(r#","schema_version":"#);
+        push_string(issuer.dialect.words().evidence_schema, &mut canonical);
+        canonical.push_str(r#","server_id":"#);
+        push_string(issuer.server_id.as_str(), &mut canonical);
+        canonical.push_str(r#","signature":""#);
         let signature_at = canonical.len();
-        let signer = text(&issuer.signer.to_string());
-        let _ = write!(canonical, r#"","signer_did":{signer}"#);
+        canonical.push_str(r#"","signer_did":"#);
+        push_string(&issuer.signer.to_string(), &mut canonical);
         if let Some(trace_id) = trace_id {
-            let _ = write!(canonical, r#","trace_id":{}"#, text(trace_id.as_str()));
+            canonical.push_str(r#","trace_id":"#);
+            push_string(trace_id.as_str(), &mut canonical);
         }
         canonical.push('}');
         Ok(Self {

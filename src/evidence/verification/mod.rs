@@ -331,7 +331,7 @@ fn check_closed(envelope: &Json) -> Result<(), Misfit> {
     };
     let unknown = members
         .iter()
-        .find(|(name, _)| !MEMBERS.contains(&name.as_str()));
+        .find(|(name, _)| !MEMBERS.contains(&name.as_ref()));
     match unknown {
         Some((name, _)) => Err(Misfit::new(name, "is unknown")),
         None => Ok(()),

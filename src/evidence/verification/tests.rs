@@ -271,7 +271,7 @@ fn vary(json: &Json, pass: &mut dyn FnMut(Json)) {
                 });
             }
             let mut more = members.clone();
-            more.push(("more".to_owned(), Json::from(1)));
+            more.push(("more".into(), Json::from(1)));
             pass(Json::Object(more));
         }
         Json::Array(items) => {
