@@ -142,6 +142,7 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
         headers::TRACEPARENT,
         header::HeaderName::from_static("tracestate"),
         header::CONTENT_TYPE,
+        header::IF_NONE_MATCH,
     ];
     let read = [
         headers::REQUEST_ID,
@@ -152,6 +153,7 @@ fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
         headers::RATE_LIMIT_REMAINING,
         headers::RATE_LIMIT_RESET,
         header::RETRY_AFTER,
+        header::ETAG,
     ];
     let methods = [
         Method::GET,

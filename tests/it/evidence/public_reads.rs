@@ -359,6 +359,11 @@ async fn e27_pages_of_any_origin_may_read_whatever_the_rest_allows() {
         let preflight = send(&published.app, Method::OPTIONS, &path, &words).await;
         assert!(preflight.status().is_success(), "{preflight:?}");
         assert_eq!(header(&preflight, "access-control-allow-origin"), Some("*"));
+        // So that a page can keep a copy.
+        let sent = header(&preflight, "access-control-allow-headers");
+        assert!(sent.is_some_and(|names| names.contains("if-none-match")));
+        let read = header(&response, "access-control-expose-headers");
+        assert!(read.is_some_and(|names| names.contains("etag")));
     }
     let elsewhere = published.get("/v1/balances", &[origin]).await;
     assert_ne!(header(&elsewhere, "access-control-allow-origin"), Some("*"));
