@@ -9,6 +9,9 @@ use super::issuer::Issuer;
 /// offered.
 const CLOCK_SLACK_MS: i64 = 10_000;
 
+/// Of so many issuers a script chooses: the one of now and the next.
+const OFFERED: usize = 2;
+
 /// An issuer by its number, and when it signs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registered {
@@ -48,7 +51,7 @@ impl Registry {
     pub fn new(issuing: Vec<Registered>, earlier: Vec<Registered>) -> Self {
         let words: Vec<_> = issuing.iter().map(word).collect();
         let choices = (0..words.len()).map(|first| {
-            let end = words.len().min(first + 2);
+            let end = words.len().min(first + OFFERED);
             words[first..end].join(" ")
         });
         Self {
@@ -66,15 +69,21 @@ impl Registry {
     /// What a script chooses from for requests at about `now_ms`: the issuer of now and the next one, each as
     /// `<number>:<from_ms>:<until_ms or empty>`, blanks between. Empty if no issuer signs any more.
     pub fn choice(&self, now_ms: i64) -> String {
-        let since_ms = now_ms.saturating_sub(CLOCK_SLACK_MS);
-        let first = self.issuing.iter().position(|one| !one.is_over(since_ms));
-        let choice = first.and_then(|first| self.choices.get(first));
+        let choice = self.first_offered(now_ms);
+        let choice = choice.and_then(|first| self.choices.get(first));
         choice.cloned().unwrap_or_default()
     }
 
-    /// The issuer that signs what is decided at a time, as a script would choose it from [`Registry::choice`]; `None` in a gap.
-    pub fn at(&self, at_ms: i64) -> Option<&Registered> {
-        self.issuing.iter().find(|one| one.covers(at_ms))
+    /// The issuer that a script chooses by its own clock, `at_ms`, from the [`Registry::choice`] of `now_ms`; `None` where it finds
+    /// none, in a gap or because the caller's estimate was far off.
+    pub fn chosen(&self, now_ms: i64, at_ms: i64) -> Option<&Registered> {
+        let offered = self.issuing[self.first_offered(now_ms)?..].iter();
+        offered.take(OFFERED).find(|one| one.covers(at_ms))
+    }
+
+    fn first_offered(&self, now_ms: i64) -> Option<usize> {
+        let since_ms = now_ms.saturating_sub(CLOCK_SLACK_MS);
+        self.issuing.iter().position(|one| !one.is_over(since_ms))
     }
 
     /// The issuer with a number, configured or not; `None` if this process has never read of it.
@@ -155,8 +164,23 @@ mod tests {
             (200_000, None),
             (300_000, Some(7)),
         ] {
-            let signing = registry.at(at_ms).map(|one| one.number);
+            let signing = registry.chosen(at_ms, at_ms).map(|one| one.number);
             assert_eq!(signing, number, "{at_ms}");
+        }
+    }
+
+    #[test]
+    fn what_a_script_was_not_offered_it_does_not_choose() {
+        let registry = registry();
+        for (now_ms, at_ms, number) in [
+            (99_999, 100_000, Some(2)),
+            (109_999, 99_999, Some(4)),
+            // The caller's estimate is far ahead of the script's clock, or far behind.
+            (110_000, 99_999, None),
+            (0, 300_000, None),
+        ] {
+            let chosen = registry.chosen(now_ms, at_ms).map(|one| one.number);
+            assert_eq!(chosen, number, "{now_ms} {at_ms}");
         }
     }
 

@@ -78,7 +78,8 @@ pub(super) struct Draft<'a> {
     request_bytes: usize,
     reservation_id: Option<&'a ReservationId>,
     cause: &'a Cause,
-    lines: String,
+    /// `None` where the envelope would round a number of the request, so that there is none.
+    lines: Option<String>,
     /// When that was, by the estimate of the store's clock.
     drafted_ms: i64,
 }
@@ -112,7 +113,7 @@ impl Ledger {
         }))
     }
 
-    /// A request that is to be attested; `None` while evidence is off, and where the envelope would round a number.
+    /// A request that is to be attested; `None` while evidence is off.
     ///
     /// # Errors
     /// As for [`Ledger::attester`].
@@ -126,28 +127,34 @@ impl Ledger {
         let (Some(request), Some(attester)) = (request, self.attester().await?) else {
             return Ok(None);
         };
-        if request.first_rounded().is_some() {
-            attester.skipped("unrepresentable_number");
-            return Ok(None);
-        }
         let now_ms = self.store.clock().now_ms();
-        let canonical = request.rfc8785();
-        // Refusals cost their caller nothing, so they cost no memory that is short.
-        let refusals_per_minute = match self.store.memory_step(partition) {
-            MemoryStep::Enough | MemoryStep::Warn => attester.attesting.refusals_per_minute,
-            MemoryStep::CountDenials | MemoryStep::Refuse => 0,
-        };
-        let bounded = (endpoint, refusals_per_minute);
-        let lines = attester.lines(now_ms, bounded, (request, &canonical), cause);
-        Ok(Some(Draft {
+        let draft = Draft {
             attester,
             endpoint,
             request,
-            request_bytes: canonical.len(),
+            request_bytes: 0,
             reservation_id,
             cause,
-            lines,
+            lines: None,
             drafted_ms: now_ms,
+        };
+        if request.first_rounded().is_some() {
+            return Ok(Some(draft));
+        }
+        let canonical = request.rfc8785();
+        // Refusals cost their caller nothing, so they cost no memory that is short.
+        let refusals_per_minute = match self.store.memory_step(partition) {
+            MemoryStep::Enough | MemoryStep::Warn => draft.attester.attesting.refusals_per_minute,
+            MemoryStep::CountDenials | MemoryStep::Refuse => 0,
+        };
+        let bounded = (endpoint, refusals_per_minute);
+        let lines = draft
+            .attester
+            .lines(now_ms, bounded, (request, &canonical), cause);
+        Ok(Some(Draft {
+            request_bytes: canonical.len(),
+            lines: Some(lines),
+            ..draft
         }))
     }
 
@@ -205,14 +212,10 @@ impl Attester<'_> {
         lines
     }
 
-    /// The reference to a statement; `None` where no envelope can have it.
-    fn reference(&self, issuer: &Issuer, statement: Statement) -> Option<EvidenceRef> {
-        match Unsigned::new(issuer, statement) {
-            Ok(unsigned) => {
-                let id = unsigned.evidence_id();
-                let url = issuer.server_id.url_of(id);
-                Some(EvidenceRef::new(issuer.dialect, id.to_owned(), url))
-            }
+    /// The reference to what was decided now; `None` where no envelope can have it, which is counted.
+    fn decided(&self, issuer: &Issuer, statement: Statement) -> Option<EvidenceRef> {
+        match reference(issuer, statement) {
+            Ok(reference) => Some(reference),
             Err(Unattestable::Rounded(_)) => {
                 self.skipped("unrepresentable_number");
                 None
@@ -252,7 +255,8 @@ impl Attester<'_> {
         })
     }
 
-    /// The reference to what a record keeps, unless its envelope is gone by `now_ms`.
+    /// The reference to what a record keeps, unless its envelope is gone by `now_ms`. What was decided without evidence was
+    /// counted then.
     fn kept(
         &self,
         attested: Result<Option<Attested>, RecordError>,
@@ -262,7 +266,6 @@ impl Attester<'_> {
             Ok(attested) => attested?,
             Err(error) => {
                 warn!(error = %error, "evidence of a record cannot be read: {error}");
-                self.skipped("damaged");
                 return None;
             }
         };
@@ -274,8 +277,16 @@ impl Attester<'_> {
         if now_ms.is_some_and(|now_ms| until_ms.is_some_and(|until_ms| until_ms <= now_ms)) {
             return None;
         }
-        self.reference(self.registry.issuer(inputs.issuer)?, statement)
+        reference(self.registry.issuer(inputs.issuer)?, statement).ok()
     }
+}
+
+/// The reference to a statement.
+fn reference(issuer: &Issuer, statement: Statement) -> Result<EvidenceRef, Unattestable> {
+    let unsigned = Unsigned::new(issuer, statement)?;
+    let id = unsigned.evidence_id();
+    let url = issuer.server_id.url_of(id);
+    Ok(EvidenceRef::new(issuer.dialect, id.to_owned(), url))
 }
 
 fn is_dry_run(request: &Json) -> bool {
@@ -283,14 +294,10 @@ fn is_dry_run(request: &Json) -> bool {
 }
 
 impl Draft<'_> {
-    /// What the script is told.
-    pub(super) fn lines(&self) -> &str {
-        &self.lines
-    }
-
-    /// Bytes that an outcome without a record keeps of the request.
-    pub(super) fn bytes(&self) -> usize {
-        self.lines.len()
+    /// What the script is told; `None` where there will be no evidence. What an outcome without a record keeps of the request
+    /// has as many bytes.
+    pub(super) fn lines(&self) -> Option<&str> {
+        self.lines.as_deref()
     }
 
     /// The reference to a success of the store's time `at_ms`.
@@ -331,9 +338,15 @@ impl Draft<'_> {
             return refusal.into();
         };
         let Some(at_ms) = at_ms else {
-            let somebody_signs = self.attester.registry.at(self.drafted_ms).is_some();
-            self.attester
-                .skipped(if somebody_signs { "rate" } else { "no_issuer" });
+            let signer = self
+                .attester
+                .registry
+                .chosen(self.drafted_ms, self.drafted_ms);
+            self.attester.skipped(match (&self.lines, signer) {
+                (None, _) => "unrepresentable_number",
+                (Some(_), None) => "no_issuer",
+                (Some(_), Some(_)) => "rate",
+            });
             return refusal.into();
         };
         let request =
@@ -357,7 +370,13 @@ impl Draft<'_> {
     }
 
     fn reference(&self, issued_at_ms: i64, payload: Payload) -> Option<EvidenceRef> {
-        let Some(registered) = self.attester.registry.at(issued_at_ms) else {
+        if self.lines.is_none() {
+            self.attester.skipped("unrepresentable_number");
+            return None;
+        }
+        // As the script has chosen, from what it was told: it has queued an entry of that issuer, or none.
+        let registry = &self.attester.registry;
+        let Some(registered) = registry.chosen(self.drafted_ms, issued_at_ms) else {
             self.attester.skipped("no_issuer");
             return None;
         };
@@ -366,6 +385,6 @@ impl Draft<'_> {
             trace_id: Some(self.cause.trace_id.clone()),
             payload,
         };
-        self.attester.reference(&registered.issuer, statement)
+        self.attester.decided(&registered.issuer, statement)
     }
 }

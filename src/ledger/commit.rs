@@ -45,7 +45,8 @@ impl Ledger {
                 cause,
             )
             .await?;
-        if draft.is_some() {
+        let evidence = draft.as_ref().and_then(Draft::lines);
+        if evidence.is_some() {
             kept.push(("end_key", request.idempotency_key.to_string()));
             kept.push(("actual", request.actual.value().to_string()));
         }
@@ -61,7 +62,7 @@ impl Ledger {
             reservation_id,
             context: &context,
             stored_bytes: stored_bytes.clone(),
-            evidence: draft.as_ref().map(Draft::lines),
+            evidence,
             kept: &kept,
         });
         let reply = reply.await.inspect_err(|error| {

@@ -93,7 +93,8 @@ impl Ledger {
                 cause,
             )
             .await?;
-        let stored_bytes = draft.as_ref().and_then(|draft| self.counted(draft.bytes()));
+        let stored = draft.as_ref().and_then(Draft::lines);
+        let stored_bytes = stored.and_then(|lines| self.counted(lines.len()));
         let call = |attempt: &Attempt| {
             let policy = &attempt.policy;
             let caps = policy
@@ -118,7 +119,7 @@ impl Ledger {
                 policies_version: policy.version.to_string(),
                 policy_from_ms: policy.from_ms,
                 policy_until_ms: policy.until_ms,
-                evidence: draft.as_ref().map(Draft::lines),
+                evidence: draft.as_ref().and_then(Draft::lines),
                 stored_bytes: stored_bytes.clone(),
                 facts: &facts,
             }

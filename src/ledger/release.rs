@@ -49,7 +49,10 @@ impl Ledger {
                 cause,
             )
             .await?;
-        let end_key = draft.is_some().then(|| request.idempotency_key.to_string());
+        let evidence = draft.as_ref().and_then(Draft::lines);
+        let end_key = evidence
+            .is_some()
+            .then(|| request.idempotency_key.to_string());
         let kept = facts::given([
             ("release_reason", request.reason.clone()),
             ("end_key", end_key),
@@ -64,7 +67,7 @@ impl Ledger {
             context: &context,
             owner: &owner,
             reservation_id,
-            evidence: draft.as_ref().map(Draft::lines),
+            evidence,
             kept: Counted(&kept),
             audit: &audit,
         });

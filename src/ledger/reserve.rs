@@ -92,7 +92,7 @@ impl Ledger {
                 policy_from_ms: selection.from_ms,
                 policy_until_ms: selection.until_ms,
                 rate_limits: rate_limits(policy, stored.as_deref()),
-                evidence: draft.as_ref().map(Draft::lines),
+                evidence: draft.as_ref().and_then(Draft::lines),
                 facts: Counted(&facts),
                 kept: kept(request, policy),
             }

@@ -203,8 +203,25 @@ async fn e07_what_the_canonical_form_would_round_has_no_evidence() {
         .budget("tenant:acme/app:big", i64::MAX - 1, 0)
         .await;
     let body = ask_body("big", "tenant:acme/app:big", 1);
-    let response = issued.app.post("/v1/reservations", body).await.expect(200);
+    let response = issued
+        .app
+        .post("/v1/reservations", body.clone())
+        .await
+        .expect(200);
     assert_eq!(issued.reference(&response.body), None);
+    // Replays and reads are no further decisions.
+    issued.app.post("/v1/reservations", body).await.expect(200);
+    let n: Value = serde_json::from_str("9007199254740993").expect("a number");
+    let rounded = with(ask_body("rounded", SCOPE, 1), json!({"metadata": {"n": n}}));
+    issued
+        .app
+        .post("/v1/reservations", rounded)
+        .await
+        .expect(200);
+    let path = format!("/v1/reservations/{}", response.text("/reservation_id"));
+    for path in [&path, "/v1/reservations?include=evidence"] {
+        issued.app.get(path).await.expect(200);
+    }
     let pass = issued.sign().await;
     assert_eq!((pass.signed, pass.quarantined), (2, 0));
     let text = issued.app.telemetry.render().expect("metrics");

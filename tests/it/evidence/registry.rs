@@ -57,7 +57,7 @@ impl Deployment {
 }
 
 fn number_at(registry: &Registry, at_ms: i64) -> Option<u32> {
-    registry.at(at_ms).map(|one| one.number)
+    registry.chosen(at_ms, at_ms).map(|one| one.number)
 }
 
 #[tokio::test]
@@ -184,7 +184,8 @@ async fn e20_another_server_id_takes_over_when_the_former_one_has_ended() {
     deployment.starts(&[listed('a', 0, Some(end))]).await;
     let keys = [listed('c', 0, Some(9)), listed('b', end, None)];
     let registry = deployment.register(&moved(&keys)).await.expect("it starts");
-    let server = registry.at(end).map(|one| one.issuer.server_id.as_str());
+    let chosen = registry.chosen(end, end);
+    let server = chosen.map(|one| one.issuer.server_id.as_str());
     assert_eq!(server, Some("https://other.example/v1"));
     assert_eq!(
         number_at(&registry, end - 1),

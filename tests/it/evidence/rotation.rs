@@ -127,6 +127,36 @@ async fn e20_two_replicas_change_the_key_at_one_instant_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e20_a_replica_whose_clock_is_far_ahead_names_no_envelope_that_nobody_signs() {
+    let redis = block_in_place(JumpingRedis::start);
+    let url = redis.server.url();
+    let before = now_ms(&crate::harness::store(&url)).await;
+    let settings = both(before + 600_000);
+    let app = replica(&url, "ahead", &settings, None).await;
+    app.budget(SCOPE, 1_000_000, 0).await;
+    // It learns Redis's clock, which is set back to before the change of the key.
+    redis.jump(900);
+    reserve(&app, "ahead").await;
+    redis.jump(0);
+    let body = ask_body("behind", SCOPE, 1);
+    let decided = app.post("/v1/decide", body).await.expect(200);
+    let mut issued = Issued {
+        signer: signer_of(&app, &settings),
+        settings: Vec::new(),
+        app,
+    };
+    issued.sign().await;
+    match issued.reference(&decided.body) {
+        Some(reference) => drop(issued.envelope(reference).await),
+        None => {
+            let text = issued.app.telemetry.render().expect("metrics");
+            let skipped = r#"budget_evidence_skipped_total{reason="no_issuer"} 1"#;
+            assert!(text.contains(skipped), "{text}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e20_the_runbook_of_a_replaced_key_leaves_no_gap() {
     let redis = block_in_place(JumpingRedis::start);
     let url = redis.server.url();
