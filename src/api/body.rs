@@ -19,6 +19,8 @@ pub struct BodyLimits {
     pub time: Duration,
     /// The largest `metadata`, as JSON text.
     pub metadata_bytes: usize,
+    /// The largest `metrics`, as JSON text.
+    pub metrics_bytes: usize,
     /// The largest `caps`, as JSON text.
     pub caps_bytes: usize,
     /// The most entries of the `scope_filter` of an API key.
@@ -38,6 +40,7 @@ impl BodyLimits {
         for (name, value) in members {
             let (limit, setting) = match name.as_ref() {
                 "metadata" => (self.metadata_bytes, "BUDGET_METADATA_LIMIT_BYTES"),
+                "metrics" => (self.metrics_bytes, "BUDGET_METRICS_LIMIT_BYTES"),
                 "caps" => (self.caps_bytes, "BUDGET_CAPS_LIMIT_BYTES"),
                 "scope_filter" => {
                     self.check_entries(value)?;

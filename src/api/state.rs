@@ -127,6 +127,7 @@ impl AppState {
                 bytes: http.body_limit_bytes,
                 time: http.body_timeout,
                 metadata_bytes: config.limits.metadata_limit_bytes,
+                metrics_bytes: config.limits.metrics_limit_bytes,
                 caps_bytes: config.limits.caps_limit_bytes,
                 scope_filter_entries: config.limits.scope_filter_limit,
             },

@@ -17,6 +17,10 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_METADATA_LIMIT_BYTES", value_name = "BYTES", default_value = "16384",
           value_parser = clap::value_parser!(u32).range(64..=1_048_576).map(|bytes| bytes as usize))]
     pub metadata_limit_bytes: usize,
+    /// Largest `metrics` of a commit or usage event, in bytes of JSON text
+    #[arg(long, env = "BUDGET_METRICS_LIMIT_BYTES", value_name = "BYTES", default_value = "16384",
+          value_parser = clap::value_parser!(u32).range(1_024..=1_048_576).map(|bytes| bytes as usize))]
+    pub metrics_limit_bytes: usize,
     /// Largest `caps` of a policy, in bytes of JSON text
     #[arg(long, env = "BUDGET_CAPS_LIMIT_BYTES", value_name = "BYTES", default_value = "4096",
           value_parser = clap::value_parser!(u32).range(64..=65_536).map(|bytes| bytes as usize))]

@@ -11,6 +11,11 @@ fn metadata_of(bytes: usize) -> Value {
     json!({"x": "y".repeat(bytes - r#"{"x":""}"#.len())})
 }
 
+/// Metrics of exactly so many bytes of JSON text.
+fn metrics_of(bytes: usize) -> Value {
+    json!({"custom": metadata_of(bytes - r#"{"custom":}"#.len())})
+}
+
 /// Caps of exactly so many bytes of JSON text.
 fn caps_of(bytes: usize) -> Value {
     let fixed = r#"{"tool_allowlist":["a"]}"#.len();
@@ -24,6 +29,7 @@ fn caps_of(bytes: usize) -> Value {
 async fn assert_refused(app: &TestApp, path: &str, mut body: Value, member: &str, limit: usize) {
     body[member] = match member {
         "caps" => caps_of(limit + 4),
+        "metrics" => metrics_of(limit + 1),
         _ => metadata_of(limit + 1),
     };
     let present = body[member].to_string().len();
@@ -42,13 +48,16 @@ async fn assert_refused(app: &TestApp, path: &str, mut body: Value, member: &str
 }
 
 #[tokio::test]
-async fn metadata_and_caps_above_their_limits_are_refused_by_every_operation_that_stores_them() {
+async fn metadata_metrics_and_caps_above_their_limits_are_refused_by_every_operation_that_stores_them()
+ {
     let target = Target::new().await;
     let app = &target.app;
     for operation in &target.operations {
         let body = operation.body.clone();
-        if body.get("metadata").is_some() {
-            assert_refused(app, &operation.path, body, "metadata", 16_384).await;
+        for member in ["metadata", "metrics"] {
+            if body.get(member).is_some() {
+                assert_refused(app, &operation.path, body.clone(), member, 16_384).await;
+            }
         }
     }
     let amount = json!({"unit": "TOKENS", "amount": 1});
@@ -81,12 +90,19 @@ async fn metadata_and_caps_above_their_limits_are_refused_by_every_operation_tha
 }
 
 #[tokio::test]
-async fn metadata_at_its_limit_is_stored_and_the_limit_is_a_setting() {
+async fn metadata_and_metrics_at_their_limits_are_stored_and_the_limits_are_settings() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     let mut body = crate::harness::app::reserve_body("a", 1);
     body["metadata"] = metadata_of(16_384);
-    assert_eq!(app.post("/v1/reservations", body.clone()).await.status, 200);
+    let held = app.post("/v1/reservations", body.clone()).await.expect(200);
+    let path = format!("/v1/reservations/{}/commit", held.text("/reservation_id"));
+    let amount = json!({"unit": "TOKENS", "amount": 1});
+    let commit = json!({"idempotency_key": "c", "actual": amount, "metrics": metrics_of(16_384)});
+    let strict = app.replica(&["--metrics-limit-bytes", "1024"]).await;
+    let refused = strict.post(&path, commit.clone()).await;
+    assert_eq!(*refused.at("/details/limit"), 1_024);
+    app.post(&path, commit).await.expect(200);
     let narrow = app.replica(&["--metadata-limit-bytes", "64"]).await;
     body["idempotency_key"] = json!("b");
     body["metadata"] = metadata_of(65);
