@@ -169,14 +169,6 @@ impl Ledger {
         let attester = self.attester().await?;
         Ok(attester.and_then(|attester| attester.kept(attested(), None)))
     }
-
-    /// The fields of a reservation that its references are made of; none while evidence is off.
-    pub(super) fn evidence_fields(&self) -> &'static [&'static str] {
-        match self.attests() {
-            true => &statements::FIELDS,
-            false => &[],
-        }
-    }
 }
 
 impl Attester<'_> {

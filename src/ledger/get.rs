@@ -1,7 +1,7 @@
 //! Reads a reservation.
 
 use super::target::Target;
-use super::{Ledger, facts};
+use super::{Ledger, facts, statements};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::caller::{Caller, ScriptCaller};
@@ -55,7 +55,8 @@ object! {
     }
 }
 
-/// The fields that are always read of a record. Metadata of the client is read on request.
+/// The fields that are always read of a record. Metadata of the client is read on request. Evidence is made of all of these, and
+/// more.
 pub(super) const FIELDS: [&str; 14] = [
     "status",
     "unit",
@@ -125,12 +126,10 @@ impl Ledger {
             }
             Caller::Admin(_) => named_partition(reservation_id)?,
         };
-        let fields = [
-            &FIELDS[..],
-            &["metadata", "committed_metadata"],
-            self.evidence_fields(),
-        ]
-        .concat();
+        let fields = match self.attests() {
+            true => statements::FIELDS.to_vec(),
+            false => [&FIELDS[..], &["metadata", "committed_metadata"]].concat(),
+        };
         let (now_ms, record) = self
             .read_reservation(caller.into(), partition, reservation_id, &fields)
             .await?;
