@@ -86,10 +86,19 @@ impl Registry {
         self.issuing.iter().position(|one| !one.is_over(since_ms))
     }
 
-    /// The issuer with a number, configured or not; `None` if this process has never read of it.
+    /// All that were ever registered, configured or not.
+    pub fn all(&self) -> impl Iterator<Item = &Registered> {
+        self.issuing.iter().chain(&self.earlier)
+    }
+
+    /// The one with a number; `None` if this process has never read of it.
+    pub fn registered(&self, number: u32) -> Option<&Registered> {
+        self.all().find(|one| one.number == number)
+    }
+
+    /// Its issuer.
     pub fn issuer(&self, number: u32) -> Option<&Issuer> {
-        let mut all = self.issuing.iter().chain(&self.earlier);
-        all.find(|one| one.number == number).map(|one| &one.issuer)
+        self.registered(number).map(|one| &one.issuer)
     }
 }
 

@@ -14,7 +14,7 @@ use super::retention::RetentionConfig;
 use super::secret_file::SecretSetting;
 use super::values::days;
 use crate::domain::dialect::Dialect;
-use crate::evidence::{Issuer, Issuers, ListedKey, ServerId, Signer, SignerForm, SigningKey};
+use crate::evidence::{Issuers, ListedKey, Registered, ServerId, Signer, SignerForm, SigningKey};
 use keys::{listed, listed_keys, pair, signing_keys};
 
 const SERVER_ID: &str = "BUDGET_EVIDENCE_SERVER_ID";
@@ -138,14 +138,19 @@ impl EvidenceConfig {
 }
 
 impl SigningConfig {
-    /// The key pair of an issuer; `None` if this process does not have its seed.
-    pub fn key_of(&self, issuer: &Issuer) -> Option<&SigningKey> {
-        let issuers = &self.evidence.issuers;
+    /// The key pair of an issuer, also under a former server id; `None` if this process does not have its seed.
+    pub fn key_of(&self, registered: &Registered) -> Option<&SigningKey> {
+        let issuer = &registered.issuer;
         let public = match &issuer.signer {
             Signer::Raw(public) => *public,
-            Signer::Listed { .. } => {
-                let mut listed = issuers.key_set().keys.iter();
-                listed.find(|listed| issuers.issuer(listed) == *issuer)?.key
+            Signer::Listed { dialect, .. } => {
+                // The name has the hash of the server id of its time. Another key with the same id has another start.
+                let is_it = |listed: &&ListedKey| {
+                    let name = Signer::listed(*dialect, &issuer.server_id, &listed.kid);
+                    name == issuer.signer && listed.from_ms == registered.from_ms
+                };
+                let listed = self.evidence.issuers.key_set().keys.iter();
+                listed.clone().find(is_it)?.key
             }
         };
         self.keys.iter().find(|key| key.public() == public)

@@ -79,9 +79,44 @@ fn e21_the_first_key_needs_the_time_from_which_it_signs() {
         ("03a107bff3ce10be", 5)
     );
     let signing = signing.expect("settings").expect("evidence");
-    let issuer = signing.evidence.issuers.issuer(listed);
-    let key = signing.key_of(&issuer).map(SigningKey::public);
+    let registered = registered(&signing.evidence, listed);
+    let key = signing.key_of(&registered).map(SigningKey::public);
     assert_eq!(key, Some(listed.key));
+}
+
+/// A key as it is registered.
+fn registered(evidence: &EvidenceConfig, listed: &ListedKey) -> Registered {
+    Registered {
+        number: 1,
+        issuer: evidence.issuers.issuer(listed),
+        from_ms: listed.from_ms,
+        until_ms: listed.until_ms,
+    }
+}
+
+#[test]
+fn e20_a_key_signs_for_a_former_server_id_and_another_one_of_its_name_does_not() {
+    let [server, key, seed] = key_flags(SEED);
+    for form in ["did", "raw"] {
+        let form = format!("--evidence-signer={form}");
+        let flags = [&server, &key, &seed, &form, "--evidence-nbf-ms=5"];
+        let former = configs(&flags).0.expect("settings").expect("evidence");
+        let former = registered(&former, &former.issuers.key_set().keys[0]);
+        let flags = [
+            "--evidence-server-id=https://b.example/v1",
+            &key,
+            &seed,
+            "--evidence-nbf-ms=5",
+        ];
+        let signing = configs(&flags).1.expect("settings").expect("evidence");
+        let key = signing.key_of(&former).map(|key| key.public().hex());
+        assert_eq!(key.as_deref(), Some(PUBLIC), "{form}");
+        let other = Registered {
+            from_ms: 6,
+            ..former
+        };
+        assert_eq!(signing.key_of(&other).is_some(), form.ends_with("raw"));
+    }
 }
 
 #[test]
@@ -201,8 +236,7 @@ fn e20_retired_and_coming_keys_stand_beside_the_present_one() {
     // The seed of a key whose time is over is not needed.
     let signing = signing.expect("settings").expect("evidence");
     let old = &evidence.issuers.key_set().keys[0];
-    let issuer = evidence.issuers.issuer(old);
-    assert!(signing.key_of(&issuer).is_none());
+    assert!(signing.key_of(&registered(&evidence, old)).is_none());
     assert!(!format!("{signing:?} {flags:?}", flags = own).contains("00010203"));
 }
 

@@ -115,11 +115,15 @@ fn outcome(
         Err(fault) => return Outcome::Damaged(fault.to_string()),
     };
     let number = attested.inputs.issuer;
-    let Some(issuer) = signers.registry.issuer(number) else {
+    let Some(registered) = signers.registry.registered(number) else {
         return Outcome::Unknown(format!("the issuer {number} is not known here"));
     };
-    let Some(key) = signers.config.key_of(issuer) else {
-        return Outcome::Unknown(format!("this dispatcher has no seed for {}", issuer.signer));
+    let issuer = &registered.issuer;
+    let Some(key) = signers.config.key_of(registered) else {
+        let (signer, server_id) = (&issuer.signer, issuer.server_id.as_str());
+        return Outcome::Unknown(format!(
+            "this dispatcher has no seed for {signer} of {server_id}"
+        ));
     };
     match Unsigned::new(issuer, attested.statement) {
         Ok(unsigned) => {

@@ -156,6 +156,36 @@ async fn e20_a_replica_whose_clock_is_far_ahead_names_no_envelope_that_nobody_si
     }
 }
 
+#[tokio::test]
+async fn e20_what_was_decided_under_a_former_server_id_is_still_signed() {
+    let mut issued = Issued::spawn(&["--evidence-signer", "did"]).await;
+    issued.app.budget(SCOPE, 1_000, 0).await;
+    let (_, got) = reserve(&issued.app, "before").await;
+    // Its window ends now, as if that had been announced, and another key under another server id follows.
+    let end_ms = now_ms(&issued.app.store).await + 1;
+    let issuers = issued.app.store.keys().issuers();
+    let row: String = issued.app.run(&["HGET", &issuers, "1"]).await;
+    let row = row.replacen(" open ", &format!(" {end_ms} "), 1);
+    issued.app.run::<i64>(&["HSET", &issuers, "1", &row]).await;
+    let moved = [
+        &[
+            "--evidence-server-id",
+            "https://new.example/v1",
+            "--evidence-signer",
+            "did",
+        ]
+        .map(str::to_owned),
+        &swapped(end_ms)[2..],
+    ]
+    .concat();
+    issued.signer = signer_of(&issued.app, &moved);
+    assert_eq!(issued.sign().await.signed, 1);
+    let envelope = issued
+        .envelope(issued.reference(&got).expect("evidence"))
+        .await;
+    assert_eq!(envelope["server_id"], SERVER_ID);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e20_the_runbook_of_a_replaced_key_leaves_no_gap() {
     let redis = block_in_place(JumpingRedis::start);
