@@ -4,18 +4,23 @@ Gives the issuers of a configuration their numbers, and registers those that are
 
 KEYS[1]  write  issuers  hash  {dir}:issuers
 
-ARGV[1]    ahead_ms  int64       How far ahead what changes the signing key must lie.
-ARGV[2..]  given     to the end
+ARGV[1]               ahead_ms  int64           How far ahead what changes the signing key must lie.
+ARGV[2]               known     n, then n more
+    What the caller has read before, since the store may have lost it. Of each: number, from_ms, until_ms or open,
+    server id, signer.
+ARGV[known_to + 1..]  given     to the end
     Of each: from_ms, until_ms or open, server id, signer. In the order of their windows, which do not overlap.
 
 Replies, the first that applies:
-  damaged number | contradicted rule given registered now_ms | registered issuers
+  damaged number | renumbered number | contradicted rule given registered now_ms | registered issuers
 Writes:
-  On registered: numbers of new issuers, ends of open windows.
+  On registered: numbers of new issuers, ends of open windows, and what was lost of those that the caller knows.
 ]]
 local issuers = KEYS[1]
 local ahead_ms = ARGV[1]
-local given_from = 2
+local known_from = 3
+local known_to = 2 + ARGV[2]
+local given_from = known_to + 1
 -- End of the signature.
 -- @include base/time
 local now = now_ms()
@@ -31,15 +36,20 @@ local function covers(one, at_ms)
   return one.from <= at_ms and at_ms < one.until_ms
 end
 
-local all, last = {}, 0
+local all, by_number, last = {}, {}, 0
+
+local function add(one, number)
+  one.number = number
+  all[#all + 1], by_number[number] = one, one
+  last = math.max(last, number)
+end
+
 local stored = redis.call('HGETALL', issuers)
 for i = 1, #stored, 2 do
   local from_ms, until_ms, server_id, signer = stored[i + 1]:match('^(%d+) (%w+) (%S+) (%S+)$')
   local one = from_ms and tonumber(stored[i]) and issuer(from_ms, until_ms, server_id, signer)
   if not one then return {'damaged', stored[i]} end
-  one.number = tonumber(stored[i])
-  all[#all + 1] = one
-  last = math.max(last, one.number)
+  add(one, tonumber(stored[i]))
 end
 
 local function registered(server_id, signer)
@@ -48,13 +58,44 @@ local function registered(server_id, signer)
   end
 end
 
+-- One whose window another has as well. One that is over signs nothing any more; the same key may be listed under a former
+-- server id.
+local function overlapped(one)
+  local is_over = one.until_ms <= now
+  for _, other in ipairs(all) do
+    local apart = is_over and one.server_id ~= other.server_id
+    if not apart and one.from < other.until_ms and other.from < one.until_ms then return other end
+  end
+end
+
+-- What was lost gets its number back, unless that was given to another meanwhile.
+local new, changed, lost = {}, {}, {}
+for i = known_from, known_to, 5 do
+  local number, from_ms, until_ms, server_id, signer = unpack(ARGV, i, i + 4)
+  local one, kept = issuer(from_ms, until_ms, server_id, signer), by_number[tonumber(number)]
+  if kept ~= registered(server_id, signer) or (kept and kept.from ~= one.from) then return {'renumbered', number} end
+  one.number = tonumber(number)
+  if not kept then
+    lost[#lost + 1] = one
+  elseif kept.until_ms == math.huge and one.until_ms ~= math.huge then
+    kept.until_ms, kept.window = one.until_ms, one.window
+    changed[#changed + 1] = kept
+  end
+end
+for _, one in ipairs(lost) do
+  if overlapped(one) then return {'renumbered', tostring(one.number)} end
+end
+for _, one in ipairs(lost) do
+  add(one, one.number)
+  changed[#changed + 1] = one
+end
+
 local signing
 for _, one in ipairs(all) do
   if covers(one, now) then signing = one end
 end
 
 -- Of those that are registered, the start stays; an end may be added.
-local new, changed = {}, {}
 for i = given_from, #ARGV, 4 do
   local place = (i - given_from) / 4 + 1
   local from_ms, until_ms, server_id, signer = unpack(ARGV, i, i + 3)
@@ -76,23 +117,16 @@ end
 
 -- A new one must not sign when another does, and gives every process time to learn of it.
 for _, one in ipairs(new) do
-  local is_over = one.until_ms <= now
-  for _, other in ipairs(all) do
-    -- One that is over signs nothing any more; the same key may be listed under a former server id.
-    local apart = is_over and one.server_id ~= other.server_id
-    if not apart and one.from < other.until_ms and other.from < one.until_ms then
-      return {'contradicted', 'overlap', one.place, other.window, now}
-    end
-  end
-  if signing and not is_over and one.from < now + ahead_ms then
+  local other = overlapped(one)
+  if other then return {'contradicted', 'overlap', one.place, other.window, now} end
+  if signing and one.until_ms > now and one.from < now + ahead_ms then
     return {'contradicted', 'starts_too_soon', one.place, signing.window, now}
   end
 end
 
 for _, one in ipairs(new) do
-  last = last + 1
-  one.number = last
-  changed[#changed + 1], all[#all + 1] = one, one
+  add(one, last + 1)
+  changed[#changed + 1] = one
 end
 
 -- Effects: none can fail.

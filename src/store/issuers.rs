@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::{Lane, Store, StoreError, Unavailable};
 use crate::evidence::{Issuer, Issuers, Registered, Registry, ServerId, Signer};
-use crate::store::signature::signature;
+use crate::store::signature::{Counted, signature};
 
 signature! {
     /// Gives the issuers of a configuration their numbers, and registers those that are new.
@@ -22,34 +22,44 @@ signature! {
     args {
         /// How far ahead what changes the signing key must lie.
         ahead_ms: i64,
+        /// What the caller has read before, since the store may have lost it. Of each: number, from_ms, until_ms or open, server
+        /// id, signer.
+        known: Counted<&'a [String]>,
         /// Of each: from_ms, until_ms or open, server id, signer. In the order of their windows, which do not overlap.
         given: &'a [String],
     }
     replies {
         damaged: Damaged { number: String },
+        renumbered: Renumbered { number: String },
         contradicted: Contradicted { rule: String, given: i64, registered: Option<String>, now_ms: i64 },
         registered: Recorded { issuers: Vec<(i64, String)> },
     }
-    writes "On registered: numbers of new issuers, ends of open windows."
+    writes "On registered: numbers of new issuers, ends of open windows, and what was lost of those that the caller knows."
 }
 
 /// How far ahead the end of an open window must lie, and the start of a key that is to follow one that signs: by then every
 /// process has the new configuration, or has read here that the window ends.
 pub const AHEAD: Duration = Duration::from_secs(600);
 
-/// How often a process should read the registry again, see [`Issuing::refresh`]. Several times within [`AHEAD`].
-pub const REFRESH_EVERY: Duration = Duration::from_secs(60);
+/// How often a process should read the registry again, see [`Issuing::refresh`]. Several times within [`AHEAD`], and soon after a
+/// failover that lost it, before a process without memory of it gives numbers anew.
+pub const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
 /// What stands for no end.
 const OPEN: &str = "open";
 
 impl Store {
-    /// Registers the issuers of a configuration, as far as they are new, and reads all that were ever registered.
+    /// Registers the issuers of a configuration, as far as they are new, and reads all that were ever registered. What the store
+    /// has lost of the `known` ones is written again, with the same numbers.
     ///
     /// # Errors
     /// [`StoreError::Deployment`] says what contradicts the registry: then this process must not sign. Others when Redis cannot be
     /// asked.
-    pub async fn register_issuers(&self, issuers: &Issuers) -> Result<Registry, StoreError> {
+    pub async fn register_issuers(
+        &self,
+        issuers: &Issuers,
+        known: &Registry,
+    ) -> Result<Registry, StoreError> {
         let keys = &issuers.key_set().keys;
         let mut given = Vec::with_capacity(keys.len() * 4);
         for listed in keys {
@@ -61,7 +71,9 @@ impl Store {
                 issuer.signer.to_string(),
             ]);
         }
+        let known: Vec<String> = known.all().flat_map(known_words).collect();
         let call = RegisterIssuers {
+            known: Counted(&known),
             ahead_ms: i64::try_from(AHEAD.as_millis()).unwrap_or(i64::MAX),
             given: &given,
         };
@@ -69,6 +81,7 @@ impl Store {
         match self.outcome_on(Lane::Background, &call).await? {
             RegisterIssuersReply::Recorded { issuers: stored } => registry(issuers, &stored),
             RegisterIssuersReply::Damaged { number } => refuse(damaged(&number)),
+            RegisterIssuersReply::Renumbered { number } => refuse(renumbered(&number)),
             RegisterIssuersReply::Contradicted {
                 rule,
                 given,
@@ -135,7 +148,8 @@ impl Issuing {
     }
 
     /// Reads the registry again, so that this process stops in time to sign with a key whose window another configuration has
-    /// closed, and knows the issuers of other configurations. What it knew stays when that fails.
+    /// closed, and knows the issuers of other configurations. Writes again what a failover lost. What it knew stays when that
+    /// fails.
     ///
     /// # Errors
     /// As for [`Store::register_issuers`].
@@ -145,7 +159,8 @@ impl Issuing {
     }
 
     async fn register(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
-        let registry = Arc::new(store.register_issuers(&self.0.issuers).await?);
+        let known = self.known().unwrap_or_default();
+        let registry = Arc::new(store.register_issuers(&self.0.issuers, &known).await?);
         let known = self.0.registry.write();
         *known.unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&registry));
         Ok(registry)
@@ -212,6 +227,17 @@ fn registered(issuers: &Issuers, number: i64, text: &str) -> Option<Registered> 
     })
 }
 
+/// One that is known, as the script takes it.
+fn known_words(one: &Registered) -> [String; 5] {
+    [
+        one.number.to_string(),
+        one.from_ms.to_string(),
+        end(one.until_ms),
+        one.issuer.server_id.as_str().to_owned(),
+        one.issuer.signer.to_string(),
+    ]
+}
+
 fn end(until_ms: Option<i64>) -> String {
     until_ms.map_or_else(|| OPEN.to_owned(), |until_ms| until_ms.to_string())
 }
@@ -219,6 +245,13 @@ fn end(until_ms: Option<i64>) -> String {
 fn damaged(number: &str) -> String {
     format!(
         "the issuer {number} of the registry of evidence cannot be read: restore the key of `issuers` from a backup"
+    )
+}
+
+fn renumbered(number: &str) -> String {
+    format!(
+        "the registry of evidence was lost and begun anew: the issuer {number} is another than this process knows. Restore the key \
+         of `issuers` from a backup, or stop the processes that started since and remove it: those that run on write it again"
     )
 }
 

@@ -23,7 +23,8 @@ impl Deployment {
     }
 
     async fn register(&self, issuers: &Issuers) -> Result<Registry, String> {
-        let registered = self.store.register_issuers(issuers).await;
+        let none = Registry::default();
+        let registered = self.store.register_issuers(issuers, &none).await;
         registered.map_err(|error| match error {
             StoreError::Deployment(why) => why,
             other => panic!("{other}"),
@@ -43,6 +44,14 @@ impl Deployment {
             assert!(why.contains(word), "{word}: {why}");
         }
         assert_eq!(self.stored().await, before, "nothing is registered");
+    }
+
+    /// What a failover may do.
+    async fn loses(&self, fields: &[&str]) {
+        let key = self.store.keys().issuers();
+        let mut command = ::redis::cmd("HDEL");
+        command.arg(&key).arg(fields);
+        self.store.query(&key, &command).await.expect("a hash");
     }
 
     async fn stored(&self) -> Vec<(String, String)> {
@@ -81,7 +90,8 @@ async fn e20_replicas_that_start_at_the_same_time_agree() {
     let mut starting = JoinSet::new();
     for _ in 0..16 {
         let (store, issuers) = (deployment.store.clone(), issuers(&keys));
-        starting.spawn(async move { store.register_issuers(&issuers).await });
+        let none = Registry::default();
+        starting.spawn(async move { store.register_issuers(&issuers, &none).await });
     }
     let registered = starting.join_all().await.into_iter();
     let registries: Vec<_> = registered.map(|one| one.expect("it starts")).collect();
@@ -208,6 +218,56 @@ async fn e20_a_running_process_learns_in_time_that_its_key_ends() {
     let after = issuing.registry(store).await.expect("known");
     assert_eq!(after.choice(now), format!("1:0:{end}"));
     assert!(after.issuer(2).is_some());
+}
+
+#[tokio::test]
+async fn e20_what_the_registry_lost_is_written_again_by_those_that_know_it() {
+    let deployment = Deployment::new().await;
+    let (store, now) = (&deployment.store, deployment.now);
+    let (begun, end) = (now - MINUTE, now + 20 * MINUTE);
+    deployment.starts(&[listed('a', 0, Some(begun))]).await;
+    // One that no longer lists the first key, and does not know yet that its own one ends.
+    let issuing = Issuing::new(issuers(&[listed('b', begun, None)]));
+    issuing.registry(store).await.expect("registered");
+    let keys = [listed('b', begun, Some(end)), listed('c', end, None)];
+    deployment.starts(&keys).await;
+    issuing.refresh(store).await.expect("read again");
+    let (stored, known) = (deployment.stored().await, issuing.registry(store).await);
+    let known = known.expect("known");
+    assert_eq!(stored.len(), 3);
+    for lost in [&["1", "2", "3"][..], &["1"], &["3"]] {
+        deployment.loses(lost).await;
+        issuing.refresh(store).await.expect("written again");
+        assert_eq!(deployment.stored().await, stored, "{lost:?}");
+    }
+    // An end, and what follows it.
+    deployment.loses(&["2", "3"]).await;
+    deployment.starts(&[listed('b', begun, None)]).await;
+    issuing.refresh(store).await.expect("written again");
+    assert_eq!(deployment.stored().await, stored);
+    assert_eq!(issuing.registry(store).await.expect("known"), known);
+}
+
+#[tokio::test]
+async fn e20_numbers_that_were_given_anew_are_not_mixed_with_those_of_before() {
+    let deployment = Deployment::new().await;
+    let (store, begun) = (&deployment.store, deployment.now - MINUTE);
+    let keys = [listed('a', 0, Some(begun)), listed('b', begun, None)];
+    let issuing = Issuing::new(issuers(&keys));
+    let known = issuing.registry(store).await.expect("registered");
+    deployment.loses(&["1", "2"]).await;
+    // It gives the first number to another.
+    deployment.starts(&keys[1..]).await;
+    let anew = deployment.stored().await;
+    let refused = issuing.refresh(store).await.expect_err("another number");
+    let why = refused.to_string();
+    assert!(why.contains("lost") && why.contains("backup"), "{why}");
+    assert_eq!(deployment.stored().await, anew);
+    assert_eq!(issuing.registry(store).await.expect("known"), known);
+    // Without it, it is written again.
+    deployment.loses(&["1"]).await;
+    issuing.refresh(store).await.expect("written again");
+    assert_eq!(deployment.stored().await.len(), 2);
 }
 
 #[tokio::test]

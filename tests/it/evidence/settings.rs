@@ -1,5 +1,6 @@
 //! Processes that start with evidence, and those that must not.
 
+use budget_authority::evidence::Registry;
 use budget_authority::store::{Issuing, Store};
 
 use crate::harness::app::{SECRET_KEYS, TestApp};
@@ -37,7 +38,7 @@ async fn e20_the_api_registers_its_keys_when_it_starts() {
 async fn e20_a_process_that_contradicts_the_registry_ends_and_says_why() {
     let store = store(&shared().url());
     let registered = store
-        .register_issuers(&issuers(&[listed('a', 5, None)]))
+        .register_issuers(&issuers(&[listed('a', 5, None)]), &Registry::default())
         .await;
     registered.expect("registered");
     let prefix = store.keys().prefix();
