@@ -76,6 +76,20 @@ impl Reply {
         }
     }
 
+    /// The next element as bytes, `None` where the script replied `false` or the reply ends.
+    ///
+    /// # Errors
+    /// [`StoreError::Reply`] when it is something else.
+    pub fn opt_bytes(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.values.as_slice().first() {
+            Some(Value::BulkString(_)) => match self.next("bytes")? {
+                Value::BulkString(bytes) => Ok(Some(bytes)),
+                other => Err(self.not(&other, "bytes")),
+            },
+            _ => Ok(self.opt_str()?.map(String::into_bytes)),
+        }
+    }
+
     /// The next element as a reply of its own, for nested arrays.
     ///
     /// # Errors
@@ -186,6 +200,13 @@ impl FromReply for Option<String> {
     }
 }
 
+/// What may be damaged text. `None` for `false`, and where the reply ends.
+impl FromReply for Option<Vec<u8>> {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        reply.opt_bytes()
+    }
+}
+
 /// `None` for `false` and `''`, and where the reply ends. A score may have a fraction, which is cut off.
 impl FromReply for Option<i64> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
@@ -282,6 +303,8 @@ mod tests {
             Value::Int(1),
             bulk("b"),
             Value::Int(2),
+            Value::BulkString(vec![0xff]),
+            Value::Nil,
         ]);
         assert_eq!(bool::from_reply(&mut reply).ok(), Some(true));
         let missing = <(Option<i64>, Option<i64>)>::from_reply(&mut reply);
@@ -290,8 +313,12 @@ mod tests {
         assert_eq!(score.ok(), Some(Some(1_700_000_000_000)));
         let texts = Nested::<Vec<Option<String>>>::from_reply(&mut reply);
         assert_eq!(texts.ok(), Some(Nested(vec![None, Some(String::new())])));
-        let rows = Vec::<(String, i64)>::from_reply(&mut reply);
-        assert_eq!(rows.ok(), Some(vec![("a".into(), 1), ("b".into(), 2)]));
+        for row in [("a", 1), ("b", 2)] {
+            let read = <(String, i64)>::from_reply(&mut reply).ok();
+            assert_eq!(read, Some((row.0.to_owned(), row.1)));
+        }
+        let bytes = Vec::<Option<Vec<u8>>>::from_reply(&mut reply);
+        assert_eq!(bytes.ok(), Some(vec![Some(vec![0xff]), None]));
     }
 
     #[test]

@@ -6,6 +6,9 @@ use super::records::{NO_ARGS, command, read_reply};
 use super::{Lane, Store, StoreError};
 use crate::domain::ids::EvidenceId;
 
+/// Bytes of envelopes that go out at once.
+const SENT_BYTES: usize = 1 << 20;
+
 impl Store {
     /// An envelope; `None` where there is none of this id, or none yet. Anybody may ask, so it has a connection of its own.
     ///
@@ -20,32 +23,35 @@ impl Store {
     }
 
     /// Stores envelopes, each for `ttl_ms` milliseconds from now, or for ever. Whoever stores one again stores the same bytes,
-    /// and their time begins anew.
+    /// and their time begins anew. So many go out at once as make a megabyte, but one at least.
     ///
     /// Returns of each whether it is stored.
     ///
     /// # Errors
-    /// [`StoreError`] when no node answers.
+    /// [`StoreError`] when no node answers; some may be stored all the same.
     pub async fn keep_envelopes(
         &self,
         envelopes: &[(EvidenceId, impl AsRef<[u8]>)],
         ttl_ms: Option<i64>,
     ) -> Result<Vec<bool>, StoreError> {
-        let commands: Vec<_> = envelopes
-            .iter()
-            .map(|(id, bytes)| {
+        let mut stored = Vec::with_capacity(envelopes.len());
+        while stored.len() < envelopes.len() {
+            let (mut commands, mut bytes_sent) = (Vec::new(), 0);
+            for (id, bytes) in &envelopes[stored.len()..] {
+                bytes_sent += bytes.as_ref().len();
+                if bytes_sent > SENT_BYTES && !commands.is_empty() {
+                    break;
+                }
                 let (key, mut set) = command("SET", self.envelope_key(id), bytes.as_ref());
                 if let Some(ttl_ms) = ttl_ms {
                     set.arg("PX").arg(ttl_ms);
                 }
-                (key, set)
-            })
-            .collect();
-        let replies = self.query_reachable(&commands).await?;
-        Ok(replies
-            .iter()
-            .map(|stored| *stored == Some(Value::Okay))
-            .collect())
+                commands.push((key, set));
+            }
+            let replies = self.query_reachable(&commands).await?;
+            stored.extend(replies.iter().map(|reply| *reply == Some(Value::Okay)));
+        }
+        Ok(stored)
     }
 
     /// Whether each of these envelopes is stored. One whose node is out of reach is not.

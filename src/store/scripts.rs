@@ -65,6 +65,8 @@ pub static SIGNATURES: &[&Signature] = &[
     &admin::bulk::BULK_FINISH,
     &runtime::expire::EXPIRE,
     &dispatcher::purge::PURGE,
+    &dispatcher::unsigned::READ_UNSIGNED,
+    &dispatcher::unsigned::QUARANTINE_UNSIGNED,
     &dispatcher::retire::RETIRE,
     &dispatcher::drop_idempotency::DROP_IDEMPOTENCY,
     &dispatcher::emit::DENIALS,

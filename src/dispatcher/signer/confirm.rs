@@ -80,9 +80,9 @@ impl Signer {
             .is_none_or(|at| at.elapsed() >= Duration::from_secs(10));
         if due {
             self.counted_at = Some(Instant::now());
-            self.overlooked = self.look_back(leased, now_ms).await?;
             let quarantined = self.store.quarantined(leased).await?;
             self.metrics.quarantined.set(quarantined as f64);
+            self.overlooked = self.look_back(leased, now_ms).await?;
         }
         let oldest = self.followed.values().filter_map(Followed::oldest_unsigned);
         let oldest = oldest.chain(self.overlooked).min();
@@ -96,14 +96,11 @@ impl Signer {
         leased: &[Partition],
         now_ms: i64,
     ) -> Result<Option<EntryId>, StoreError> {
-        let places: Vec<Queued> = leased.iter().map(|p| (*p, EntryId::ZERO)).collect();
-        let heads = self.store.read_unsigned(&places, 1).await?;
+        let heads = self.store.first_unsigned(leased).await?;
         let before_ms = now_ms.unsigned_abs().saturating_sub(OVERLOOKED_MS);
         let mut oldest = None;
         for (partition, head) in leased.iter().zip(heads) {
-            let Some((head, _)) = head.and_then(|rows| rows.into_iter().next()) else {
-                continue;
-            };
+            let Some(head) = head else { continue };
             if head.ms < before_ms {
                 oldest = Some(oldest.map_or(head, |oldest: EntryId| oldest.min(head)));
             }

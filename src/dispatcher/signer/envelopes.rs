@@ -1,17 +1,14 @@
 //! Makes envelopes of entries: no I/O.
 
-use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use crate::config::SigningConfig;
-use crate::domain::ids::{EvidenceId, Partition, ReservationId};
-use crate::domain::record::Record;
+use crate::domain::ids::EvidenceId;
 use crate::evidence::{Registry, Unattestable, Unsigned};
-use crate::ledger::statements::{EntryFault, FIELDS, of_entry, reservation_of};
-use crate::store::dispatcher::unsigned::Queued;
-use crate::store::{Store, StoreError};
+use crate::ledger::statements::{EntryFault, of_entry};
+use crate::store::dispatcher::unsigned::{Queued, UnsignedEntry};
 
 /// Fewer entries are not worth another core.
 const PART_MIN: usize = 32;
@@ -24,9 +21,6 @@ pub(super) struct Signers {
     pub config: SigningConfig,
 }
 
-/// An entry with its place.
-pub(super) type Entry = (Queued, Record);
-
 /// What becomes of an entry.
 #[derive(Debug)]
 pub(super) enum Outcome {
@@ -38,51 +32,22 @@ pub(super) enum Outcome {
     Unknown(String),
     /// Nobody can.
     Damaged(String),
-    /// Its record is out of reach for now.
-    OutOfReach,
-}
-
-/// The records that entries name.
-///
-/// # Errors
-/// [`StoreError`] when no node answers.
-pub(super) async fn read_records(
-    store: &Store,
-    entries: &[Entry],
-) -> Result<HashMap<ReservationId, Option<Record>>, StoreError> {
-    let named = entries.iter().filter_map(|((partition, _), entry)| {
-        let id = reservation_of(entry).ok().flatten()?;
-        Some((id, *partition))
-    });
-    let named: HashMap<ReservationId, Partition> = named.collect();
-    let named: Vec<_> = named
-        .into_iter()
-        .map(|(id, partition)| (partition, id))
-        .collect();
-    let records = store.read_reservations(&named, &FIELDS).await?;
-    let ids = named.into_iter().map(|(_, id)| id);
-    Ok(ids.zip(records).collect())
 }
 
 /// Signs entries on all cores, off the threads that serve connections.
 pub(super) async fn sign(
     signers: &Arc<Signers>,
-    mut entries: Vec<Entry>,
-    records: HashMap<ReservationId, Option<Record>>,
-) -> Vec<(Entry, Outcome)> {
+    mut entries: Vec<UnsignedEntry>,
+) -> Vec<(Queued, Outcome)> {
     let cores = available_parallelism().map_or(1, NonZero::get);
     let each = entries.len().div_ceil(cores).max(PART_MIN);
-    let records = Arc::new(records);
     let mut parts = Vec::new();
     while !entries.is_empty() {
         let rest = entries.split_off(each.min(entries.len()));
         let part = std::mem::replace(&mut entries, rest);
-        let (signers, records) = (Arc::clone(signers), Arc::clone(&records));
+        let signers = Arc::clone(signers);
         parts.push(tokio::task::spawn_blocking(move || {
-            let outcome = |entry: Entry| {
-                let outcome = outcome(&signers, &entry.1, &records);
-                (entry, outcome)
-            };
+            let outcome = |entry: UnsignedEntry| (entry.place, outcome(&signers, &entry));
             part.into_iter().map(outcome).collect::<Vec<_>>()
         }));
     }
@@ -93,21 +58,8 @@ pub(super) async fn sign(
     signed
 }
 
-fn outcome(
-    signers: &Signers,
-    entry: &Record,
-    records: &HashMap<ReservationId, Option<Record>>,
-) -> Outcome {
-    let none = Record::default();
-    let record = match reservation_of(entry) {
-        Ok(Some(id)) => match records.get(&id) {
-            Some(Some(record)) => record,
-            _ => return Outcome::OutOfReach,
-        },
-        // A later release may have other kinds of entries; the format tells.
-        Ok(None) | Err(_) => &none,
-    };
-    let attested = match of_entry(entry, record) {
+fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
+    let attested = match of_entry(&entry.facts, &entry.record) {
         Ok(attested) => attested,
         Err(unknown @ EntryFault::UnknownFormat(_)) => {
             return Outcome::Unknown(unknown.to_string());

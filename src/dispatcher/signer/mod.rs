@@ -21,10 +21,11 @@ use super::workers::{Next, lease_worker};
 use crate::config::SigningConfig;
 use crate::domain::ids::{EvidenceId, Partition};
 use crate::domain::log_entry::EntryId;
+use crate::ledger::statements::FIELDS;
 use crate::metrics::metrics;
-use crate::store::dispatcher::unsigned::Queued;
+use crate::store::dispatcher::unsigned::{Queued, ReadBounds, UnsignedEntry, UnsignedRead};
 use crate::store::{Issuing, Lease, Store, StoreError};
-use envelopes::{Entry, Outcome, Signers};
+use envelopes::{Outcome, Signers};
 use partition::{CONFIRMED_AFTER, Followed};
 pub use watch::UnsignedWatch;
 
@@ -36,6 +37,9 @@ const BATCH: usize = 2_000;
 
 /// Partitions that are read at once.
 const PARTITIONS: usize = 64;
+
+/// Bytes of entries and records that are read at once; more only if one entry has more.
+const READ_BYTES: usize = 1 << 20;
 
 metrics! {
     /// Metrics of the signer.
@@ -151,35 +155,40 @@ impl Signer {
         leased: &[Partition],
         pass: &mut SignerPass,
     ) -> Result<(), StoreError> {
-        let places: Vec<Queued> = leased
-            .iter()
-            .map(|p| (*p, self.followed[p].after))
-            .collect();
-        let heads = self.store.read_unsigned(&places, 1).await?;
-        let has_more = |head: &Option<Vec<_>>| head.as_ref().is_some_and(|rows| !rows.is_empty());
-        let busy = places
-            .into_iter()
-            .zip(heads)
-            .filter(|(_, head)| has_more(head));
-        let busy: Vec<Queued> = busy.map(|(place, _)| place).collect();
-        for some in busy.chunks(PARTITIONS) {
-            let rows = BATCH / some.len();
-            let read = self.store.read_unsigned(some, rows).await?;
-            let mut entries = Vec::new();
-            for ((partition, _), read) in some.iter().zip(read) {
-                let read = read.unwrap_or_default();
-                pass.more |= read.len() == rows;
-                entries.extend(
-                    read.into_iter()
-                        .map(|(place, entry)| ((*partition, place), entry)),
-                );
+        let some = self.store.with_unsigned(leased).await?.into_iter();
+        let places: Vec<Queued> = some.map(|p| (p, self.followed[&p].after)).collect();
+        let mut large = Vec::new();
+        for some in places.chunks(PARTITIONS) {
+            self.sign_beyond(some, &mut large, pass).await?;
+        }
+        for place in std::mem::take(&mut large) {
+            self.sign_beyond(&[place], &mut large, pass).await?;
+        }
+        Ok(())
+    }
+
+    /// Signs what lies beyond places. Where the first entry is too large to be read beside others, its place is `large`.
+    async fn sign_beyond(
+        &mut self,
+        places: &[Queued],
+        large: &mut Vec<Queued>,
+        pass: &mut SignerPass,
+    ) -> Result<(), StoreError> {
+        let read = self.read(places, BATCH / places.len()).await?;
+        let mut entries = Vec::new();
+        for (place, read) in places.iter().zip(read) {
+            let Some(read) = read else { continue };
+            match read.entries.is_empty() && read.next.is_some() {
+                true => large.push(*place),
+                false => pass.more |= read.next.is_some(),
             }
-            let reached: Vec<Queued> = entries.iter().map(|(place, _)| *place).collect();
-            self.sign(entries, pass).await?;
-            for (partition, place) in reached {
-                if let Some(followed) = self.followed.get_mut(&partition) {
-                    followed.after = followed.after.max(place);
-                }
+            entries.extend(read.entries);
+        }
+        let reached: Vec<Queued> = entries.iter().map(|entry| entry.place).collect();
+        self.sign(entries, pass).await?;
+        for (partition, place) in reached {
+            if let Some(followed) = self.followed.get_mut(&partition) {
+                followed.after = followed.after.max(place);
             }
         }
         Ok(())
@@ -197,36 +206,68 @@ impl Signer {
                     .map(|place| (*partition, place)),
             );
         }
-        if due.is_empty() {
-            return Ok(());
+        let mut large = Vec::new();
+        let mut signed = Ok(());
+        for some in due.chunks(PARTITIONS) {
+            signed = signed.and(self.sign_places(some, &mut large, pass).await);
         }
-        let signed = self.sign_places(&due, pass).await;
+        for place in std::mem::take(&mut large) {
+            signed = signed.and(self.sign_places(&[place], &mut large, pass).await);
+        }
         if signed.is_err() {
             due.into_iter().for_each(|place| self.again(place));
         }
         signed
     }
 
+    /// Signs the entries at places; those that are gone are done.
     async fn sign_places(
         &mut self,
-        due: &[Queued],
+        places: &[Queued],
+        large: &mut Vec<Queued>,
         pass: &mut SignerPass,
     ) -> Result<(), StoreError> {
-        let read = self.store.read_unsigned_again(due).await?;
+        let before: Vec<Queued> = places
+            .iter()
+            .map(|(p, place)| (*p, place.before()))
+            .collect();
         let mut entries = Vec::new();
-        for (&(partition, place), read) in due.iter().zip(read) {
-            match read {
-                Some(read) => entries.extend(
-                    read.into_iter()
-                        .map(|(_, entry)| ((partition, place), entry)),
-                ),
-                None => self.again((partition, place)),
+        for (place, read) in places.iter().zip(self.read(&before, 1).await?) {
+            let Some(read) = read else {
+                self.again(*place);
+                continue;
+            };
+            if read.entries.is_empty() && read.next == Some(place.1) {
+                large.push(*place);
             }
+            let wanted = read
+                .entries
+                .into_iter()
+                .filter(|entry| entry.place == *place);
+            entries.extend(wanted);
         }
         self.sign(entries, pass).await
     }
 
-    async fn sign(&mut self, entries: Vec<Entry>, pass: &mut SignerPass) -> Result<(), StoreError> {
+    /// So many entries behind each place, in a reply of a bounded size; one at least if there is but one place.
+    async fn read(
+        &self,
+        places: &[Queued],
+        rows: usize,
+    ) -> Result<Vec<Option<UnsignedRead>>, StoreError> {
+        let bounds = ReadBounds {
+            rows,
+            bytes: READ_BYTES / places.len(),
+            at_least_one: places.len() == 1,
+        };
+        self.store.read_unsigned(places, bounds, &FIELDS).await
+    }
+
+    async fn sign(
+        &mut self,
+        entries: Vec<UnsignedEntry>,
+        pass: &mut SignerPass,
+    ) -> Result<(), StoreError> {
         if entries.is_empty() {
             return Ok(());
         }
@@ -234,11 +275,9 @@ impl Signer {
             registry: self.issuing.registry(&self.store).await?,
             config: self.config.clone(),
         });
-        let records = envelopes::read_records(&self.store, &entries).await?;
         let mut signed = Vec::new();
         let mut done = Vec::new();
-        for (entry, outcome) in envelopes::sign(&signers, entries, records).await {
-            let place = entry.0;
+        for (place, outcome) in envelopes::sign(&signers, entries).await {
             match outcome {
                 Outcome::Signed(id, bytes) => signed.push((place, id, bytes)),
                 Outcome::Rounded => {
@@ -249,14 +288,13 @@ impl Signer {
                     self.count("unknown");
                     self.unknown(place, &why);
                 }
-                Outcome::Damaged(why) => match self.quarantine(&entry, &why).await {
+                Outcome::Damaged(why) => match self.quarantine(place, &why).await {
                     Ok(()) => pass.quarantined += 1,
                     Err(error) => {
                         debug!(%error, "evidence cannot be put into quarantine yet: {error}");
                         self.again(place);
                     }
                 },
-                Outcome::OutOfReach => self.again(place),
             }
         }
         self.keep(signed, pass).await?;
@@ -302,14 +340,14 @@ impl Signer {
         Ok(())
     }
 
-    async fn quarantine(&self, (place, facts): &Entry, why: &str) -> Result<(), StoreError> {
+    async fn quarantine(&self, place: Queued, why: &str) -> Result<(), StoreError> {
         let (partition, entry) = place;
         error!(
             %partition, %entry,
             "evidence entry {entry} of {partition} cannot be signed and goes into quarantine: {why}"
         );
         self.count("quarantined");
-        self.store.quarantine_unsigned(*place, facts, why).await
+        self.store.quarantine_unsigned(place, why).await
     }
 
     fn again(&mut self, (partition, place): Queued) {

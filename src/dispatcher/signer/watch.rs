@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::SignerMetrics;
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::workers::{Next, lease_worker};
-use crate::domain::log_entry::EntryId;
 use crate::store::{Lease, Store, StoreError};
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -28,18 +27,12 @@ impl UnsignedWatch {
     /// [`StoreError`] when no node answers.
     pub async fn run_once(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
         let leased = partitions(leases);
-        let places: Vec<_> = leased.iter().map(|p| (*p, EntryId::ZERO)).collect();
-        let heads = self.store.read_unsigned(&places, 1).await?;
-        let oldest = heads
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|(place, _)| place)
-            .min();
-        self.metrics
-            .show_oldest(oldest, self.store.clock().now_ms());
         let quarantined = self.store.quarantined(&leased).await?;
         self.metrics.quarantined.set(quarantined as f64);
+        let heads = self.store.first_unsigned(&leased).await?;
+        let oldest = heads.into_iter().flatten().min();
+        self.metrics
+            .show_oldest(oldest, self.store.clock().now_ms());
         Ok(())
     }
 }

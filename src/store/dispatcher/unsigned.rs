@@ -1,77 +1,168 @@
-//! The streams of evidence that is to be signed, one per partition, and those of entries that nobody can sign.
+//! The streams of evidence that is to be signed, one per partition, and those of entries that nobody can sign:
+//! `read_unsigned.lua`, `quarantine_unsigned.lua`.
 
-use redis::{Cmd, Value};
+use redis::Value;
 
-use super::outbox::entries;
-use crate::domain::ids::{Partition, ReservationId};
+use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
+use crate::driver::reply::Nested;
 use crate::store::records::{NO_ARGS, command, read_or_default};
-use crate::store::{Store, StoreError};
+use crate::store::signature::signature;
+use crate::store::{Lane, Store, StoreError};
+
+signature! {
+    /// Reads entries of evidence that is to be signed, behind a place, each with the fields of the reservation that it names: of
+    /// as many as a number of rows and of bytes allows. The fields are an empty array where there is no reservation.
+    ///
+    /// next: the first entry behind those; '' if there is none.
+    READ_UNSIGNED: ReadUnsigned -> ReadUnsignedReply = "dispatcher/read_unsigned", flags "no-writes,allow-oom";
+    names { partition: Partition }
+    keys of partition { read unsigned(); }
+    builds { read reservation }
+    args {
+        reservation_prefix = reservation_prefix(),
+        /// An entry.
+        after: String,
+        rows: usize,
+        bytes: usize,
+        /// Whether the first entry is read whatever its bytes are.
+        at_least_one: bool,
+        names: &'a [&'a str],
+    }
+    replies {
+        entries: Entries { next: Option<String>, entry_facts_fields: Vec<(EntryId, Bytes, Bytes)> },
+    }
+    writes "Nothing."
+}
+
+signature! {
+    /// Moves an entry of evidence that nobody can sign into quarantine. Entries come there in no order, so each also has the
+    /// time of the oldest one up to it.
+    QUARANTINE_UNSIGNED: QuarantineUnsigned -> QuarantineUnsignedReply = "dispatcher/quarantine_unsigned";
+    names { partition: Partition }
+    keys of partition { write unsigned(), unsignable(); }
+    args {
+        entry: String,
+        why: &'a str,
+        /// The oldest beyond go.
+        kept: usize,
+    }
+    replies { gone: Gone, quarantined: Quarantined }
+    writes "On quarantined: the entry, from one stream to the other."
+}
 
 /// Entries that are kept in quarantine in each partition; the oldest go first.
 const QUARANTINED_MAX: usize = 10_000;
 
+/// Values in an array, as bytes.
+type Bytes = Nested<Vec<Option<Vec<u8>>>>;
+
 /// An entry and where it is.
 pub type Queued = (Partition, EntryId);
 
+/// An entry of evidence that is to be signed.
+#[derive(Debug, Clone)]
+pub struct UnsignedEntry {
+    /// Where it is.
+    pub place: Queued,
+    /// Its fields.
+    pub facts: Record,
+    /// The fields of the reservation that it names; empty where there is none, or it is damaged.
+    pub record: Record,
+}
+
+/// What was read of a stream.
+#[derive(Debug, Clone)]
+pub struct UnsignedRead {
+    /// In order.
+    pub entries: Vec<UnsignedEntry>,
+    /// The first one behind them.
+    pub next: Option<EntryId>,
+}
+
+/// How much of each stream is read at once.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadBounds {
+    /// Entries.
+    pub rows: usize,
+    /// Bytes of entries and records.
+    pub bytes: usize,
+    /// Whether the first entry is read whatever its bytes are.
+    pub at_least_one: bool,
+}
+
 impl Store {
-    /// Up to `rows` entries of each stream beyond a place; `None` where the node is out of reach.
+    /// Of these partitions those with entries that are to be signed, or to be confirmed. One out of reach has none.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
+    pub async fn with_unsigned(
+        &self,
+        partitions: &[Partition],
+    ) -> Result<Vec<Partition>, StoreError> {
+        let count = |p: &Partition| command("XLEN", self.keys().unsigned(*p), NO_ARGS);
+        let commands: Vec<_> = partitions.iter().map(count).collect();
+        let replies = self.query_reachable(&commands).await?;
+        let counted = partitions.iter().zip(replies);
+        let some = counted.filter(|(_, reply)| matches!(reply, Some(Value::Int(1..))));
+        Ok(some.map(|(partition, _)| *partition).collect())
+    }
+
+    /// Entries of streams behind places, with the `names` fields of their reservations; `None` where the node is out of reach.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the deployment cannot be read.
     pub async fn read_unsigned(
         &self,
         places: &[Queued],
-        rows: usize,
-    ) -> Result<Vec<Option<Vec<(EntryId, Record)>>>, StoreError> {
-        let read = |(partition, after): &Queued| {
-            let range = (format!("({after}"), "+", "COUNT", rows);
-            command("XRANGE", self.keys().unsigned(*partition), range)
+        bounds: ReadBounds,
+        names: &[&str],
+    ) -> Result<Vec<Option<UnsignedRead>>, StoreError> {
+        let call = |(partition, after): &Queued| ReadUnsigned {
+            partition: *partition,
+            after: after.to_string(),
+            rows: bounds.rows,
+            bytes: bounds.bytes,
+            at_least_one: bounds.at_least_one,
+            names,
         };
-        self.read_streams(places.iter().map(read).collect()).await
+        let calls: Vec<_> = places.iter().map(call).collect();
+        let replies = self.run_each(&calls).await?.into_iter();
+        let read = |((partition, _), reply): (&Queued, Option<Result<_, _>>)| {
+            let ReadUnsignedReply::Entries {
+                next,
+                entry_facts_fields: rows,
+            } = reply?.ok()?;
+            let entry = |(place, facts, fields): (EntryId, Bytes, Bytes)| UnsignedEntry {
+                place: (*partition, place),
+                facts: Record::from_pairs(facts.0.into_iter().flatten().map(lossy).collect()),
+                record: record(names, fields.0),
+            };
+            Some(UnsignedRead {
+                entries: rows.into_iter().map(entry).collect(),
+                next: next.as_deref().and_then(EntryId::parse),
+            })
+        };
+        Ok(places.iter().zip(replies).map(read).collect())
     }
 
-    /// These entries, none where one is gone; `None` where the node is out of reach.
+    /// The first entry of each stream; `None` where there is none, and where the node is out of reach.
     ///
     /// # Errors
-    /// [`StoreError`] when no node answers.
-    pub async fn read_unsigned_again(
+    /// As for [`Store::read_unsigned`].
+    pub async fn first_unsigned(
         &self,
-        entries: &[Queued],
-    ) -> Result<Vec<Option<Vec<(EntryId, Record)>>>, StoreError> {
-        let read = |(partition, entry): &Queued| {
-            let range = (entry.to_string(), entry.to_string());
-            command("XRANGE", self.keys().unsigned(*partition), range)
+        partitions: &[Partition],
+    ) -> Result<Vec<Option<EntryId>>, StoreError> {
+        let places: Vec<Queued> = partitions.iter().map(|p| (*p, EntryId::ZERO)).collect();
+        let bounds = ReadBounds {
+            rows: 0,
+            bytes: 0,
+            at_least_one: false,
         };
-        self.read_streams(entries.iter().map(read).collect()).await
-    }
-
-    async fn read_streams(
-        &self,
-        commands: Vec<(String, Cmd)>,
-    ) -> Result<Vec<Option<Vec<(EntryId, Record)>>>, StoreError> {
-        let replies = self.query_reachable(&commands).await?.into_iter();
-        Ok(replies.map(|reply| reply.map(entries)).collect())
-    }
-
-    /// Fields of reservations; an empty record where there is none, `None` where the node is out of reach.
-    ///
-    /// # Errors
-    /// [`StoreError`] when no node answers.
-    pub async fn read_reservations(
-        &self,
-        ids: &[(Partition, ReservationId)],
-        fields: &[&str],
-    ) -> Result<Vec<Option<Record>>, StoreError> {
-        let read = |(partition, id): &(Partition, ReservationId)| {
-            let key = self.keys().reservation(*partition, id.as_str());
-            command("HMGET", key, fields)
-        };
-        let commands: Vec<_> = ids.iter().map(read).collect();
-        let replies = self.query_reachable(&commands).await?.into_iter();
-        let record = |reply| Record::from_fields(fields, read_or_default(reply));
-        Ok(replies.map(|reply| reply.map(record)).collect())
+        let heads = self.read_unsigned(&places, bounds, &[]).await?;
+        Ok(heads.into_iter().map(|head| head?.next).collect())
     }
 
     /// Removes entries that are done. Returns of each whether its node did it.
@@ -87,32 +178,22 @@ impl Store {
         Ok(replies.iter().map(Option::is_some).collect())
     }
 
-    /// Puts an entry that nobody can sign into quarantine, with the reason. Where the second step fails, it is there twice.
+    /// Puts an entry that nobody can sign into quarantine, with the reason.
     ///
     /// # Errors
     /// [`StoreError`]
     pub async fn quarantine_unsigned(
         &self,
         (partition, entry): Queued,
-        facts: &Record,
         why: &str,
     ) -> Result<(), StoreError> {
-        let mut words = vec![
-            "MAXLEN".to_owned(),
-            "~".to_owned(),
-            QUARANTINED_MAX.to_string(),
-            "*".to_owned(),
-        ];
-        let (place, mut pairs) = (entry.to_string(), facts.pairs().collect::<Vec<_>>());
-        pairs.extend([("entry", &*place), ("why", why)]);
-        words.extend(
-            pairs
-                .into_iter()
-                .flat_map(|(name, value)| [name.to_owned(), value.to_owned()]),
-        );
-        self.write(command("XADD", self.keys().unsignable(partition), words))
-            .await?;
-        self.drop_unsigned(&[(partition, entry)]).await.map(drop)
+        let call = QuarantineUnsigned {
+            partition,
+            entry: entry.to_string(),
+            why,
+            kept: QUARANTINED_MAX,
+        };
+        self.outcome_on(Lane::Background, &call).await.map(drop)
     }
 
     /// How many entries are in quarantine in these partitions; those out of reach count none.
@@ -128,4 +209,20 @@ impl Store {
             .map(|reply: Value| read_or_default::<i64>(reply))
             .sum())
     }
+}
+
+/// What is not UTF-8 was damaged; the fields beside it may still say what it was.
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// A record of which envelopes are made, so none at all where a field is damaged.
+fn record(names: &[&str], fields: Vec<Option<Vec<u8>>>) -> Record {
+    let text = |field: Option<Vec<u8>>| field.map(String::from_utf8).transpose();
+    let fields: Result<Vec<_>, _> = fields.into_iter().map(text).collect();
+    fields.map_or_else(
+        |_| Record::default(),
+        |fields| Record::from_fields(names, fields),
+    )
 }

@@ -140,7 +140,8 @@ keys! { partition {
     /// named) and `digest` of the request; of a create or end the `id` of the reservation, whose record has the rest; of others all
     /// that the envelope is made of.
     unsigned: stream = ("unsigned"), "an entry when its envelope was found a minute after it was signed";
-    /// Entries of that stream that nobody can sign: their fields, `entry` (their place there) and `why`.
+    /// Entries of that stream that nobody can sign: their fields, `entry` (their place there), `why`, and `oldest_ms`
+    /// (the time of the oldest entry up to this one, since they come in no order).
     unsignable: stream = ("unsignable"), "by an operator; the oldest beyond 10,000";
     /// Refusals of a tenant in the current minute of which evidence was queued: `<minute_ms> <count>`.
     unsigned_refusals: string = ("unsigned:" tenant), "TTL of 2 minutes";

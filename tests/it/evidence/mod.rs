@@ -1,6 +1,7 @@
 //! Signed evidence: who signs when, what is attested, and what anybody may read.
 
 mod boundaries;
+mod bounds;
 mod emission;
 mod histories;
 mod issued;
