@@ -39,13 +39,11 @@ if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} en
 
 -- Reads: every record and every ledger. What is to be signed yet is made of records that ended no earlier than it was queued.
 local before_ms = tonumber(ended_before_ms)
-for key, field in pairs({[unsigned] = false, [unsignable] = 'entry'}) do
-  local oldest = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
-  local place = oldest and oldest[1]
-  for i = 1, field and oldest and #oldest[2] or 0, 2 do
-    if oldest[2][i] == field then place = oldest[2][i + 1] end
-  end
-  before_ms = math.min(before_ms, place and tonumber(place:match('^%d+')) or before_ms)
+local oldest = redis.call('XRANGE', unsigned, '-', '+', 'COUNT', 1)[1]
+local last = redis.call('XREVRANGE', unsignable, '+', '-', 'COUNT', 1)[1]
+before_ms = math.min(before_ms, oldest and tonumber(oldest[1]:match('^%d+')) or before_ms)
+for i = 1, last and #last[2] or 0, 2 do
+  if last[2][i] == 'oldest_ms' then before_ms = math.min(before_ms, tonumber(last[2][i + 1]) or before_ms) end
 end
 local from = 0
 if after_id ~= '' then

@@ -11,6 +11,7 @@ use crate::harness::redis::{RedisServer, shared};
 use crate::harness::runtime_calls::ask_body;
 use crate::harness::store;
 use budget_authority::dispatcher::SignerPass;
+use budget_authority::domain::log_entry::EntryId;
 
 const SCOPE: &str = "tenant:acme";
 
@@ -203,11 +204,24 @@ async fn e14_purge_keeps_what_ended_after_the_oldest_entry_that_is_not_signed() 
         .await;
     let retention = retention(&store);
     assert_eq!(run(&retention, past.lease).await.reservations, 1);
-    // In quarantine it holds the record just as well.
-    past.tenant.run::<i64>(&["UNLINK", &unsigned]).await;
-    past.tenant
-        .run::<String>(&["XADD", &unsignable, "*", "kind", "end", "entry", &place])
-        .await;
+    // In quarantine it holds the record just as well, behind others that were queued later.
+    let ids = [
+        format!("{between}-0"),
+        format!("{late}-7"),
+        format!("{late}-8"),
+    ];
+    for id in &ids[1..] {
+        past.tenant
+            .run::<String>(&["XADD", &unsigned, id, "kind", "end"])
+            .await;
+    }
+    for id in [&ids[1], &ids[0], &ids[2]] {
+        let place = EntryId::parse(id).expect("an id");
+        let moved = store.quarantine_unsigned((past.lease.partition, place), "a reason");
+        moved.await.expect("it is moved");
+    }
+    assert_eq!(past.tenant.run::<i64>(&["XLEN", &unsigned]).await, 0);
+    assert_eq!(past.tenant.run::<i64>(&["XLEN", &unsignable]).await, 3);
     let days = keys.days(past.lease.partition);
     for removed in [0, 1] {
         past.tenant
