@@ -60,6 +60,18 @@ local function is_lapsed(id, claim)
   return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
 end
 
+-- Returns the lane of a first attempt. The place in its record names it as well, but may be damaged; the take finds that.
+local function lane_of_attempt(delivery, subscription)
+  local owner, source = subscription.owner.name, false
+  if is_replayed(delivery.lane) then return delivery.lane end
+  if owner == '__system__' then
+    source = redis.call('HGET', delivery.key, 'source')
+  elseif owner ~= '' then
+    source = delivery_prefix:match('{(%x+)}') .. ':' .. owner
+  end
+  return source and subscription.id .. ':' .. source or delivery.lane
+end
+
 -- Plans what happens to a claim.
 local function look(id)
   local delivery = book_delivery(book, id)
@@ -68,7 +80,7 @@ local function look(id)
     if subscription then book_can_wait(book, subscription) end
     lapsed[#lapsed + 1] = {id = id, delivery = delivery, subscription = subscription}
   elseif not delivery.is_retry and not book_is_current(delivery, subscription) then
-    hasten[delivery.lane] = true
+    hasten[lane_of_attempt(delivery, subscription)] = true
   end
 end
 
@@ -96,7 +108,7 @@ for _, claim in ipairs(lapsed) do
     if delivery.is_retry then
       book_wait(book, lanes, delivery, subscription, now)
     else
-      redis.call('ZADD', lanes, now, delivery.lane)
+      redis.call('ZADD', lanes, now, lane_of_attempt(delivery, subscription))
     end
   end
 end

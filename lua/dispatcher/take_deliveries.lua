@@ -3,8 +3,8 @@
 Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or
 attempts that were lost.
 
-more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts. damaged:
-as of `lapse_claims`; each is of a lane that waits.
+more: whether it did not look at everything. too_old, lost, misplaced: how many it ended for their age, their attempts,
+or their places, which cannot be read. damaged: as of `lapse_claims`; each is of a lane that waits.
 
 KEYS[1]  read   lease   hash    lease
 KEYS[2]  write  lanes   zset    lanes
@@ -34,7 +34,7 @@ ARGV[12]  tenant_prefix     prefix tenant:
 ARGV[13]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
-  fenced | taken more too_old lost damaged claims
+  fenced | taken more too_old lost misplaced damaged claims
 Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
@@ -60,7 +60,7 @@ local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
 local busy, stale_ms = {}, tonumber(stale_before_ms)
 for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end
 local damaged = {}
-local room, plan, looked_at, reads, spare, too_old, lost = tonumber(most), {}, {}, 0, ENDS, 0, 0
+local room, plan, looked_at, reads, spare, too_old, lost, misplaced = tonumber(most), {}, {}, 0, ENDS, 0, 0, 0
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
 -- ends: also those whose time has not come.
@@ -103,7 +103,13 @@ local function look(lane, at_ms)
       flying = flying + 1
     elseif why then
       ended, spare = ended + 1, spare - 1
-      if why == TOO_OLD then too_old = too_old + 1 elseif why == LOST then lost = lost + 1 end
+      if why == TOO_OLD then
+        too_old = too_old + 1
+      elseif why == LOST then
+        lost = lost + 1
+      elseif why == DAMAGED then
+        misplaced = misplaced + 1
+      end
       plan[#plan + 1] = {delivery = delivery, subscription = subscription, why = why}
     elseif (due_ms[id] or now) <= now then
       if not is_retries and flying >= concurrency then return '' end
@@ -133,7 +139,8 @@ redis.call('HLEN', open)
 redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
-local reply, more = {'taken', 0, too_old, lost, table.concat(damaged, '\n')}, #due > 2 * #looked_at or #due == 2 * LANES
+local reply = {'taken', 0, too_old, lost, misplaced, table.concat(damaged, '\n')}
+local more = #due > 2 * #looked_at or #due == 2 * LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
   if not delivery then

@@ -1,6 +1,9 @@
 --[[
 claim: gives a delivery to a dispatcher for one attempt. The attempt counts from here, before it is sent: a delivery that
 ends its dispatcher must run out of attempts.
+
+A first attempt of the operator's names its lane, without the subscription, as `source`: whoever ends the claim finds the lane
+even if the place in the record is damaged meanwhile. Those of a tenant need not, since they have one lane.
 ]]
 -- @include delivery/book
 
@@ -11,6 +14,9 @@ local function claim_write(book, claim, delivery, subscription)
   local number = integer_text(attempts)
   local token = claim.dispatcher .. ':' .. number .. ':' .. book.now_text
   redis.call('HSET', delivery.key, 'attempts', number, 'claim', token)
+  if subscription.owner.name == '__system__' and not delivery.is_retry then
+    redis.call('HSET', delivery.key, 'source', delivery.lane:sub(#subscription.id + 2))
+  end
   claimed[#claimed + 1], claimed[#claimed + 2] = integer_text(book.now + claim.claim_ms), delivery.id
   subscription.triggered = true
   book_fly(delivery, subscription, 1)

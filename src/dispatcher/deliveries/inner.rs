@@ -97,7 +97,11 @@ pub(super) struct Inner {
 impl Inner {
     /// Counts deliveries that ended without an attempt.
     pub fn count_ended(&self, taken: &TakenDeliveries) {
-        for (count, reason) in [(taken.too_old, "too_old"), (taken.lost, "attempts_lost")] {
+        for (count, reason) in [
+            (taken.too_old, "too_old"),
+            (taken.lost, "attempts_lost"),
+            (taken.misplaced, "damaged"),
+        ] {
             let labels = ["dropped", reason];
             self.metrics
                 .attempts
@@ -109,6 +113,13 @@ impl Inner {
             error!(
                 count,
                 "{count} deliveries failed, since five attempts of each ended with their dispatcher"
+            );
+        }
+        if taken.misplaced > 0 {
+            let count = taken.misplaced;
+            error!(
+                count,
+                "{count} deliveries failed, since the places of their events cannot be read"
             );
         }
     }

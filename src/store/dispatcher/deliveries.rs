@@ -115,6 +115,8 @@ pub struct TakenDeliveries {
     pub too_old: u64,
     /// How many it ended because their attempts had no outcome.
     pub lost: u64,
+    /// How many it ended because their places cannot be read.
+    pub misplaced: u64,
     /// Keys that hold something else than they should, a line each with why.
     pub damaged: String,
     /// Deliveries to be attempted.
@@ -169,8 +171,8 @@ signature! {
     /// Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or attempts
     /// that were lost.
     ///
-    /// more: whether it did not look at everything. too_old, lost: how many it ended for their age or their attempts. damaged: as of
-    /// `lapse_claims`; each is of a lane that waits.
+    /// more: whether it did not look at everything. too_old, lost, misplaced: how many it ended for their age, their attempts, or
+    /// their places, which cannot be read. damaged: as of `lapse_claims`; each is of a lane that waits.
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -197,7 +199,11 @@ signature! {
         tenant_prefix = tenant_prefix(),
         mark_prefix = mark_prefix(),
     }
-    replies { fenced, taken: Taken { more: bool, too_old: i64, lost: i64, damaged: String, claims: Vec<Nested<ClaimedDelivery>> } }
+    replies { fenced,
+        taken: Taken {
+            more: bool, too_old: i64, lost: i64, misplaced: i64, damaged: String, claims: Vec<Nested<ClaimedDelivery>>,
+        },
+    }
     writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
 }
 
@@ -212,12 +218,14 @@ impl Store {
                 more,
                 too_old,
                 lost,
+                misplaced,
                 damaged,
                 claims,
             }) => Ok(Some(TakenDeliveries {
                 more,
                 too_old: too_old.unsigned_abs(),
                 lost: lost.unsigned_abs(),
+                misplaced: misplaced.unsigned_abs(),
                 damaged,
                 claims: claims.into_iter().map(|Nested(claim)| claim).collect(),
             })),

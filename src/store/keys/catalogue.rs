@@ -242,8 +242,8 @@ keys! { partition {
     ///
     /// Fields: `subscription`, `place` of the event (partition, tenant, day, entry), `type` of the event, `trace` (trace id, and flags
     /// where the request had valid ones), `at_ms` (when it was queued), `epoch` of the subscription at that time, *`lane`* (that of a
-    /// replay; others are `<subscription>:<partition>:<tenant>`), `attempts`; while it is open *`claim`* (dispatcher, attempt and
-    /// time), *`lost`* (attempts in a row without an outcome), *`failures`*; then *`status`* (none while `PENDING`),
+    /// replay; others are `<subscription>:<partition>:<tenant>`), `attempts`; *`source`* (partition and tenant,
+    /// of one of the operator's that was claimed); while it is open *`claim`* (dispatcher, attempt and time), *`lost`* (attempts in a row without an outcome), *`failures`*; then *`status`* (none while `PENDING`),
     /// *`response_status`*, *`response_time_ms`*, *`error_message`*, *`next_retry_at_ms`* and *`retry_delay_ms`* (by how much it
     /// was put off), *`completed_at_ms`*.
     delivery: hash = ("delivery:" delivery_id), "TTL of 14 days, after its end";

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::fan_out::{fan_out, follow};
-use crate::admin::webhooks::subscriptions::made;
+use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
+use crate::harness::behind::umbra;
 use crate::harness::deliveries::{Running, fund, here, reached};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
@@ -163,6 +164,62 @@ async fn w33_an_index_of_another_type_stops_its_own_subscription_alone() {
         fund(&app, 1).await;
         arrive(&well, count).await;
     }
+}
+
+#[tokio::test]
+async fn w33_a_place_that_is_damaged_in_flight_fails_its_delivery_and_the_lane_goes_on() {
+    let (own, system) = (format!("{HOOKS}?tenant_id=umbra"), HOOKS.to_owned());
+    let elsewhere = format!("{} other 20261123 1-1", umbra());
+    for (path, place) in [(&own, "x"), (&system, "x"), (&system, &elsewhere)] {
+        let app = here().await;
+        let receiver = Receiver::start(Reply::After(Duration::from_secs(3))).await;
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        let made = app.post_as_admin(path, body).await.expect(201);
+        let id = made.text("/subscription/subscription_id");
+        let running = Running::start(&app);
+        fund(&app, 3).await;
+        arrive(&receiver, 1).await;
+        let lane = key(&app, &format!("*:lane:{id}:*")).await;
+        let sick: String = app.run(&["LINDEX", &lane, "0"]).await;
+        let record = key(&app, &format!("*:delivery:{sick}")).await;
+        app.run::<()>(&["HSET", &record, "place", place]).await;
+        // As if its dispatcher had died.
+        let claims = key(&app, "*:claims").await;
+        let ended: i64 = app.run(&["ZADD", &claims, "XX", "CH", "1", &sick]).await;
+        assert_eq!(ended, 1, "it is in flight");
+        reached(&app, id, "SUCCESS", 2).await;
+        let why: [String; 2] = app
+            .run(&["HMGET", &record, "status", "error_message"])
+            .await;
+        assert_eq!(why, ["FAILED", "The delivery is damaged"]);
+        eventually("the lane is empty", || async {
+            app.run::<i64>(&["EXISTS", &lane]).await == 0
+        })
+        .await;
+        let window = key(&app, &format!("*:window:{id}")).await;
+        let left: [String; 2] = app.run(&["HMGET", &window, "open", "flying"]).await;
+        assert_eq!(left, ["0", "0"]);
+        let counted = r#"budget_webhook_attempts_total{outcome="dropped",reason="damaged"} 1"#;
+        let metrics = running.telemetry.render().expect("metrics");
+        assert!(metrics.contains(counted), "{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn w33_an_id_that_is_damaged_in_its_lane_meanwhile_is_passed_over() {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
+    let id = hook(&app, &receiver).await;
+    let _running = Running::start(&app);
+    fund(&app, 2).await;
+    arrive(&receiver, 1).await;
+    let lane = key(&app, &format!("*:lane:{id}:*")).await;
+    app.run::<()>(&["LSET", &lane, "0", "something else"]).await;
+    reached(&app, &id, "SUCCESS", 2).await;
+    eventually("the lane is empty", || async {
+        app.run::<i64>(&["EXISTS", &lane]).await == 0
+    })
+    .await;
 }
 
 #[tokio::test]
