@@ -188,7 +188,7 @@ impl CatchUp {
         let hooks = self.remembered.of(&[owner.to_owned()]).await?;
         let hooks = hooks.into_iter().next().unwrap_or_default();
         let hook = hooks.active.iter().find(|hook| hook.id.as_str() == id);
-        if hook.is_some_and(|hook| hook.epoch().is_none()) {
+        if hooks.is_unknown || hook.is_some_and(|hook| hook.epoch().is_none()) {
             return Ok(UNREADABLE_MS);
         }
         let places = self.store.places_behind(partition, id).await?;

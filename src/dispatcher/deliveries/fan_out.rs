@@ -23,6 +23,7 @@ use crate::dispatcher::due::partitions;
 use crate::dispatcher::outboxes::Outboxes;
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
+use crate::domain::tenant::SYSTEM;
 use crate::metrics::metrics;
 use crate::store::dispatcher::fan_out::{Cursors, FanOutPart, Fanned};
 use crate::store::signature::Counted;
@@ -251,6 +252,12 @@ impl FanOut {
         let owners: BTreeSet<&str> = events.filter_map(|e| following.owner_of(e)).collect();
         let owners: Vec<String> = owners.into_iter().map(str::to_owned).collect();
         let hooks = self.remembered.of(&owners).await?;
+        if following.audience == Audience::System && hooks.iter().any(|hooks| hooks.is_unknown) {
+            return Err(StoreError::Refused {
+                code: "WRONGTYPE".to_owned(),
+                detail: self.store.webhooks_key(SYSTEM),
+            });
+        }
         let hooks: HashMap<&str, &Hooks> = owners.iter().map(String::as_str).zip(&hooks).collect();
         let lies = Outbox::of(&self.store, following.home(), following.partition).await?;
         let (chunks, is_cut) = following.chunks(outbox, &hooks, lies);

@@ -2,7 +2,7 @@
 //!
 //! A tenant that takes more than its share of a pass is followed apart from there: by a cursor of its own, past which the main
 //! one leaves it out. So it holds up nobody, and its own events stay in order. Once its cursor has reached the main one, that
-//! follows it again.
+//! follows it again. So is a tenant whose list of subscriptions cannot be read: its cursor stays where it is meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -161,6 +161,11 @@ impl Following {
         hooks: &HashMap<&str, &Hooks>,
         lies: Outbox,
     ) -> (Vec<Chunk>, bool) {
+        let is_unknown = |owner: &str| hooks.get(owner).is_some_and(|hooks| hooks.is_unknown);
+        if self.tenant.as_deref().is_some_and(is_unknown) {
+            // Its cursor waits.
+            return (Vec::new(), false);
+        }
         let mut chunks = Chunks::behind(self.cursor.clone());
         if let Some(back) = self.goes_back_to(outbox) {
             chunks.go_back(back);
@@ -179,6 +184,10 @@ impl Following {
                 }
                 if self.apart.contains(tenant) || chunks.parted.contains(tenant) {
                     chunks.leave_out(tenant);
+                    continue;
+                }
+                if is_unknown(owner) {
+                    chunks.part(tenant);
                     continue;
                 }
                 let of_owner = hooks[owner];
@@ -284,10 +293,13 @@ impl Chunks {
             .is_some_and(|count| *count >= SHARE)
     }
 
-    /// Leaves the rest of a tenant to a cursor of its own, which begins behind the last delivery.
+    /// Leaves the rest of a tenant to a cursor of its own, which begins behind what is done.
     fn part(&mut self, tenant: &str) {
         let place = self.chunk.next.clone().or_else(|| self.chunk.read.clone());
-        let place = place.expect("there was a delivery before");
+        let place = place.unwrap_or(FannedTo {
+            entry: EntryId::ZERO,
+            within: None,
+        });
         self.chunk.parted.push((tenant.to_owned(), place));
         self.parted.insert(tenant.to_owned());
     }

@@ -53,6 +53,18 @@ pub(super) struct Hooks {
     pub active: Arc<Vec<Hook>>,
     /// When to read them again, because a record cannot be read.
     again: Option<Instant>,
+    /// Nobody knows which there are, because their list cannot be read. `active` is empty then.
+    pub is_unknown: bool,
+}
+
+impl Hooks {
+    fn unknown() -> Self {
+        Self {
+            again: Some(Instant::now() + UNREADABLE),
+            is_unknown: true,
+            ..Self::default()
+        }
+    }
 }
 
 /// Where an outbox lies, seen from a subscription.
@@ -165,6 +177,9 @@ impl Remembered {
     }
 
     /// The subscriptions of these owners, perhaps as they were a while ago.
+    ///
+    /// # Errors
+    /// [`StoreError`] when Redis is unavailable.
     pub async fn of(&self, owners: &[String]) -> Result<Vec<Hooks>, StoreError> {
         let unknown: Vec<_> = owners
             .iter()
@@ -178,7 +193,8 @@ impl Remembered {
                 match mark {
                     None => unmarked.push(owner),
                     Some(mark) => {
-                        let hooks = self.read(&owner, mark).await?;
+                        let hooks = self.read(&owner, mark).await;
+                        let hooks = self.or_unknown(&owner, hooks)?;
                         self.owners.insert(owner, hooks);
                     }
                 }
@@ -187,10 +203,7 @@ impl Remembered {
             for (owner, has_some) in unmarked.into_iter().zip(have) {
                 let hooks = match has_some {
                     false => Hooks::default(),
-                    true => {
-                        let mark = self.store.adopt_webhooks(&owner, &[]).await?;
-                        self.read(&owner, mark).await?
-                    }
+                    true => self.or_unknown(&owner, self.adopt(&owner).await)?,
                 };
                 self.owners.insert(owner, hooks);
             }
@@ -209,6 +222,36 @@ impl Remembered {
     fn knows(&self, owner: &str) -> bool {
         let known = self.owners.get(owner);
         known.is_some_and(|hooks| hooks.again.is_none_or(|at| Instant::now() < at))
+    }
+
+    /// Gives an owner's subscriptions a mark, and reads them.
+    async fn adopt(&self, owner: &str) -> Result<Hooks, StoreError> {
+        let mark = self.store.adopt_webhooks(owner, &[]).await?;
+        self.read(owner, mark).await
+    }
+
+    /// Counts that an owner's list cannot be read, and logs the first time of a series.
+    fn or_unknown(
+        &self,
+        owner: &str,
+        read: Result<Hooks, StoreError>,
+    ) -> Result<Hooks, StoreError> {
+        let damage = match read {
+            Err(damage @ (StoreError::Refused { .. } | StoreError::Script { .. })) => damage,
+            read => return read,
+        };
+        if let Some(unreadable) = &self.unreadable {
+            unreadable.inc();
+        }
+        if !self.owners.get(owner).is_some_and(|hooks| hooks.is_unknown) {
+            let key = self.store.webhooks_key(owner);
+            error!(
+                redis.key = key,
+                error = %damage,
+                "events for the webhooks of `{owner}` wait until key `{key}` is mended, which cannot be read: {damage}"
+            );
+        }
+        Ok(Hooks::unknown())
     }
 
     async fn read(&self, owner: &str, mark: String) -> Result<Hooks, StoreError> {
@@ -250,6 +293,7 @@ impl Remembered {
             mark,
             active: Arc::new(hooks),
             again,
+            is_unknown: false,
         })
     }
 

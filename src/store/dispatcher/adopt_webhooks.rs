@@ -29,14 +29,19 @@ signature! {
 const SOME: usize = 50;
 
 impl Store {
-    /// Whether these owners have subscriptions at all.
+    /// The key of the list of an owner's subscriptions.
+    pub(crate) fn webhooks_key(&self, owner: &str) -> String {
+        self.keys().webhooks(home(owner), owner)
+    }
+
+    /// Whether these owners have subscriptions at all; perhaps, where their list has another type.
     pub(crate) async fn have_webhooks(&self, owners: &[String]) -> Result<Vec<bool>, StoreError> {
-        let count =
-            |owner: &String| command("ZCARD", self.keys().webhooks(home(owner), owner), NO_ARGS);
+        let count = |owner: &String| command("ZCARD", self.webhooks_key(owner), NO_ARGS);
         let commands: Vec<_> = owners.iter().map(count).collect();
-        let replies = self.query_all(&commands).await?.into_iter();
+        let replies = self.query_each(&commands).await?.into_iter();
+        let has_some = |reply| read_or_default::<i64>(reply) > 0;
         Ok(replies
-            .map(|reply| read_or_default::<i64>(reply) > 0)
+            .map(|reply: Result<_, _>| reply.map_or(true, has_some))
             .collect())
     }
 

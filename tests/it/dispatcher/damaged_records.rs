@@ -8,7 +8,7 @@ use super::fan_out::{fan_out, follow};
 use super::noisy_tenants::{quiet, update};
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, made};
 use crate::harness::app::TestApp;
-use crate::harness::behind::{Hooked, umbra};
+use crate::harness::behind::{Hooked, catch_up_of, umbra};
 use crate::harness::deliveries::{Running, fund, here, reached};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
@@ -152,6 +152,64 @@ async fn w33_a_damaged_mark_or_record_of_a_tenant_stops_no_other_and_loses_nothi
         }
         hooked.expect_in_order(2).await;
     }
+}
+
+#[tokio::test]
+async fn w33_a_damaged_list_of_a_tenants_subscriptions_stops_no_other_and_loses_nothing() {
+    for is_marked in [true, false] {
+        let mut hooked = Hooked::own().await;
+        let other = quiet(&hooked.app).await;
+        let body = json!({"url": URL, "event_types": ["tenant.updated"]});
+        let path = format!("{HOOKS}?tenant_id={other}");
+        hooked.app.post_as_admin(&path, body).await.expect(201);
+        fund(&hooked.app, 2).await;
+        update(&hooked.app, &other).await;
+        let keys = hooked.app.store.keys();
+        let list = keys.webhooks(umbra(), "umbra");
+        let (kept, mark) = (format!("{list}:kept"), keys.webhooks_mark(umbra(), "umbra"));
+        hooked.app.run::<()>(&["RENAME", &list, &kept]).await;
+        hooked.app.run::<()>(&["SET", &list, "x"]).await;
+        if !is_marked {
+            hooked.app.run::<i64>(&["DEL", &mark]).await;
+        }
+        // One of each tenant, in turn.
+        assert_eq!(follow(&hooked.fan_out).await, 1);
+        fund(&hooked.app, 1).await;
+        update(&hooked.app, &other).await;
+        assert_eq!(follow(&hooked.fan_out).await, 1);
+        hooked.app.run::<()>(&["RENAME", &kept, &list]).await;
+        // It is read again after five seconds, or by another dispatcher.
+        hooked.fan_out = fan_out(&hooked.app);
+        assert_eq!(follow(&hooked.fan_out).await, 3);
+        hooked.expect_in_order(3).await;
+        let cursors = keys.fanned(umbra());
+        eventually("its own cursor is gone", || async {
+            follow(&hooked.fan_out).await;
+            let left: Vec<String> = hooked.app.run(&["HKEYS", &cursors]).await;
+            (left == ["own"]).then_some(()).ok_or(left)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn w33_what_was_missed_is_fetched_when_the_list_of_subscriptions_is_mended() {
+    let mut hooked = Hooked::own().await;
+    hooked.let_open(1_000).await;
+    fund(&hooked.app, 3).await;
+    assert_eq!(follow(&hooked.fan_out).await, 0);
+    let list = hooked.app.store.keys().webhooks(umbra(), "umbra");
+    let kept = format!("{list}:kept");
+    hooked.app.run::<()>(&["RENAME", &list, &kept]).await;
+    hooked.app.run::<()>(&["SET", &list, "x"]).await;
+    hooked.let_open(0).await;
+    assert_eq!(hooked.catch_up().await, 0);
+    assert!(hooked.is_behind().await);
+    hooked.app.run::<()>(&["RENAME", &kept, &list]).await;
+    hooked.catch_up = catch_up_of(&hooked.app).0;
+    hooked.look_now().await;
+    assert_eq!(hooked.catch_up().await, 3);
+    hooked.expect_in_order(3).await;
 }
 
 #[tokio::test]
