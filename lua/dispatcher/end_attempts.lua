@@ -90,15 +90,15 @@ end
 local function check_failure(ending, subscription)
   local failures_max
   failures_max, ending.version = book_failures_max(subscription)
-  redis.call('ZCARD', days)
-  for _, log in ipairs({event_log, system_log, outbox}) do redis.call('XLEN', log) end
+  book_read(book, 'ZCARD', days)
+  for _, log in ipairs({event_log, system_log, outbox}) do book_read(book, 'XLEN', log) end
   ending.disables = subscription.failures + 1 >= failures_max
   if ending.disables then
     -- @cold admin/counts, admin/watch, admin/webhook_status
     counts_check(counts)
     watch_check(watch, thresholds)
     ending.mark = webhooks_mark_read(webhooks_mark)
-    redis.call('ZCARD', webhooks)
+    book_read(book, 'ZCARD', webhooks)
   end
 end
 
@@ -138,9 +138,9 @@ local function read_end(at)
   ending.counts = ending.is_current and outcome == 'failed'
   if ending.counts then check_failure(ending, subscription) end
   -- Only what is written is checked.
-  if ending.disables or not ending.next then redis.call('ZCARD', lanes) end
+  if ending.disables or not ending.next then book_read(book, 'ZCARD', lanes) end
   if outcome ~= 'success' then book_can_wait(book, subscription) end
-  if ending.counts or subscription.failures > 0 then redis.call('ZCARD', failing) end
+  if ending.counts or subscription.failures > 0 then book_read(book, 'ZCARD', failing) end
   return ending
 end
 

@@ -22,6 +22,8 @@ metrics! {
         pub other_data: IntGauge = "budget_deployment_record_differs",
         /// Primaries that did not answer the last readiness probe.
         pub unreachable_primaries: IntGauge = "budget_redis_primaries_unreachable",
+        /// Times that background work could not read a key, because it holds something else than it should.
+        pub unreadable_keys: IntCounter = "budget_redis_unreadable_keys_total",
         /// The share of maxmemory that the fullest primary uses; 0 without a limit.
         pub memory_used: Gauge = "budget_redis_memory_used_ratio",
     }

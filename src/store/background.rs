@@ -6,7 +6,6 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
-use tracing::error;
 
 use super::{Store, StoreError};
 use crate::driver::connection::{Request, failed};
@@ -87,7 +86,7 @@ impl Store {
     }
 
     /// The same for work that is repeated anyway and must not stop when one node of several is out of reach or full: `None` where
-    /// the node did not do it. A key of another type is logged, and its reply is `Nil`.
+    /// the node did not do it. A key of another type is counted and logged, and its reply is `Nil`.
     ///
     /// # Errors
     /// [`StoreError`] when no node replies.
@@ -105,10 +104,7 @@ impl Store {
             *reply = match again.await {
                 Ok(reply) => Some(reply),
                 Err(StoreError::Refused { code, detail }) => {
-                    error!(
-                        key,
-                        "the key `{key}` cannot be read and is skipped: {code} {detail}"
-                    );
+                    self.note_unreadable(key, &format!("{code} {detail}"));
                     Some(Value::Nil)
                 }
                 Err(StoreError::Unavailable(_) | StoreError::Full) => None,

@@ -20,6 +20,7 @@ pub mod runtime;
 pub mod scripts;
 pub mod signature;
 pub mod tools;
+mod unreadable;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +55,7 @@ use crate::driver::link::Dialer;
 use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
 use crate::store::signature::{Refused, ScriptCall};
+use crate::store::unreadable::Unreadable;
 
 /// How often a call is repeated with another day. Once may not do around midnight: the day can end between two calls.
 const DAY_REPEATS: usize = 3;
@@ -78,6 +80,7 @@ struct Inner {
     allow_unsafe: bool,
     memory: MemorySteps,
     fullest: SeenShare,
+    unreadable: Unreadable,
     may_start: bool,
 }
 
@@ -117,6 +120,7 @@ impl Store {
             allow_unsafe: options.allow_unsafe,
             memory: options.memory,
             fullest: SeenShare::default(),
+            unreadable: Unreadable::default(),
             may_start: options.may_start,
         };
         Ok(Self {

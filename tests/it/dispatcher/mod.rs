@@ -5,6 +5,7 @@ mod budget_gauges;
 pub(crate) mod burn_rates;
 mod catch_up;
 pub(crate) mod clocks;
+mod damaged_indexes;
 mod damaged_lanes;
 mod damaged_records;
 pub(crate) mod deliveries;
