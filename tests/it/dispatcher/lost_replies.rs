@@ -5,11 +5,15 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::admin::webhooks::subscriptions::made;
+use crate::harness::app::TestApp;
+use crate::harness::behind::umbra;
 use crate::harness::deliveries::{Running, deliveries, fund, here, reached};
 use crate::harness::lossy_proxy::LossyProxy;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::shared;
-use crate::harness::within;
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::slow_proxy::SlowProxy;
+use crate::harness::{eventually, within};
 
 fn has(request: &[u8], word: &str) -> bool {
     request
@@ -20,6 +24,11 @@ fn has(request: &[u8], word: &str) -> bool {
 /// A call that takes deliveries: it names the claims, how long they last, and the lease.
 fn takes(request: &[u8]) -> bool {
     has(request, "35000") && has(request, ":claims") && has(request, ":lease")
+}
+
+/// A call that looks claims through: it does not say how long they last.
+fn looks_through(request: &[u8]) -> bool {
+    has(request, ":claims") && has(request, ":lease") && !has(request, "35000")
 }
 
 /// A call that books an outcome, without a lease.
@@ -82,4 +91,72 @@ async fn attempts_whose_ends_share_a_lost_reply_are_not_repeated_and_their_lanes
     assert!(proxy.has_lost());
     // What was claimed behind the lost reply was never sent by the dispatcher that did not hear of it.
     assert_eq!(receiver.arrived().len(), 2 * ids.len());
+}
+
+/// So many claims that are over before any later one, and have to be looked through before it.
+const CLAIMS: &str = "for n = 1, 4000 do
+  redis.call('HSET', KEYS[2] .. n, 'subscription', ARGV[1], 'at_ms', ARGV[2], 'place', ARGV[3], 'claim', ARGV[4])
+  redis.call('ZADD', KEYS[1], ARGV[2] + 34000, ARGV[5] .. n)
+end";
+
+/// Gives the dispatcher that has the claim of a delivery many others, which are so young that they stay.
+async fn add_claims(app: &TestApp, webhook: &str, delivery: &str) {
+    let keys = app.store.keys();
+    let record = keys.delivery(umbra(), delivery);
+    let claim: String = app.run(&["HGET", &record, "claim"]).await;
+    let (holder, _) = claim.split_once(':').expect("a claim");
+    let now = now_ms(&app.store).await;
+    let words = [
+        "EVAL",
+        CLAIMS,
+        "2",
+        &keys.claims(umbra()),
+        &keys.delivery(umbra(), "many-"),
+        webhook,
+        &now.to_string(),
+        &format!("{} umbra 20261123 1-1", umbra()),
+        &format!("{holder}:1:{}", now + 600_000),
+        "many-",
+    ];
+    app.run::<Option<i64>>(&words).await;
+}
+
+#[tokio::test]
+async fn a_claim_that_is_made_while_others_are_looked_through_page_by_page_stays() {
+    const EVENTS: usize = 40;
+    let app = here().await;
+    // They stay in flight.
+    let receiver = Receiver::start(Reply::Silence).await;
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+    let id = made(&app, body).await;
+    let lossy = LossyProxy::to(shared().port, takes).await;
+    let slow = SlowProxy::of(lossy.port, looks_through).await;
+    // Claims that are older than twice that end, if no task has them.
+    let settings = ["--redis-timeout-ms", "1000"];
+    let _running = Running::over_with(&slow.url(), &app, 64, 100, &settings);
+    fund(&app, 1).await;
+    let arrived = async |count: usize| {
+        within(SOON, "they arrive", || async {
+            let arrived = receiver.arrived().len();
+            (arrived >= count).then_some(()).ok_or(arrived)
+        })
+        .await;
+    };
+    arrived(1).await;
+    let rows = deliveries(&app, &id).await;
+    let first = rows[0]["delivery_id"].as_str().expect("an id");
+    lossy.lose_one();
+    fund(&app, 1).await;
+    eventually("a reply is lost", || async { lossy.has_lost() }).await;
+    add_claims(&app, &id, first).await;
+    slow.delay(Duration::from_millis(100));
+    for _ in 0..EVENTS {
+        fund(&app, 1).await;
+        // So that some are claimed at each moment.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    arrived(EVENTS + 2).await;
+    // All claims are looked through every two seconds.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert_eq!(receiver.arrived().len(), EVENTS + 2, "each once");
 }

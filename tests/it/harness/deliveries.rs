@@ -1,11 +1,13 @@
 //! A service with a dispatcher that delivers to receivers on this machine.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use budget_authority::config::{BudgetGaugeConfig, TenantList};
 use budget_authority::dispatcher::{self as dispatch, Dispatcher, Settings};
 use budget_authority::domain::dialect::Dialect;
 use budget_authority::shutdown::Shutdown;
+use budget_authority::store::Store;
 use budget_authority::telemetry::Telemetry;
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -49,8 +51,20 @@ impl Running {
 
     /// The same, over another way to the service's Redis.
     pub fn over(redis_url: &str, app: &TestApp, lane_concurrency: u32, in_flight: usize) -> Self {
+        Self::over_with(redis_url, app, lane_concurrency, in_flight, &[])
+    }
+
+    /// The same, with more settings of the way to Redis.
+    pub fn over_with(
+        redis_url: &str,
+        app: &TestApp,
+        lane_concurrency: u32,
+        in_flight: usize,
+        settings: &[&str],
+    ) -> Self {
         let gauges = BudgetGaugeConfig::default();
-        Self::launch(redis_url, app, (lane_concurrency, in_flight), gauges)
+        let limits = (lane_concurrency, in_flight);
+        Self::launch(redis_url, app, limits, gauges, settings)
     }
 
     /// A dispatcher that has gauges of the budgets of these tenants.
@@ -59,7 +73,8 @@ impl Running {
             tenants: TenantList(tenants.iter().map(|name| tenant_id(name)).collect()),
             ..BudgetGaugeConfig::default()
         };
-        Self::launch(&app.redis_url, app, (1, dispatch::IN_FLIGHT_MAX), gauges)
+        let limits = (1, dispatch::IN_FLIGHT_MAX);
+        Self::launch(&app.redis_url, app, limits, gauges, &[])
     }
 
     fn launch(
@@ -67,9 +82,11 @@ impl Running {
         app: &TestApp,
         (lane_concurrency, in_flight): (u32, usize),
         budget_gauges: BudgetGaugeConfig,
+        settings: &[&str],
     ) -> Self {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
-        let config = config(redis_url, &["--key-prefix", app.store.keys().prefix()]);
+        let own = ["--key-prefix", app.store.keys().prefix()];
+        let config = config(redis_url, &[&own, settings].concat());
         let store = config.store.open(telemetry.registry()).expect("a store");
         let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
         let settings = Settings {
@@ -85,6 +102,7 @@ impl Running {
             evidence: None,
         };
         let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown);
+        tokio::spawn(look_at_memory(store, shutdown.clone()));
         Self {
             telemetry,
             shutdown,
@@ -96,9 +114,16 @@ impl Running {
     pub async fn stop(mut self) {
         self.shutdown.begin();
         let dispatcher = self.dispatcher.take().expect("it runs");
-        dispatcher
-            .finished(std::time::Duration::from_secs(10))
-            .await;
+        dispatcher.finished(Duration::from_secs(10)).await;
+    }
+}
+
+/// Looks how short of memory Redis is, as the process of a dispatcher does.
+async fn look_at_memory(store: Store, shutdown: Shutdown) {
+    while !shutdown.has_begun() {
+        store.look_at_memory(Duration::from_millis(500)).await;
+        // The pace of the process.
+        tokio::time::sleep(Duration::from_secs(1)).await;
     }
 }
 

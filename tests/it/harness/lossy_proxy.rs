@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// See the module documentation.
 pub struct LossyProxy {
-    port: u16,
+    pub port: u16,
     armed: Arc<AtomicBool>,
 }
 

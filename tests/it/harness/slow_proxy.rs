@@ -1,10 +1,10 @@
-//! A proxy before Redis that delays every reply.
+//! A proxy before Redis that delays replies.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// See the module documentation.
@@ -16,6 +16,11 @@ pub struct SlowProxy {
 impl SlowProxy {
     /// To the Redis on this port; without delay so far.
     pub async fn to(port: u16) -> Self {
+        Self::of(port, |_| true).await
+    }
+
+    /// The same, which delays the replies to such requests alone.
+    pub async fn of(port: u16, slows: fn(&[u8]) -> bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let delay_ms = Arc::new(AtomicU64::new(0));
         let way = Self {
@@ -28,14 +33,26 @@ impl SlowProxy {
                 let (mut requests, mut back) = client.into_split();
                 let (mut replies, mut sent) = server.expect("Redis runs").into_split();
                 let delay_ms = Arc::clone(&delay_ms);
-                tokio::spawn(async move { copy(&mut requests, &mut sent).await });
+                let is_slow = Arc::new(AtomicBool::new(false));
+                let slowed = Arc::clone(&is_slow);
+                tokio::spawn(async move {
+                    let mut buffer = vec![0; 1 << 20];
+                    while let Ok(length @ 1..) = requests.read(&mut buffer).await {
+                        slowed.fetch_or(slows(&buffer[..length]), Ordering::SeqCst);
+                        if sent.write_all(&buffer[..length]).await.is_err() {
+                            break;
+                        }
+                    }
+                });
                 tokio::spawn(async move {
                     let mut buffer = vec![0; 1 << 20];
                     while let Ok(1..) = {
                         let read = replies.read(&mut buffer).await;
-                        let delay = Duration::from_millis(delay_ms.load(Ordering::Relaxed));
-                        // The delay that the test asks for.
-                        tokio::time::sleep(delay).await;
+                        if is_slow.swap(slows(&[]), Ordering::SeqCst) {
+                            let delay = Duration::from_millis(delay_ms.load(Ordering::Relaxed));
+                            // The delay that the test asks for.
+                            tokio::time::sleep(delay).await;
+                        }
                         match read {
                             Ok(length) => back.write_all(&buffer[..length]).await.map(|()| length),
                             failed => failed,
