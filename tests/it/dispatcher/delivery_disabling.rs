@@ -116,3 +116,28 @@ async fn w19_deliveries_leave_version_and_time_of_the_webhook_alone_until_they_d
     assert_eq!(version().await, patched + 1);
     assert_eq!(audited(), before, "disabling writes no audit entry");
 }
+
+#[tokio::test]
+async fn w25_a_failure_to_report_a_failure_is_not_reported() {
+    let app = here().await;
+    let dead = Receiver::start(Reply::HangUp).await;
+    let failing = |event_type: &str| {
+        let once = json!({"max_retries": 0});
+        json!({"url": dead.url("/in"), "event_types": [event_type], "retry_policy": once})
+    };
+    let id = made(&app, failing("budget.funded")).await;
+    // Each would be told of the other's failures.
+    let mut watchers = Vec::new();
+    for _ in 0..2 {
+        watchers.push(of_operator(&app, failing("system.webhook_delivery_failed")).await);
+    }
+    let _running = Running::start(&app);
+    for count in 1..4 {
+        fund(&app, 1).await;
+        reached(&app, &id, "FAILED", count).await;
+        for watcher in &watchers {
+            let rows = reached(&app, watcher, "FAILED", count).await;
+            assert_eq!(rows.len(), count, "{rows:?}");
+        }
+    }
+}
