@@ -4,7 +4,7 @@ mod boundaries;
 mod bounds;
 mod emission;
 mod histories;
-mod issued;
+pub(crate) mod issued;
 mod kills;
 mod public_reads;
 mod registry;

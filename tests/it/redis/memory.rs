@@ -21,7 +21,7 @@ const ROOT: &str = "tenant:acme";
 const DAY_MS: i64 = 86_400_000;
 
 /// Sets `maxmemory` so that about this share of it is used, in percent.
-fn fill(server: &RedisServer, percent: u64) {
+pub(super) fn fill(server: &RedisServer, percent: u64) {
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     let info: String = server.run(&["INFO", "memory"]);
     let figure = |name: &str| -> u64 {

@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod deployment;
+pub(crate) mod full_node;
 pub(crate) mod lanes;
 pub(crate) mod memory;
 pub(crate) mod midnight;

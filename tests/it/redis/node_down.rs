@@ -64,7 +64,7 @@ impl Workers {
 }
 
 /// A cluster whose masters serve without each other.
-fn cluster() -> RedisCluster {
+pub(super) fn cluster() -> RedisCluster {
     block_in_place(|| {
         let cluster = RedisCluster::start();
         for master in &cluster.masters {
@@ -76,14 +76,14 @@ fn cluster() -> RedisCluster {
 }
 
 /// The position of the master that owns a key.
-fn place_of(cluster: &RedisCluster, key: &str) -> usize {
+pub(super) fn place_of(cluster: &RedisCluster, key: &str) -> usize {
     let port = block_in_place(|| cluster.owner(key).0.port);
     let place = cluster.masters.iter().position(|m| m.port == port);
     place.expect("a master")
 }
 
 /// Names of so many tenants on each master, in the order of the masters.
-fn names(cluster: &RedisCluster, store: &Store, count: usize) -> [Vec<String>; 3] {
+pub(super) fn names(cluster: &RedisCluster, store: &Store, count: usize) -> [Vec<String>; 3] {
     let mut found: [Vec<String>; 3] = [vec![], vec![], vec![]];
     for number in 0.. {
         let name = format!("tenant-{number}");
@@ -224,7 +224,7 @@ async fn hooked(app: &TestApp, names: &[String], url: &str) {
     }
 }
 
-async fn fund(app: &TestApp, names: &[String]) {
+pub(super) async fn fund(app: &TestApp, names: &[String]) {
     for name in names {
         let path =
             format!("/v1/admin/budgets/fund?scope=tenant:{name}&unit=TOKENS&tenant_id={name}");
