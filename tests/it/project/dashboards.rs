@@ -5,16 +5,19 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use budget_authority::api::probes::metrics_router;
+use budget_authority::telemetry::Telemetry;
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 
 use super::chart::promtool;
 use super::{files, read, root};
 use crate::admin::webhooks::subscriptions::made;
-use crate::harness::app::TestApp;
+use crate::harness::app::{ANY, TestApp};
 use crate::harness::deliveries::{Running, fund, here, reached};
-use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::{eventually, http};
 
 const FOLDER: &str = "helm/budget-authority/files/dashboards";
 const ALERTS: &str = "helm/budget-authority/files/alerts.yaml";
@@ -146,13 +149,25 @@ fn metrics(text: &str) -> BTreeSet<String> {
     ours.map(without).collect()
 }
 
-/// The metrics that these processes expose.
-fn exposed(app: &TestApp, dispatcher: &Running) -> BTreeSet<String> {
-    let both = [&app.telemetry, &dispatcher.telemetry].map(|it| it.render().expect("metrics"));
-    let both = both.concat();
-    let types = both.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    let name = |line: &str| line.split(' ').next().unwrap_or_default().to_owned();
-    types.map(name).collect()
+/// Serves what a process exposes, as it does itself; the address.
+async fn serving(telemetry: &Telemetry) -> String {
+    let listener = TcpListener::bind(ANY).await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let router = metrics_router(telemetry.clone());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}/metrics")
+}
+
+/// The metrics that a scrape of these addresses has.
+async fn exposed(addresses: &[String]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for address in addresses {
+        let response = http::get(address).await.expect("a response");
+        let text = response.text().await.expect("text");
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        names.extend(types.filter_map(|line| Some(line.split(' ').next()?.to_owned())));
+    }
+    names
 }
 
 /// Does once what some metrics count that are not there before.
@@ -189,8 +204,12 @@ async fn dashboards_and_alerts_use_metrics_that_a_running_service_exposes() {
     texts.push(fs::read_to_string(root().join(Path::new(ALERTS))).expect("the alerts"));
     let used = metrics(&texts.join("\n"));
     assert!(used.len() > 50, "{used:?}");
+    let addresses = [
+        serving(&app.telemetry).await,
+        serving(&running.telemetry).await,
+    ];
     eventually("all metrics are exposed", || async {
-        let exposed = exposed(&app, &running);
+        let exposed = exposed(&addresses).await;
         let missing: Vec<_> = used.difference(&exposed).cloned().collect();
         if missing.is_empty() {
             Ok(())
