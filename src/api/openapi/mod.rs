@@ -1,5 +1,6 @@
 //! The description of the API, made from the types that read and write it, and a page that shows it.
 
+mod examples;
 mod page;
 
 pub use page::router;
@@ -14,6 +15,7 @@ use super::operations::OperationId;
 use crate::domain::evidence::EvidenceRef;
 use crate::domain::fields::Components;
 use crate::domain::ids::TRACE_ID_PATTERN;
+use examples::Example;
 
 /// The responses that carry an evidence reference, whose name the dialect decides.
 const ATTESTED: [&str; 5] = [
@@ -76,6 +78,8 @@ pub fn document(dialect: Dialect) -> Value {
 
 fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -> Value {
     let declaration = operation.declaration;
+    let example = Example::of(operation.name, dialect);
+    let example = example.as_ref();
     let mut responses = Map::new();
     for response in declaration.responses.into_iter().flatten() {
         let mut described = json!({
@@ -87,7 +91,8 @@ fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -
                 json!({"$ref": "#/components/headers/CacheControl"});
         }
         if let Some(schema) = response.schema {
-            described["content"] = json!({"application/json": {"schema": schema(schemas)}});
+            let example = example.and_then(|example| example.response(response.status));
+            described["content"] = json_content(schema(schemas), example);
         }
         responses.insert(response.status.to_string(), described);
     }
@@ -115,17 +120,32 @@ fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -
         },
         "responses": responses,
     });
-    let parameters = parameters(operation);
+    let mut parameters = parameters(operation);
+    for parameter in &mut parameters {
+        let name = parameter["name"].as_str().unwrap_or_default();
+        if let Some(value) = example.and_then(|example| example.parameter(name)) {
+            parameter["example"] = value.clone();
+        }
+    }
     if !parameters.is_empty() {
         described["parameters"] = parameters.into();
     }
     if let Some(request) = declaration.request {
         described["requestBody"] = json!({
             "required": request.required,
-            "content": {"application/json": {"schema": (request.schema)(schemas)}},
+            "content": json_content((request.schema)(schemas), example.and_then(Example::request)),
         });
     }
     described
+}
+
+/// A JSON body, with an example if there is one.
+fn json_content(schema: Value, example: Option<&Value>) -> Value {
+    let mut content = json!({"schema": schema});
+    if let Some(example) = example {
+        content["example"] = example.clone();
+    }
+    json!({"application/json": content})
 }
 
 /// Statuses of refusals that every operation of these callers has.

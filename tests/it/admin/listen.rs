@@ -137,7 +137,7 @@ async fn reservations_are_on_the_api_address_for_the_admin_key_too() {
 async fn probes_and_the_description_are_on_both() {
     let apart = Apart::spawn().await;
     for address in [apart.api, apart.admin] {
-        for path in ["/live", "/ready", "/v1/openapi.json", "/docs"] {
+        for path in ["/", "/live", "/ready", "/v1/openapi.json", "/docs"] {
             let response = http::get(format!("http://{address}{path}")).await;
             assert_eq!(
                 response.expect("an answer").status(),

@@ -44,6 +44,8 @@ fn the_dialects_differ_in_nothing_but_words() {
         ("cycles-jwks.json", "service-jwks.json"),
         ("cycles_nbf_ms", "service_nbf_ms"),
         ("cycles_exp_ms", "service_exp_ms"),
+        ("\"cycles-admin\"", "\"service-admin\""),
+        ("cyc_live_", "sk_live_"),
     ] {
         assert!(cycles.contains(ours) && !service.contains(ours), "{ours}");
         assert!(theirs == "evidence" || !cycles.contains(theirs), "{theirs}");

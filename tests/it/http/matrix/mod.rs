@@ -283,7 +283,14 @@ fn every_operation_is_described_with_its_callers() {
 #[test]
 fn every_path_that_is_served_is_in_the_index() {
     // What needs no key.
-    let public = ["/v1/openapi.json", "/docs", "/live", "/ready", "/metrics"];
+    let public = [
+        "/",
+        "/v1/openapi.json",
+        "/docs",
+        "/live",
+        "/ready",
+        "/metrics",
+    ];
     let mut folders = vec![PathBuf::from(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/src/api"

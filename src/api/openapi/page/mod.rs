@@ -1,0 +1,169 @@
+//! What a person meets first: `/` says what this service is, `/docs` shows its description, `/v1/openapi.json` is that
+//! description. The page is made here and has no script, so that texts of the description can only ever be texts.
+
+mod html;
+mod json;
+mod operation;
+mod schema;
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::document;
+use crate::api::dialect::Dialect;
+use crate::api::operation::Plane;
+use crate::api::operations::OperationId;
+use html::{escaped, paragraphs};
+
+const STYLE: &str = include_str!("style.css");
+
+/// What is served in one dialect. It depends on nothing else, so it is made once.
+struct Texts {
+    json: String,
+    page: String,
+    identity: String,
+    greeting: String,
+}
+
+static TEXTS: LazyLock<[Texts; 2]> = LazyLock::new(|| Dialect::ALL.map(Texts::of));
+
+impl Texts {
+    fn of(dialect: Dialect) -> Self {
+        let document = document(dialect);
+        Self {
+            json: document.to_string(),
+            page: page(&document, dialect),
+            identity: identity(dialect),
+            greeting: greeting(dialect),
+        }
+    }
+}
+
+/// `/`, `/docs` and `/v1/openapi.json`. All are public: they tell nothing that depends on a deployment's data.
+pub fn router(dialect: Dialect) -> Router {
+    let texts = move || &TEXTS[dialect as usize];
+    Router::new()
+        .route(
+            "/",
+            get(async move |headers: HeaderMap| first_contact(texts(), &headers)),
+        )
+        .route(
+            "/v1/openapi.json",
+            get(async move || cacheable("application/json", &texts().json)),
+        )
+        .route("/docs", get(async move || html_page(&texts().page)))
+}
+
+/// What the service is: JSON, or a page for a browser.
+fn first_contact(texts: &'static Texts, headers: &HeaderMap) -> Response {
+    let accepted = headers.get(header::ACCEPT).map(|value| value.as_bytes());
+    let is_browser = accepted.is_some_and(|value| value.starts_with(b"text/html"));
+    let mut response = match is_browser {
+        true => html_page(&texts.greeting),
+        false => cacheable("application/json", &texts.identity),
+    };
+    let vary = header::HeaderValue::from_static("accept");
+    response.headers_mut().insert(header::VARY, vary);
+    response
+}
+
+fn html_page(html: &'static str) -> Response {
+    let policy = [(header::CONTENT_SECURITY_POLICY, content_policy())];
+    (policy, cacheable("text/html; charset=utf-8", html)).into_response()
+}
+
+fn cacheable(content_type: &'static str, text: &'static str) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, content_type),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, text).into_response()
+}
+
+fn identity(dialect: Dialect) -> String {
+    let identity = json!({
+        "name": env!("CARGO_PKG_NAME"),
+        "version": env!("CARGO_PKG_VERSION"),
+        "dialect": dialect.as_str(),
+        "docs": "/docs",
+        "openapi": "/v1/openapi.json",
+    });
+    identity.to_string()
+}
+
+fn greeting(dialect: Dialect) -> String {
+    let (name, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    let main = format!(
+        "<main>\n<p>{name} {version}, dialect {dialect}. The API is described at <a href=\"/docs\">/docs</a>.</p>\n</main>\n"
+    );
+    framed(name, &main)
+}
+
+/// A whole page around its content.
+fn framed(title: &str, content: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{content}</body>\n</html>\n",
+        escaped(title)
+    )
+}
+
+/// The description as a page: an index, the operations of both planes in the order of the index, the schemas.
+fn page(document: &Value, dialect: Dialect) -> String {
+    let info = |member: &str| document["info"][member].as_str().unwrap_or_default();
+    let (mut index, mut sections) = (String::new(), String::new());
+    for plane in Plane::ALL {
+        index += &format!("<h2>{}</h2>\n", plane.as_str());
+        let operations = OperationId::ALL.iter().map(|id| id.operation());
+        for operation in operations.filter(|operation| operation.plane == *plane) {
+            let (path, method) = (operation.path_in(dialect), operation.method.as_str());
+            let method = method.to_lowercase();
+            let described = &document["paths"][path.as_ref()][&method];
+            index += &index_link(operation.name, operation.name);
+            sections += &operation::section(&path, &method, described, document);
+        }
+    }
+    index += "<h2>schemas</h2>\n";
+    let schemas = &document["components"]["schemas"];
+    for (name, schema) in schemas.as_object().into_iter().flatten() {
+        index += &index_link(&format!("schema-{name}"), name);
+        sections += &schema::section(name, schema);
+    }
+    let (title, version) = (escaped(info("title")), escaped(info("version")));
+    let content = format!(
+        "<nav>\n{index}</nav>\n<main>\n<h1>{title} <small>{version}</small></h1>\n{}\
+         <p>The description itself is at <a href=\"/v1/openapi.json\">/v1/openapi.json</a>. The examples below are commands \
+         of a shell, with these variables:</p>\n<pre>{}</pre>\n{sections}</main>\n",
+        paragraphs(info("description")),
+        operation::variables(document)
+    );
+    framed("Budget Authority API", &content)
+}
+
+fn index_link(anchor: &str, name: &str) -> String {
+    format!("<a href=\"#{}\">{}</a>\n", escaped(anchor), escaped(name))
+}
+
+/// Only the page's own style applies, and nothing is fetched or run.
+fn content_policy() -> &'static str {
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        let hash = BASE64_STANDARD.encode(Sha256::digest(STYLE));
+        format!(
+            "default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+    });
+    &POLICY
+}
+
+#[cfg(test)]
+mod tests;
