@@ -159,7 +159,8 @@ impl From<StoreError> for ApiError {
             StoreError::Script { .. }
             | StoreError::Reply { .. }
             | StoreError::Refused { .. }
-            | StoreError::Deployment(_) => Self::internal(error),
+            | StoreError::Deployment(_)
+            | StoreError::OtherDialect { .. } => Self::internal(error),
         }
     }
 }

@@ -42,6 +42,8 @@ pub struct RedisOptions {
     pub background_connections: usize,
     /// Whether a Redis that may lose records is used all the same.
     pub allow_unsafe: bool,
+    /// Whether the data is meant to end with Redis, so that nobody is warned of it.
+    pub ephemeral: bool,
     /// From which shares of its memory on Redis is short of it.
     pub memory: MemorySteps,
     /// Whether a deployment without data is started; a tool only reads.
@@ -62,6 +64,7 @@ impl RedisOptions {
             connections: 2,
             background_connections: 4,
             allow_unsafe: false,
+            ephemeral: false,
             memory: MemorySteps::DEFAULT,
             may_start: true,
         }

@@ -46,6 +46,19 @@ pub enum StoreError {
     /// The stored deployment does not fit this binary or its configuration; says what to do.
     #[error("{0}")]
     Deployment(String),
+    /// The deployment speaks another dialect, and clients of one do not understand the other.
+    #[error(
+        "the data under prefix `{prefix}` was started with dialect `{found}`, this process runs `{own}`: \
+         set BUDGET_DIALECT={found}, or choose another BUDGET_KEY_PREFIX"
+    )]
+    OtherDialect {
+        /// The key prefix.
+        prefix: String,
+        /// The dialect of the data.
+        found: String,
+        /// The dialect of this process.
+        own: String,
+    },
 }
 
 /// Why there is no reply. After [`Unavailable::NoReply`] and [`Unavailable::ReplyLost`] the effect is unknown; the other

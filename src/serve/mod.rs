@@ -56,15 +56,14 @@ pub enum ServeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// An address cannot be listened on.
-    #[error("{variable}: cannot listen on {address}")]
+    #[error("{variable}: cannot listen on {address}: {}", explained(.reason))]
     Bind {
         /// The setting that names the address.
         variable: &'static str,
         /// The address.
         address: SocketAddr,
-        /// The system's error.
-        #[source]
-        source: io::Error,
+        /// The system's error, which the message contains.
+        reason: io::Error,
     },
     /// The data in Redis belongs to another kind of deployment.
     #[error(transparent)]
@@ -112,11 +111,25 @@ pub async fn bind_some(
 /// [`ServeError::Bind`].
 pub async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpListener, ServeError> {
     let bound = TcpListener::bind(address).await;
-    bound.map_err(|source| ServeError::Bind {
+    bound.map_err(|reason| ServeError::Bind {
         variable,
         address,
-        source,
+        reason,
     })
+}
+
+/// Why an address cannot be listened on, and what to do where that is known.
+fn explained(reason: &io::Error) -> String {
+    match reason.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another process listens there; stop that one, or choose another address".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("{reason}; choose an address of this machine")
+        }
+        io::ErrorKind::PermissionDenied => format!("{reason}; choose a port above 1023"),
+        _ => reason.to_string(),
+    }
 }
 
 /// Serves until `shutdown`, then lets accepted requests finish.

@@ -97,12 +97,12 @@ impl Deployment {
                  choose another BUDGET_KEY_PREFIX or the Redis that belongs to this deployment"
             ));
         }
-        // Clients of one dialect do not understand the other.
         if found != dialect {
-            return other(format!(
-                "was started with dialect `{found}`, this process runs `{dialect}`: \
-                 set BUDGET_DIALECT={found}, or choose another BUDGET_KEY_PREFIX"
-            ));
+            return Err(StoreError::OtherDialect {
+                prefix: prefix.to_owned(),
+                found,
+                own: dialect.to_owned(),
+            });
         }
         let secret = DeploymentSecret::parse(&secret).ok_or_else(|| damaged("secret"))?;
         Ok(Self { secret })
@@ -117,6 +117,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Deployment`] when the data belongs to another kind of deployment, or has lost its record;
+    /// [`StoreError::OtherDialect`] when that speaks another dialect;
     /// [`Unavailable::OtherData`] while the record is not the one that this process read.
     pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
         let timed = self.begin_call()?;

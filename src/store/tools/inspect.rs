@@ -50,7 +50,9 @@ impl Store {
             };
             for (node, reply) in replies {
                 let messages = match reply {
-                    Value::Map(_) | Value::Array(_) => judge(&settings(reply)),
+                    Value::Map(_) | Value::Array(_) => {
+                        judge(&settings(reply), self.inner.ephemeral)
+                    }
                     reply => {
                         let info: String = redis::from_redis_value(reply).unwrap_or_default();
                         self.judge_info(&node, &info)?
@@ -130,7 +132,8 @@ fn judge_policy(info: &str) -> Option<String> {
     })
 }
 
-fn judge(settings: &HashMap<String, String>) -> Vec<String> {
+/// `ephemeral`: the data is not meant to be kept.
+fn judge(settings: &HashMap<String, String>, ephemeral: bool) -> Vec<String> {
     let setting = |name: &str| settings.get(name).map(String::as_str);
     let mut messages = Vec::new();
     if let Some("0") = setting("maxmemory") {
@@ -139,7 +142,7 @@ fn judge(settings: &HashMap<String, String>) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Some("no") = setting("appendonly") {
+    if !ephemeral && setting("appendonly") == Some("no") {
         let rest = match setting("save") {
             Some("") | None => "a restart of Redis loses everything",
             Some(_) => "a crash of Redis loses all that was done since the last snapshot",
@@ -161,7 +164,7 @@ mod tests {
 
     fn messages(settings: &[(&str, &str)]) -> Vec<String> {
         let owned = settings.iter().map(|(k, v)| (k.to_string(), v.to_string()));
-        judge(&owned.collect())
+        judge(&owned.collect(), false)
     }
 
     #[test]
@@ -190,6 +193,8 @@ mod tests {
         assert!(found[1].contains("loses everything"));
         assert!(found[2].contains("64"));
         assert!(messages(&[("appendonly", "no"), ("save", "3600 1")])[0].contains("last snapshot"));
+        let ephemeral = HashMap::from([("appendonly".to_owned(), "no".to_owned())]);
+        assert!(judge(&ephemeral, true).is_empty());
     }
 
     #[test]

@@ -16,6 +16,19 @@ pub enum DevError {
     /// The API.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// The data was started in another dialect.
+    #[error(
+        "the data in {place} speaks the dialect `{found}`: start with --dialect {found}, or keep the data of another \
+         dialect apart: {remedy}"
+    )]
+    OtherDialect {
+        /// Where the data is.
+        place: String,
+        /// Its dialect.
+        found: String,
+        /// How to use other data.
+        remedy: String,
+    },
     /// The API did not become ready.
     #[error("the API did not become ready within {0:?}")]
     NotReady(Duration),

@@ -28,15 +28,19 @@ impl Signer {
             let file = folder.path().join(SEED_FILE);
             io::Error::other(format!("{}: it holds no seed", file.display()))
         })?;
-        let own = base(address);
-        let kept = folder.secret(SERVER_FILE, || SecretString::from(own.clone()))?;
+        let kept = folder.secret(SERVER_FILE, || SecretString::from(base(address)))?;
         let server_id = kept.expose_secret().to_owned();
-        if server_id != own {
+        Ok(Self { key, server_id })
+    }
+
+    /// Warns where evidence names another address than the one of this start.
+    pub(super) fn warn_of_another_address(&self, address: SocketAddr) {
+        let (named, own) = (&self.server_id, base(address));
+        if *named != own {
             warn!(
-                "evidence names {server_id}, where this stack listened at its first start; read it below {own}"
+                "evidence names {named}, where this stack listened at its first start; read it below {own}"
             );
         }
-        Ok(Self { key, server_id })
     }
 
     /// Flags of the API. The key signs from the beginning of time on, since it is the first one.

@@ -27,6 +27,7 @@ use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
+use crate::store::StoreError;
 use crate::telemetry::Telemetry;
 use evidence::Signer;
 use folder::Folder;
@@ -139,6 +140,13 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         }
     };
     let _ = tokio::time::timeout(FIRST_RESPONSE_LIMIT, responds).await;
+    // Before anything else starts that would log it too. Other errors come back there.
+    if let Err(StoreError::OtherDialect { found, .. }) = store.deployment().await {
+        return Err(other_dialect(&args, found));
+    }
+    if let Some(signer) = &data.signer {
+        signer.warn_of_another_address(address);
+    }
     let settings = Settings {
         dialect: config.store.dialect,
         retention: config.retention,
@@ -209,8 +217,27 @@ fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfi
         "--shutdown-grace-ms=5000".to_owned(),
     ];
     flags.extend(data.signer.iter().flat_map(Signer::flags));
-    let args = ServeArgs::from_flags(&flags).expect("the flags are known and well-formed");
-    args.into_config()
+    let serve = ServeArgs::from_flags(&flags).expect("the flags are known and well-formed");
+    let mut config = serve.into_config()?;
+    config.store.redis.ephemeral = args.ephemeral;
+    Ok(config)
+}
+
+/// What to do about data of another dialect than the one that the developer chose.
+fn other_dialect(args: &DevArgs, found: String) -> DevError {
+    let own = args.dialect.as_str();
+    let (place, remedy) = match args.redis_url {
+        Some(_) => ("that Redis".to_owned(), "in another Redis".to_owned()),
+        None => (
+            args.data.display().to_string(),
+            format!("--data .data-{own}"),
+        ),
+    };
+    DevError::OtherDialect {
+        place,
+        found,
+        remedy,
+    }
 }
 
 /// What the worker that signs goes by.

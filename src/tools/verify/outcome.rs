@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::store::StoreError;
+use crate::telemetry::error_chain;
 
 /// How often to print progress.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(3);
@@ -37,7 +38,7 @@ pub(super) fn print<R: Serialize>(
             return 2;
         }
         Err(error) => {
-            eprintln!("the verification failed: {error}");
+            eprintln!("the verification failed: {}", error_chain(&error));
             return 2;
         }
     };

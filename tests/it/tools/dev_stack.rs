@@ -18,14 +18,15 @@ use crate::harness::redis::RedisServer;
 pub(super) struct Stack {
     child: Child,
     output: String,
+    log: PathBuf,
     pub(super) url: String,
 }
 
 impl Stack {
     /// Starts one in a folder and waits until it says that it is ready.
     pub(super) async fn start(folder: &WorkFolder, settings: &[&str]) -> Self {
-        let output = folder.path(&format!("output-{:08x}", rand::random::<u32>()));
-        let file = File::create(&output).expect("a file");
+        let log = folder.path(&format!("output-{:08x}", rand::random::<u32>()));
+        let file = File::create(&log).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
         command.args(["dev", "--listen", "127.0.0.1:0"]);
         command.args(settings).current_dir(folder.path("home"));
@@ -38,10 +39,11 @@ impl Stack {
         let mut stack = Self {
             child,
             output: String::new(),
+            log,
             url: String::new(),
         };
         stack.output = eventually("the stack is ready", || async {
-            let output = fs::read_to_string(&output).expect("UTF-8");
+            let output = stack.printed_by_now();
             output
                 .contains("\nCtrl-C stops everything.\n")
                 .then_some(output)
@@ -51,8 +53,13 @@ impl Stack {
         stack
     }
 
+    /// Everything up to now, the log included.
+    pub(super) fn printed_by_now(&self) -> String {
+        fs::read_to_string(&self.log).expect("UTF-8")
+    }
+
     /// What stands behind a word at the start of a line.
-    fn printed(&self, word: &str) -> &str {
+    pub(super) fn printed(&self, word: &str) -> &str {
         let mut lines = self.output.lines().map(str::trim_start);
         let rest = lines.find_map(|line| line.strip_prefix(word));
         rest.unwrap_or_else(|| panic!("no {word} in {}", self.output))
@@ -72,7 +79,7 @@ impl Stack {
         .await
     }
 
-    async fn stop(mut self, signal: i32) {
+    pub(super) async fn stop(mut self, signal: i32) {
         self.signal(signal);
         assert!(self.ended().await.success());
         assert!(http::get(format!("{}/live", self.url)).await.is_err());

@@ -1,0 +1,96 @@
+//! What `budget-authority dev` and `serve` print when they start, and why they do not.
+
+use std::net::TcpListener;
+use std::process::{Command, Output, Stdio};
+
+use super::dev_stack::{Stack, WorkFolder};
+use crate::harness::app::SECRET_KEYS;
+use crate::harness::http;
+use crate::harness::redis::shared;
+
+/// Runs a command that must end by itself.
+fn run(folder: &WorkFolder, words: &[&str]) -> Output {
+    let mut command = Command::new("timeout");
+    command.args(["60", env!("CARGO_BIN_EXE_budget-authority")]);
+    command.args(words).current_dir(folder.path("home"));
+    command.env("TMPDIR", folder.path("tmp"));
+    command.stdin(Stdio::null()).output().expect("it is built")
+}
+
+/// Checks that a command ended with code 1, and printed one line, which is returned.
+fn refused(folder: &WorkFolder, words: &[&str]) -> String {
+    let output = run(folder, words);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.starts_with("error: "), "{err}");
+    err
+}
+
+#[tokio::test]
+async fn an_ephemeral_stack_warns_of_nothing_and_names_its_documentation() {
+    let folder = WorkFolder::new();
+    let stack = Stack::start(&folder, &["--ephemeral"]).await;
+    // By then its Redis was looked at: that comes before the first request of the demo tenant.
+    let page = http::get(stack.printed("docs")).await.expect("a response");
+    assert_eq!(page.status(), 200);
+    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+    let ready = http::get(format!("{}/ready", stack.url)).await;
+    assert_eq!(ready.expect("a response").status(), 200);
+    for level in ["WARN", "ERROR"] {
+        assert!(
+            !stack.printed_by_now().contains(level),
+            "{}",
+            stack.printed_by_now()
+        );
+    }
+}
+
+#[tokio::test]
+async fn data_of_another_dialect_ends_the_start_with_a_line_that_says_what_to_do() {
+    let folder = WorkFolder::new();
+    let data = ["--data", "kept", "--no-demo"];
+    let stack = Stack::start(&folder, &data).await;
+    stack.stop(libc::SIGINT).await;
+    let start = [
+        "dev",
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        "kept",
+        "--dialect",
+        "cycles",
+    ];
+    let line = refused(&folder, &start);
+    let expected = "error: the data in kept speaks the dialect `service`: start with --dialect service, or keep the data of \
+                    another dialect apart: --data .data-cycles\n";
+    assert_eq!(line, expected);
+    // Nothing was changed.
+    Stack::start(&folder, &data).await.stop(libc::SIGINT).await;
+}
+
+#[tokio::test]
+async fn a_taken_port_ends_the_start_with_a_line_that_says_what_to_do() {
+    let folder = WorkFolder::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let remedy = format!(
+        "cannot listen on {address}: another process listens there; stop that one, or choose another address\n"
+    );
+    let line = refused(&folder, &["dev", "--ephemeral", "--listen", &address]);
+    assert_eq!(line, format!("error: --listen: {remedy}"));
+    let url = shared().url();
+    let serve = [
+        "serve",
+        "--redis-url",
+        &url,
+        "--listen",
+        &address,
+        "--log",
+        "warn",
+    ];
+    let keys = ["--metrics-listen", "off", "--secret-keys", SECRET_KEYS];
+    let line = refused(&folder, &[&serve[..], &keys].concat());
+    assert_eq!(line, format!("error: BUDGET_LISTEN: {remedy}"));
+}
