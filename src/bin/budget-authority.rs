@@ -9,103 +9,18 @@ use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
-use budget_authority::tools::bench::{self, BenchArgs};
+use budget_authority::tools::cli::{
+    AuditCommand, Cli, Command, EvidenceCommand, KeysCommand, LedgerCommand,
+};
 use budget_authority::tools::dev::{self, DevArgs};
-use budget_authority::tools::evidence::{self, EvidenceVerifyArgs};
-use budget_authority::tools::generate::{GenerateArgs, generate};
-use budget_authority::tools::health::{self, HealthArgs};
-use budget_authority::tools::limits::{LimitsArgs, limits};
+use budget_authority::tools::generate::generate;
+use budget_authority::tools::limits::limits;
+use budget_authority::tools::locate::locate;
 use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
-use budget_authority::tools::locate::{LocateArgs, locate};
-use budget_authority::tools::operator::{self, AdminArgs};
-use budget_authority::tools::verify::audit::{AuditVerifyArgs, run_audit};
-use budget_authority::tools::verify::{self, VerifyArgs};
-use clap::{CommandFactory, Parser, Subcommand};
+use budget_authority::tools::verify::audit::run_audit;
+use budget_authority::tools::{bench, evidence, health, operator, verify};
+use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
-
-/// Hard budget limits for autonomous agents: reserve before acting, commit what it cost, release the rest.
-#[derive(Parser)]
-#[command(version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Serve the API: the runtime plane and the admin plane
-    Serve(Box<ServeArgs>),
-    /// Run a development stack: a private Redis, the API, the background work and a demo tenant
-    Dev(DevArgs),
-    /// Operate a running service: tenants, API keys, budgets, policies, reservations, events, audit
-    Admin(Box<AdminArgs>),
-    /// Measure a running service, then check its ledgers
-    Bench(Box<BenchArgs>),
-    /// Ask a process of this machine whether it is healthy, as a container's health check
-    Health(HealthArgs),
-    /// Show every limit of the API and its value in this environment
-    Limits(LimitsArgs),
-    /// Generate keys for the settings; find and measure keys in Redis
-    #[command(subcommand)]
-    Keys(KeysCommand),
-    /// Verify the ledgers in Redis
-    #[command(subcommand)]
-    Ledger(LedgerCommand),
-    /// Print the script that makes a shell complete these commands
-    Completions {
-        /// Shell that completes them
-        shell: Shell,
-    },
-    /// Verify the audit logs in Redis
-    #[command(subcommand)]
-    Audit(AuditCommand),
-    /// Verify signed evidence, without a connection to Redis
-    #[command(subcommand)]
-    Evidence(EvidenceCommand),
-}
-
-#[derive(Subcommand)]
-enum EvidenceCommand {
-    /// Find out whether an envelope is authentic
-    Verify(EvidenceVerifyArgs),
-}
-
-#[derive(Subcommand)]
-enum AuditCommand {
-    /// Prove that no entry was altered, dropped or inserted. Exit code: 0 proved, 1 disproved, 2 unknown
-    Verify {
-        #[command(flatten)]
-        args: AuditVerifyArgs,
-        #[command(flatten)]
-        store: StoreArgs,
-    },
-}
-
-#[derive(Subcommand)]
-enum LedgerCommand {
-    /// Recompute every ledger from its records. Exit code: 0 all right, 1 something differs, 2 unknown
-    Verify {
-        #[command(flatten)]
-        args: VerifyArgs,
-        #[command(flatten)]
-        store: StoreArgs,
-    },
-}
-
-#[derive(Subcommand)]
-enum KeysCommand {
-    /// Print a random key for a setting
-    Generate(GenerateArgs),
-    /// Show the partition, the cluster slot and the keys of a tenant, without a connection to Redis
-    Locate(LocateArgs),
-    /// Show the keys that a tenant has in Redis, with type, entries and memory
-    Sizes {
-        #[command(flatten)]
-        args: SizesArgs,
-        #[command(flatten)]
-        store: StoreArgs,
-    },
-}
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -2,6 +2,7 @@
 
 pub mod bench;
 mod call;
+pub mod cli;
 mod client;
 mod client_error;
 pub mod dev;

@@ -4,11 +4,24 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use budget_authority::api::errors::Code;
+use budget_authority::domain::amount::Unit;
+use budget_authority::domain::refusal::Denial;
+
 use super::{files, read, root};
 
+/// The documents outside of `docs`.
+const AT_THE_TOP: [&str; 5] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+];
+
 /// Paths of the documents, from the root of the project.
-fn documents() -> Vec<PathBuf> {
-    let mut found: Vec<_> = ["README.md", "ARCHITECTURE.md"].map(PathBuf::from).into();
+pub(super) fn documents() -> Vec<PathBuf> {
+    let mut found: Vec<_> = AT_THE_TOP.map(PathBuf::from).into();
     for folder in ["docs", "docs/design", "docs/decisions"] {
         let entries = fs::read_dir(root().join(folder)).expect("a folder");
         let names =
@@ -34,25 +47,127 @@ fn between<'t>(text: &'t str, open: &'static str, close: &'static str) -> Vec<&'
     found
 }
 
+/// The anchors of the headings of a document, as its readers on the web get them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = heading.trim().to_lowercase();
+        let kept = kept
+            .chars()
+            .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        found.insert(kept.collect::<String>().replace(' ', "-"));
+    }
+    found
+}
+
 #[test]
-fn every_link_leads_to_a_file() {
-    let (mut wrong, mut count) = (Vec::new(), 0);
+fn every_link_leads_to_a_file_and_a_heading() {
+    let (mut wrong, mut count, mut anchored) = (Vec::new(), 0, 0);
     for document in documents() {
         let text = read(&document);
         let beside = root().join(&document);
         for link in between(&text, "](", ")") {
-            let path = link.split('#').next().unwrap_or(link);
-            if link.starts_with("http") || path.is_empty() {
+            if link.starts_with("http") {
                 continue;
             }
             count += 1;
-            if !beside.with_file_name(path).exists() {
+            let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = match path.is_empty() {
+                true => beside.clone(),
+                false => beside.with_file_name(path),
+            };
+            let leads =
+                target.exists() && (anchor.is_empty() || anchors(&read(&target)).contains(anchor));
+            anchored += usize::from(!anchor.is_empty());
+            if !leads {
                 wrong.push(format!("{}: {link}", document.display()));
             }
         }
     }
-    assert!(count >= 60, "only {count} links");
+    assert!(
+        count >= 150 && anchored >= 30,
+        "only {count} links, {anchored} to headings"
+    );
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// A newcomer finds every guide from one list; each has a line there, in the order of reading.
+#[test]
+fn the_index_names_every_guide_once() {
+    let index = read(Path::new("docs/README.md"));
+    let links = between(&index, "](", ")");
+    for path in documents() {
+        let in_docs = path.parent() == Some(Path::new("docs")) && !path.ends_with("README.md");
+        let name = path
+            .file_name()
+            .expect("a name")
+            .to_string_lossy()
+            .into_owned();
+        let count = links.iter().filter(|link| **link == name).count();
+        assert!(!in_docs || count == 1, "{name}: {count} times");
+    }
+}
+
+/// The words between backticks in the first column of the rows below a heading.
+fn first_column(document: &str, heading: &str) -> BTreeSet<String> {
+    let text = read(Path::new(document));
+    let (_, section) = text
+        .split_once(&format!("\n## {heading}\n"))
+        .expect(heading);
+    let section = section.split("\n## ").next().unwrap_or(section);
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    cells
+        .flat_map(|cell| between(cell, "`", "`"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn every_error_code_and_reason_is_in_the_catalogue_and_no_other() {
+    let of = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| word.to_string())
+            .collect::<BTreeSet<_>>()
+    };
+    let codes = first_column("docs/errors.md", "Catalogue");
+    assert_eq!(codes, of(Code::WORDS));
+    let reasons = first_column("docs/errors.md", "Reasons of a denial");
+    assert_eq!(reasons, of(Denial::WORDS));
+}
+
+#[test]
+fn every_unit_is_in_the_table_and_no_other() {
+    let units: BTreeSet<_> = Unit::ALL.iter().map(|unit| unit.to_string()).collect();
+    assert_eq!(first_column("docs/concepts.md", "Units"), units);
+}
+
+/// Guides of one subject each; a longer one has two. Those that are lists, or that were long before, are not counted.
+#[test]
+fn the_guides_stay_short() {
+    for name in [
+        "README",
+        "api",
+        "backup-and-restore",
+        "capacity",
+        "concepts",
+        "errors",
+        "kubernetes",
+        "policies",
+        "security",
+        "tls",
+    ] {
+        let path = format!("docs/{name}.md");
+        let lines = read(Path::new(&path)).lines().count();
+        assert!(lines <= 150, "{path} has {lines} lines");
+    }
 }
 
 /// The comments of code.

@@ -2,6 +2,7 @@
 
 mod chart;
 mod circles;
+mod commands;
 mod compose;
 mod dashboards;
 mod documents;
@@ -9,6 +10,7 @@ mod image;
 mod need;
 mod signatures;
 mod tidy;
+mod tree;
 mod words;
 
 use std::fs;

@@ -1,0 +1,113 @@
+//! The commands of developers and operators, as they are written on a command line.
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::config::{ServeArgs, StoreArgs};
+use crate::tools::bench::BenchArgs;
+use crate::tools::dev::DevArgs;
+use crate::tools::evidence::EvidenceVerifyArgs;
+use crate::tools::generate::GenerateArgs;
+use crate::tools::health::HealthArgs;
+use crate::tools::limits::LimitsArgs;
+use crate::tools::locate::LocateArgs;
+use crate::tools::locate::sizes::SizesArgs;
+use crate::tools::operator::AdminArgs;
+use crate::tools::verify::VerifyArgs;
+use crate::tools::verify::audit::AuditVerifyArgs;
+
+/// Hard budget limits for autonomous agents: reserve before acting, commit what it cost, release the rest.
+#[derive(Parser)]
+#[command(version)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Every command.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Serve the API: the runtime plane and the admin plane
+    Serve(Box<ServeArgs>),
+    /// Run a development stack: a private Redis, the API, the background work and a demo tenant
+    Dev(DevArgs),
+    /// Operate a running service: tenants, API keys, budgets, policies, reservations, events, audit
+    Admin(Box<AdminArgs>),
+    /// Measure a running service, then check its ledgers
+    Bench(Box<BenchArgs>),
+    /// Ask a process of this machine whether it is healthy, as a container's health check
+    Health(HealthArgs),
+    /// Show every limit of the API and its value in this environment
+    Limits(LimitsArgs),
+    /// Generate keys for the settings; find and measure keys in Redis
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Verify the ledgers in Redis
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
+    /// Print the script that makes a shell complete these commands
+    Completions {
+        /// Shell that completes them
+        shell: Shell,
+    },
+    /// Verify the audit logs in Redis
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Verify signed evidence, without a connection to Redis
+    #[command(subcommand)]
+    Evidence(EvidenceCommand),
+}
+
+/// Commands on evidence.
+#[derive(Subcommand)]
+pub enum EvidenceCommand {
+    /// Find out whether an envelope is authentic
+    Verify(EvidenceVerifyArgs),
+}
+
+/// Commands on audit logs.
+#[derive(Subcommand)]
+pub enum AuditCommand {
+    /// Prove that no entry was altered, dropped or inserted. Exit code: 0 proved, 1 disproved, 2 unknown
+    Verify {
+        /// What to look at.
+        #[command(flatten)]
+        args: AuditVerifyArgs,
+        /// Where.
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+/// Commands on ledgers.
+#[derive(Subcommand)]
+pub enum LedgerCommand {
+    /// Recompute every ledger from its records. Exit code: 0 all right, 1 something differs, 2 unknown
+    Verify {
+        /// What to look at.
+        #[command(flatten)]
+        args: VerifyArgs,
+        /// Where.
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
+
+/// Commands on keys.
+#[derive(Subcommand)]
+pub enum KeysCommand {
+    /// Print a random key for a setting
+    Generate(GenerateArgs),
+    /// Show the partition, the cluster slot and the keys of a tenant, without a connection to Redis
+    Locate(LocateArgs),
+    /// Show the keys that a tenant has in Redis, with type, entries and memory
+    Sizes {
+        /// What to look at.
+        #[command(flatten)]
+        args: SizesArgs,
+        /// Where.
+        #[command(flatten)]
+        store: StoreArgs,
+    },
+}
