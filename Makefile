@@ -34,7 +34,8 @@ fmt: ## Format the Rust code
 	cargo fmt --manifest-path tests/clients/rust/Cargo.toml
 
 docs: ## Write the generated documents anew
-	@.ci/need cargo cc python
+	@.ci/need cargo cc python redis-server
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_examples_are_what
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_says_of_each the_description_changes the_document_of_keys
 	helm/generate
 
