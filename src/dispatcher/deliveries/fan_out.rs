@@ -139,7 +139,9 @@ impl FanOut {
             // Where a node is out of reach, the others need not wait.
             for (audience, cursors) in [(Audience::Own, own), (Audience::System, system)] {
                 if let Some(cursors) = cursors {
-                    all.extend(Following::of(partition, audience, cursors));
+                    let waits =
+                        |tenant: &str| audience == Audience::Own && self.remembered.lacks(tenant);
+                    all.extend(Following::of(partition, audience, cursors, waits));
                 }
             }
         }

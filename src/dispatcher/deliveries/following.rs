@@ -70,8 +70,13 @@ pub(super) struct Chunk {
 }
 
 impl Following {
-    /// The cursors of an outbox that one pass follows.
-    pub fn of(partition: Partition, audience: Audience, cursors: Cursors) -> Vec<Self> {
+    /// The cursors of an outbox that one pass follows. `waits`: whether the cursor of a tenant is left alone.
+    pub fn of(
+        partition: Partition,
+        audience: Audience,
+        cursors: Cursors,
+        waits: impl Fn(&str) -> bool,
+    ) -> Vec<Self> {
         let following = |cursor, tenant, apart| Self {
             partition,
             audience,
@@ -82,6 +87,7 @@ impl Following {
         let apart = cursors.apart.keys().cloned().collect();
         let mut all = vec![following(cursors.main, None, apart)];
         let mut apart: Vec<_> = cursors.apart.into_iter().collect();
+        apart.retain(|(tenant, _)| !waits(tenant));
         apart.sort_by_key(|(_, cursor)| cursor.entry);
         let apart = apart.into_iter().take(APART);
         all.extend(

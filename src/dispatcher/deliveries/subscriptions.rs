@@ -219,6 +219,15 @@ impl Remembered {
         }
     }
 
+    /// Whether the list of an owner's subscriptions cannot be read, and is not to be read again yet.
+    pub fn lacks(&self, owner: &str) -> bool {
+        self.is_unknown(owner) && self.knows(owner)
+    }
+
+    fn is_unknown(&self, owner: &str) -> bool {
+        self.owners.get(owner).is_some_and(|hooks| hooks.is_unknown)
+    }
+
     fn knows(&self, owner: &str) -> bool {
         let known = self.owners.get(owner);
         known.is_some_and(|hooks| hooks.again.is_none_or(|at| Instant::now() < at))
@@ -243,7 +252,7 @@ impl Remembered {
         if let Some(unreadable) = &self.unreadable {
             unreadable.inc();
         }
-        if !self.owners.get(owner).is_some_and(|hooks| hooks.is_unknown) {
+        if !self.is_unknown(owner) {
             let key = self.store.webhooks_key(owner);
             error!(
                 redis.key = key,

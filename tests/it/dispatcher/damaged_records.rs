@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::fan_out::{fan_out, follow};
-use super::noisy_tenants::{quiet, update};
+use super::noisy_tenants::{neighbours, quiet, update};
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::{Hooked, catch_up_of, umbra};
@@ -190,6 +190,25 @@ async fn w33_a_damaged_list_of_a_tenants_subscriptions_stops_no_other_and_loses_
         })
         .await;
     }
+}
+
+#[tokio::test]
+async fn w33_damaged_lists_of_tenants_keep_no_noisy_one_of_their_partition_waiting() {
+    let hooked = Hooked::own().await;
+    let app = &hooked.app;
+    for tenant in neighbours(app, 3).await {
+        let body = json!({"url": URL, "event_types": ["tenant.updated"]});
+        let path = format!("{HOOKS}?tenant_id={tenant}");
+        app.post_as_admin(&path, body).await.expect(201);
+        let list = app.store.keys().webhooks(umbra(), &tenant);
+        app.run::<()>(&["SET", &list, "x"]).await;
+        update(app, &tenant).await;
+    }
+    assert_eq!(follow(&hooked.fan_out).await, 0);
+    // More than its share of a pass.
+    fund(app, 260).await;
+    assert_eq!(follow(&hooked.fan_out).await, 260);
+    hooked.expect_in_order(260).await;
 }
 
 #[tokio::test]

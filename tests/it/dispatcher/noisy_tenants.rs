@@ -16,15 +16,21 @@ use crate::harness::eventually;
 
 /// A tenant in the partition of `umbra`.
 pub(super) async fn quiet(app: &TestApp) -> String {
+    neighbours(app, 1).await.remove(0)
+}
+
+/// So many of them.
+pub(super) async fn neighbours(app: &TestApp, count: usize) -> Vec<String> {
     let names = (0..).map(|number| format!("quiet-{number}"));
-    let mut names =
-        names.filter(|name| TenantId::parse(name).expect("an id").partition() == umbra());
-    let name = names.next().expect("there are enough");
-    let body = json!({"tenant_id": name, "name": "Quiet"});
-    app.post_as_admin("/v1/admin/tenants", body)
-        .await
-        .expect(201);
-    name
+    let names = names.filter(|name| TenantId::parse(name).expect("an id").partition() == umbra());
+    let names: Vec<String> = names.take(count).collect();
+    for name in &names {
+        let body = json!({"tenant_id": name, "name": "Quiet"});
+        app.post_as_admin("/v1/admin/tenants", body)
+            .await
+            .expect(201);
+    }
+    names
 }
 
 pub(super) async fn update(app: &TestApp, tenant: &str) {
