@@ -12,7 +12,7 @@ const READ: &str = "admin read";
 const CHANGE: &str = "admin change";
 
 /// Probes and documents, by what they are called.
-const OTHERS: [(&str, &str); 7] = [
+const OTHERS: [(&str, &str); 8] = [
     ("/live", "/live"),
     ("/ready", "/ready"),
     ("/actuator/health", "/ready"),
@@ -20,6 +20,7 @@ const OTHERS: [(&str, &str); 7] = [
     ("/actuator/health/readiness", "/ready"),
     ("/v1/openapi.json", "/v1/openapi.json"),
     ("/docs", "/docs"),
+    ("/", "/"),
 ];
 
 /// All that is measured of a dialect.
@@ -67,7 +68,7 @@ mod tests {
             let measured = measured(dialect);
             let names: BTreeSet<_> = measured.iter().map(|one| &one.name).collect();
             let timed: BTreeSet<_> = measured.iter().map(|one| &one.timed_as).collect();
-            assert_eq!(names.len(), OperationId::ALL.len() + 4);
+            assert_eq!(names.len(), OperationId::ALL.len() + 5);
             assert_eq!(timed.len(), 11 + 3, "{timed:?}");
         }
     }
