@@ -7,6 +7,7 @@ use super::dev_stack::{Stack, WorkFolder};
 use crate::harness::app::SECRET_KEYS;
 use crate::harness::http;
 use crate::harness::redis::shared;
+use crate::harness::store;
 
 /// Runs a command that must end by itself.
 fn run(folder: &WorkFolder, words: &[&str]) -> Output {
@@ -68,6 +69,39 @@ async fn data_of_another_dialect_ends_the_start_with_a_line_that_says_what_to_do
     assert_eq!(line, expected);
     // Nothing was changed.
     Stack::start(&folder, &data).await.stop(libc::SIGINT).await;
+}
+
+#[tokio::test]
+async fn a_service_of_another_dialect_ends_with_code_1_and_says_which_setting_to_change() {
+    let folder = WorkFolder::new();
+    let store = store(&shared().url());
+    store.deployment().await.expect("a deployment");
+    let (url, prefix) = (shared().url(), store.keys().prefix());
+    let serve = [
+        "serve",
+        "--redis-url",
+        &url,
+        "--key-prefix",
+        prefix,
+        "--dialect",
+        "cycles",
+    ];
+    let more = [
+        "--listen",
+        "127.0.0.1:0",
+        "--metrics-listen",
+        "off",
+        "--secret-keys",
+        SECRET_KEYS,
+    ];
+    let output = run(&folder, &[&serve[..], &more].concat());
+    let log = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(output.status.code(), Some(1), "{log}");
+    let line = format!(
+        "error: the data under prefix `{prefix}` was started with dialect `service`, this process runs `cycles`: \
+         set BUDGET_DIALECT=service, or choose another BUDGET_KEY_PREFIX"
+    );
+    assert_eq!(log.lines().last(), Some(line.as_str()));
 }
 
 #[tokio::test]

@@ -121,6 +121,7 @@ async fn the_first_contact_names_the_service_and_where_it_is_described() {
         });
         assert_eq!(identity, expected);
     }
+    assert!(identity(Dialect::Cycles).contains(r#""dialect":"cycles""#));
     let (_, html) = get_path("/", "text/html,application/xhtml+xml").await;
     assert!(html.contains("<a href=\"/docs\">/docs</a>"), "{html}");
 }
