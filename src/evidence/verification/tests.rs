@@ -227,7 +227,66 @@ fn order_and_white_space_mean_nothing() {
     assert_eq!(alone(&document.replace('ü', "u\u{308}")), SignatureInvalid);
 }
 
-/// Takes a member away, gives it another value, adds one, repeats one: at each place of the envelope.
+/// Each member of each object once more, with the same value and with another, on either side.
+#[test]
+fn every_repeated_member_refutes_an_envelope() {
+    let document = raw();
+    let mut count = 0;
+    let quote_ends = document.match_indices("\":").map(|(at, _)| at);
+    for end in quote_ends {
+        let begin = document[..end].rfind('"').expect("a name begins");
+        if !document[..begin].ends_with(['{', ',']) {
+            continue;
+        }
+        let name = &document[begin..end + 2];
+        let value = value_at(&document[end + 2..]);
+        for repeated in [
+            format!("{name}{value},"),
+            format!("{name}null,"),
+            format!("{name}\"x\","),
+        ] {
+            let twice = format!("{}{repeated}{}", &document[..begin], &document[begin..]);
+            assert_eq!(alone(&twice), SignatureInvalid, "{twice}");
+        }
+        let behind = end + 2 + value.len();
+        let (before, after) = document.split_at(behind);
+        let twice = format!("{before},{name}{value}{after}");
+        assert_eq!(alone(&twice), SignatureInvalid, "{twice}");
+        count += 1;
+    }
+    assert!(count > 15, "{count} members");
+}
+
+/// The text of the value that a text begins with.
+fn value_at(text: &str) -> &str {
+    let ends = (1..=text.len()).filter(|end| text.is_char_boundary(*end));
+    let whole = |end: &usize| {
+        // A number goes on until something else follows.
+        let goes_on =
+            text[*end..].starts_with(|next: char| next.is_ascii_alphanumeric() || next == '.');
+        !goes_on && Json::parse(&text.as_bytes()[..*end]).is_ok()
+    };
+    let end = ends.into_iter().find(whole).expect("a value");
+    &text[..end]
+}
+
+/// As the raw form, by a key of the set.
+#[test]
+fn every_altered_byte_of_an_envelope_by_a_listed_key_refutes_it() {
+    let document = document(listed("a"), &key(1));
+    let keys = set(&[("a", 1, 0, None)]);
+    for at in 0..document.len() {
+        for bit in 0..8 {
+            let mut bytes = document.clone().into_bytes();
+            bytes[at] ^= 1 << bit;
+            let found = verify(&bytes, Keys::Set(keys.as_bytes()), None, None);
+            let disposition = found.disposition;
+            assert_eq!(disposition, SignatureInvalid, "bit {bit} of byte {at}");
+        }
+    }
+}
+
+/// Takes a member away, gives it another value, adds one: at each place of the envelope.
 #[test]
 fn every_changed_member_refutes_an_envelope() {
     let document = raw();
