@@ -43,7 +43,9 @@ local oldest = redis.call('XRANGE', unsigned, '-', '+', 'COUNT', 1)[1]
 local last = redis.call('XREVRANGE', unsignable, '+', '-', 'COUNT', 1)[1]
 before_ms = math.min(before_ms, oldest and tonumber(oldest[1]:match('^%d+')) or before_ms)
 for i = 1, last and #last[2] or 0, 2 do
-  if last[2][i] == 'oldest_ms' then before_ms = math.min(before_ms, tonumber(last[2][i + 1]) or before_ms) end
+  if last[2][i] == 'oldest_ms' or last[2][i] == 'entry' then
+    before_ms = math.min(before_ms, tonumber(last[2][i + 1]:match('^%d+')) or before_ms)
+  end
 end
 local from = 0
 if after_id ~= '' then

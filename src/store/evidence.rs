@@ -25,10 +25,10 @@ impl Store {
     /// Stores envelopes, each for `ttl_ms` milliseconds from now, or for ever. Whoever stores one again stores the same bytes,
     /// and their time begins anew. So many go out at once as make a megabyte, but one at least.
     ///
-    /// Returns of each whether it is stored.
+    /// Returns of each whether it is stored: not while its node is out of reach or full.
     ///
     /// # Errors
-    /// [`StoreError`] when no node answers; some may be stored all the same.
+    /// [`StoreError`] of other kinds.
     pub async fn keep_envelopes(
         &self,
         envelopes: &[(EvidenceId, impl AsRef<[u8]>)],
@@ -36,20 +36,27 @@ impl Store {
     ) -> Result<Vec<bool>, StoreError> {
         let mut stored = Vec::with_capacity(envelopes.len());
         while stored.len() < envelopes.len() {
-            let (mut commands, mut bytes_sent) = (Vec::new(), 0);
-            for (id, bytes) in &envelopes[stored.len()..] {
-                bytes_sent += bytes.as_ref().len();
-                if bytes_sent > SENT_BYTES && !commands.is_empty() {
-                    break;
-                }
-                let (key, mut set) = command("SET", self.envelope_key(id), bytes.as_ref());
+            let left = &envelopes[stored.len()..];
+            let sizes = left.iter().map(|(_, bytes)| bytes.as_ref().len());
+            let sent = &left[..sent_at_once(sizes)];
+            let set = |(id, bytes): &(EvidenceId, _)| {
+                let (key, mut set) = command("SET", self.envelope_key(id), AsRef::as_ref(bytes));
                 if let Some(ttl_ms) = ttl_ms {
                     set.arg("PX").arg(ttl_ms);
                 }
-                commands.push((key, set));
+                (key, set)
+            };
+            let commands: Vec<_> = sent.iter().map(set).collect();
+            match self.query_reachable(&commands).await {
+                Ok(replies) => {
+                    stored.extend(replies.iter().map(|reply| *reply == Some(Value::Okay)));
+                }
+                // The others may belong to another node.
+                Err(StoreError::Unavailable(_) | StoreError::Full) => {
+                    stored.resize(stored.len() + sent.len(), false);
+                }
+                Err(error) => return Err(error),
             }
-            let replies = self.query_reachable(&commands).await?;
-            stored.extend(replies.iter().map(|reply| *reply == Some(Value::Okay)));
         }
         Ok(stored)
     }
@@ -70,5 +77,32 @@ impl Store {
 
     fn envelope_key(&self, id: &EvidenceId) -> String {
         self.keys().evidence(id.partition(), id.as_str())
+    }
+}
+
+/// How many of these sizes in bytes go out at once.
+fn sent_at_once(sizes: impl Iterator<Item = usize>) -> usize {
+    let sums = sizes.scan(0, |sum, size| {
+        *sum += size;
+        Some(*sum)
+    });
+    sums.take_while(|sum| *sum <= SENT_BYTES).count().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_go_out_at_once_as_make_a_megabyte_and_one_at_least() {
+        for (sizes, count) in [
+            (&[SENT_BYTES][..], 1),
+            (&[SENT_BYTES + 1, 1], 1),
+            (&[SENT_BYTES - 1, 1, 1], 2),
+            (&[1, SENT_BYTES, 1], 1),
+            (&[10, 10, 10], 3),
+        ] {
+            assert_eq!(sent_at_once(sizes.iter().copied()), count, "{sizes:?}");
+        }
     }
 }

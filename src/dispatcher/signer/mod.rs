@@ -317,10 +317,7 @@ impl Signer {
             .iter()
             .map(|(_, id, bytes)| (id.clone(), bytes.as_bytes()))
             .collect();
-        let kept = match self.store.keep_envelopes(&envelopes, self.ttl_ms).await {
-            Err(StoreError::Full) => vec![false; signed.len()],
-            kept => kept?,
-        };
+        let kept = self.store.keep_envelopes(&envelopes, self.ttl_ms).await?;
         let now_ms = self.store.clock().now_ms();
         let look_at = Instant::now() + self.confirmed_after;
         for ((place, id, _), is_kept) in signed.into_iter().zip(kept) {
