@@ -64,6 +64,13 @@ words! {
 }
 
 impl StoreMetrics {
+    /// Shows each reason from the start, at zero, since a rate needs a value before the first case.
+    pub fn show_reasons(&self) {
+        for reason in ExtraTrip::ALL {
+            self.extra_round_trips.with_label_values(&[reason.as_str()]);
+        }
+    }
+
     /// Counts one more round trip.
     pub fn extra_trip(&self, reason: ExtraTrip) {
         self.extra_round_trips

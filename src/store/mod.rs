@@ -98,6 +98,7 @@ impl Store {
     ) -> Result<Self, RedisUrlError> {
         // TLS needs one provider per process; an error only says that there is one already.
         let _ = rustls::crypto::ring::default_provider().install_default();
+        metrics.show_reasons();
         let clock = Arc::new(Clock::default());
         let identity = Arc::new(Identity::new(keys.meta(), metrics.clone()));
         let dialer = Dialer {
