@@ -6,6 +6,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 pub mod domain;
 mod metrics;
+pub mod spans;
 
 pub mod driver;
 pub mod store;

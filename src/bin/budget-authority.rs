@@ -7,6 +7,7 @@ use budget_authority::api;
 use budget_authority::config::{ServeArgs, StoreArgs};
 use budget_authority::serve::{self, Listeners, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
+use budget_authority::spans;
 use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
 use budget_authority::tools::cli::{
@@ -80,19 +81,25 @@ fn print_to_end(text: &[u8]) -> io::Result<()> {
 async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     telemetry::start_log(&args.log);
     let config = args.into_config()?;
+    let export = spans::start("budget-authority")?;
     let shutdown = Shutdown::on_signals()?;
     let telemetry = Telemetry::new()?;
     let store = config.store.open(telemetry.registry())?;
     let listeners = Listeners::bind(&config).await?;
     let planes = api::planes(&config, &store);
     tokio::spawn(api::warn_at_start(config.clone(), store.clone()));
-    serve::run(listeners, planes, store, telemetry, &config, shutdown).await
+    let outcome = serve::run(listeners, planes, store, telemetry, &config, shutdown).await;
+    export.end().await;
+    outcome
 }
 
 async fn develop(args: DevArgs) -> Result<(), Box<dyn std::error::Error>> {
     telemetry::start_log(&args.log());
     let shutdown = Shutdown::on_signals()?;
-    Ok(dev::run(args, shutdown).await?)
+    let export = spans::start("budget-authority")?;
+    let outcome = dev::run(args, shutdown).await;
+    export.end().await;
+    Ok(outcome?)
 }
 
 /// Opens the store for a verification; its exit code, 2 where it could not begin.

@@ -6,6 +6,7 @@ use budget_authority::config::DispatcherArgs;
 use budget_authority::dispatcher::{self as dispatch, Settings};
 use budget_authority::serve::{self, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
+use budget_authority::spans;
 use budget_authority::store::Issuing;
 use budget_authority::telemetry::{self, Telemetry};
 use clap::Parser;
@@ -28,6 +29,7 @@ async fn main() -> ExitCode {
 async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
     telemetry::start_log(&args.log);
     let config = args.into_config()?;
+    let export = spans::start("budget-dispatcher")?;
     let shutdown = Shutdown::on_signals()?;
     let telemetry = Telemetry::new()?;
     let store = config.store.open(telemetry.registry())?;
@@ -59,5 +61,6 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
     )
     .await;
     dispatcher.finished(config.process.shutdown_grace).await;
+    export.end().await;
     outcome
 }

@@ -29,6 +29,7 @@ use crate::api::auth::failures::AuthFailures;
 use crate::api::probes::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::shutdown::Shutdown;
+use crate::spans::SpansError;
 use crate::store::{Issuing, Store, StoreError, issuers};
 use crate::telemetry::{Meter, Telemetry, measure};
 use complaints::Complaints;
@@ -71,6 +72,9 @@ pub enum ServeError {
     /// Another system error.
     #[error(transparent)]
     Io(#[from] io::Error),
+    /// Spans cannot be exported as the environment says.
+    #[error(transparent)]
+    Spans(#[from] SpansError),
     /// A metric is defined twice.
     #[error(transparent)]
     Metrics(#[from] prometheus::Error),

@@ -82,11 +82,11 @@ impl Store {
 
 /// How many of these sizes in bytes go out at once.
 fn sent_at_once(sizes: impl Iterator<Item = usize>) -> usize {
-    let sums = sizes.scan(0, |sum, size| {
+    let totals = sizes.scan(0, |sum, size| {
         *sum += size;
         Some(*sum)
     });
-    sums.take_while(|sum| *sum <= SENT_BYTES).count().max(1)
+    totals.take_while(|sum| *sum <= SENT_BYTES).count().max(1)
 }
 
 #[cfg(test)]

@@ -54,6 +54,7 @@ use crate::driver::identity::Identity;
 use crate::driver::link::Dialer;
 use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
+use crate::spans::ScriptSpan;
 use crate::store::signature::{Refused, ScriptCall};
 use crate::store::unreadable::Unreadable;
 
@@ -221,8 +222,13 @@ impl Store {
             command: &call.command,
             script: Some(call.script),
         };
+        let span = ScriptSpan::begin(call.script.name());
         let sent = Instant::now();
-        let reply = self.inner.connection.send(request, lane, deadline).await?;
+        let reply = self.inner.connection.send(request, lane, deadline).await;
+        if let Some(span) = span {
+            span.end(reply.as_ref().err().map(ToString::to_string));
+        }
+        let reply = reply?;
         self.learn_clock(sent, &reply);
         Ok(reply)
     }

@@ -21,6 +21,8 @@ pub(crate) struct Told<'a> {
     pub trace_id: &'a str,
     /// Of the request that caused it, where these were valid.
     pub trace_flags: Option<&'a str>,
+    /// The sender's span; by default one that nobody knows.
+    pub span_id: Option<u64>,
 }
 
 /// A subscription with what it sends with.
@@ -102,7 +104,8 @@ impl Webhooks {
         let words = &self.words;
         let agent = format!("{}/{}", words.delivery_agent, env!("CARGO_PKG_VERSION"));
         let signature = sign(secrets.signing_secret.expose_secret(), body);
-        let span = 1 + rand::random::<u64>() % (u64::MAX - 1);
+        let drawn = || 1 + rand::random::<u64>() % (u64::MAX - 1);
+        let span = told.span_id.unwrap_or_else(drawn);
         let flags = told.trace_flags.unwrap_or(DEFAULT_FLAGS);
         let traceparent = format!("00-{}-{span:016x}-{flags}", told.trace_id);
         insert("content-type", "application/json");

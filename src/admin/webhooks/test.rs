@@ -160,6 +160,7 @@ impl Webhooks {
             request_id: cause.request_id.as_ref().map(RequestId::as_str),
             trace_id: cause.trace_id.as_str(),
             trace_flags: cause.trace_flags.as_deref(),
+            span_id: None,
         };
         let headers = self.headers(secrets, &told, &body);
         let outbound = Outbound { headers, body };

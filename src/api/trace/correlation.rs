@@ -15,18 +15,24 @@ pub struct Correlation {
     pub trace_id: TraceId,
     /// The flags of the `traceparent` that came with the request, two hexadecimal digits; `None` if no valid one came.
     pub trace_flags: Option<String>,
+    /// The caller's span in the same `traceparent`, 16 hexadecimal digits.
+    pub parent_id: Option<String>,
 }
 
 impl Correlation {
     /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
     pub fn of_request(dialect: Dialect, plane: Plane, headers: &HeaderMap) -> Self {
-        let (trace_id, trace_flags) = traceparent(headers).unzip();
+        let parent = traceparent(headers);
         let sent = || dialect.trace_id(headers).and_then(text);
-        let trace_id = trace_id.or_else(|| sent().and_then(TraceId::parse));
+        let named = || sent().and_then(TraceId::parse);
+        let trace_id = parent.as_ref().map(|parent| parent.trace_id.clone());
+        let trace_id = trace_id.or_else(named);
+        let (parent_id, trace_flags) = parent.map(|parent| (parent.id, parent.flags)).unzip();
         Self {
             request_id: request_id(plane, headers),
             trace_id: trace_id.unwrap_or_else(TraceId::mint),
             trace_flags,
+            parent_id,
         }
     }
 
@@ -36,6 +42,7 @@ impl Correlation {
             request_id: RequestId::mint(),
             trace_id: TraceId::mint(),
             trace_flags: None,
+            parent_id: None,
         }
     }
 }
@@ -55,8 +62,15 @@ fn text(value: &HeaderValue) -> Option<&str> {
     value.to_str().ok().map(str::trim)
 }
 
-/// Trace id and flags of a valid `traceparent`: version 00, lower case, no id all zero.
-fn traceparent(headers: &HeaderMap) -> Option<(TraceId, String)> {
+/// What a `traceparent` says.
+struct Traceparent {
+    trace_id: TraceId,
+    id: String,
+    flags: String,
+}
+
+/// A valid one: version 00, lower case, no id all zero.
+fn traceparent(headers: &HeaderMap) -> Option<Traceparent> {
     let mut lines = headers.get_all(headers::TRACEPARENT).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else {
         return None;
@@ -68,6 +82,9 @@ fn traceparent(headers: &HeaderMap) -> Option<(TraceId, String)> {
     let is_hex_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_hex = |text: &str, length| text.len() == length && text.bytes().all(is_hex_digit);
     let is_valid = is_hex(parent_id, 16) && parent_id != "0".repeat(16) && is_hex(flags, 2);
-    let trace_id = TraceId::parse(trace_id).filter(|_| is_valid)?;
-    Some((trace_id, flags.to_owned()))
+    Some(Traceparent {
+        trace_id: TraceId::parse(trace_id).filter(|_| is_valid)?,
+        id: parent_id.to_owned(),
+        flags: flags.to_owned(),
+    })
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -23,7 +23,8 @@ use super::errors::ApiError;
 use super::operation::Plane;
 use crate::config::CorsOrigins;
 use crate::domain::ids::TenantId;
-use crate::telemetry::error_chain;
+use crate::spans::{Cause, RequestSpan};
+use crate::telemetry::{error_chain, known_method};
 
 /// Part of a response: makes it name the tenant of the API key.
 #[derive(Debug, Clone)]
@@ -47,13 +48,39 @@ async fn correlate(
     let correlation = Correlation::of_request(dialect, plane, request.headers());
     let line = access_log::Line::begin(&request);
     let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
+    let exported = exported(&request, &correlation);
     request.extensions_mut().insert(correlation.clone());
-    let response = next.run(request).instrument(span.clone()).await;
+    let response = next.run(request).instrument(span.clone());
+    let response = match &exported {
+        Some(exported) => exported.around(response).await,
+        None => response.await,
+    };
+    let tenant = response.extensions().get::<EffectiveTenant>();
+    if let Some(exported) = exported {
+        let tenant = tenant.map(|EffectiveTenant(tenant)| tenant.as_str());
+        exported.end(response.status().as_u16(), tenant);
+    }
     let response = span.in_scope(|| finish(response, dialect, &correlation));
     if let Some(line) = line {
         line.write(response.status(), &correlation);
     }
     response
+}
+
+/// The span that is exported; it holds the route, not the path.
+fn exported(request: &Request, correlation: &Correlation) -> Option<RequestSpan> {
+    let cause = Cause {
+        trace_id: correlation.trace_id.as_str(),
+        request_id: Some(correlation.request_id.as_str()),
+        trace_flags: correlation.trace_flags.as_deref(),
+    };
+    let route = request.extensions().get::<MatchedPath>();
+    RequestSpan::begin(
+        cause,
+        correlation.parent_id.as_deref(),
+        known_method(request.method()),
+        route.map(MatchedPath::as_str),
+    )
 }
 
 /// Writes the body of an error, and the headers that every response has.

@@ -14,6 +14,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::event::types::{EventType, category_of, is_tenant_visible};
 use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, RetryPolicy};
+use crate::spans::{AttemptSpan, Cause};
 use crate::store::Pair;
 use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
 
@@ -98,6 +99,17 @@ impl Attempted {
         }
     }
 
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut fields = self.fields.iter();
+        let found = fields.find(|(field, _)| *field == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    /// Of the response, if one came.
+    fn status(&self) -> Option<i64> {
+        self.field("response_status")?.parse().ok()
+    }
+
     fn error(mut self, message: &str) -> Self {
         let message: String = message.chars().take(512).collect();
         self.fields.push(("error_message", message));
@@ -166,34 +178,38 @@ impl Letter {
         if self.event_type == EventType::SystemWebhookDeliveryFailed.as_str() {
             return None;
         }
-        let field = |name: &str| {
-            let mut fields = attempted.fields.iter();
-            fields
-                .find(|(field, _)| *field == name)
-                .map(|(_, value)| value)
-        };
-        let status = field("response_status").and_then(|status| status.parse::<i64>().ok());
         let mut details = json!({
             "subscription_id": claim.subscription, "tenant_id": claim.owner, "delivery_id": claim.id,
             "event_id": self.event_id, "event_type": self.event_type, "attempts": claim.attempts,
         });
-        if let Some(status) = status {
+        if let Some(status) = attempted.status() {
             details["last_response_status"] = status.into();
         }
-        if let Some(error) = field("error_message") {
-            details["error"] = error.as_str().into();
+        if let Some(error) = attempted.field("error_message") {
+            details["error"] = error.into();
         }
         Some(details.to_string())
     }
 
-    fn told(&self) -> Told<'_> {
+    fn told(&self, span: Option<&AttemptSpan>) -> Told<'_> {
         Told {
             event_id: &self.event_id,
             event_type: &self.event_type,
             request_id: self.request_id.as_deref(),
             trace_id: &self.trace_id,
             trace_flags: self.trace_flags.as_deref(),
+            span_id: span.map(AttemptSpan::id),
         }
+    }
+
+    fn span(&self, claim: &ClaimedDelivery) -> Option<AttemptSpan> {
+        let cause = Cause {
+            trace_id: &self.trace_id,
+            request_id: self.request_id.as_deref(),
+            trace_flags: self.trace_flags.as_deref(),
+        };
+        let (delivery, webhook) = (claim.id.as_str(), claim.subscription.as_str());
+        AttemptSpan::begin(cause, delivery, webhook, claim.attempts)
     }
 }
 
@@ -225,7 +241,8 @@ pub(super) async fn attempt(
     let Some(policy) = rules.now(read).await else {
         return Attempted::new(Outcome::Later(UNJUDGED), "security_unreadable");
     };
-    let (told, body) = (letter.told(), letter.body.clone());
+    let span = letter.span(claim);
+    let (told, body) = (letter.told(span.as_ref()), letter.body.clone());
     let sent = webhooks.send(receiver, &told, body, &policy, LIMITS, until);
     let retry = |reason| {
         let policy = &receiver.subscription.retry_policy;
@@ -246,6 +263,9 @@ pub(super) async fn attempt(
         Err(SendError::Unresolvable) => retry("transport_error").error("Connection failed"),
         Err(SendError::Post(error)) => retry("transport_error").error(&error.to_string()),
     };
+    if let Some(span) = span {
+        span.end(attempted.status(), attempted.reason);
+    }
     info!(
         delivery.id = claim.id.as_str(),
         webhook.id = claim.subscription.as_str(),

@@ -35,12 +35,17 @@ impl Process {
 
     /// A dispatcher that opens the secrets of webhooks.
     pub fn courier(redis_url: &str, prefix: &str) -> Self {
+        Self::courier_in(Environment::new(), redis_url, prefix)
+    }
+
+    /// The same with more in its environment.
+    pub fn courier_in(environment: Environment, redis_url: &str, prefix: &str) -> Self {
         let keys = ["--secret-keys", super::app::SECRET_KEYS];
         let arguments = ["--redis-url", redis_url, "--key-prefix", prefix];
         Self::start(
             env!("CARGO_BIN_EXE_budget-dispatcher"),
             &[&arguments[..], &keys].concat(),
-            Environment::new(),
+            environment,
         )
     }
 

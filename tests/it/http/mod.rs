@@ -12,4 +12,5 @@ pub(crate) mod openapi_requests;
 mod request_rates;
 pub(crate) mod serving;
 pub(crate) mod settings;
+mod spans;
 pub(crate) mod timeouts;

@@ -11,8 +11,9 @@ use super::{files, read, root};
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("metrics", &[]),
+    ("spans", &[]),
     ("driver", &["domain", "metrics"]),
-    ("store", &["domain", "driver", "evidence"]),
+    ("store", &["domain", "driver", "evidence", "spans"]),
     ("listing", &["domain"]),
     (
         "ledger",
@@ -37,11 +38,12 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shutdown",
             "store",
             "telemetry",
+            "spans",
         ],
     ),
     (
         "serve",
-        &["api", "config", "shutdown", "store", "telemetry"],
+        &["api", "config", "shutdown", "spans", "store", "telemetry"],
     ),
     (
         "dispatcher",
@@ -57,6 +59,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shutdown",
             "store",
             "telemetry",
+            "spans",
         ],
     ),
     (
