@@ -39,7 +39,7 @@ signature! {
 signature! {
     /// Moves an entry of evidence that nobody can sign into quarantine. Entries come there in no order, so each also has the
     /// time of the oldest one up to it.
-    QUARANTINE_UNSIGNED: QuarantineUnsigned -> QuarantineUnsignedReply = "dispatcher/quarantine_unsigned";
+    QUARANTINE_UNSIGNED: QuarantineUnsigned -> QuarantineUnsignedReply = "dispatcher/quarantine_unsigned", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write unsigned(), unsignable(); }
     args {
