@@ -21,6 +21,16 @@ const PROTOCOLS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_PROTOCOL",
 ];
 
+/// The library would take another one for the default.
+const SAMPLERS: [&str; 6] = [
+    "always_on",
+    "always_off",
+    "traceidratio",
+    "parentbased_always_on",
+    "parentbased_always_off",
+    "parentbased_traceidratio",
+];
+
 /// Why spans cannot be exported as the environment says.
 #[derive(Debug, thiserror::Error)]
 pub enum SpansError {
@@ -35,6 +45,18 @@ pub enum SpansError {
     /// Another exporter.
     #[error("OTEL_TRACES_EXPORTER: `{0}` is not supported; write otlp or none")]
     Exporter(String),
+    /// Another sampler, or a share that is none.
+    #[error(
+        "{variable}: `{value}` is not supported; OTEL_TRACES_SAMPLER is one of {}, and OTEL_TRACES_SAMPLER_ARG the share of \
+         a …traceidratio, from 0 to 1",
+        SAMPLERS.join(", ")
+    )]
+    Sampler {
+        /// The variable.
+        variable: &'static str,
+        /// What it says.
+        value: String,
+    },
     /// The endpoint or another variable cannot be used.
     #[error("the variables OTEL_EXPORTER_OTLP_* cannot be used")]
     Build(#[from] opentelemetry_otlp::ExporterBuildError),
@@ -107,7 +129,26 @@ fn is_wanted(given: &impl Fn(&str) -> Option<String>) -> Result<bool, SpansError
             None => {}
         }
     }
+    check_sampler(given)?;
     Ok(true)
+}
+
+fn check_sampler(given: &impl Fn(&str) -> Option<String>) -> Result<(), SpansError> {
+    let Some(sampler) = given("OTEL_TRACES_SAMPLER") else {
+        return Ok(());
+    };
+    let refused = |variable, value| Err(SpansError::Sampler { variable, value });
+    if !SAMPLERS.contains(&sampler.as_str()) {
+        return refused("OTEL_TRACES_SAMPLER", sampler);
+    }
+    if !sampler.ends_with("traceidratio") {
+        return Ok(());
+    }
+    let share = given("OTEL_TRACES_SAMPLER_ARG").unwrap_or_default();
+    match share.parse::<f64>() {
+        Ok(number) if (0.0..=1.0).contains(&number) => Ok(()),
+        _ => refused("OTEL_TRACES_SAMPLER_ARG", share),
+    }
 }
 
 fn has_name(given: &impl Fn(&str) -> Option<String>) -> bool {
@@ -163,5 +204,19 @@ mod tests {
         assert!(zipkin.expect_err("no such exporter").contains("zipkin"));
         let traces = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
         assert_eq!(wanted(&[ENDPOINT, traces, grpc]), Ok(true));
+        let ratio = ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio");
+        for (variable, value, sampler) in [
+            ("OTEL_TRACES_SAMPLER", "xray", None),
+            ("OTEL_TRACES_SAMPLER_ARG", "", Some(ratio)),
+            ("OTEL_TRACES_SAMPLER_ARG", "1.5", Some(ratio)),
+        ] {
+            let given = [Some(ENDPOINT), Some((variable, value)), sampler];
+            let given: Vec<_> = given.into_iter().flatten().collect();
+            let refused = wanted(&given).expect_err("no such sampler");
+            let expected = format!("{variable}: `{value}`");
+            assert!(refused.starts_with(&expected), "{refused}");
+        }
+        let share = ("OTEL_TRACES_SAMPLER_ARG", "0.25");
+        assert_eq!(wanted(&[ENDPOINT, ratio, share]), Ok(true));
     }
 }

@@ -19,7 +19,7 @@ tokio::task_local! {
 
 /// Where a trace comes from, and by which request it got here.
 #[derive(Debug, Clone, Copy)]
-pub struct Cause<'a> {
+pub struct SpanCause<'a> {
     /// The trace, 32 hexadecimal digits.
     pub trace_id: &'a str,
     /// The request, if one is the cause.
@@ -28,7 +28,7 @@ pub struct Cause<'a> {
     pub trace_flags: Option<&'a str>,
 }
 
-impl Cause<'_> {
+impl SpanCause<'_> {
     fn trace(&self) -> Option<TraceId> {
         TraceId::from_hex(self.trace_id).ok()
     }
@@ -59,10 +59,10 @@ fn below(parent: Option<SpanContext>) -> Context {
 pub struct RequestSpan(Span);
 
 impl RequestSpan {
-    /// Begins one; `None` while no spans are exported. `parent_id`: the caller's span, 16 hexadecimal digits.
+    /// Begins one; `None` while no spans are exported. `parent_id`: the caller's span.
     pub fn begin(
-        cause: Cause<'_>,
-        parent_id: Option<&str>,
+        cause: SpanCause<'_>,
+        parent_id: Option<u64>,
         method: &str,
         route: Option<&str>,
     ) -> Option<Self> {
@@ -78,8 +78,7 @@ impl RequestSpan {
         let builder = SpanBuilder::from_name(name)
             .with_kind(SpanKind::Server)
             .with_attributes(attributes);
-        let parent = parent_id.and_then(|id| SpanId::from_hex(id).ok());
-        let parent = parent.and_then(|id| cause.remote(id));
+        let parent = parent_id.and_then(|id| cause.remote(SpanId::from(id)));
         let ids = Chosen {
             trace: cause.trace(),
             span: Some(of_request(request_id)),
@@ -143,7 +142,7 @@ pub struct AttemptSpan(Span);
 
 impl AttemptSpan {
     /// Begins one, linked to the request that caused the event; `None` while no spans are exported.
-    pub fn begin(cause: Cause<'_>, delivery: &str, webhook: &str, number: i64) -> Option<Self> {
+    pub fn begin(cause: SpanCause<'_>, delivery: &str, webhook: &str, number: i64) -> Option<Self> {
         let tracer = TRACER.get()?;
         let trace = cause.trace()?;
         let attributes = [

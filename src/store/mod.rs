@@ -54,7 +54,7 @@ use crate::driver::identity::Identity;
 use crate::driver::link::Dialer;
 use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
-use crate::spans::ScriptSpan;
+use crate::spans::{self, ScriptSpan};
 use crate::store::signature::{Refused, ScriptCall};
 use crate::store::unreadable::Unreadable;
 
@@ -222,7 +222,9 @@ impl Store {
             command: &call.command,
             script: Some(call.script),
         };
-        let span = ScriptSpan::begin(call.script.name());
+        let span = spans::are_exported()
+            .then(|| ScriptSpan::begin(call.script.name()))
+            .flatten();
         let sent = Instant::now();
         let reply = self.inner.connection.send(request, lane, deadline).await;
         if let Some(span) = span {

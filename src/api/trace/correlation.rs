@@ -15,8 +15,8 @@ pub struct Correlation {
     pub trace_id: TraceId,
     /// The flags of the `traceparent` that came with the request, two hexadecimal digits; `None` if no valid one came.
     pub trace_flags: Option<String>,
-    /// The caller's span in the same `traceparent`, 16 hexadecimal digits.
-    pub parent_id: Option<String>,
+    /// The caller's span in the same `traceparent`.
+    pub parent_id: Option<u64>,
 }
 
 impl Correlation {
@@ -65,7 +65,7 @@ fn text(value: &HeaderValue) -> Option<&str> {
 /// What a `traceparent` says.
 struct Traceparent {
     trace_id: TraceId,
-    id: String,
+    id: u64,
     flags: String,
 }
 
@@ -81,10 +81,12 @@ fn traceparent(headers: &HeaderMap) -> Option<Traceparent> {
     };
     let is_hex_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     let is_hex = |text: &str, length| text.len() == length && text.bytes().all(is_hex_digit);
-    let is_valid = is_hex(parent_id, 16) && parent_id != "0".repeat(16) && is_hex(flags, 2);
+    let is_valid = is_hex(parent_id, 16) && is_hex(flags, 2);
+    let id = u64::from_str_radix(parent_id, 16);
+    let id = id.ok().filter(|id| is_valid && *id != 0)?;
     Some(Traceparent {
-        trace_id: TraceId::parse(trace_id).filter(|_| is_valid)?,
-        id: parent_id.to_owned(),
+        trace_id: TraceId::parse(trace_id)?,
+        id,
         flags: flags.to_owned(),
     })
 }

@@ -23,7 +23,7 @@ use super::errors::ApiError;
 use super::operation::Plane;
 use crate::config::CorsOrigins;
 use crate::domain::ids::TenantId;
-use crate::spans::{Cause, RequestSpan};
+use crate::spans::{self, RequestSpan, SpanCause};
 use crate::telemetry::{error_chain, known_method};
 
 /// Part of a response: makes it name the tenant of the API key.
@@ -69,7 +69,10 @@ async fn correlate(
 
 /// The span that is exported; it holds the route, not the path.
 fn exported(request: &Request, correlation: &Correlation) -> Option<RequestSpan> {
-    let cause = Cause {
+    if !spans::are_exported() {
+        return None;
+    }
+    let cause = SpanCause {
         trace_id: correlation.trace_id.as_str(),
         request_id: Some(correlation.request_id.as_str()),
         trace_flags: correlation.trace_flags.as_deref(),
@@ -77,7 +80,7 @@ fn exported(request: &Request, correlation: &Correlation) -> Option<RequestSpan>
     let route = request.extensions().get::<MatchedPath>();
     RequestSpan::begin(
         cause,
-        correlation.parent_id.as_deref(),
+        correlation.parent_id,
         known_method(request.method()),
         route.map(MatchedPath::as_str),
     )

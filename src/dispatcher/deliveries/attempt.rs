@@ -14,7 +14,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::event::types::{EventType, category_of, is_tenant_visible};
 use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, RetryPolicy};
-use crate::spans::{AttemptSpan, Cause};
+use crate::spans::{AttemptSpan, SpanCause};
 use crate::store::Pair;
 use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
 
@@ -203,7 +203,7 @@ impl Letter {
     }
 
     fn span(&self, claim: &ClaimedDelivery) -> Option<AttemptSpan> {
-        let cause = Cause {
+        let cause = SpanCause {
             trace_id: &self.trace_id,
             request_id: self.request_id.as_deref(),
             trace_flags: self.trace_flags.as_deref(),
