@@ -34,19 +34,14 @@ Writes:
 local lease, unsigned, unsignable, index = unpack(KEYS)
 local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id = unpack(ARGV)
 -- End of the signature.
--- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields
+-- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields, evidence/quarantined
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 
 -- Reads: every record and every ledger. What is to be signed yet is made of records that ended no earlier than it was queued.
 local before_ms = tonumber(ended_before_ms)
 local oldest = redis.call('XRANGE', unsigned, '-', '+', 'COUNT', 1)[1]
-local last = redis.call('XREVRANGE', unsignable, '+', '-', 'COUNT', 1)[1]
 before_ms = math.min(before_ms, oldest and tonumber(oldest[1]:match('^%d+')) or before_ms)
-for i = 1, last and #last[2] or 0, 2 do
-  if last[2][i] == 'oldest_ms' or last[2][i] == 'entry' then
-    before_ms = math.min(before_ms, tonumber(last[2][i + 1]:match('^%d+')) or before_ms)
-  end
-end
+before_ms = quarantined_since(unsignable, before_ms)
 local from = 0
 if after_id ~= '' then
   local rank = redis.call('ZRANK', index, after_id)

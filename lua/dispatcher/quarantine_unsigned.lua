@@ -18,15 +18,10 @@ Writes:
 local unsigned, unsignable = unpack(KEYS)
 local entry, why, kept = unpack(ARGV)
 -- End of the signature.
+-- @include evidence/quarantined
 local found = redis.call('XRANGE', unsigned, entry, entry)[1]
-local last = redis.call('XREVRANGE', unsignable, '+', '-', 'COUNT', 1)[1]
+local oldest_ms = quarantined_since(unsignable, tonumber(entry:match('^%d+')))
 if not found then return {'gone'} end
-local oldest_ms = tonumber(entry:match('^%d+'))
-for i = 1, last and #last[2] or 0, 2 do
-  if last[2][i] == 'oldest_ms' or last[2][i] == 'entry' then
-    oldest_ms = math.min(oldest_ms, tonumber(last[2][i + 1]:match('^%d+')) or oldest_ms)
-  end
-end
 local facts = found[2]
 for _, word in ipairs({'entry', entry, 'why', why, 'oldest_ms', string.format('%d', oldest_ms)}) do
   facts[#facts + 1] = word
