@@ -228,7 +228,7 @@ impl Ledger {
                     row.map(|row| with_included(row, include, attester.as_ref(), &record, now_ms)),
                 );
                 read += 1;
-                if include.evidence {
+                if include.evidence && self.attests() {
                     // The envelopes of a row are hashed, and a page has a thousand: others get their turn.
                     yield_now().await;
                 }
@@ -247,7 +247,7 @@ impl Ledger {
     fn fields(&self, include: Include) -> Vec<&'static str> {
         let metadata = include.metadata.then_some("metadata");
         let committed = include.committed_metadata.then_some("committed_metadata");
-        match include.evidence {
+        match include.evidence && self.attests() {
             true => statements::FIELDS.to_vec(),
             false => FIELDS
                 .into_iter()
