@@ -15,7 +15,7 @@ use super::operations::OperationId;
 use crate::domain::evidence::EvidenceRef;
 use crate::domain::fields::Components;
 use crate::domain::ids::TRACE_ID_PATTERN;
-use examples::Example;
+use examples::{Example, Examples};
 
 /// The responses that carry an evidence reference, whose name the dialect decides.
 const ATTESTED: [&str; 5] = [
@@ -29,12 +29,18 @@ const ATTESTED: [&str; 5] = [
 /// The OpenAPI 3.1 document of both planes, with the names of a dialect.
 pub fn document(dialect: Dialect) -> Value {
     let mut schemas = Components::default();
+    let examples = Examples::of(dialect);
     let mut paths = Map::new();
     for operation in OperationId::ALL.iter().map(|id| id.operation()) {
         let path = operation.path_in(dialect).into_owned();
         let path = paths.entry(path).or_insert_with(|| json!({}));
         let method = operation.method.as_str().to_lowercase();
-        path[method] = describe(operation, &mut schemas, dialect);
+        path[method] = describe(
+            operation,
+            &mut schemas,
+            dialect,
+            examples.of_operation(operation.name),
+        );
     }
     let error = schema_of::<ErrorResponse>(&mut schemas);
     let reference = schema_of::<EvidenceRef>(&mut schemas);
@@ -76,10 +82,13 @@ pub fn document(dialect: Dialect) -> Value {
     })
 }
 
-fn describe(operation: &Operation, schemas: &mut Components, dialect: Dialect) -> Value {
+fn describe(
+    operation: &Operation,
+    schemas: &mut Components,
+    dialect: Dialect,
+    example: Option<Example<'_>>,
+) -> Value {
     let declaration = operation.declaration;
-    let example = Example::of(operation.name, dialect);
-    let example = example.as_ref();
     let mut responses = Map::new();
     for response in declaration.responses.into_iter().flatten() {
         let mut described = json!({

@@ -16,6 +16,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
 
 use super::document;
 use crate::api::dialect::Dialect;
@@ -25,7 +27,7 @@ use html::{escaped, paragraphs};
 
 const STYLE: &str = include_str!("style.css");
 
-/// What is served in one dialect. It depends on nothing else, so it is made once.
+/// What is served in one dialect. It depends on nothing else, so a process makes it once.
 struct Texts {
     json: String,
     page: String,
@@ -33,9 +35,19 @@ struct Texts {
     greeting: String,
 }
 
-static TEXTS: LazyLock<[Texts; 2]> = LazyLock::new(|| Dialect::ALL.map(Texts::of));
-
 impl Texts {
+    /// Made for the first who wants it, since it takes some 10 MB that most replicas never need; off the threads that serve
+    /// connections.
+    async fn served(dialect: Dialect) -> &'static Self {
+        static SERVED: [OnceCell<Texts>; Dialect::ALL.len()] =
+            [const { OnceCell::const_new() }; Dialect::ALL.len()];
+        let make = async || {
+            let made = spawn_blocking(move || Self::of(dialect)).await;
+            made.expect("the description can be made, as the tests show")
+        };
+        SERVED[dialect as usize].get_or_init(make).await
+    }
+
     fn of(dialect: Dialect) -> Self {
         let document = document(dialect);
         Self {
@@ -49,17 +61,21 @@ impl Texts {
 
 /// `/`, `/docs` and `/v1/openapi.json`. All are public: they tell nothing that depends on a deployment's data.
 pub fn router(dialect: Dialect) -> Router {
-    let texts = move || &TEXTS[dialect as usize];
     Router::new()
         .route(
             "/",
-            get(async move |headers: HeaderMap| first_contact(texts(), &headers)),
+            get(async move |headers: HeaderMap| {
+                first_contact(Texts::served(dialect).await, &headers)
+            }),
         )
         .route(
             "/v1/openapi.json",
-            get(async move || cacheable("application/json", &texts().json)),
+            get(async move || cacheable("application/json", &Texts::served(dialect).await.json)),
         )
-        .route("/docs", get(async move || html_page(&texts().page)))
+        .route(
+            "/docs",
+            get(async move || html_page(&Texts::served(dialect).await.page)),
+        )
 }
 
 /// What the service is: JSON, or a page for a browser.
