@@ -72,15 +72,17 @@ impl<'t> Restored<'t> {
 
 impl Drop for Restored<'_> {
     fn drop(&mut self) {
-        let mut command = Command::new("sh");
+        // Without force it goes on while it writes its first append-only file.
         let script = format!(
-            "redis-cli {} -p {} shutdown nosave",
+            "redis-cli {} -p {} shutdown nosave force",
             self.options, self.port
         );
-        command
-            .args(["-c", &script])
-            .current_dir(self.folder.path("home"));
-        let _ = command.output();
+        let mut command = Command::new("sh");
+        command.args(["-c", &script]);
+        command.current_dir(self.folder.path("home"));
+        let output = command.output().expect("a shell");
+        let refusal = String::from_utf8_lossy(&output.stdout);
+        assert!(std::thread::panicking() || refusal.is_empty(), "{refusal}");
     }
 }
 
