@@ -8,7 +8,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::refusals::of_refusal;
-use super::{Attested, FORMAT, Inputs, of_create, of_end, of_outcome};
+use super::{Attested, Inputs, of_create, of_end, of_outcome, unknown_format};
 use crate::domain::ids::ReservationId;
 use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError};
@@ -64,11 +64,10 @@ pub fn reservation_of(entry: &Record) -> Result<Option<ReservationId>, RecordErr
 /// # Errors
 /// [`EntryFault`].
 pub fn of_entry(entry: &Record, record: &Record) -> Result<Attested, EntryFault> {
-    let Inputs { format, .. } = entry.read("inputs")?;
-    // What another format needs to be read is not known.
-    if format != FORMAT {
+    if let Some(format) = entry.get("inputs").and_then(unknown_format) {
         return Err(EntryFault::UnknownFormat(format));
     }
+    entry.read::<Inputs>("inputs")?;
     let kind = kind_of(entry)?;
     let reservation = reservation_of(entry)?;
     let attested = match (kind, &reservation) {

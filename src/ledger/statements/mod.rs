@@ -142,12 +142,12 @@ pub struct Attested {
     pub statement: Statement,
 }
 
-/// The create of a reservation; `None` where evidence was off at that time.
+/// The create of a reservation; `None` where evidence was off at that time, or in a format that this release does not know.
 ///
 /// # Errors
 /// [`RecordError`] names the field.
 pub fn of_create(id: &ReservationId, record: &Record) -> Result<Option<Attested>, RecordError> {
-    let Some(inputs) = record.optional::<Inputs>("create_inputs")? else {
+    let Some(inputs) = known_inputs(record, "create_inputs")? else {
         return Ok(None);
     };
     // What the clock decides is not attested.
@@ -159,12 +159,12 @@ pub fn of_create(id: &ReservationId, record: &Record) -> Result<Option<Attested>
     attested(inputs, record.integer("created_at_ms")?, payload)
 }
 
-/// The commit or release of a reservation; `None` where it has neither, or evidence was off at that time.
+/// The commit or release of a reservation; `None` where it has neither, evidence was off at that time, or its format is not known.
 ///
 /// # Errors
 /// [`RecordError`] names the field.
 pub fn of_end(id: &ReservationId, record: &Record) -> Result<Option<Attested>, RecordError> {
-    let Some(inputs) = record.optional::<Inputs>("end_inputs")? else {
+    let Some(inputs) = known_inputs(record, "end_inputs")? else {
         return Ok(None);
     };
     let reservation_id = id.to_string();
@@ -184,12 +184,13 @@ pub fn of_end(id: &ReservationId, record: &Record) -> Result<Option<Attested>, R
     attested(inputs, record.integer("finalized_at_ms")?, payload)
 }
 
-/// A decision or a dry run, whose request is kept as it is attested; `None` where evidence was off at that time.
+/// A decision or a dry run, whose request is kept as it is attested; `None` where evidence was off at that time, or its format is
+/// not known.
 ///
 /// # Errors
 /// [`RecordError`] names the field.
 pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>, RecordError> {
-    let Some(inputs) = record.optional::<Inputs>("inputs")? else {
+    let Some(inputs) = known_inputs(record, "inputs")? else {
         return Ok(None);
     };
     let request = record.text("request")?;
@@ -210,6 +211,20 @@ pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>
         }
     };
     attested(inputs, record.integer("created_at_ms")?, payload)
+}
+
+/// The inputs of a record; `None` where it has none, and where their format is not known.
+fn known_inputs(record: &Record, field: &str) -> Result<Option<Inputs>, RecordError> {
+    match record.get(field).and_then(unknown_format) {
+        Some(_) => Ok(None),
+        None => record.optional(field),
+    }
+}
+
+/// The format of inputs that another release wrote. What else they have, only that one knows.
+fn unknown_format(inputs: &str) -> Option<u32> {
+    let format = inputs.split(' ').next()?.parse().ok()?;
+    (format != FORMAT).then_some(format)
 }
 
 fn attested(

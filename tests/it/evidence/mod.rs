@@ -3,6 +3,7 @@
 mod boundaries;
 mod bounds;
 mod emission;
+mod formats;
 mod histories;
 pub(crate) mod issued;
 mod kills;

@@ -1,6 +1,7 @@
 //! That what a record gives back is what the client sent and got, and that its bytes never change.
 
 mod entries;
+mod refusals;
 
 use proptest::prelude::*;
 
@@ -296,6 +297,24 @@ const GOLDEN: [&str; 6] = [
     "60994ae520efb5de25545ae0366b4d74c50c9dd553761deec01f72e16c90a8dc",
     "6f428d0caffd25788983ad0d2ce128ca06036f8c6020cc1439c6cd51b24540b3",
 ];
+
+#[test]
+fn e02_a_record_of_a_later_format_attests_nothing_here() {
+    for inputs in [format!("2 3 {TRACE} z"), "2 something new".to_owned()] {
+        let create = created(CREATE).with("create_inputs", &*inputs);
+        let end = committed(COMMIT).with("end_inputs", &*inputs);
+        let outcome = decided(&ALLOWED).with("inputs", &*inputs);
+        for attested in [
+            of_create(&reservation(), &create),
+            of_end(&reservation(), &end),
+            of_outcome(OutcomeKind::DryRun, &outcome),
+        ] {
+            assert!(attested.is_ok_and(|attested| attested.is_none()));
+        }
+        // The commit of a later release leaves the create of this one as it is.
+        assert!(of_create(&reservation(), &end).is_ok_and(|create| create.is_some()));
+    }
+}
 
 #[test]
 fn a_record_from_before_evidence_attests_nothing() {

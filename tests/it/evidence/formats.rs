@@ -1,0 +1,73 @@
+//! What a later release wrote, in a format that this one does not know.
+
+use serde_json::{Value, json};
+
+use super::issued::Issued;
+use crate::harness::runtime_calls::{ask_body, with};
+
+const SCOPE: &str = "tenant:acme";
+
+#[tokio::test]
+async fn e02_a_record_of_a_later_format_has_no_reference_here() {
+    let issued = Issued::spawn(&[]).await;
+    let (app, keys) = (&issued.app, issued.app.store.keys());
+    app.budget(SCOPE, 1_000, 0).await;
+    let ask = ask_body("k", SCOPE, 5);
+    let held = app.post("/v1/reservations", ask.clone()).await.expect(200);
+    let id = held.text("/reservation_id").to_owned();
+    let path = format!("/v1/reservations/{id}");
+    let release = json!({"idempotency_key": "r"});
+    let ended = app.post(&format!("{path}/release"), release.clone()).await;
+    let ended = ended.expect(200);
+    let dry = with(ask_body("dry", SCOPE, 5), json!({"dry_run": true}));
+    let outcomes = [
+        ("/v1/decide", ask_body("d", SCOPE, 5)),
+        ("/v1/reservations", dry),
+    ];
+    for (path, body) in &outcomes {
+        let first = app.post(path, body.clone()).await.expect(200);
+        assert!(issued.reference(&first.body).is_some());
+    }
+
+    let record = keys.reservation(app.callers[0].partition, &id);
+    let mut changed = vec![(record.clone(), "create_inputs"), (record, "end_inputs")];
+    for kind in ["decision", "rsv"] {
+        let pattern = format!("*{}*:{kind}:*", keys.prefix());
+        for key in app.run::<Vec<String>>(&["KEYS", &pattern]).await {
+            if app.run::<bool>(&["HEXISTS", &key, "inputs"]).await {
+                changed.push((key, "inputs"));
+            }
+        }
+    }
+    assert_eq!(changed.len(), 4, "{changed:?}");
+    for (key, field) in &changed {
+        let inputs: String = app.run(&["HGET", key, field]).await;
+        assert!(inputs.starts_with("1 1 "), "{field} {inputs}");
+        app.run::<i64>(&["HSET", key, field, &format!("2 1 other {inputs}")])
+            .await;
+    }
+
+    let without = |mut body: Value| {
+        let members = body.as_object_mut().expect("an object");
+        assert!(members.remove("evidence").is_some());
+        body
+    };
+    let again = app.post("/v1/reservations", ask).await.expect(200);
+    assert_eq!(issued.reference(&again.body), None);
+    let again = app
+        .post(&format!("{path}/release"), release)
+        .await
+        .expect(200);
+    assert_eq!(again.body, without(ended.body));
+    for (path, body) in outcomes {
+        let again = app.post(path, body).await.expect(200);
+        assert_eq!(issued.reference(&again.body), None);
+    }
+    let read = app.get(&path).await.expect(200);
+    assert_eq!(read.at("/evidence"), &Value::Null);
+    let list = app
+        .get("/v1/reservations?include=evidence")
+        .await
+        .expect(200);
+    assert_eq!(list.at("/reservations/0/evidence"), &Value::Null);
+}
