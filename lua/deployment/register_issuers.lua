@@ -9,7 +9,8 @@ ARGV[2]               known     n, then n more
     What the caller has read before, since the store may have lost it. Of each: number, from_ms, until_ms or open,
     server id, signer.
 ARGV[known_to + 1..]  given     to the end
-    Of each: from_ms, until_ms or open, server id, signer. In the order of their windows, which do not overlap.
+    Of each: from_ms, until_ms or open, server id, signer, and the signer's name in the other form, which it keeps if it
+    is registered by it. In the order of their windows, which do not overlap.
 
 Replies, the first that applies:
   damaged number | renumbered number | contradicted rule given registered now_ms | registered issuers
@@ -96,11 +97,13 @@ for _, one in ipairs(all) do
 end
 
 -- Of those that are registered, the start stays; an end may be added.
-for i = given_from, #ARGV, 4 do
-  local place = (i - given_from) / 4 + 1
-  local from_ms, until_ms, server_id, signer = unpack(ARGV, i, i + 3)
+for i = given_from, #ARGV, 5 do
+  local place = (i - given_from) / 5 + 1
+  local from_ms, until_ms, server_id, signer, other_form = unpack(ARGV, i, i + 4)
   local one = issuer(from_ms, until_ms, server_id, signer)
-  local known = registered(server_id, signer)
+  local known, other = registered(server_id, signer), registered(server_id, other_form)
+  -- Under its other name the key is one of the same window: an id may have been another key's.
+  if not known and other and other.from == one.from then known = other end
   if not known then
     one.place, new[#new + 1] = place, one
   elseif known.from ~= one.from then

@@ -4,7 +4,7 @@ use super::issuer::{Issuer, ServerId, Signer};
 use super::key_set::{KeySet, ListedKey};
 use crate::domain::dialect::Dialect;
 
-/// How envelopes name the key of their signature.
+/// How envelopes name the key of their signature. A key that is registered keeps its form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignerForm {
     /// By the public key, so that nothing else is needed to check the signature.
@@ -83,25 +83,34 @@ impl Issuers {
         })
     }
 
-    /// The key that signs what is decided at a time; `None` in a gap.
-    pub fn key_at(&self, at_ms: i64) -> Option<&ListedKey> {
-        self.set.keys.iter().find(|listed| listed.covers(at_ms))
-    }
-
-    /// The key that signs at a time or comes next, and the one behind it: what a script may have to choose from, since its clock
-    /// decides.
-    pub fn keys_from(&self, at_ms: i64) -> impl Iterator<Item = &ListedKey> {
-        let is_over =
-            move |listed: &&ListedKey| listed.until_ms.is_some_and(|until_ms| until_ms <= at_ms);
-        self.set.keys.iter().skip_while(is_over).take(2)
-    }
-
-    /// The issuer of a key.
+    /// The issuer of a key that is new.
     pub fn issuer(&self, listed: &ListedKey) -> Issuer {
+        self.issuer_in(self.form, listed)
+    }
+
+    /// The same under the other name that the key may have been registered by, before the configured form was changed.
+    pub fn issuer_in_other_form(&self, listed: &ListedKey) -> Issuer {
+        let other = match self.form {
+            SignerForm::Raw => SignerForm::Listed,
+            SignerForm::Listed => SignerForm::Raw,
+        };
+        self.issuer_in(other, listed)
+    }
+
+    /// The key that stands behind a registered issuer, whose window starts at `from_ms`; `None` where it is not configured.
+    pub fn listed(&self, issuer: &Issuer, from_ms: i64) -> Option<&ListedKey> {
+        let is_it = |listed: &&ListedKey| {
+            *issuer == self.issuer(listed)
+                || (listed.from_ms == from_ms && *issuer == self.issuer_in_other_form(listed))
+        };
+        self.set.keys.iter().find(is_it)
+    }
+
+    fn issuer_in(&self, form: SignerForm, listed: &ListedKey) -> Issuer {
         Issuer {
             dialect: self.dialect,
             server_id: self.server_id.clone(),
-            signer: match self.form {
+            signer: match form {
                 SignerForm::Raw => Signer::Raw(listed.key),
                 SignerForm::Listed => Signer::listed(self.dialect, &self.server_id, &listed.kid),
             },
@@ -158,24 +167,23 @@ mod tests {
             listed("b", 2, 10, Some(20)),
         ];
         let issuers = issuers(&keys).expect("windows that follow one another");
-        for (at_ms, kid, from) in [
-            (4, None, &["a", "b"][..]),
-            (5, Some("a"), &["a", "b"]),
-            (9, Some("a"), &["a", "b"]),
-            (10, Some("b"), &["b", "c"]),
-            (20, None, &["c"]),
-            (30, Some("c"), &["c"]),
-            (i64::MAX, Some("c"), &["c"]),
+        for (at_ms, kid) in [
+            (4, None),
+            (5, Some("a")),
+            (9, Some("a")),
+            (10, Some("b")),
+            (20, None),
+            (30, Some("c")),
+            (i64::MAX, Some("c")),
         ] {
-            let signing = issuers.key_at(at_ms).map(|listed| listed.kid.as_str());
+            let keys = issuers.key_set().keys.iter();
+            let signing: Vec<_> = keys.filter(|listed| listed.covers(at_ms)).collect();
+            assert!(signing.len() < 2, "{at_ms}");
+            let signing = signing.first().map(|listed| listed.kid.as_str());
             assert_eq!(signing, kid, "{at_ms}");
-            let choice: Vec<_> = issuers
-                .keys_from(at_ms)
-                .map(|listed| listed.kid.as_str())
-                .collect();
-            assert_eq!(choice, from, "{at_ms}");
         }
-        assert_eq!(issuers.key_set().keys.len(), 3);
+        let kids = issuers.key_set().keys.iter().map(|listed| &*listed.kid);
+        assert_eq!(kids.collect::<Vec<_>>(), ["a", "b", "c"]);
     }
 
     #[test]
@@ -214,7 +222,7 @@ mod tests {
         ] {
             assert_eq!(issuers(&keys), Err(error), "{keys:?}");
         }
-        assert!(issuers(&[]).is_ok_and(|none| none.key_at(0).is_none()));
+        assert!(issuers(&[]).is_ok());
     }
 
     #[test]
@@ -228,5 +236,13 @@ mod tests {
         let name = |issuers: &Issuers| issuers.issuer(&keys[0]).signer.to_string();
         assert_eq!(name(&raw), keys[0].key.hex());
         assert!(name(&by_set).ends_with("#a"));
+        let other = |issuers: &Issuers| issuers.issuer_in_other_form(&keys[0]);
+        assert_eq!(other(&raw), by_set.issuer(&keys[0]));
+        assert_eq!(other(&by_set), raw.issuer(&keys[0]));
+        for issuer in [raw.issuer(&keys[0]), other(&raw)] {
+            assert_eq!(raw.listed(&issuer, 0), Some(&keys[0]));
+        }
+        // Another key of that id, which was configured once.
+        assert_eq!(raw.listed(&other(&raw), 5), None);
     }
 }

@@ -25,7 +25,8 @@ signature! {
         /// What the caller has read before, since the store may have lost it. Of each: number, from_ms, until_ms or open, server
         /// id, signer.
         known: Counted<&'a [String]>,
-        /// Of each: from_ms, until_ms or open, server id, signer. In the order of their windows, which do not overlap.
+        /// Of each: from_ms, until_ms or open, server id, signer, and the signer's name in the other form, which it keeps if it
+        /// is registered by it. In the order of their windows, which do not overlap.
         given: &'a [String],
     }
     replies {
@@ -61,7 +62,7 @@ impl Store {
         known: &Registry,
     ) -> Result<Registry, StoreError> {
         let keys = &issuers.key_set().keys;
-        let mut given = Vec::with_capacity(keys.len() * 4);
+        let mut given = Vec::with_capacity(keys.len() * 5);
         for listed in keys {
             let issuer = issuers.issuer(listed);
             given.extend([
@@ -69,6 +70,7 @@ impl Store {
                 end(listed.until_ms),
                 issuer.server_id.as_str().to_owned(),
                 issuer.signer.to_string(),
+                issuers.issuer_in_other_form(listed).signer.to_string(),
             ]);
         }
         let known: Vec<String> = known.all().flat_map(known_words).collect();
@@ -142,6 +144,7 @@ impl Issuing {
             None => {
                 let registry = self.register(store).await?;
                 warn_of_unlisted(&registry, self.issuers());
+                warn_of_other_forms(&registry, self.issuers());
                 Ok(registry)
             }
         }
@@ -187,21 +190,33 @@ fn warn_of_unlisted(registry: &Registry, issuers: &Issuers) {
     }
 }
 
+/// Who changes the form expects another name in envelopes than they will have.
+fn warn_of_other_forms(registry: &Registry, issuers: &Issuers) {
+    for one in registry.all().filter(|one| one.until_ms.is_none()) {
+        let Some(listed) = issuers.listed(&one.issuer, one.from_ms) else {
+            continue;
+        };
+        let (signer, other) = (&one.issuer.signer, issuers.issuer(listed).signer);
+        if *signer != other {
+            warn!(
+                evidence.signer = %signer,
+                "the evidence key `{}` is registered as {signer} and keeps that name in envelopes, whatever BUDGET_EVIDENCE_SIGNER \
+                 says: the other form takes a new key",
+                listed.kid
+            );
+        }
+    }
+}
+
 /// The registry as it is stored; the present configuration says which of them issue.
 fn registry(issuers: &Issuers, stored: &[(i64, String)]) -> Result<Registry, StoreError> {
-    let configured: Vec<Issuer> = issuers
-        .key_set()
-        .keys
-        .iter()
-        .map(|listed| issuers.issuer(listed))
-        .collect();
     let (mut issuing, mut earlier) = (Vec::new(), Vec::new());
     for (number, text) in stored {
         let read = registered(issuers, *number, text);
         let read = read.ok_or_else(|| StoreError::Deployment(damaged(&number.to_string())))?;
-        match configured.contains(&read.issuer) {
-            true => issuing.push(read),
-            false => earlier.push(read),
+        match issuers.listed(&read.issuer, read.from_ms) {
+            Some(_) => issuing.push(read),
+            None => earlier.push(read),
         }
     }
     issuing.sort_by_key(|one| one.from_ms);

@@ -38,8 +38,8 @@ pub struct EvidenceArgs {
     /// Evidence is off without it
     #[arg(long, env = "BUDGET_EVIDENCE_SERVER_ID", value_name = "URL")]
     evidence_server_id: Option<String>,
-    /// How envelopes name their key: `raw` by itself, so that the signature can be checked offline; `did` by its id in the published
-    /// key set
+    /// How envelopes name a key that is new: `raw` by itself, so that the signature can be checked offline; `did` by its id in the
+    /// published key set. A key that is registered keeps its form
     #[arg(
         long,
         env = "BUDGET_EVIDENCE_SIGNER",

@@ -4,7 +4,7 @@ use budget_authority::evidence::{Issuers, ListedKey, Registry};
 use budget_authority::store::{Issuing, Store, StoreError};
 use tokio::task::JoinSet;
 
-use crate::harness::evidence_keys::{issuers, issuers_of, listed};
+use crate::harness::evidence_keys::{issuers, issuers_of, listed, listed_issuers};
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::{redis, store};
 
@@ -180,6 +180,39 @@ async fn e20_a_start_never_changes() {
             .refuses(&keys, &["`a`", "5 open", "start of a window"])
             .await;
     }
+}
+
+#[tokio::test]
+async fn e19_a_key_keeps_the_form_that_it_was_registered_with() {
+    let deployment = Deployment::new().await;
+    let (now, from) = (deployment.now, deployment.now - MINUTE);
+    let raw = deployment.starts(&[listed('a', from, None)]).await;
+    // Replicas with either setting agree, and so do those that add an end.
+    let by_set = |keys: &[ListedKey]| listed_issuers(keys);
+    let same = deployment
+        .register(&by_set(&[listed('a', from, None)]))
+        .await;
+    assert_eq!(same, Ok(raw));
+    let at = now + 11 * MINUTE;
+    let both = [listed('a', from, Some(at)), listed('b', at, None)];
+    let changed = deployment
+        .register(&by_set(&both))
+        .await
+        .expect("it starts");
+    assert_eq!(changed.choice(now), format!("1:{from}:{at} 2:{at}:"));
+    let names = |registry: &Registry| {
+        let issuers = [1, 2].map(|number| registry.issuer(number).expect("an issuer"));
+        issuers.map(|issuer| issuer.signer.to_string())
+    };
+    let [old, new] = names(&changed);
+    assert_eq!(old, both[0].key.hex());
+    assert!(new.starts_with("did:") && new.ends_with("#b"), "{new}");
+    // One that still has the former setting knows them by the same names.
+    assert_eq!(deployment.starts(&both).await, changed);
+    assert_eq!(deployment.stored().await.len(), 2);
+    // The same id in another window is another key.
+    let reused = [listed('b', at + MINUTE, None)];
+    deployment.refuses(&reused, &["`b`", "overlaps"]).await;
 }
 
 #[tokio::test]

@@ -186,6 +186,28 @@ async fn e20_what_was_decided_under_a_former_server_id_is_still_signed() {
     assert_eq!(envelope["server_id"], SERVER_ID);
 }
 
+#[tokio::test]
+async fn e19_a_changed_form_changes_no_envelope_of_a_key_that_signs() {
+    let mut issued = Issued::spawn(&[]).await;
+    issued.app.budget(SCOPE, 1_000, 0).await;
+    let before = reserve(&issued.app, "before").await;
+    let changed = [ON, &["--evidence-signer", "did"]].concat();
+    let replica = issued.app.replica(&changed).await;
+    let seen = [before, reserve(&replica, "after").await];
+    issued.signer = signer(&issued.app, &changed);
+    assert_eq!(issued.sign().await.signed, 2);
+    for (sent, got) in &seen {
+        let envelope = issued.check(Endpoint::Reserve, sent, got).await;
+        assert_eq!(envelope["signer_did"], PUBLIC);
+        let path = format!(
+            "/v1/reservations/{}",
+            got["reservation_id"].as_str().expect("an id")
+        );
+        let read = replica.get(&path).await.expect(200);
+        assert_eq!(read.at("/evidence/reserve"), &got["evidence"]);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e20_the_runbook_of_a_replaced_key_leaves_no_gap() {
     let redis = block_in_place(JumpingRedis::start);

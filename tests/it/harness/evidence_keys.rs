@@ -37,8 +37,17 @@ pub fn issuers(keys: &[ListedKey]) -> Issuers {
 
 /// The same under another server id.
 pub fn issuers_of(server_id: &str, keys: &[ListedKey]) -> Issuers {
+    in_form(SignerForm::Raw, server_id, keys)
+}
+
+/// A configuration of these keys, named by the key set.
+pub fn listed_issuers(keys: &[ListedKey]) -> Issuers {
+    in_form(SignerForm::Listed, SERVER_ID, keys)
+}
+
+fn in_form(form: SignerForm, server_id: &str, keys: &[ListedKey]) -> Issuers {
     let server_id = ServerId::parse(server_id).expect("a server id");
-    Issuers::new(Dialect::Service, server_id, SignerForm::Raw, keys.to_vec()).expect("windows")
+    Issuers::new(Dialect::Service, server_id, form, keys.to_vec()).expect("windows")
 }
 
 /// The settings of a process with the key of a digit, from the beginning of time on.
