@@ -26,6 +26,7 @@ use clap::{Args, Command, FromArgMatches};
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::SealingKeys;
 use memory::MemoryArgs;
+use store::WaitArgs;
 use values::ms;
 
 pub use admin_keys::AdminKeyArgs;
@@ -47,6 +48,8 @@ pub use webhooks::{DeliveryConfig, WebhookConfig};
 pub struct ServeArgs {
     #[command(flatten)]
     store: StoreArgs,
+    #[command(flatten)]
+    wait: WaitArgs,
     #[command(flatten)]
     http: HttpConfig,
     #[command(flatten)]
@@ -247,6 +250,7 @@ impl ServeArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
         let store = self.store.into_config()?.with_memory(self.memory)?;
+        let store = store.with_wait(self.wait);
         let http = self.http.check();
         let admin_keys = self.admin_keys.into_keys()?;
         if http.admin_listen.is_some() && admin_keys.is_empty() {

@@ -84,6 +84,17 @@ pub struct StoreArgs {
     dialect: Dialect,
 }
 
+/// Flags of what only requests wait for.
+#[derive(Debug, Clone, Copy, Args)]
+#[command(next_help_heading = "Redis")]
+pub struct WaitArgs {
+    /// Replicas that must have what a request writes before it gets its response, within a quarter of BUDGET_REDIS_TIMEOUT_MS;
+    /// else it is 503, and its retry gets the response. 0: none
+    #[arg(long, alias = "wait", env = "BUDGET_REDIS_WAIT", value_name = "N", default_value = "0",
+          value_parser = clap::value_parser!(u16).range(0..=16))]
+    redis_wait: u16,
+}
+
 /// How a process reaches the data of its deployment.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
@@ -103,6 +114,13 @@ impl StoreConfig {
     pub(super) fn with_memory(mut self, memory: MemoryArgs) -> Result<Self, ConfigError> {
         self.redis.memory = memory.into_steps()?;
         Ok(self)
+    }
+
+    /// With how many replicas must have what a request writes.
+    #[must_use]
+    pub(super) fn with_wait(mut self, wait: WaitArgs) -> Self {
+        self.redis.wait = wait.redis_wait;
+        self
     }
 
     /// A store with these settings, whose metrics are in `registry`.

@@ -201,7 +201,8 @@ impl ClusterRouter {
             self.dialer.metrics.primary_changes.inc();
             info!(
                 slots = changes,
-                "{changes} slots of the cluster changed owners"
+                "{changes} slots of the cluster changed owners: if it was a failover, run `budget-authority ledger verify` \
+                 (docs/durability.md)"
             );
         }
         self.replace(map);

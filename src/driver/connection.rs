@@ -18,7 +18,9 @@ use super::error::{StoreError, Unavailable};
 use super::link::Dialer;
 use super::memory::{MemoryShare, MemorySteps};
 use super::metrics::ExtraTrip;
-use super::node::{Lane, Node, SendError};
+use super::node::{Lane, Node};
+use super::open::SendError;
+use super::replicated::Replied;
 use super::retry::{Action, action, backoff};
 use super::script::Script;
 use super::sentinel::SentinelRouter;
@@ -48,6 +50,8 @@ pub struct RedisOptions {
     pub memory: MemorySteps,
     /// Whether a deployment without data is started; a tool only reads.
     pub may_start: bool,
+    /// How many replicas must have what a request writes before it gets its response.
+    pub wait: u16,
 }
 
 impl RedisOptions {
@@ -67,6 +71,7 @@ impl RedisOptions {
             ephemeral: false,
             memory: MemorySteps::DEFAULT,
             may_start: true,
+            wait: 0,
         }
     }
 
@@ -98,6 +103,15 @@ pub(crate) struct Request<'a> {
     pub key: &'a [u8],
     pub command: &'a Cmd,
     pub script: Option<&'a Script>,
+    /// For a write whose reply waits for replicas: a key in its slot that is written along.
+    pub mark: Option<&'a str>,
+}
+
+/// A reply, and what is missing where it should have waited for replicas.
+pub(crate) struct Sent {
+    pub value: Value,
+    /// Why it must not count as done, if it wrote anything.
+    pub too_few: Option<Unavailable>,
 }
 
 impl Connection {
@@ -135,13 +149,13 @@ impl Connection {
         })
     }
 
-    /// Sends one request and returns its reply; never `Value::ServerError`.
+    /// Sends one request and returns its reply; the value is never `Value::ServerError`.
     pub(crate) async fn send(
         &self,
         request: Request<'_>,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Sent, StoreError> {
         let slot = slot::of(request.key);
         let mut ask_next: Option<Arc<Node>> = None;
         let mut failures = 0;
@@ -165,8 +179,11 @@ impl Connection {
             let request = Request { command, ..request };
             let reply = self.attempt(&node, request, asking, lane, deadline).await;
             let refusal = match reply {
-                Ok(Value::ServerError(refusal)) => refusal,
-                Ok(reply) => return Ok(reply),
+                Ok(Replied {
+                    value: Value::ServerError(refusal),
+                    ..
+                }) => refusal,
+                Ok(replied) => return Ok(self.sent(replied, &node)),
                 Err(error) => {
                     self.distrust(&node);
                     failures += 1;
@@ -233,6 +250,17 @@ impl Connection {
         }
     }
 
+    fn sent(&self, Replied { value, reached }: Replied, node: &Node) -> Sent {
+        let wanted = self.dialer.replicas.wanted;
+        let missing = reached.filter(|reached| *reached < i64::from(wanted));
+        let too_few = missing.map(|reached| Unavailable::TooFewReplicas {
+            node: node.address.clone(),
+            reached,
+            wanted,
+        });
+        Sent { value, too_few }
+    }
+
     /// Waits before the next attempt to connect, and counts it.
     async fn reconnect(
         &self,
@@ -252,18 +280,28 @@ impl Connection {
         asking: bool,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Value, SendError> {
-        let open = node.open(lane, deadline).await?;
-        // Again, because a connection that was just opened may have found it.
-        self.dialer.identity.check().map_err(SendError::OtherData)?;
-        let sent_at = Instant::now();
-        let reply = if asking {
-            let mut pipeline = Pipeline::with_capacity(2);
-            pipeline.cmd("ASKING").add_command(request.command.clone());
-            let mut replies = Box::pin(open.send_all(&pipeline, deadline)).await?;
-            Ok(replies.pop().unwrap_or_default())
+    ) -> Result<Replied, SendError> {
+        let sent_at;
+        let reply = if let Some(mark) = request.mark {
+            sent_at = Instant::now();
+            Box::pin(node.send_replicated(request.command, asking, mark, deadline)).await
         } else {
-            open.send(request.command, deadline).await
+            let open = node.open(lane, deadline).await?;
+            // Again, because a connection that was just opened may have found it.
+            self.dialer.identity.check().map_err(SendError::OtherData)?;
+            sent_at = Instant::now();
+            let value = if asking {
+                let mut pipeline = Pipeline::with_capacity(2);
+                pipeline.cmd("ASKING").add_command(request.command.clone());
+                let replies = Box::pin(open.send_all(&pipeline, deadline)).await;
+                replies.map(|mut replies| replies.pop().unwrap_or_default())
+            } else {
+                open.send(request.command, deadline).await
+            };
+            value.map(|value| Replied {
+                value,
+                reached: None,
+            })
         };
         if let Some(script) = request.script {
             let durations = &self.dialer.metrics.script_duration;

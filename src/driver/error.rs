@@ -61,8 +61,8 @@ pub enum StoreError {
     },
 }
 
-/// Why there is no reply. After [`Unavailable::NoReply`] and [`Unavailable::ReplyLost`] the effect is unknown; the other
-/// causes guarantee that nothing was done.
+/// Why there is no reply. After [`Unavailable::NoReply`], [`Unavailable::ReplyLost`] and [`Unavailable::TooFewReplicas`] the
+/// effect is unknown; the other causes guarantee that nothing was done.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// No connection was established before the deadline.
@@ -95,6 +95,17 @@ pub enum Unavailable {
         #[source]
         source: RedisError,
     },
+    /// It was done, but fewer replicas have it than `BUDGET_REDIS_WAIT` demands, so a failover may lose it. The same request
+    /// under its idempotency key gets its response once they have it.
+    #[error("only {reached} of {wanted} replicas of {node} had the write in time")]
+    TooFewReplicas {
+        /// Address of the node.
+        node: String,
+        /// How many replicas have it.
+        reached: i64,
+        /// How many must.
+        wanted: u16,
+    },
     /// Redis refused to run the command until the deadline passed.
     #[error("{node} refused to run the command: {refusal}")]
     NotReady {
@@ -120,7 +131,7 @@ impl Unavailable {
     /// Whether the command may have run although no reply came.
     pub fn effect_unknown(&self) -> bool {
         match self {
-            Self::NoReply { .. } | Self::ReplyLost { .. } => true,
+            Self::NoReply { .. } | Self::ReplyLost { .. } | Self::TooFewReplicas { .. } => true,
             Self::NotConnected { .. }
             | Self::NotReady { .. }
             | Self::OtherData(_)

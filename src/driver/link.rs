@@ -25,6 +25,15 @@ const QUEUE: usize = 1024;
 const NO_HANDSHAKE: &str = "no handshake within the connect timeout; is the address right, and does the URL use TLS \
                             (rediss://) exactly if the server does?";
 
+/// How many replicas must have a write, and how long that may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replicas {
+    /// 0: no reply waits.
+    pub wanted: u16,
+    /// The timeout of `WAIT`.
+    pub limit: Duration,
+}
+
 /// The settings and metrics that all connections of a store share.
 #[derive(Debug, Clone)]
 pub(crate) struct Dialer {
@@ -36,6 +45,8 @@ pub(crate) struct Dialer {
     pub pooled: usize,
     /// Whether a node must report that it is a master before it is used, because a Sentinel named it.
     pub verify_role: bool,
+    /// How many replicas must have a write before its reply.
+    pub replicas: Replicas,
     pub clock: Arc<Clock>,
     pub identity: Arc<Identity>,
     pub metrics: StoreMetrics,

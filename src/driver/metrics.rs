@@ -16,12 +16,14 @@ metrics! {
         pub connections_opened: IntCounter = "budget_redis_connections_opened_total",
         /// Failed attempts to open a connection.
         pub connection_failures: IntCounter = "budget_redis_connection_failures_total",
-        /// Changes of a primary, by Sentinel or in a cluster slot.
+        /// Changes of a primary: by Sentinel, in a cluster slot, or another process of Redis at the same address.
         pub primary_changes: IntCounter = "budget_redis_primary_changes_total",
         /// 1 while the deployment's record in Redis is gone or another one than at the start, so that nothing is served.
         pub other_data: IntGauge = "budget_deployment_record_differs",
         /// Primaries that did not answer the last readiness probe.
         pub unreachable_primaries: IntGauge = "budget_redis_primaries_unreachable",
+        /// Writes of requests that fewer replicas had in time than BUDGET_REDIS_WAIT demands; they are 503.
+        pub too_few_replicas: IntCounter = "budget_redis_too_few_replicas_total",
         /// Times that background work could not read a key, because it holds something else than it should.
         pub unreadable_keys: IntCounter = "budget_redis_unreadable_keys_total",
         /// The share of maxmemory that the fullest primary uses; 0 without a limit.

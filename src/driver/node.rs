@@ -5,14 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deadpool::managed::{Pool, PoolError};
-use redis::aio::MultiplexedConnection;
-use redis::{Client, Cmd, ConnectionInfo, Pipeline, RedisError, RedisResult, Value};
+use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::{OtherData, Unavailable};
-use super::link::{Dialer, Link, Live};
+use super::error::Unavailable;
+use super::link::{Dialer, Link};
 use super::memory::SeenShare;
-use super::pool::{Opener, Pooled, pool};
+use super::open::{Open, SendError};
+use super::pool::{Opener, pool};
+use super::replicated::{ReplicatedLink, Replied};
 use super::script::Script;
 
 /// Which connections a call uses.
@@ -28,19 +29,6 @@ pub enum Lane {
     Public,
 }
 
-/// Why a node gave no reply.
-#[derive(Debug)]
-pub(crate) enum SendError {
-    /// The command was not sent.
-    NotConnected(Option<RedisError>),
-    /// The connection broke after the command was sent; it may have run.
-    ReplyLost(RedisError),
-    /// The deadline passed after the command was sent; it may have run.
-    NoReply,
-    /// The command was not sent, because the node holds other data.
-    OtherData(OtherData),
-}
-
 impl SendError {
     /// The same, with the address of the node.
     pub(crate) fn of(self, node: &Node) -> Unavailable {
@@ -54,12 +42,6 @@ impl SendError {
     }
 }
 
-/// A connection that is ready to send.
-pub(crate) enum Open {
-    Shared(Live),
-    Pooled(Pooled),
-}
-
 /// One Redis server and its connections.
 pub(crate) struct Node {
     /// Host and port, or the socket's path; identifies the node.
@@ -68,6 +50,8 @@ pub(crate) struct Node {
     /// How much of its memory is used.
     pub memory: SeenShare,
     links: Box<[Link]>,
+    /// For writes whose replies wait for replicas; as many as `links`, none where no reply waits.
+    replicated: Box<[ReplicatedLink]>,
     next: AtomicUsize,
     public: Link,
     pool: Pool<Opener>,
@@ -86,17 +70,19 @@ impl Node {
     pub(crate) fn new(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Self> {
         let lost = Arc::new(AtomicBool::new(false));
         let client = Client::open(info.clone())?;
-        let links = (0..dialer.links.max(1))
-            .map(|_| Link::new(client.clone(), dialer.clone(), Arc::clone(&lost)))
-            .collect();
+        let link = || Link::new(client.clone(), dialer.clone(), Arc::clone(&lost));
+        let count = dialer.links.max(1);
+        let waiting = if dialer.replicas.wanted > 0 { count } else { 0 };
+        let replicated = (0..waiting).map(|_| ReplicatedLink::new(link(), dialer.clone()));
         Ok(Self {
             address: info.addr().to_string(),
             pool: pool(info.clone(), dialer)?,
             info,
             memory: SeenShare::default(),
-            links,
+            links: (0..count).map(|_| link()).collect(),
+            replicated: replicated.collect(),
             next: AtomicUsize::new(0),
-            public: Link::new(client, dialer.clone(), Arc::clone(&lost)),
+            public: link(),
             lost,
             gates: Mutex::default(),
         })
@@ -128,6 +114,21 @@ impl Node {
                 Ok(Err(PoolError::Backend(error))) => Err(SendError::NotConnected(Some(error))),
                 Ok(Err(_)) | Err(_) => Err(SendError::NotConnected(None)),
             },
+        }
+    }
+
+    /// Sends a write whose reply waits for replicas; `mark` is a key in the same slot.
+    pub(crate) async fn send_replicated(
+        &self,
+        command: &Cmd,
+        asking: bool,
+        mark: &str,
+        deadline: Instant,
+    ) -> Result<Replied, SendError> {
+        let next = self.next.fetch_add(1, Ordering::Relaxed);
+        match self.replicated.get(next % self.replicated.len().max(1)) {
+            Some(link) => link.send(command, asking, mark, deadline).await,
+            None => Err(SendError::NotConnected(None)),
         }
     }
 
@@ -172,62 +173,5 @@ impl Node {
             *loaded_at = Some(sent_at);
         }
         Ok(reply)
-    }
-}
-
-impl Open {
-    /// Sends one command and waits for its reply; an error reply is `Ok(Value::ServerError)`.
-    pub(crate) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, SendError> {
-        let mut connection = self.connection();
-        let reply = timeout_at(deadline, connection.send_packed_command(command)).await;
-        self.check(reply)
-    }
-
-    /// Sends a pipeline; the replies come in order, error replies among them.
-    pub(crate) async fn send_all(
-        self,
-        pipeline: &Pipeline,
-        deadline: Instant,
-    ) -> Result<Vec<Value>, SendError> {
-        let mut connection = self.connection();
-        let count = pipeline.len();
-        let reply = timeout_at(
-            deadline,
-            connection.send_packed_commands(pipeline, 0, count),
-        )
-        .await;
-        self.check(reply)
-    }
-
-    fn connection(&self) -> MultiplexedConnection {
-        match self {
-            Self::Shared(live) => live.connection.clone(),
-            Self::Pooled(pooled) => MultiplexedConnection::clone(pooled),
-        }
-    }
-
-    /// Discards a connection that broke or did not reply in time.
-    fn check<T>(
-        self,
-        reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
-    ) -> Result<T, SendError> {
-        match reply {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => {
-                self.discard();
-                Err(SendError::ReplyLost(error))
-            }
-            Err(_) => {
-                self.discard();
-                Err(SendError::NoReply)
-            }
-        }
-    }
-
-    fn discard(self) {
-        match self {
-            Self::Shared(live) => live.discard(),
-            Self::Pooled(pooled) => drop(Pooled::take(pooled)),
-        }
     }
 }

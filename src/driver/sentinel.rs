@@ -145,6 +145,13 @@ impl SentinelRouter {
         {
             if before.is_some() {
                 self.dialer.metrics.primary_changes.inc();
+                warn!(
+                    redis.address = %node.address,
+                    "after a failover the master `{}` is at {}: what was not replicated is lost. Run \
+                     `budget-authority ledger verify` (docs/durability.md)",
+                    self.master, node.address
+                );
+                return Ok(node);
             }
             info!(redis.address = %node.address, "the master `{}` is at {}", self.master, node.address);
         }

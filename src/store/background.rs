@@ -45,8 +45,10 @@ impl Store {
             key: key.as_bytes(),
             command,
             script: None,
+            mark: None,
         };
-        self.inner.connection.send(request, lane, deadline).await
+        let sent = self.inner.connection.send(request, lane, deadline);
+        sent.await.map(|sent| sent.value)
     }
 
     /// Runs many plain commands off the request path, each on the node that owns its key; one pipeline per node.

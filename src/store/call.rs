@@ -3,6 +3,7 @@
 use redis::Value;
 
 use super::{Call, Store, StoreError};
+use crate::driver::connection::Sent;
 use crate::driver::node::Lane;
 
 impl Store {
@@ -17,6 +18,11 @@ impl Store {
 
     /// Like [`Store::send`], on a lane.
     pub(super) async fn send_on(&self, lane: Lane, call: &Call) -> Result<Value, StoreError> {
+        self.exchange(lane, call).await.map(|sent| sent.value)
+    }
+
+    /// The same, with what is missing where the reply should have waited for replicas.
+    pub(super) async fn exchange(&self, lane: Lane, call: &Call) -> Result<Sent, StoreError> {
         let timed = self.begin_call()?;
         self.deployment_by(timed.deadline).await?;
         self.execute(call, lane, timed.deadline).await

@@ -11,7 +11,7 @@ use super::{Call, Lane, Store};
 use crate::domain::ids::{DeploymentSecret, Partition};
 use crate::driver::connection::failed;
 use crate::driver::error::{StoreError, Unavailable};
-use crate::driver::node::SendError;
+use crate::driver::open::SendError;
 use crate::driver::slot;
 use crate::store::signature::{ScriptCall, signature};
 
@@ -186,7 +186,10 @@ impl Store {
             };
             meta.on(keys, self.today())
         };
-        let mut reply = self.execute(&call(""), Lane::Background, deadline).await?;
+        let mut reply = self
+            .execute(&call(""), Lane::Background, deadline)
+            .await?
+            .value;
         if let MetaReply::Missing = read(reply.clone())? {
             self.check_empty().await?;
             let secret = Deployment::propose_secret();

@@ -48,7 +48,7 @@ impl Store {
         shares.max_by_key(|fullest| fullest.share)
     }
 
-    /// `INFO memory` of each node that replies, with its address; what it says is remembered.
+    /// `INFO memory server` of each node that replies, with its address; what it says is remembered.
     ///
     /// # Errors
     /// [`StoreError`] when the nodes are not known.
@@ -57,7 +57,7 @@ impl Store {
         limit: Duration,
     ) -> Result<Vec<(String, String)>, StoreError> {
         let mut command = redis::cmd("INFO");
-        command.arg("memory");
+        command.arg("memory").arg("server");
         let deadline = Instant::now() + limit.min(self.timeout());
         let replies = self.on_each_node(&command, Lane::Background, deadline);
         let mut infos = Vec::new();
@@ -67,6 +67,7 @@ impl Store {
             };
             let info = reply.unwrap_or_default();
             node.memory.note(MemoryShare::of_info(&info));
+            self.note_run_id(&node.address, &info);
             infos.push((node.address.clone(), info));
         }
         let shares = infos.iter().map(|(_, info)| MemoryShare::of_info(info));

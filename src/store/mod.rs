@@ -15,6 +15,7 @@ pub mod issuers;
 pub mod keys;
 mod memory;
 mod pipelines;
+mod primaries;
 mod records;
 pub mod runtime;
 pub mod scripts;
@@ -49,17 +50,21 @@ pub use issuers::Issuing;
 pub use keys::Keys;
 pub use memory::FullestNode;
 
-use crate::driver::connection::{Connection, Request};
+use crate::driver::connection::{Connection, Request, Sent};
 use crate::driver::identity::Identity;
-use crate::driver::link::Dialer;
+use crate::driver::link::{Dialer, Replicas};
 use crate::driver::memory::SeenShare;
 use crate::driver::url::Topology;
 use crate::spans::{self, ScriptSpan};
+use crate::store::primaries::Primaries;
 use crate::store::signature::{Refused, ScriptCall};
 use crate::store::unreadable::Unreadable;
 
 /// How often a call is repeated with another day. Once may not do around midnight: the day can end between two calls.
 const DAY_REPEATS: usize = 3;
+
+/// Which part of the time of a request replicas have to take a write: a request may wait for the group before its own as well.
+const WAIT_SHARE: u32 = 4;
 
 /// A name and its value.
 pub type Pair = (&'static str, String);
@@ -84,6 +89,8 @@ struct Inner {
     fullest: SeenShare,
     unreadable: Unreadable,
     may_start: bool,
+    wait: u16,
+    primaries: Primaries,
 }
 
 impl Store {
@@ -107,6 +114,10 @@ impl Store {
             links: options.connections,
             pooled: options.background_connections,
             verify_role: false,
+            replicas: Replicas {
+                wanted: options.wait,
+                limit: options.timeout / WAIT_SHARE,
+            },
             clock: Arc::clone(&clock),
             identity: Arc::clone(&identity),
             metrics: metrics.clone(),
@@ -126,6 +137,8 @@ impl Store {
             fullest: SeenShare::default(),
             unreadable: Unreadable::default(),
             may_start: options.may_start,
+            wait: options.wait,
+            primaries: Primaries::default(),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -166,11 +179,17 @@ impl Store {
         let (mut day, mut repeats) = (self.today(), 0..DAY_REPEATS);
         loop {
             let on_day = call.on(self.keys(), day);
-            match C::read(self.send_on(lane, &on_day).await?)? {
-                Err(Refused::Clock { now_ms }) if repeats.next().is_some() => {
+            let Sent { value, too_few } = self.exchange(lane, &on_day).await?;
+            match (C::read(value)?, too_few) {
+                (Err(Refused::Clock { now_ms }), _) if repeats.next().is_some() => {
                     day = Day::of_ms(now_ms);
                 }
-                outcome => return Ok(outcome),
+                (Ok(_), Some(too_few)) => {
+                    self.inner.metrics.too_few_replicas.inc();
+                    return Err(too_few.into());
+                }
+                // A refusal has written nothing that its caller counts on.
+                (outcome, _) => return Ok(outcome),
             }
         }
     }
@@ -216,11 +235,14 @@ impl Store {
         call: &Call,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Value, StoreError> {
+    ) -> Result<Sent, StoreError> {
+        let waits = self.inner.wait > 0 && lane == Lane::Request && call.script.writes();
+        let mark = waits.then(|| self.keys().replicated_beside(&call.key));
         let request = Request {
             key: call.key.as_bytes(),
             command: &call.command,
             script: Some(call.script),
+            mark: mark.as_deref(),
         };
         let span = spans::are_exported()
             .then(|| ScriptSpan::begin(call.script.name()))
@@ -231,7 +253,7 @@ impl Store {
             span.end(reply.as_ref().err().map(ToString::to_string));
         }
         let reply = reply?;
-        self.learn_clock(sent, &reply);
+        self.learn_clock(sent, &reply.value);
         Ok(reply)
     }
 

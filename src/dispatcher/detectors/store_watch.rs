@@ -45,6 +45,8 @@ pub struct StoreWatch {
     metrics: DetectorMetrics,
     /// Since when it is out of reach.
     lost: Option<Instant>,
+    /// How many changes of a primary had been counted when it was last in reach.
+    primary_changes: u64,
     /// An outage that is over and not reported yet: its beginning and its end.
     over: Option<(Instant, Instant)>,
     window: Instant,
@@ -65,6 +67,7 @@ impl StoreWatch {
             limit,
             metrics,
             lost: None,
+            primary_changes: 0,
             over: None,
             window: Instant::now(),
             round_trips: Vec::new(),
@@ -93,6 +96,7 @@ impl StoreWatch {
             self.report_outage(since, until).await?;
             self.over = None;
         }
+        self.primary_changes = self.store.metrics().primary_changes.get();
         self.round_trips.push(now - sent);
         if now - self.window >= self.limit.window {
             self.judge_latency(now).await?;
@@ -103,12 +107,15 @@ impl StoreWatch {
     async fn report_outage(&self, since: Instant, until: Instant) -> Result<(), StoreError> {
         // The store's clock may have been another one meanwhile.
         self.store.node_times().await?;
+        self.store.look_at_memory(OUTAGE).await;
+        let changed = self.store.metrics().primary_changes.get() > self.primary_changes;
         let ago_ms = i64::try_from(since.elapsed().as_millis()).unwrap_or(0);
         let since_ms = self.store.clock().now_ms() - ago_ms;
         let since_at = Moment::from_ms(since_ms).map(|since| since.to_string());
         let lasted_ms = u64::try_from((until - since).as_millis()).unwrap_or(u64::MAX);
         let lost = json!({"since": since_at});
-        let restored = json!({"since": since_at, "duration_ms": lasted_ms});
+        let restored =
+            json!({"since": since_at, "duration_ms": lasted_ms, "primary_changed": changed});
         let events = [
             (
                 ("system.store_connection_lost", "The store was out of reach"),

@@ -86,6 +86,12 @@ impl Script {
         self.builds_keys
     }
 
+    /// Whether it may write.
+    pub fn writes(&self) -> bool {
+        let head = self.text.lines().next();
+        head.is_none_or(|flags| !flags.contains("no-writes"))
+    }
+
     fn assembled(&self) -> &Assembled {
         self.assembled.get_or_init(|| {
             let (source, origins) = assemble(self.path, self.text, self.fragments)

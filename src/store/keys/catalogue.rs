@@ -296,6 +296,8 @@ keys! { partition {
     ///
     /// Fields: `blocked_cidr_ranges` and `allowed_url_patterns` (JSON), `allow_http`, `updated_at_ms`.
     webhook_security: hash = ("webhooksecurity"), "never";
+    /// Empty. Written behind a group of writes that waits for replicas (`BUDGET_REDIS_WAIT`), so that a replay waits as well.
+    replicated: string = ("replicated"), "TTL of a minute";
     /// A signed envelope, byte for byte as it is served. Its partition is the first ten bits of its id.
     evidence: string = ("evidence:" evidence_id), "TTL: the retention of evidence, from its signing";
     /// How many tenants, ledgers (by unit) and subscriptions of the partition have which status.

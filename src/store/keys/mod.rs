@@ -211,6 +211,14 @@ impl Keys {
         slot::of(format!("{{{partition}}}").as_bytes())
     }
 
+    /// The key `replicated` in the slot of another key.
+    pub fn replicated_beside(&self, key: &str) -> String {
+        let start = key
+            .find("}:")
+            .map_or(self.prefix.as_str(), |tag| &key[..=tag]);
+        format!("{start}:replicated")
+    }
+
     /// A day's rows of a view by time in milliseconds; those of one kind, if `kind` names one.
     pub fn view(&self, view: &str, kind: Option<&str>, day: Day) -> String {
         match kind {
@@ -237,6 +245,8 @@ mod tests {
         assert_eq!(reservations, "ba:{05f}:rsvs:acme:20240229");
         assert_eq!(keys.outbox(p), "ba:{05f}:outbox");
         assert_eq!(keys.idempotency(p, "acme", "abc"), "ba:{05f}:idem:acme:abc");
+        assert_eq!(keys.replicated_beside(&budget), keys.replicated(p));
+        assert_eq!(keys.replicated_beside(&keys.meta()), "ba:replicated");
         let resets = keys.view("events", Some("budget.reset"), day);
         assert_eq!(resets, "ba:{all}:events:budget.reset:20240229");
         let minute = keys.denials_of_minute(day.start_ms() + 83_045_678);

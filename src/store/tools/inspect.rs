@@ -18,7 +18,13 @@ pub struct Finding {
 }
 
 /// What is asked of each node, in the order of [`judge`]'s checks.
-const SETTINGS: [&str; 4] = ["maxmemory", "appendonly", "save", "hash-max-listpack-value"];
+const SETTINGS: [&str; 5] = [
+    "maxmemory",
+    "appendonly",
+    "save",
+    "hash-max-listpack-value",
+    "min-replicas-to-write",
+];
 
 impl Store {
     /// Checks each node's version, eviction policy, persistence and hash encoding.
@@ -51,11 +57,16 @@ impl Store {
             for (node, reply) in replies {
                 let messages = match reply {
                     Value::Map(_) | Value::Array(_) => {
-                        judge(&settings(reply), self.inner.ephemeral)
+                        let settings = settings(reply);
+                        let mut messages = judge(&settings, self.inner.ephemeral);
+                        messages.extend(judge_min_replicas(&settings, self.inner.wait));
+                        messages
                     }
                     reply => {
                         let info: String = redis::from_redis_value(reply).unwrap_or_default();
-                        self.judge_info(&node, &info)?
+                        let mut messages = self.judge_info(&node, &info)?;
+                        messages.extend(judge_replicas(&info, self.inner.wait));
+                        messages
                     }
                 };
                 let finding = |message| Finding {
@@ -132,6 +143,28 @@ fn judge_policy(info: &str) -> Option<String> {
     })
 }
 
+/// `wait`: how many replicas must have what a request writes.
+fn judge_replicas(info: &str, wait: u16) -> Option<String> {
+    let is_online = |line: &&str| line.starts_with("slave") && line.contains("state=online");
+    let online = info.lines().filter(is_online).count();
+    (online < usize::from(wait)).then(|| {
+        format!(
+            "it has {online} replicas in step, and BUDGET_REDIS_WAIT demands {wait}: requests that write are 503 until they \
+             are there. Attach them, or lower the setting"
+        )
+    })
+}
+
+/// A master that is cut off from its replicas takes writes of others, such as dispatchers, until it learns of the failover.
+fn judge_min_replicas(settings: &HashMap<String, String>, wait: u16) -> Option<String> {
+    let least = settings.get("min-replicas-to-write")?.parse::<u16>().ok()?;
+    (wait > 0 && least == 0).then(|| {
+        "min-replicas-to-write is 0: a master that is cut off from its replicas takes writes that a failover loses. Set it \
+         to 1"
+        .to_owned()
+    })
+}
+
 /// `ephemeral`: the data is not meant to be kept.
 fn judge(settings: &HashMap<String, String>, ephemeral: bool) -> Vec<String> {
     let setting = |name: &str| settings.get(name).map(String::as_str);
@@ -195,6 +228,20 @@ mod tests {
         assert!(messages(&[("appendonly", "no"), ("save", "3600 1")])[0].contains("last snapshot"));
         let ephemeral = HashMap::from([("appendonly".to_owned(), "no".to_owned())]);
         assert!(judge(&ephemeral, true).is_empty());
+    }
+
+    #[test]
+    fn replicas_that_are_waited_for_must_be_there() {
+        let info = "role:master\r\nconnected_slaves:2\r\nslave0:ip=a,port=1,state=online,offset=1\r\n\
+            slave1:ip=b,port=1,state=wait_bgsave,offset=0\r\n";
+        assert_eq!(judge_replicas(info, 0), None);
+        assert_eq!(judge_replicas(info, 1), None);
+        assert!(judge_replicas(info, 2).is_some_and(|m| m.contains("1 replicas in step")));
+        let setting =
+            |least: &str| HashMap::from([("min-replicas-to-write".to_owned(), least.to_owned())]);
+        assert_eq!(judge_min_replicas(&setting("0"), 0), None);
+        assert_eq!(judge_min_replicas(&setting("1"), 1), None);
+        assert!(judge_min_replicas(&setting("0"), 1).is_some());
     }
 
     #[test]

@@ -50,6 +50,23 @@ async fn probe(watches: &mut [StoreWatch], times: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_outage_that_ends_with_another_master_says_so() {
+    let mut server = block_in_place(RedisServer::start);
+    let redis = RedisFixture::on(store(&server.url()));
+    let mut watches = [watch(&redis.store, NEVER_SLOW)];
+    let look = || redis.store.look_at_memory(Duration::from_secs(1));
+    look().await.expect("it responds");
+    probe(&mut watches, 1).await;
+    server.freeze();
+    probe(&mut watches, 2).await;
+    block_in_place(|| server.restart());
+    crate::harness::eventually("it responds", || async { look().await.is_some() }).await;
+    probe(&mut watches, 2).await;
+    let events = emitted(&redis).await;
+    assert_eq!(events[1]["data"]["details"]["primary_changed"], true);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn w32_an_outage_is_reported_once_when_it_is_over_with_its_beginning() {
     let server = block_in_place(RedisServer::start);
     let redis = RedisFixture::on(store(&server.url()));
@@ -92,6 +109,7 @@ async fn w32_an_outage_is_reported_once_when_it_is_over_with_its_beginning() {
         .as_u64()
         .expect("a time");
     assert!(lasted > 1_000, "{restored}");
+    assert_eq!(restored["data"]["details"]["primary_changed"], false);
     // Another one within the minute is not.
     server.freeze();
     probe(&mut watches, 2).await;

@@ -23,6 +23,7 @@ pub mod raw;
 pub mod receiver;
 pub mod redis;
 pub mod redis_fixture;
+pub mod replicas;
 pub mod resharding;
 pub mod resp_server;
 pub mod response;

@@ -3,6 +3,7 @@
 pub(crate) mod cluster;
 pub(crate) mod connection;
 pub(crate) mod deployment;
+pub(crate) mod durability;
 pub(crate) mod full_node;
 pub(crate) mod lanes;
 pub(crate) mod memory;
@@ -14,3 +15,4 @@ pub(crate) mod sentinel;
 pub(crate) mod slots;
 pub(crate) mod start;
 pub(crate) mod topologies;
+pub(crate) mod waiting;

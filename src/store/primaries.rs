@@ -1,0 +1,63 @@
+//! Notices that another process of Redis responds at a known address: it was restarted, or replaced behind the address. What
+//! Sentinel or a cluster says of a failover, the driver notices.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use tracing::warn;
+
+use super::Store;
+
+/// The run id of each address, as last seen.
+#[derive(Debug, Default)]
+pub(super) struct Primaries {
+    run_ids: Mutex<HashMap<String, String>>,
+}
+
+impl Primaries {
+    /// Whether the address had another run id before.
+    fn has_changed(&self, address: &str, run_id: &str) -> bool {
+        let mut run_ids = self.run_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = run_ids.insert(address.to_owned(), run_id.to_owned());
+        before.is_some_and(|before| before != run_id)
+    }
+}
+
+impl Store {
+    /// Compares the run id that `INFO server` of a node states with the last one; counts and logs a change.
+    pub(super) fn note_run_id(&self, address: &str, info: &str) {
+        let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));
+        if run_id.is_some_and(|run_id| self.inner.primaries.has_changed(address, run_id.trim())) {
+            self.metrics().primary_changes.inc();
+            warn!(
+                redis.address = %address,
+                "Redis at {address} was restarted or replaced: what it had not saved or replicated is lost. Run \
+                 `budget-authority ledger verify` (docs/durability.md)"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_process_at_a_known_address_is_a_change() {
+        let primaries = Primaries::default();
+        for (address, run_id, changed) in [
+            ("a:1", "x", false),
+            ("a:1", "x", false),
+            ("b:1", "y", false),
+            ("a:1", "z", true),
+            ("a:1", "z", false),
+            ("b:1", "y", false),
+        ] {
+            assert_eq!(
+                primaries.has_changed(address, run_id),
+                changed,
+                "{address} {run_id}"
+            );
+        }
+    }
+}
