@@ -1,5 +1,5 @@
 //! Signed evidence: an envelope attests one decision, so that anybody who holds it can check what was asked, what the response
-//! was, and when. `docs/evidence.md` describes the format for those who write a verifier.
+//! was, and when. `docs/evidence-format.md` describes the format for those who write a verifier.
 //!
 //! Everything here is a function of its arguments: no I/O, no clock. The same statement of the same issuer has the same bytes and
 //! the same id wherever it is computed.

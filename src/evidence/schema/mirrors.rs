@@ -11,7 +11,7 @@ const ANY: usize = usize::MAX;
 const DECISIONS: Kind = Word(&["ALLOW", "ALLOW_WITH_CAPS", "DENY"]);
 const UNITS: Kind = Word(&["USD_MICROCENTS", "TOKENS", "CREDITS", "RISK_POINTS"]);
 const OVERAGE_POLICIES: Kind = Word(&["REJECT", "ALLOW_IF_AVAILABLE", "ALLOW_WITH_OVERDRAFT"]);
-const ERROR_CODES: Kind = Word(&[
+pub(super) const ERROR_CODES: Kind = Word(&[
     "INVALID_REQUEST",
     "UNAUTHORIZED",
     "FORBIDDEN",

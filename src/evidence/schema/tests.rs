@@ -167,3 +167,123 @@ fn what_a_client_sent_is_kept_and_nothing_else() {
         r#"{"actual":{"amount":1,"unit":"TOKENS"},"idempotency_key":"k","metadata":{"b":[null,{"c":null}]},"metrics":{"custom":{"a":null}}}"#
     );
 }
+
+/// The names that the document gives to objects, in its order.
+fn named() -> Vec<(&'static str, &'static Mirror)> {
+    let request = |endpoint| request_of(endpoint);
+    let response = |artifact: &'static Mirror| match artifact.kind_of("response") {
+        Some(Kind::Object(response)) => *response,
+        _ => panic!("a response"),
+    };
+    let mut named = vec![
+        ("decide", &mirrors::DECIDE),
+        ("reserve", &mirrors::RESERVE),
+        ("commit", &mirrors::COMMIT),
+        ("release", &mirrors::RELEASE),
+        ("error", &mirrors::ERROR),
+        ("decide request", request(Endpoint::Decide)),
+        ("reserve request", request(Endpoint::Reserve)),
+        ("commit request", request(Endpoint::Commit)),
+        ("release request", request(Endpoint::Release)),
+        ("decide response", response(&mirrors::DECIDE)),
+        ("reserve response", response(&mirrors::RESERVE)),
+        ("commit response", response(&mirrors::COMMIT)),
+        ("release response", response(&mirrors::RELEASE)),
+        ("error response", response(&mirrors::ERROR)),
+    ];
+    let inner = |of: &str, member: &str| {
+        let mirror = named.iter().find(|(name, _)| *name == of).expect(of).1;
+        match mirror.kind_of(member) {
+            Some(Kind::Object(inner) | Kind::Objects(inner)) => *inner,
+            _ => panic!("an object: {member}"),
+        }
+    };
+    let balance = inner("reserve response", "balances");
+    let Some(Kind::Object(signed)) = balance.kind_of("remaining") else {
+        panic!("an amount")
+    };
+    let more = [
+        ("subject", inner("decide request", "subject")),
+        ("action", inner("decide request", "action")),
+        ("amount", inner("decide request", "estimate")),
+        ("signed amount", *signed),
+        ("balance", balance),
+        ("caps", inner("decide response", "caps")),
+        ("metrics", inner("commit request", "metrics")),
+    ];
+    named.extend(more);
+    named
+}
+
+fn described(kind: &Kind, names: &[(&'static str, &'static Mirror)]) -> String {
+    let name_of = |mirror: &'static Mirror| {
+        let mut names = names.iter();
+        names
+            .find(|(_, one)| std::ptr::eq(*one, mirror))
+            .expect("a name")
+            .0
+    };
+    let any = usize::MAX;
+    match kind {
+        Kind::Text(0, most) if *most == any => "text".to_owned(),
+        Kind::Text(least, most) if *most == any => format!("text {least}.."),
+        Kind::Text(0, most) => format!("text ..{most}"),
+        Kind::Text(least, most) => format!("text {least}..{most}"),
+        Kind::Hex(digits) => format!("hex {digits}"),
+        Kind::Word(words) if words.len() < 5 => words
+            .iter()
+            .map(|word| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(" or "),
+        Kind::Word(_) => "error code".to_owned(),
+        Kind::Integer(i64::MIN, i64::MAX) => "integer".to_owned(),
+        Kind::Integer(least, i64::MAX) => format!("integer {least}.."),
+        Kind::Integer(least, most) => format!("integer {least}..{most}"),
+        Kind::Flag => "boolean".to_owned(),
+        Kind::Free => "free object".to_owned(),
+        Kind::Texts(items, _) if *items == any => "array of text".to_owned(),
+        Kind::Texts(items, chars) => format!("array ..{items} of text ..{chars}"),
+        Kind::Labels(most, chars) => format!("object ..{most} of text ..{chars}"),
+        Kind::Object(mirror) => name_of(mirror).to_owned(),
+        Kind::Objects(mirror) => format!("array of {}", name_of(mirror)),
+    }
+}
+
+/// Members of one kind that follow each other share its description.
+fn cell(members: &[(&'static str, Kind)], names: &[(&'static str, &'static Mirror)]) -> String {
+    let described: Vec<_> = members
+        .iter()
+        .map(|(name, kind)| (name, described(kind, names)))
+        .collect();
+    let groups = described.chunk_by(|(_, one), (_, next)| one == next);
+    let group = |group: &[(&&str, String)]| {
+        let members: Vec<_> = group.iter().map(|(name, _)| format!("`{name}`")).collect();
+        format!("{}: {}", members.join(", "), group[0].1)
+    };
+    groups.map(group).collect::<Vec<_>>().join("; ")
+}
+
+/// Whoever writes a verifier needs nothing but the document.
+#[test]
+fn the_document_has_every_member_with_its_bounds() {
+    let names = named();
+    let rows = names.iter().map(|(name, mirror)| {
+        let (required, optional) = (cell(mirror.required, &names), cell(mirror.optional, &names));
+        format!("| {name} | {required} | {optional} |")
+    });
+    let document = include_str!("../../../docs/evidence-format.md");
+    let missing: Vec<_> = rows.filter(|row| !document.contains(row)).collect();
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    let Kind::Word(codes) = mirrors::ERROR_CODES else {
+        panic!("words")
+    };
+    let codes: Vec<_> = codes.iter().map(|code| format!("`{code}`")).collect();
+    assert!(document.replace('\n', " ").contains(&codes.join(", ")));
+    for endpoint in Endpoint::ALL {
+        assert!(document.contains(&format!("| `{}` |", endpoint.as_str())));
+    }
+    assert!(document.contains(&format!(
+        "nest at most {} levels",
+        crate::evidence::envelope::DEPTH_MAX
+    )));
+}

@@ -158,7 +158,7 @@ impl Read {
         let artifact = Artifact::parse(&text("artifact_type")?);
         let artifact = artifact.ok_or_else(|| Misfit::new("artifact_type", "is unknown"))?;
         let server_id = text("server_id")?;
-        if url::Url::parse(&server_id).is_err() {
+        if !is_absolute_uri(&server_id) {
             return Err(Misfit::new("server_id", "is no absolute URI"));
         }
         let signer = Signer::parse(&text("signer_did")?);
@@ -311,6 +311,19 @@ impl Read {
             ),
         }
     }
+}
+
+/// A scheme, a colon, and printable ASCII. No parser of URLs is asked: each corrects something else.
+fn is_absolute_uri(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once(':') else {
+        return false;
+    };
+    let mut scheme = scheme.bytes();
+    let has_scheme = scheme
+        .next()
+        .is_some_and(|first| first.is_ascii_alphabetic())
+        && scheme.all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte));
+    has_scheme && !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 const MEMBERS: [&str; 9] = [

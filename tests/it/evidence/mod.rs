@@ -2,6 +2,7 @@
 
 mod boundaries;
 mod bounds;
+mod corpus;
 mod emission;
 mod formats;
 mod histories;
@@ -12,4 +13,5 @@ mod registry;
 mod rotation;
 mod settings;
 mod signer;
+mod strangers;
 mod topologies;
