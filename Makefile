@@ -20,6 +20,7 @@ lint: ## Check format, Rust, Lua and the crates
 	@.ci/need cargo cc rustfmt clippy luacheck cargo-deny
 	cargo fmt --check
 	cargo fmt --check --manifest-path tests/clients/rust/Cargo.toml
+	cargo fmt --check --manifest-path examples/rust/Cargo.toml
 	cargo clippy --quiet --all-targets -- -D warnings
 	luacheck --quiet lua
 	.ci/deny
@@ -32,6 +33,7 @@ fmt: ## Format the Rust code
 	@.ci/need cargo rustfmt
 	cargo fmt
 	cargo fmt --manifest-path tests/clients/rust/Cargo.toml
+	cargo fmt --manifest-path examples/rust/Cargo.toml
 
 docs: ## Write the generated documents anew
 	@.ci/need cargo cc python redis-server

@@ -62,6 +62,9 @@ pub struct Words {
     /// Why a row of a bulk action is skipped whose webhook is gone.
     pub gone_row: &'static str,
 
+    /// What the environment variables of the published clients start with, if there are any.
+    pub client_variables: Option<&'static str>,
+
     /// What API keys start with.
     pub api_key_prefix: &'static str,
     /// What an API key may start with: those that are given out, and those reserved for tests.
@@ -89,6 +92,7 @@ static SERVICE: Words = Words {
     runtime_source: "service-server",
     admin_source: "service-admin",
     gone_row: "MISSING",
+    client_variables: None,
     api_key_prefix: "sk_live_",
     api_key_prefixes: &["sk_live_", "sk_test_"],
 };
@@ -114,6 +118,7 @@ static CYCLES: Words = Words {
     runtime_source: "cycles-server",
     admin_source: "cycles-admin",
     gone_row: "ALREADY_DELETED",
+    client_variables: Some("CYCLES_"),
     api_key_prefix: "cyc_live_",
     api_key_prefixes: &["cyc_live_", "cyc_test_"],
 };

@@ -19,15 +19,26 @@ pub(super) async fn create_tenant(admin: &Client, id: &str, name: &str) -> Resul
     admin.send(&call).await.map(drop)
 }
 
-/// Creates a budget.
+/// Creates a budget of tokens.
 pub(super) async fn create_budget(
     admin: &Client,
     tenant: &str,
     scope: &str,
     tokens: i64,
 ) -> Result<(), CallError> {
-    let allocated = json!({"unit": UNIT, "amount": tokens});
-    let budget = json!({"tenant_id": tenant, "scope": scope, "unit": UNIT, "allocated": allocated});
+    create_budget_in(UNIT, admin, tenant, scope, tokens).await
+}
+
+/// Creates a budget of a unit.
+pub(super) async fn create_budget_in(
+    unit: &str,
+    admin: &Client,
+    tenant: &str,
+    scope: &str,
+    amount: i64,
+) -> Result<(), CallError> {
+    let allocated = json!({"unit": unit, "amount": amount});
+    let budget = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": allocated});
     let call = Call::of(OperationId::CreateBudget).body(&budget);
     admin.send(&call).await.map(drop)
 }

@@ -1,4 +1,4 @@
-//! The demo tenant: a tree of three budgets and a key, made through the admin API.
+//! The demo tenant: a tree of budgets, in tokens and in money, and a key, made through the admin API.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::domain::dialect::Dialect;
 use crate::tools::call::Call;
 use crate::tools::client::{Client, base_url};
 use crate::tools::client_error::CallError;
-use crate::tools::setup::{create_budget, create_key, create_tenant};
+use crate::tools::setup::{create_budget_in, create_key, create_tenant};
 
 /// How long the API may take to become ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -24,12 +24,14 @@ pub(super) const TENANT: &str = "demo";
 /// The scope of the demo tenant's agent.
 pub(super) const HELPER: &str = "tenant:demo/app:chat/agent:helper";
 
-/// Scope and tokens of each budget.
-const BUDGETS: [(&str, i64); 3] = [
-    ("tenant:demo", 1_000_000),
-    ("tenant:demo/app:chat", 250_000),
-    (HELPER, 50_000),
+/// Scope of each budget, tokens, and money: the unit of the published clients, ten US dollars for all.
+const BUDGETS: [(&str, i64, i64); 3] = [
+    ("tenant:demo", 1_000_000, 1_000_000_000),
+    ("tenant:demo/app:chat", 250_000, 250_000_000),
+    (HELPER, 50_000, 50_000_000),
 ];
+
+const MONEY: &str = "USD_MICROCENTS";
 
 /// The file of the demo tenant's key.
 const KEY_FILE: &str = "demo-key";
@@ -46,25 +48,37 @@ pub(super) async fn prepare(
         let runtime = client(address, &dialect.header_names().api_key, &key)?;
         let balances = Call::of(OperationId::GetBalances).with("tenant", Some(TENANT));
         match runtime.read(&balances).await {
-            Ok(_) => return Ok(key),
+            // The data of an earlier release may have tokens alone.
+            Ok(balances) if balances.to_string().contains(MONEY) => return Ok(key),
+            Ok(_) => {
+                create_budgets(&client(address, &ADMIN_KEY, admin_key)?).await?;
+                return Ok(key);
+            }
             Err(CallError::Refused(refusal)) if [401, 403].contains(&refusal.status) => {}
             Err(error) => return Err(error.into()),
         }
     }
     let admin = client(address, &ADMIN_KEY, admin_key)?;
     create_tenant(&admin, TENANT, "Demo").await?;
-    for (scope, tokens) in BUDGETS {
-        match create_budget(&admin, TENANT, scope, tokens).await {
-            // An earlier start made it.
-            Err(CallError::Refused(refusal)) if refusal.status == 409 => {}
-            made => made?,
-        }
-    }
+    create_budgets(&admin).await?;
     let key = create_key(&admin, TENANT, "demo key").await?;
     if let Some(folder) = folder {
         folder.write(KEY_FILE, &key)?;
     }
     Ok(key)
+}
+
+/// Creates the budgets that are not there.
+async fn create_budgets(admin: &Client) -> Result<(), CallError> {
+    for (scope, tokens, money) in BUDGETS {
+        for (unit, amount) in [("TOKENS", tokens), (MONEY, money)] {
+            match create_budget_in(unit, admin, TENANT, scope, amount).await {
+                Err(CallError::Refused(refusal)) if refusal.status == 409 => {}
+                made => made?,
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Waits until the API is ready, at most [`START_LIMIT`].

@@ -36,6 +36,7 @@ pub(super) fn print(
             key.expose_secret()
         );
         text += &lines(address, words.api_key_header, key.expose_secret());
+        text += &variables(address, dialect, key.expose_secret());
     }
     let program = std::env::current_exe().map_or_else(
         |_| "budget-authority".to_owned(),
@@ -79,13 +80,29 @@ Reserve 1,000 tokens, and keep the id:
 Commit what it cost, 400 tokens; the other 600 return:
   {curl} {base}/reservations/$id/commit -d '{{"idempotency_key":"commit-'$id'","actual":{{"unit":"TOKENS","amount":400}}}}'; echo
 
-See the balances of all three budgets:
+See the balances of all budgets, in tokens and in money:
   {curl} '{base}/balances?tenant=demo'; echo
 
 Ask for more than there is, and be denied:
   {curl} {base}/reservations -d '{{"idempotency_key":"denied-'$(date +%s)'",{subject},{action},"estimate":{{"unit":"TOKENS","amount":9000000}}}}'; echo
 "#
     )
+}
+
+/// What the agents in `examples` read.
+fn variables(address: SocketAddr, dialect: Dialect, key: &str) -> String {
+    let words = dialect.words();
+    let header = words.api_key_header;
+    let mut text = format!(
+        "\nSpend some money as an agent of the folder `examples`, in the language of your choice:\n  \
+         export BUDGET_URL=http://{address} BUDGET_API_KEY={key} BUDGET_KEY_HEADER={header}\n"
+    );
+    if let Some(prefix) = words.client_variables {
+        text += &format!(
+            "  export {prefix}BASE_URL=http://{address} {prefix}API_KEY={key} {prefix}TENANT={TENANT}\n"
+        );
+    }
+    text + "  examples/curl/agent.sh\n"
 }
 
 #[cfg(test)]

@@ -58,6 +58,17 @@ impl Stack {
         fs::read_to_string(&self.log).expect("UTF-8")
     }
 
+    /// The variables that the printed lines export.
+    pub(super) fn exported(&self) -> Vec<(String, String)> {
+        let lines = self.output.lines();
+        let lines = lines.filter_map(|line| line.strip_prefix("  export "));
+        let pairs = lines.flat_map(str::split_whitespace);
+        let pairs = pairs.filter_map(|pair| pair.split_once('='));
+        pairs
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .collect()
+    }
+
     /// What stands behind a word at the start of a line.
     pub(super) fn printed(&self, word: &str) -> &str {
         let mut lines = self.output.lines().map(str::trim_start);
@@ -128,6 +139,7 @@ impl Stack {
         let rows = balances.1["balances"].as_array().expect("rows");
         let figures: Vec<_> = rows
             .iter()
+            .filter(|row| row["spent"]["unit"] == "TOKENS")
             .map(|row| (&row["scope_path"], &row["spent"]["amount"]))
             .collect();
         let scopes = [

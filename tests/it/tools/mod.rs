@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod dev_stack;
 mod dev_start;
 pub(crate) mod evidence;
+mod examples;
 pub(crate) mod guides;
 pub(crate) mod health;
 pub(crate) mod keys;
