@@ -9,15 +9,21 @@ set -eu
 run=$(date +%s)-$$
 about='"subject": {"tenant": "demo", "app": "chat", "agent": "helper"}, "action": {"kind": "llm.completion", "name": "any-model"}'
 
-# Sends a request. After a timeout, a broken connection or a 5xx its outcome is unknown, so curl sends the same again: the idempotency
-# key in it makes sure that it has one effect. Sets `status` and `body`.
+# Sends a request; sets `status` and `body`. After a timeout, a broken connection or a 5xx the outcome is unknown, so the same goes out
+# again: the idempotency key in it makes sure that it has one effect.
 post() {
-	body=$(curl -sS --retry 5 --retry-connrefused --max-time 10 -w '\n%{http_code}' \
-		-H "$BUDGET_KEY_HEADER: $BUDGET_API_KEY" -H 'Content-Type: application/json' "$BUDGET_URL/v1/$1" -d "$2")
-	status=${body##*
+	for pause in 0 1 2 4; do
+		sleep $pause
+		body=$(curl -sS --max-time 10 -w '\n%{http_code}' -H "$BUDGET_KEY_HEADER: $BUDGET_API_KEY" \
+			-H 'Content-Type: application/json' "$BUDGET_URL/v1/$1" -d "$2") || continue
+		status=${body##*
 }
-	body=${body%
+		body=${body%
 *}
+		[ "$status" -ge 500 ] || return 0
+	done
+	echo "the service is out of reach" >&2
+	exit 1
 }
 
 # The value of a member of the body; of an amount, its number.

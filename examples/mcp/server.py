@@ -8,6 +8,7 @@
 the agent; restrict its key to that scope too.
 """
 
+import http.client
 import json
 import os
 import sys
@@ -44,7 +45,7 @@ def post(path, body):
         except urllib.error.HTTPError as refused:
             if refused.code < 500:
                 return refused.code, refused.read().decode()
-        except OSError:
+        except (OSError, http.client.HTTPException):
             pass
     return 503, "The outcome is unknown. Call the tool again with the same idempotency_key, and do not act before it responds."
 

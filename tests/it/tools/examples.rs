@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::dev_stack::{Stack, WorkFolder};
+use crate::harness::faulty_proxy::{self, Fault};
 use crate::http::clients::{prepare, target};
 
 /// What each agent prints: the same story in every language.
@@ -45,8 +46,14 @@ fn compiled(name: &str) -> Option<Command> {
 }
 
 /// Runs an agent with the variables that the stack prints; what it prints.
-async fn told_by(mut agent: Command, stack: &Stack, folder: &WorkFolder) -> String {
+async fn told_by(agent: Command, stack: &Stack, folder: &WorkFolder) -> String {
+    told_through(&stack.url, agent, stack, folder).await
+}
+
+/// The same, where the service has another address.
+async fn told_through(url: &str, mut agent: Command, stack: &Stack, folder: &WorkFolder) -> String {
     agent.envs(stack.exported());
+    agent.env("BUDGET_URL", url).env("CYCLES_BASE_URL", url);
     agent.env("CYCLES_JOURNAL_DIR", folder.path("tmp/journal"));
     agent.env("PYTHONDONTWRITEBYTECODE", "1");
     let described = format!("{agent:?}");
@@ -139,6 +146,44 @@ async fn agents_with_the_published_libraries_work() {
     }
 }
 
+/// One of the ten requests of an agent performs its operation, and the response is lost or a 503.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agents_charge_once_when_responses_are_lost() {
+    for client in ["python", "rust", "typescript"] {
+        prepare(client).await;
+    }
+    let folder = WorkFolder::new();
+    let stack = stack(&folder, "cycles").await;
+    let service = stack.url.trim_start_matches("http://").parse();
+    let service = service.expect("an address");
+    let mut spent = 0;
+    for fault in [Fault::LosesResponses, Fault::RespondsUnavailable] {
+        let agents = [
+            Some(Command::new(example("curl/agent.sh"))),
+            compiled("agent.js"),
+            Some(run(
+                target().join("python/bin/python"),
+                example("python/agent.py"),
+            )),
+            Some(Command::new(target().join("rust/debug/budget-agent"))),
+        ];
+        for agent in agents.into_iter().flatten() {
+            let url = faulty_proxy::start(service, fault).await;
+            let told = told_through(&url, agent, &stack, &folder).await;
+            assert_eq!(told, STORY);
+            spent += SPENT;
+            assert_eq!(figures(&stack).await, (spent, 0));
+        }
+        let mut mcp = Mcp::start(&faulty_proxy::start(service, fault).await, &stack);
+        let key = format!("{fault:?}");
+        tokio::task::spawn_blocking(move || tell(&mut mcp, &key))
+            .await
+            .expect("no panic");
+        spent += SPENT;
+        assert_eq!(figures(&stack).await, (spent, 0));
+    }
+}
+
 /// A server of the Model Context Protocol, and its host.
 struct Mcp {
     child: Child,
@@ -148,10 +193,11 @@ struct Mcp {
 }
 
 impl Mcp {
-    fn start(stack: &Stack) -> Self {
+    fn start(url: &str, stack: &Stack) -> Self {
         let mut command = run(target().join("python/bin/python"), example("mcp/server.py"));
         command
             .envs(stack.exported())
+            .env("BUDGET_URL", url)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");
@@ -200,7 +246,7 @@ impl Drop for Mcp {
 }
 
 /// The story of the other agents, as a model tells it to its tools.
-fn tell(mcp: &mut Mcp) {
+fn tell(mcp: &mut Mcp, run: &str) {
     let hello = mcp.request(
         "initialize",
         json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
@@ -219,7 +265,7 @@ fn tell(mcp: &mut Mcp) {
         .map(|tool| &tool["name"])
         .collect();
     assert_eq!(tools, ["reserve", "extend", "commit", "release"]);
-    let step = |key: &str, amount: i64| json!({"idempotency_key": key, "amount": amount});
+    let step = |key: &str, amount: i64| json!({"idempotency_key": format!("{run}{key}"), "amount": amount});
     let on = |id: &Value, mut arguments: Value| {
         arguments["reservation_id"] = id.clone();
         arguments
@@ -274,8 +320,8 @@ async fn the_tools_of_a_model_keep_it_to_its_budget_in_both_dialects() {
     for dialect in ["service", "cycles"] {
         let folder = WorkFolder::new();
         let stack = stack(&folder, dialect).await;
-        let mut mcp = Mcp::start(&stack);
-        tokio::task::spawn_blocking(move || tell(&mut mcp))
+        let mut mcp = Mcp::start(&stack.url, &stack);
+        tokio::task::spawn_blocking(move || tell(&mut mcp, ""))
             .await
             .expect("no panic");
         assert_eq!(figures(&stack).await, (SPENT, 0));

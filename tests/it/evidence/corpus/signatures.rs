@@ -64,6 +64,23 @@ pub(super) fn all(corpus: &mut Corpus) {
         let other = signed(json(&raw.replace(from, to)), &key(1));
         corpus.push(to.to_owned(), other.compact(), Some(&set));
     }
+    let cycles_set = set.replace("service_", "cycles_");
+    for document in [&raw, &named] {
+        let other = document
+            .replace("service-evidence", "cycles-evidence")
+            .replace("did:service", "did:cycles");
+        let other = signed(json(&other), &key(1)).compact();
+        for set in [None, Some(&*set), Some(&*cycles_set)] {
+            corpus.push(format!("cycles: {other}"), other.clone(), set);
+            let altered = other.replacen("done", "gone", 1);
+            corpus.push(format!("cycles, altered: {altered}"), altered, set);
+        }
+        corpus.push(
+            format!("keys of cycles: {document}"),
+            document.as_str(),
+            Some(&cycles_set),
+        );
+    }
     for server_id in [
         "",
         "x",
