@@ -3,6 +3,8 @@
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
+use serde_json::{Value, json};
+
 use super::dev_stack::{Stack, WorkFolder};
 use crate::harness::app::SECRET_KEYS;
 use crate::harness::http;
@@ -127,4 +129,56 @@ async fn a_taken_port_ends_the_start_with_a_line_that_says_what_to_do() {
     let keys = ["--metrics-listen", "off", "--secret-keys", SECRET_KEYS];
     let line = refused(&folder, &[&serve[..], &keys].concat());
     assert_eq!(line, format!("error: BUDGET_LISTEN: {remedy}"));
+}
+
+/// An earlier release made the demo tenant with budgets of tokens alone.
+#[tokio::test]
+async fn a_demo_tenant_without_money_gets_some_and_keeps_its_key() {
+    let folder = WorkFolder::new();
+    let data = ["--data", "kept", "--admin-key", "k"];
+    let stack = Stack::start(&folder, &[&data[..], &["--no-demo"]].concat()).await;
+    let tokens = json!({"unit": "TOKENS", "amount": 1});
+    let mut made = Value::Null;
+    for (path, body) in [
+        ("tenants", json!({"tenant_id": "demo", "name": "Demo"})),
+        (
+            "budgets",
+            json!({"tenant_id": "demo", "scope": "tenant:demo", "unit": "TOKENS", "allocated": tokens}),
+        ),
+        ("api-keys", json!({"tenant_id": "demo", "name": "demo key"})),
+    ] {
+        let url = format!("{}/v1/admin/{path}", stack.url);
+        let request = http::client().post(url).header("X-Admin-API-Key", "k");
+        let response = request.json(&body).send().await.expect("a response");
+        assert_eq!(response.status(), 201, "{path}");
+        made = response.json().await.expect("JSON");
+    }
+    let key = made["key_secret"].as_str().expect("a key");
+    std::fs::write(folder.path("home/kept/demo-key"), key).expect("the folder is writable");
+    stack.stop(libc::SIGINT).await;
+
+    let stack = Stack::start(&folder, &data).await;
+    assert!(stack.printed("demo").ends_with(key));
+    let url = format!("{}/v1/balances?tenant=demo", stack.url);
+    let request = http::client().get(url).header("X-Service-API-Key", key);
+    let balances: Value = request
+        .send()
+        .await
+        .expect("a response")
+        .json()
+        .await
+        .expect("JSON");
+    let rows = balances["balances"].as_array().expect("rows");
+    let in_unit = |unit: &str| {
+        let rows = rows
+            .iter()
+            .filter(|row| row["allocated"]["unit"] == unit)
+            .map(|row| row["allocated"]["amount"].as_i64());
+        rows.flatten().collect::<Vec<_>>()
+    };
+    assert_eq!(
+        in_unit("USD_MICROCENTS"),
+        [1_000_000_000, 250_000_000, 50_000_000]
+    );
+    assert_eq!(in_unit("TOKENS"), [1, 250_000, 50_000]);
 }
