@@ -1,7 +1,7 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint advisories fmt docs signatures bench chart
+.PHONY: help run install test lint advisories fmt docs signatures bench chart
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -9,6 +9,11 @@ help: ## Show what there is
 run: ## Run the development stack: Redis, API, workers and a demo tenant
 	@.ci/need cargo cc curl redis-server
 	cargo run --bin budget-authority -- dev $(ARGS)
+
+PREFIX ?= $(HOME)/.local
+install: ## Install the two binaries into PREFIX/bin, by default ~/.local/bin
+	@.ci/need cargo cc
+	cargo install --path . --locked --root "$(PREFIX)"
 
 test: lint ## Check format and lints, then run all tests
 	@.ci/need curl redis-server redis-sentinel python openssl promtool

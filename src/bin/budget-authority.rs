@@ -19,7 +19,7 @@ use budget_authority::tools::limits::limits;
 use budget_authority::tools::locate::locate;
 use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
 use budget_authority::tools::verify::audit::run_audit;
-use budget_authority::tools::{bench, evidence, health, operator, verify};
+use budget_authority::tools::{bench, evidence, health, login, operator, verify};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 
@@ -44,6 +44,8 @@ async fn main() -> ExitCode {
             return ExitCode::from(evidence::run(&args, io::stdout()).await);
         }
         Command::Admin(args) => return operator::run(*args).await,
+        Command::Login(args) => return login::login(args).await,
+        Command::Logout(args) => return login::logout(&args),
         Command::Completions { shell } => print_completions(shell).map_err(Into::into),
         Command::Limits(args) => match limits(args) {
             Ok(text) => print_to_end(text.as_bytes()).map_err(Into::into),

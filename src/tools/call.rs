@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::client_error::Retry;
+use super::client_error::{CallError, Retry};
 use crate::api::operations::OperationId;
 
 /// The members of `args` that were given: neither null nor false nor empty.
@@ -80,6 +80,29 @@ impl Call {
     pub fn body(mut self, body: &impl Serialize) -> Self {
         self.body = Some(Value::Object(given(body)));
         self
+    }
+
+    /// Clears these members of the body.
+    pub fn cleared(mut self, members: &[String]) -> Self {
+        let body = self.body.get_or_insert_with(|| Map::new().into());
+        for member in members {
+            body[member] = Value::Null;
+        }
+        self
+    }
+
+    /// That there is something to change; `command` lists what can be.
+    ///
+    /// # Errors
+    /// [`CallError::Usage`] when the body is empty.
+    pub fn that_changes(self, command: &str) -> Result<Self, CallError> {
+        let is_empty = |body: &Value| body.as_object().is_none_or(Map::is_empty);
+        match self.body.as_ref().is_none_or(is_empty) {
+            false => Ok(self),
+            true => Err(CallError::Usage(format!(
+                "nothing to change; `admin {command} --help` lists what can be"
+            ))),
+        }
     }
 
     /// Makes the request safe to repeat, under the operator's idempotency key or a random one.

@@ -12,6 +12,7 @@ use crate::tools::health::HealthArgs;
 use crate::tools::limits::LimitsArgs;
 use crate::tools::locate::LocateArgs;
 use crate::tools::locate::sizes::SizesArgs;
+use crate::tools::login::{LoginArgs, LogoutArgs};
 use crate::tools::operator::AdminArgs;
 use crate::tools::verify::VerifyArgs;
 use crate::tools::verify::audit::AuditVerifyArgs;
@@ -34,6 +35,10 @@ pub enum Command {
     Dev(DevArgs),
     /// Operate a running service: tenants, API keys, budgets, policies, reservations, events, audit
     Admin(Box<AdminArgs>),
+    /// Check an admin key, and keep it with the URL of its service in a profile for `admin`
+    Login(LoginArgs),
+    /// Remove a profile
+    Logout(LogoutArgs),
     /// Measure a running service, then check its ledgers
     Bench(Box<BenchArgs>),
     /// Ask a process of this machine whether it is healthy, as a container's health check

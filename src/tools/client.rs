@@ -4,7 +4,6 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
 use reqwest::header::{HeaderName, HeaderValue};
 use reqwest::{Certificate, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
@@ -13,13 +12,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::call::Call;
 use super::client_error::{CallError, Refusal, Retry};
-use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
-use crate::config::ConfigError;
 use crate::config::secret_file::SecretSetting;
 
-const KEY: SecretSetting = SecretSetting {
+/// The admin key, and the file that holds it.
+pub(super) const KEY: SecretSetting = SecretSetting {
     value: "BUDGET_ADMIN_KEY",
     file: "BUDGET_ADMIN_KEY_FILE",
 };
@@ -33,38 +31,6 @@ const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
 /// Reads are repeated for this long, because a service that failed may come back.
 const READ_LIMIT: Duration = Duration::from_secs(15);
 
-/// Where the service is, and its admin key.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Connection")]
-pub(super) struct Connection {
-    /// URL of the admin plane
-    #[arg(long, global = true, env = "BUDGET_URL", value_name = "URL", default_value = "http://127.0.0.1:7878", value_parser = base_url)]
-    url: Url,
-    /// Admin key
-    #[arg(
-        long,
-        global = true,
-        env = "BUDGET_ADMIN_KEY",
-        value_name = "KEY",
-        hide_env_values = true
-    )]
-    admin_key: Option<SecretString>,
-    /// File with the admin key, in place of BUDGET_ADMIN_KEY
-    #[arg(
-        long,
-        global = true,
-        env = "BUDGET_ADMIN_KEY_FILE",
-        value_name = "FILE"
-    )]
-    admin_key_file: Option<PathBuf>,
-    /// PEM file with the authorities that signed the service's certificate; replaces the system's
-    #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
-    /// How long to wait for a response, in seconds
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..))]
-    timeout: u16,
-}
-
 /// Reads the address, with or without `/v1`.
 pub(super) fn base_url(text: &str) -> Result<Url, String> {
     let plain = text.trim_end_matches('/');
@@ -73,33 +39,6 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),
         _ => Err("not a URL of a service; write http://host:port or https://host".to_owned()),
-    }
-}
-
-impl Connection {
-    /// A client with these settings.
-    ///
-    /// # Errors
-    /// [`CallError::Usage`] without a key, or when a file cannot be used.
-    pub fn client(self) -> Result<Client, CallError> {
-        let given = self.admin_key.filter(|key| !key.expose_secret().is_empty());
-        let in_file = KEY.read(given.is_some(), self.admin_key_file);
-        let in_file = in_file.map_err(|error| {
-            let hint = match error {
-                ConfigError::Contradiction { .. } => {
-                    "; `unset BUDGET_ADMIN_KEY` or `unset BUDGET_ADMIN_KEY_FILE`, if it is not given as a flag"
-                }
-                _ => "",
-            };
-            CallError::Usage(format!("{error}{hint}"))
-        })?;
-        let Some(key) = in_file.or(given) else {
-            let text = "--admin-key, BUDGET_ADMIN_KEY or BUDGET_ADMIN_KEY_FILE is required";
-            return Err(CallError::Usage(text.to_owned()));
-        };
-        let timeout = Duration::from_secs(self.timeout.into());
-        let http = http(&self.url, timeout, self.ca_file)?;
-        Client::over(http, self.url, &ADMIN_KEY, &key)
     }
 }
 
@@ -121,7 +60,11 @@ impl Client {
         Self::over(http, url, key_header, key)
     }
 
-    fn over(
+    /// The same over an HTTP client.
+    ///
+    /// # Errors
+    /// As for [`Client::new`].
+    pub fn over(
         http: reqwest::Client,
         url: Url,
         key_header: &HeaderName,

@@ -20,7 +20,7 @@ pub enum CallError {
         retry: Retry,
     },
     #[error(
-        "the service at {url} cannot be reached: {reason}\n--url or BUDGET_URL sets where it is"
+        "the service at {url} cannot be reached: {reason}\n--url, BUDGET_URL or a profile sets where it is"
     )]
     Unreachable { url: String, reason: String },
     #[error("no response from {url}: {reason}\n{}", .retry.advice())]
@@ -37,6 +37,9 @@ pub enum CallError {
     /// Events that were sent once more did not arrive.
     #[error("some deliveries failed for good; `admin webhook deliveries` shows why")]
     ReplayFailed,
+    /// A bulk action could not change each row; the output says why.
+    #[error("some rows failed")]
+    RowsFailed,
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
 }
@@ -63,7 +66,7 @@ impl CallError {
     /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused(_) | Self::TestFailed | Self::ReplayFailed => 1,
+            Self::Refused(_) | Self::TestFailed | Self::ReplayFailed | Self::RowsFailed => 1,
             Self::Usage(_) => 2,
             Self::Failed { .. }
             | Self::Unreachable { .. }
@@ -93,9 +96,11 @@ impl Refusal {
     fn advice(&self) -> Option<&'static str> {
         Some(match (self.status, self.code.as_str()) {
             (401, _) => {
-                "--admin-key or BUDGET_ADMIN_KEY must be one of the service's BUDGET_ADMIN_KEYS"
+                "the admin key must be one of the service's BUDGET_ADMIN_KEYS: --admin-key, BUDGET_ADMIN_KEY or a profile gives it"
             }
-            (_, "BUDGET_NOT_FOUND") => "`admin budget tree TENANT` shows the budgets that exist",
+            (_, "BUDGET_NOT_FOUND") => {
+                "`admin budget tree --tenant ID` shows the budgets that exist"
+            }
             (_, "TENANT_NOT_FOUND") => "`admin tenant list` shows the tenants that exist",
             (_, "WEBHOOK_NOT_FOUND") => "`admin webhook list` shows the webhooks that exist",
             (_, "WEBHOOK_URL_INVALID") => {
@@ -116,6 +121,8 @@ pub enum Retry {
     Idempotent,
     /// Gets a replay, under this idempotency key.
     Keyed(String),
+    /// The same; the key is in the body.
+    InBody(String),
     /// Repeats the change; this is the advice instead.
     Never(String),
 }
@@ -125,7 +132,7 @@ impl Retry {
         let advice = match self {
             Self::Read => return "try again".to_owned(),
             Self::Idempotent => "run the command again, which changes nothing twice",
-            Self::Keyed(key) => &format!(
+            Self::Keyed(key) | Self::InBody(key) => &format!(
                 "run the command again with --idempotency-key {key}, which changes nothing twice"
             ),
             Self::Never(advice) => advice,

@@ -7,16 +7,33 @@ const NUMBER_WIDTH: usize = 9;
 
 /// Rows under headings: columns of names to the left, columns of numbers to the right.
 pub(super) struct Table {
-    names: usize,
+    /// Which columns are to the right.
+    right: Vec<bool>,
+    /// The least width of those.
+    least: usize,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with these headings, of which the first `names` are of names and the others of numbers.
     pub fn new<'a>(names: usize, headings: impl IntoIterator<Item = &'a str>) -> Self {
-        let headings = headings.into_iter().map(str::to_owned).collect();
+        let headings: Vec<_> = headings.into_iter().map(str::to_owned).collect();
         Self {
-            names,
+            right: (0..headings.len()).map(|column| column >= names).collect(),
+            least: NUMBER_WIDTH,
+            rows: vec![headings],
+        }
+    }
+
+    /// A table with these headings, each with whether its column is to the right.
+    pub fn aligned<'a>(headings: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+        let headings = headings.into_iter();
+        let (headings, right) = headings
+            .map(|(text, right)| (text.to_owned(), right))
+            .unzip();
+        Self {
+            right,
+            least: 0,
             rows: vec![headings],
         }
     }
@@ -27,25 +44,37 @@ impl Table {
     }
 }
 
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Table {
+    /// The lines. `paint` gets the row, from 0 for the headings, the cell, and the cell with the blanks around it.
+    pub fn render(&self, paint: impl Fn(usize, &str, &str) -> String) -> String {
         let width = |column: usize| {
             let widths = self.rows.iter().map(|row| row[column].chars().count());
             widths.max().unwrap_or(0)
         };
-        let widths: Vec<_> = (0..self.rows[0].len()).map(width).collect();
-        for row in &self.rows {
+        let last = self.rows[0].len().saturating_sub(1);
+        let widths: Vec<_> = (0..=last).map(width).collect();
+        let mut text = String::new();
+        for (number, row) in self.rows.iter().enumerate() {
             let mut line = String::new();
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 line += if column > 0 { "  " } else { "" };
-                line += &match column < self.names {
-                    true => format!("{cell:<width$}"),
-                    false => format!("{cell:>width$}", width = NUMBER_WIDTH.max(*width)),
+                let padded = match self.right[column] {
+                    false if column == last => cell.clone(),
+                    false => format!("{cell:<width$}"),
+                    true => format!("{cell:>width$}", width = self.least.max(*width)),
                 };
+                line += &paint(number, cell, &padded);
             }
-            writeln!(f, "{}", line.trim_end())?;
+            text += line.trim_end();
+            text.push('\n');
         }
-        Ok(())
+        text
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.render(|_, _, padded| padded.to_owned()))
     }
 }
 

@@ -2,6 +2,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
+use crate::api::dialect::headers::ADMIN_KEY;
 use crate::tools::setup::create_key;
 
 /// A client of a service that responds once, with this status.

@@ -38,18 +38,20 @@ pub(super) fn print(
         text += &lines(address, words.api_key_header, key.expose_secret());
         text += &variables(address, dialect, key.expose_secret());
     }
-    let program = std::env::current_exe().map_or_else(
-        |_| "budget-authority".to_owned(),
-        |path| path.display().to_string(),
-    );
+    let program = program();
     let admin = admin_key.expose_secret();
     text += &format!(
-        "\nOperate it; `admin --help` shows what there is:\n  export BUDGET_URL=http://{address} BUDGET_ADMIN_KEY={admin}\n  \
-         {program} admin overview\n"
+        "\nOperate it; `admin --help` shows what there is:\n  export BUDGET_URL=http://{address} BUDGET_ADMIN_KEY={}\n  \
+         {program} admin overview\n",
+        quoted(admin)
     );
     if let Some((redis, _)) = private {
-        let socket = redis.socket().display();
-        text += &format!("  {program} ledger verify --redis-url {socket}\n");
+        let socket = quoted(&redis.socket().display().to_string());
+        let other = match dialect {
+            Dialect::Service => String::new(),
+            dialect => format!(" --dialect {dialect}"),
+        };
+        text += &format!("  {program} ledger verify --redis-url {socket}{other}\n");
         let (member, file) = (words.evidence_url_member, words.key_set_file);
         text += &format!(
             "\nVerify the signed evidence of a response, by the `{member}` in it:\n  {program} evidence verify URL \
@@ -59,11 +61,26 @@ pub(super) fn print(
     if demo.is_some() {
         text += &format!(
             "\nMake a key for the agent alone, which no other scope lets past its budget:\n  \
-             {program} admin key create {TENANT} --name helper --scope {HELPER}\n"
+             {program} admin key create --tenant {TENANT} --name helper --scope {HELPER}\n"
         );
     }
     text += "\nCtrl-C stops everything.\n";
     println!("{text}");
+}
+
+/// How a shell calls this program, from any folder.
+fn program() -> String {
+    let own = std::env::current_exe().map(|path| path.display().to_string());
+    quoted(&own.unwrap_or_else(|_| "budget-authority".to_owned()))
+}
+
+/// The text as one word of a shell.
+fn quoted(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-/=:@%+,".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
+    }
 }
 
 /// Shell commands that work in this order, repeatedly.
@@ -108,6 +125,18 @@ fn variables(address: SocketAddr, dialect: Dialect, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_stays_one_word_in_a_shell() {
+        for (text, expected) in [
+            ("target/debug/x", "target/debug/x"),
+            ("/a b/x", "'/a b/x'"),
+            ("it's", r"'it'\''s'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(text), expected);
+        }
+    }
 
     #[test]
     fn the_commands_use_the_dialect_and_valid_json() {

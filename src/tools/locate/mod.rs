@@ -12,7 +12,7 @@ use crate::tools::tenant_id::tenant_id;
 #[derive(Debug, Clone, Args)]
 pub struct LocateArgs {
     /// The tenant's id
-    #[arg(value_parser = tenant_id)]
+    #[arg(long, value_parser = tenant_id)]
     tenant: TenantId,
     /// Prefix of every key
     #[arg(long, env = "BUDGET_KEY_PREFIX", value_name = "PREFIX", default_value = "ba", value_parser = Keys::new)]

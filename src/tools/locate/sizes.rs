@@ -13,7 +13,7 @@ use crate::tools::tenant_id::tenant_id;
 #[derive(Debug, Clone, Args)]
 pub struct SizesArgs {
     /// The tenant's id
-    #[arg(value_parser = tenant_id)]
+    #[arg(long, value_parser = tenant_id)]
     pub tenant: TenantId,
     /// One JSON object instead of a table
     #[arg(long)]

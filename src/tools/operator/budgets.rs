@@ -4,6 +4,7 @@ use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::bulk::{BulkCall, Confirmed};
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
 use crate::tools::call::{Call, given};
@@ -31,6 +32,10 @@ pub(super) enum Command {
     Tree(TreeFilters),
     /// Change the figures of a budget
     Fund(Fund),
+    /// Change overdraft and overage policy of a budget
+    Update(Update),
+    /// Fund all budgets of a tenant that the filters select
+    Bulk(Box<Bulk>),
     /// Refuse new reservations and funding; existing reservations may end
     Freeze(Transition),
     /// Lift a freeze
@@ -86,6 +91,8 @@ pub(super) struct Filters {
 
 #[derive(Debug, Args, Serialize)]
 pub(super) struct TreeFilters {
+    /// Whose budgets
+    #[arg(long)]
     #[serde(rename = "tenant_id")]
     tenant: String,
     /// Only this unit
@@ -106,10 +113,74 @@ pub(super) struct Transition {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("operation").required(true))]
+pub(super) struct Update {
+    #[command(flatten)]
+    ledger: Ledger,
+    /// Debt that is allowed
+    #[arg(long, value_name = "AMOUNT")]
+    overdraft_limit: Option<i64>,
+    /// REJECT, ALLOW_IF_AVAILABLE or ALLOW_WITH_OVERDRAFT; `none` for that of policies and the tenant
+    #[arg(long, value_name = "POLICY")]
+    overage_policy: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Bulk {
+    #[command(flatten)]
+    filter: BulkFilter,
+    #[command(flatten)]
+    funding: Funding,
+    #[command(flatten)]
+    confirmed: Confirmed,
+}
+
+#[derive(Debug, Args, Serialize)]
+struct BulkFilter {
+    /// Whose budgets
+    #[arg(long)]
+    #[serde(rename = "tenant_id")]
+    tenant: String,
+    /// Only this unit, which is that of the amount
+    #[arg(long, env = "BUDGET_UNIT", default_value = "USD_MICROCENTS")]
+    unit: String,
+    /// ACTIVE, FROZEN or CLOSED
+    #[arg(long)]
+    status: Option<String>,
+    /// Beginning of the scope
+    #[arg(long, value_name = "TEXT")]
+    scope_prefix: Option<String>,
+    /// Only budgets whose debt is above their overdraft limit
+    #[arg(long)]
+    over_limit: bool,
+    /// Only budgets with debt
+    #[arg(long)]
+    has_debt: bool,
+    /// Only budgets of which at least this share is spent, 0 to 1
+    #[arg(long, value_name = "SHARE")]
+    utilization_min: Option<f64>,
+    /// Only budgets of which at most this share is spent
+    #[arg(long, value_name = "SHARE")]
+    utilization_max: Option<f64>,
+    /// Text in the scope
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Fund {
     #[command(flatten)]
     ledger: Ledger,
+    #[command(flatten)]
+    funding: Funding,
+    /// Makes the command safe to repeat
+    #[arg(long, value_name = "KEY")]
+    idempotency_key: Option<String>,
+}
+
+/// What to do with the figures.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("operation").required(true))]
+struct Funding {
     /// Add to the allocation
     #[arg(long, value_name = "AMOUNT", group = "operation")]
     credit: Option<i64>,
@@ -130,9 +201,6 @@ pub(super) struct Fund {
     spent: Option<i64>,
     #[arg(long)]
     reason: Option<String>,
-    /// Makes the command safe to repeat
-    #[arg(long, value_name = "KEY")]
-    idempotency_key: Option<String>,
 }
 
 const BUDGETS: List = List {
@@ -162,8 +230,12 @@ impl Ledger {
     }
 
     fn amount(&self, amount: i64) -> Value {
-        json!({"unit": self.unit, "amount": amount})
+        amount_of(&self.unit, amount)
     }
+}
+
+fn amount_of(unit: &str, amount: i64) -> Value {
+    json!({"unit": unit, "amount": amount})
 }
 
 impl Command {
@@ -174,6 +246,8 @@ impl Command {
             Self::List(filters) => return Ok(Action::list(&BUDGETS, &filters, filters.limit)),
             Self::Tree(filters) => return Ok(Action::Tree(&BUDGETS, given(&filters))),
             Self::Fund(fund) => fund.call()?,
+            Self::Update(update) => update.call()?,
+            Self::Bulk(bulk) => return Ok(Action::Bulk(bulk.call()?)),
             Self::Freeze(freeze) => freeze.call(OperationId::FreezeBudget),
             Self::Unfreeze(unfreeze) => unfreeze.call(OperationId::UnfreezeBudget),
         }))
@@ -201,8 +275,41 @@ impl Transition {
     }
 }
 
+impl Update {
+    fn call(self) -> Result<Call, CallError> {
+        let limit = self.overdraft_limit.map(|limit| self.ledger.amount(limit));
+        let is_cleared = self.overage_policy.as_deref() == Some("none");
+        let policy = self.overage_policy.filter(|_| !is_cleared);
+        let body = json!({"overdraft_limit": limit, "commit_overage_policy": policy});
+        let call = self.ledger.call(OperationId::UpdateBudget).body(&body);
+        let cleared = is_cleared.then(|| "commit_overage_policy".to_owned());
+        call.cleared(cleared.as_slice())
+            .that_changes("budget update")
+    }
+}
+
+impl Bulk {
+    fn call(self) -> Result<BulkCall, CallError> {
+        let (action, body) = self.funding.body(&self.filter.unit)?;
+        let operation = OperationId::BulkActionBudgets;
+        BulkCall::new(operation, action, &self.filter, body, self.confirmed)
+    }
+}
+
 impl Fund {
     fn call(self) -> Result<Call, CallError> {
+        let ledger = &self.ledger;
+        let (operation, mut body) = self.funding.body(&ledger.unit)?;
+        body["operation"] = operation.into();
+        let call = ledger.call(OperationId::FundBudget).body(&body);
+        let call = call.with("tenant_id", Some(ledger.tenant()?));
+        Ok(call.once(self.idempotency_key))
+    }
+}
+
+impl Funding {
+    /// The operation, and what goes with it.
+    fn body(&self, unit: &str) -> Result<(&'static str, Value), CallError> {
         let operations = [
             ("CREDIT", self.credit),
             ("DEBIT", self.debit),
@@ -218,13 +325,9 @@ impl Fund {
             let text = "--spent requires --reset-spent".to_owned();
             return Err(CallError::Usage(text));
         }
-        let ledger = &self.ledger;
-        let spent = self.spent.map(|spent| ledger.amount(spent));
-        let body = json!({
-            "operation": operation, "amount": ledger.amount(amount), "spent": spent, "reason": self.reason,
-        });
-        let call = ledger.call(OperationId::FundBudget).body(&body);
-        let call = call.with("tenant_id", Some(ledger.tenant()?));
-        Ok(call.once(self.idempotency_key))
+        let spent = self.spent.map(|spent| amount_of(unit, spent));
+        let body =
+            json!({"amount": amount_of(unit, amount), "spent": spent, "reason": self.reason});
+        Ok((operation, body))
     }
 }

@@ -5,10 +5,12 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::bulk::BulkCall;
 use super::key_list::{self, KeyQuery};
 use super::output::Output;
 use super::overview;
 use super::replay::Replay;
+use super::style::Tone;
 use super::tail::Tail;
 use super::tree::Tree;
 use crate::api::operations::OperationId;
@@ -58,6 +60,8 @@ pub(super) enum Action {
     TestWebhook(Call),
     /// Replays events to a webhook.
     Replay(Replay),
+    /// Makes one change of many rows.
+    Bulk(BulkCall),
     /// Prints the overview.
     Overview,
 }
@@ -113,9 +117,13 @@ impl Action {
                 if output.is_json() || rows.is_empty() {
                     return output.table(list.columns, &rows, &list.nothing(&filters));
                 }
-                let lines = Tree::of(&rows).lines();
-                lines.iter().try_for_each(|line| output.line(line))
+                let (lines, style) = (Tree::of(&rows).lines(), output.style());
+                lines.iter().try_for_each(|line| {
+                    let is_over = line.contains("  OVER LIMIT");
+                    output.line(&style.paint(line, is_over.then_some(Tone::Bad)))
+                })
             }
+            Self::Bulk(bulk) => bulk.run(client, output).await,
             Self::Tail(tail) => tail.run(client, output).await,
             Self::Overview => {
                 let call = Call::of(OperationId::GetAdminOverview);

@@ -11,9 +11,9 @@ use crate::tools::call::Call;
 use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
 
-const COLUMNS: &str = "KEY=key_id, TENANT=tenant_id, STATUS=status, EXPIRES=expires_at, BEGINS WITH=key_prefix, NAME=name, \
-                       SCOPES=scope_filter, MADE BY=created_by";
-const NOTHING: &str = "no API keys; `admin key create TENANT --name NAME` creates one";
+const COLUMNS: &str = "KEY=key_id, NAME=name, TENANT=tenant_id, STATUS=status, EXPIRES=expires_at, SCOPES=scope_filter, \
+                       MADE BY=created_by, BEGINS WITH=key_prefix";
+const NOTHING: &str = "no API keys; `admin key create --tenant ID --name NAME` creates one";
 
 /// Which keys are asked for.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use super::key_list::KeyQuery;
 use super::time::future;
 use crate::api::operations::OperationId;
 use crate::tools::call::{Call, given};
+use crate::tools::client_error::CallError;
 
 /// The permissions of an agent.
 const AGENT: &[&str] = &[
@@ -25,6 +26,8 @@ pub(super) enum Command {
     Create(Create),
     /// List API keys, without secrets
     List(Filters),
+    /// Change name, description, permissions and scopes of a key
+    Update(Update),
     /// Revoke a key at once, for good
     Revoke {
         key_id: String,
@@ -36,6 +39,7 @@ pub(super) enum Command {
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Create {
     /// Its tenant
+    #[arg(long)]
     #[serde(rename = "tenant_id")]
     tenant: String,
     /// What it is for
@@ -60,6 +64,25 @@ pub(super) struct Create {
 }
 
 #[derive(Debug, Args, Serialize)]
+pub(super) struct Update {
+    #[serde(skip)]
+    key_id: String,
+    /// What it is for
+    #[arg(long)]
+    name: Option<String>,
+    /// More about it
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// What it may do from now on, all of it; repeated or comma-separated
+    #[arg(long = "permission", value_name = "PERMISSION", value_delimiter = ',')]
+    permissions: Vec<String>,
+    /// Allows only these scopes from now on, and those below them; `none` allows all of its tenant
+    #[arg(long = "scope", value_name = "SCOPE", value_delimiter = ',')]
+    #[serde(skip)]
+    scopes: Vec<String>,
+}
+
+#[derive(Debug, Args, Serialize)]
 pub(super) struct Filters {
     /// Only keys of this tenant
     #[arg(long)]
@@ -78,8 +101,8 @@ pub(super) struct Filters {
 }
 
 impl Command {
-    pub fn action(self) -> Action {
-        match self {
+    pub fn action(self) -> Result<Action, CallError> {
+        Ok(match self {
             Self::Create(create) => Action::MakeKey(create.scope_filter.clone(), create.call()),
             Self::List(filters) => {
                 let query = KeyQuery {
@@ -89,11 +112,26 @@ impl Command {
                 };
                 Action::Keys(query)
             }
+            Self::Update(update) => Action::Show(update.call()?),
             Self::Revoke { key_id, reason } => {
                 let call = Call::to(OperationId::RevokeApiKey, key_id);
                 Action::Show(call.with("reason", reason))
             }
+        })
+    }
+}
+
+impl Update {
+    fn call(self) -> Result<Call, CallError> {
+        let mut body = given(&self);
+        if !self.scopes.is_empty() {
+            let scopes = self.scopes.into_iter().filter(|scope| scope != "none");
+            body.insert("scope_filter".to_owned(), scopes.collect());
         }
+        let mut call = Call::to(OperationId::UpdateApiKey, self.key_id);
+        // As it is: an empty list is not an absent one.
+        call.body = Some(body.into());
+        call.that_changes("key update")
     }
 }
 

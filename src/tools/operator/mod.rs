@@ -4,6 +4,7 @@
 
 mod audit;
 mod budgets;
+mod bulk;
 mod console;
 mod events;
 mod key_list;
@@ -13,6 +14,7 @@ mod overview;
 mod policies;
 mod replay;
 mod reservations;
+mod style;
 mod tail;
 mod tenants;
 mod time;
@@ -25,10 +27,11 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use crate::tools::client::Connection;
 use crate::tools::client_error::CallError;
+use crate::tools::connection::Connection;
 use console::Action;
 use output::Output;
+use style::Style;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, or a receiver did not accept, 2 the command line is wrong, 3 the service could not be \
     reached or failed, so that the outcome may be unknown";
@@ -93,12 +96,12 @@ pub async fn run(args: AdminArgs) -> ExitCode {
 
 async fn execute(args: AdminArgs) -> Result<(), CallError> {
     let client = args.connection.client()?;
-    let mut output = Output::new(io::stdout().lock(), args.json);
+    let mut output = Output::new(io::stdout().lock(), args.json, Style::of_stdout());
     let action = match args.area {
         Area::Tenant(command) => command.action()?,
-        Area::Key(command) => command.action(),
+        Area::Key(command) => command.action()?,
         Area::Budget(command) => command.action()?,
-        Area::Policy(command) => command.action(),
+        Area::Policy(command) => command.action()?,
         Area::Reservation(command) => command.action(),
         Area::Webhook(command) => command.action()?,
         Area::Event(command) => command.action(),

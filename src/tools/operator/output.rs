@@ -4,6 +4,7 @@ use std::io::Write;
 
 use serde_json::Value;
 
+use super::style::{Style, Tone, tone_of};
 use crate::domain::moment::Moment;
 use crate::domain::printable::printable_up_to;
 use crate::tools::client_error::CallError;
@@ -14,11 +15,36 @@ use crate::tools::table::Table;
 pub(super) struct Output<W> {
     to: W,
     json: bool,
+    style: Style,
 }
 
+/// The members of an object that are printed first; those that end in `_at` or `_at_ms`, and of requests, are last.
+const FIRST: [&str; 15] = [
+    "key_secret",
+    "signing_secret",
+    "reservation_id",
+    "key_id",
+    "policy_id",
+    "subscription_id",
+    "subscription",
+    "event_id",
+    "event_type",
+    "scope",
+    "scope_pattern",
+    "unit",
+    "name",
+    "tenant_id",
+    "status",
+];
+
 impl<W: Write> Output<W> {
-    pub fn new(to: W, json: bool) -> Self {
-        Self { to, json }
+    pub fn new(to: W, json: bool, style: Style) -> Self {
+        Self { to, json, style }
+    }
+
+    /// How text is printed.
+    pub fn style(&self) -> Style {
+        self.style
     }
 
     /// Whether the output is JSON.
@@ -42,14 +68,19 @@ impl<W: Write> Output<W> {
             return self.line("done");
         };
         let width = members.keys().map(String::len).max().unwrap_or(0);
+        let mut members: Vec<_> = members.iter().collect();
+        members.sort_by_key(|(name, _)| rank(name));
         for (name, value) in members {
-            writeln!(self.to, "{name:<width$}  {}", plain(value))?;
+            let (text, style) = (plain(value), self.style);
+            let name = style.paint(&format!("{name:<width$}"), Some(Tone::Faint));
+            writeln!(self.to, "{name}  {}", style.paint(&text, tone_of(&text)))?;
         }
         Ok(self.to.flush()?)
     }
 
     /// Prints rows as a table, or one JSON object per line; `nothing` when there are none. `columns` are `HEADING=member`,
-    /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_at_ms` as a time.
+    /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_at_ms` as a time. Amounts,
+    /// and members with `:number`, are to the right.
     pub fn table(&mut self, columns: &str, rows: &[Value], nothing: &str) -> Result<(), CallError> {
         if self.json {
             return rows.iter().try_for_each(|row| self.line(&row.to_string()));
@@ -61,19 +92,40 @@ impl<W: Write> Output<W> {
         let columns = columns
             .split(", ")
             .filter_map(|column| column.split_once('='));
-        let (headings, members): (Vec<_>, Vec<_>) = columns.unzip();
-        let cell = |row: &Value, member: &str| match member.strip_suffix(":amount") {
-            Some(member) => plain(&row[member]["amount"]),
+        let columns: Vec<_> = columns.collect();
+        let cell = |row: &Value, member: &str| match member.split_once(':') {
+            Some((member, "amount")) => plain(&row[member]["amount"]),
+            Some((member, _)) => plain(&row[member]),
             None if member.ends_with("_at_ms") => moment(&row[member]),
             None => plain(&row[member]),
         };
-        let mut table = Table::new(headings.len(), headings);
+        let headings = columns
+            .iter()
+            .map(|(text, member)| (*text, member.contains(':')));
+        let mut table = Table::aligned(headings);
         for row in rows {
-            table.row(members.iter().map(|member| cell(row, member)));
+            table.row(columns.iter().map(|(_, member)| cell(row, member)));
         }
-        write!(self.to, "{table}")?;
+        let style = self.style;
+        let text = table.render(|row, cell, padded| {
+            let tone = if row == 0 {
+                Some(Tone::Heading)
+            } else {
+                tone_of(cell)
+            };
+            style.paint(padded, tone)
+        });
+        write!(self.to, "{text}")?;
         Ok(self.to.flush()?)
     }
+}
+
+/// The place of a member in a printed object.
+fn rank(name: &str) -> usize {
+    let is_last = ["_at", "_at_ms", "request_id", "trace_id"];
+    let at = FIRST.iter().position(|first| *first == name);
+    let last = is_last.iter().any(|end| name.ends_with(end));
+    at.unwrap_or(FIRST.len() + usize::from(last))
 }
 
 /// Prints text without quotes, an amount as `1000 TOKENS`, and other values as JSON.
@@ -117,7 +169,7 @@ mod tests {
         print: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<(), CallError>,
     ) -> String {
         let mut text = Vec::new();
-        print(&mut Output::new(&mut text, json)).expect("it prints");
+        print(&mut Output::new(&mut text, json, Style::default())).expect("it prints");
         String::from_utf8(text).expect("text")
     }
 
@@ -131,7 +183,7 @@ mod tests {
         ];
         assert_eq!(
             printed(false, |output| output.table(COLUMNS, &rows, "")),
-            "NAME           LEFT\na              9007199254740993\nlong\\u{1b}[2J  1\n"
+            "NAME                       LEFT\na              9007199254740993\nlong\\u{1b}[2J                 1\n"
         );
         let lines = printed(true, |output| output.table(COLUMNS, &rows, ""));
         let read: Vec<Value> = lines
@@ -153,12 +205,13 @@ mod tests {
 
     #[test]
     fn an_object_is_a_member_per_line() {
-        let object =
-            json!({"id": "x", "allocated": {"unit": "TOKENS", "amount": 5}, "of": ["a", "b"]});
+        let object = json!({
+            "created_at": "t", "allocated": {"unit": "TOKENS", "amount": 5}, "of": ["a", "b"], "status": "ACTIVE", "key_id": "x",
+        });
         let text = |object| printed(false, |output| output.object(object));
         assert_eq!(
             text(&object),
-            "allocated  5 TOKENS\nid         x\nof         a b\n"
+            "key_id      x\nstatus      ACTIVE\nallocated   5 TOKENS\nof          a b\ncreated_at  t\n"
         );
         assert_eq!(text(&Value::Null), "done\n");
     }

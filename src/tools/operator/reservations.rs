@@ -28,6 +28,8 @@ pub(super) enum Command {
 
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Filters {
+    /// Whose reservations
+    #[arg(long)]
     tenant: String,
     /// ACTIVE, COMMITTED, RELEASED or EXPIRED
     #[arg(long)]
@@ -41,8 +43,7 @@ pub(super) struct Filters {
 const RESERVATIONS: List = List {
     operation: OperationId::ListReservations,
     member: "reservations",
-    columns: "RESERVATION=reservation_id, STATUS=status, RESERVED=reserved, CREATED=created_at_ms, \
-        SCOPE=scope_path",
+    columns: "RESERVATION=reservation_id, STATUS=status, SCOPE=scope_path, RESERVED=reserved, CREATED=created_at_ms",
     nothing: "no reservations",
 };
 

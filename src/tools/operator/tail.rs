@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::output::{Output, plain};
+use super::style::Tone;
 use super::time::past;
 use crate::api::operations::OperationId;
 use crate::tools::call::Call;
@@ -125,16 +126,60 @@ impl Printed {
     }
 }
 
+/// Prints an event as a line, which a terminal's width cuts.
 fn print(event: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> {
     if output.is_json() {
         return output.line(&event.to_string());
     }
     let text = |name: &str| plain(&event[name]);
     let owner = event.get("scope").map_or_else(|| text("tenant_id"), plain);
-    let data = event.get("data").map(plain).unwrap_or_default();
-    output.line(&format!(
-        "{}  {:<28}  {owner}  {data}",
-        text("timestamp"),
-        text("event_type")
-    ))
+    let (at, kind) = (text("timestamp"), format!("{:<28}", text("event_type")));
+    let style = output.style();
+    let used = at.chars().count() + kind.chars().count() + 4;
+    let rest = style.fit(&format!("{owner}  {}", facts(&event["data"])), used);
+    let (at, kind) = (
+        style.paint(&at, Some(Tone::Faint)),
+        style.paint(&kind, Some(Tone::Heading)),
+    );
+    output.line(format!("{at}  {kind}  {rest}").trim_end())
+}
+
+/// The data of an event as `name=value`.
+fn facts(data: &Value) -> String {
+    let Some(members) = data.as_object() else {
+        return String::new();
+    };
+    let fact = |(name, value): (&String, &Value)| format!("{name}={}", plain(value));
+    members.iter().map(fact).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::tools::operator::style::Style;
+
+    #[test]
+    fn an_event_is_one_line_as_wide_as_the_terminal() {
+        let event = json!({
+            "timestamp": "2026-04-09T14:30:00.007Z", "event_type": "budget.funded", "scope": "tenant:acme",
+            "data": {"amount": {"unit": "TOKENS", "amount": 5}, "operation": "CREDIT"},
+        });
+        let printed = |width| {
+            let mut text = Vec::new();
+            let style = Style {
+                colour: false,
+                width,
+            };
+            print(&event, &mut Output::new(&mut text, false, style)).expect("it prints");
+            String::from_utf8(text).expect("text")
+        };
+        let whole = "2026-04-09T14:30:00.007Z  budget.funded                 tenant:acme  amount=5 TOKENS operation=CREDIT\n";
+        assert_eq!(printed(None), whole);
+        assert_eq!(printed(Some(200)), whole);
+        let cut = printed(Some(80));
+        assert_eq!(cut.trim_end().chars().count(), 80, "{cut}");
+        assert!(cut.ends_with("…\n"));
+    }
 }

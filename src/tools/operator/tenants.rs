@@ -2,8 +2,9 @@
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::bulk::{BulkCall, Confirmed};
 use super::console::{Action, List};
 use crate::api::operations::OperationId;
 use crate::tools::call::Call;
@@ -34,6 +35,33 @@ pub(super) enum Command {
         #[arg(long)]
         yes: bool,
     },
+    /// Suspend, reactivate or close all tenants that the filters select
+    Bulk(Bulk),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Bulk {
+    /// What to do
+    #[arg(value_parser = ["suspend", "reactivate", "close"])]
+    action: String,
+    #[command(flatten)]
+    filter: BulkFilter,
+    #[command(flatten)]
+    confirmed: Confirmed,
+}
+
+#[derive(Debug, Args, Serialize)]
+struct BulkFilter {
+    /// ACTIVE, SUSPENDED or CLOSED
+    #[arg(long)]
+    status: Option<String>,
+    /// Only tenants of this parent
+    #[arg(long, value_name = "ID")]
+    #[serde(rename = "parent_tenant_id")]
+    parent: Option<String>,
+    /// Text in the id or the name
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
 }
 
 #[derive(Debug, Args, Serialize)]
@@ -87,7 +115,7 @@ pub(super) struct Settings {
 const TENANTS: List = List {
     operation: OperationId::ListTenants,
     member: "tenants",
-    columns: "TENANT=tenant_id, STATUS=status, CREATED=created_at, NAME=name",
+    columns: "TENANT=tenant_id, NAME=name, STATUS=status, CREATED=created_at",
     nothing: "no tenants; `admin tenant create ID` creates one",
 };
 
@@ -103,6 +131,15 @@ impl Command {
             Self::Show { tenant } => Call::to(OperationId::GetTenant, tenant),
             Self::Update { tenant, settings } => {
                 Call::to(OperationId::UpdateTenant, tenant).body(&settings)
+            }
+            Self::Bulk(Bulk {
+                action,
+                filter,
+                confirmed,
+            }) => {
+                let operation = OperationId::BulkActionTenants;
+                let bulk = BulkCall::new(operation, &action, &filter, Value::Null, confirmed)?;
+                return Ok(Action::Bulk(bulk));
             }
             Self::Suspend { tenant } => set_status(tenant, "SUSPENDED"),
             Self::Reactivate { tenant } => set_status(tenant, "ACTIVE"),

@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::bulk::{BulkCall, Confirmed};
 use super::console::{Action, List};
 use super::replay::Replay;
 use super::time::past;
@@ -37,6 +38,8 @@ pub(super) enum Command {
     Deliveries(Deliveries),
     /// Send past events once more, and wait until the first attempts have ended
     Replay(Replay),
+    /// Pause, resume or delete all subscriptions that the filters select
+    Bulk(Bulk),
     /// The addresses that receivers may have
     #[command(subcommand)]
     Rules(Rules),
@@ -48,6 +51,9 @@ struct Settings {
     /// Name of the subscription
     #[arg(long)]
     name: Option<String>,
+    /// What it is for
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
     /// Event types to send, such as budget.exhausted; repeated or comma-separated
     #[arg(long = "type", value_name = "TYPE", value_delimiter = ',')]
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -103,6 +109,49 @@ pub(super) struct Update {
     receiver: Option<String>,
     #[command(flatten)]
     settings: Settings,
+    /// Removes these settings; repeated or comma-separated
+    #[arg(long, value_name = "SETTING", value_delimiter = ',', value_parser = CLEARABLE)]
+    clear: Vec<String>,
+}
+
+/// What `--clear` removes.
+const CLEARABLE: [&str; 8] = [
+    "name",
+    "description",
+    "event_categories",
+    "scope_filter",
+    "thresholds",
+    "headers",
+    "retry_policy",
+    "disable_after_failures",
+];
+
+#[derive(Debug, Args)]
+pub(super) struct Bulk {
+    /// What to do
+    #[arg(value_parser = ["pause", "resume", "delete"])]
+    action: String,
+    #[command(flatten)]
+    filter: BulkFilter,
+    #[command(flatten)]
+    confirmed: Confirmed,
+}
+
+#[derive(Debug, Args, Serialize)]
+struct BulkFilter {
+    /// Only of this tenant; __system__ for those of the operator
+    #[arg(long)]
+    #[serde(rename = "tenant_id")]
+    tenant: Option<String>,
+    /// ACTIVE, PAUSED or DISABLED
+    #[arg(long)]
+    status: Option<String>,
+    /// Only those that name this event type
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Text in the id or the URL
+    #[arg(long, value_name = "TEXT")]
+    search: Option<String>,
 }
 
 #[derive(Debug, Args, Serialize)]
@@ -150,7 +199,7 @@ pub(super) struct Deliveries {
 const SUBSCRIPTIONS: List = List {
     operation: OperationId::ListWebhookSubscriptions,
     member: "subscriptions",
-    columns: "SUBSCRIPTION=subscription_id, STATUS=status, TENANT=tenant_id, FAILURES=consecutive_failures, URL=url, \
+    columns: "SUBSCRIPTION=subscription_id, TENANT=tenant_id, STATUS=status, FAILURES=consecutive_failures:number, URL=url, \
         TYPES=event_types, CATEGORIES=event_categories",
     nothing: "no webhooks; `admin webhook create URL --type TYPE` creates one",
 };
@@ -158,7 +207,7 @@ const SUBSCRIPTIONS: List = List {
 const DELIVERIES: List = List {
     operation: OperationId::ListWebhookDeliveries,
     member: "deliveries",
-    columns: "QUEUED=attempted_at, STATUS=status, ATTEMPTS=attempts, RESPONSE=response_status, MS=response_time_ms, TYPE=event_type, \
+    columns: "QUEUED=attempted_at, STATUS=status, ATTEMPTS=attempts:number, RESPONSE=response_status:number, MS=response_time_ms:number, TYPE=event_type, \
         EVENT=event_id, NEXT=next_retry_at, ERROR=error_message",
     nothing: "no deliveries",
 };
@@ -191,6 +240,15 @@ impl Command {
                     limit,
                 ));
             }
+            Self::Bulk(Bulk {
+                action,
+                filter,
+                confirmed,
+            }) => {
+                let operation = Id::BulkActionWebhooks;
+                let bulk = BulkCall::new(operation, &action, &filter, Value::Null, confirmed)?;
+                return Ok(Action::Bulk(bulk));
+            }
             Self::Replay(replay) => return Ok(Action::Replay(replay)),
             Self::Rules(rules) => rules.call(),
         }))
@@ -222,12 +280,9 @@ impl Update {
     fn call(self) -> Result<Call, CallError> {
         let mut body = self.settings.body()?;
         body.extend(self.receiver.map(|url| ("url".to_owned(), url.into())));
-        if body.is_empty() {
-            let text = "nothing to change; `admin webhook update --help` lists what can be";
-            return Err(CallError::Usage(text.to_owned()));
-        }
         let call = Call::to(OperationId::UpdateWebhookSubscription, self.subscription_id);
-        Ok(call.body(&body))
+        let call = call.body(&body).cleared(&self.clear);
+        call.that_changes("webhook update")
     }
 }
 

@@ -121,6 +121,25 @@ impl Stack {
         statuses.zip(bodies).collect()
     }
 
+    /// Pastes the lines that call the operator's tool into a shell of another folder; what they print, if each works.
+    fn paste_commands(&self) -> String {
+        let ours = |line: &&str| {
+            line.starts_with("  export ")
+                || line.contains(" admin ") && line.contains("/budget-authority")
+                || line.contains(" ledger verify ")
+        };
+        let lines: Vec<_> = self.output.lines().filter(ours).collect();
+        assert_eq!(lines.len(), 4, "{}", self.output);
+        let mut shell = Command::new("sh");
+        shell.args(["-ec", &lines.join("\n")]).current_dir("/");
+        for name in ["BUDGET_PROFILE", "BUDGET_ADMIN_KEY_FILE"] {
+            shell.env_remove(name);
+        }
+        let output = shell.output().expect("a shell");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
     /// The same, checked: 1,000 tokens reserved, 400 of them charged, `spent` in all, a denial.
     fn check_pasted(&self, folder: &WorkFolder, spent: i64) {
         let responses = self.paste(folder);
@@ -219,6 +238,11 @@ async fn the_printed_lines_work_when_pasted_and_an_ephemeral_stack_keeps_nothing
             stack.output
         );
         stack.check_pasted(&folder, 400);
+        let printed = stack.paste_commands();
+        assert!(
+            printed.contains("tenants  ") && printed.contains("key_secret"),
+            "{printed}"
+        );
         assert_eq!(stack.printed("admin key"), "k");
         let tenant = format!("{}/v1/admin/tenants/demo", stack.url);
         let request = http::client().get(tenant).header("X-Admin-API-Key", "k");

@@ -17,7 +17,9 @@ async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
     );
     let text = operator.run("tenant show umbrella").await.out;
     assert!(
-        text.contains("tenant_id                      umbrella\n"),
+        text.starts_with(
+            "name                           Umbrella\ntenant_id                      umbrella\n"
+        ),
         "{text}"
     );
 
@@ -65,7 +67,7 @@ async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
         .json();
     assert_eq!(spent["new_remaining"]["amount"], 60);
 
-    let policy = operator.run(r#"--json policy create umbrella --name all --scope-pattern tenant:umbrella/* --max-extensions 0 --caps {"max_tokens":9}"#).await.json();
+    let policy = operator.run(r#"--json policy create --tenant umbrella --name all --scope-pattern tenant:umbrella/* --max-extensions 0 --caps {"max_tokens":9}"#).await.json();
     assert_eq!(
         (&policy["caps"], &policy["reservation_ttl_override"]),
         (&json!({"max_tokens": 9}), &json!({"max_extensions": 0}))
@@ -79,7 +81,7 @@ async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
         "DISABLED"
     );
     let listed = operator
-        .run("--json policy list umbrella --status DISABLED")
+        .run("--json policy list --tenant umbrella --status DISABLED")
         .await
         .rows();
     assert_eq!(listed[0]["policy_id"], id);
@@ -111,7 +113,7 @@ async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
         .await;
     let made = operator
         .run(&format!(
-            "--json key create {tenant} --name agent --expires 7d --scope tenant:acme"
+            "--json key create --tenant {tenant} --name agent --expires 7d --scope tenant:acme"
         ))
         .await
         .json();
@@ -169,7 +171,10 @@ async fn the_tree_shows_what_is_used_and_a_list_continues_beyond_a_page() {
         .budget(&format!("{root}/app:chat/agent:a"), 10)
         .await;
     operator.app.reserve("hold", 250).await.expect(200);
-    let tree = operator.run(&format!("budget tree {tenant}")).await.out;
+    let tree = operator
+        .run(&format!("budget tree --tenant {tenant}"))
+        .await
+        .out;
     let lines: Vec<_> = tree.lines().collect();
     assert!(
         lines[0].starts_with(&root)
@@ -204,7 +209,10 @@ async fn the_tree_shows_what_is_used_and_a_list_continues_beyond_a_page() {
         101
     );
     assert_eq!(
-        operator.run("--json budget tree nobody").await.rows(),
+        operator
+            .run("--json budget tree --tenant nobody")
+            .await
+            .rows(),
         [] as [Value; 0]
     );
 }
@@ -219,7 +227,9 @@ async fn a_hold_is_found_and_given_back() {
         .await;
     operator.app.reserve("hold", 250).await;
     let rows = operator
-        .run(&format!("--json reservation list {tenant} --status ACTIVE"))
+        .run(&format!(
+            "--json reservation list --tenant {tenant} --status ACTIVE"
+        ))
         .await
         .rows();
     let id = rows[0]["reservation_id"].as_str().expect("an id");
@@ -240,7 +250,7 @@ async fn a_hold_is_found_and_given_back() {
         .await
         .refused(1, "RESERVATION_FINALIZED");
     let table = operator
-        .run(&format!("reservation list {tenant}"))
+        .run(&format!("reservation list --tenant {tenant}"))
         .await
         .out;
     assert!(

@@ -164,10 +164,10 @@ async fn errors_say_what_to_do_and_exit_codes_what_happened() {
         .refused(1, "BUDGET_ADMIN_KEYS");
     with("BUDGET_ADMIN_KEY", "")
         .await
-        .refused(2, "BUDGET_ADMIN_KEY_FILE is required");
+        .refused(2, "BUDGET_ADMIN_KEY_FILE is required, or a profile");
     with("BUDGET_URL", "http://127.0.0.1:9")
         .await
-        .refused(3, "BUDGET_URL sets where it is");
+        .refused(3, "or a profile sets where it is");
     let wrong = ran(operator
         .command("tenant list")
         .env("BUDGET_ADMIN_KEY", "wrong-secret")
@@ -234,7 +234,10 @@ async fn the_advice_after_a_lost_response_works() {
         ("tenant close acme --yes", "changes nothing twice"),
         ("policy disable pol_x", "changes nothing twice"),
         ("key revoke key_x", "changes nothing twice"),
-        ("key create acme --name n", "admin key list --tenant acme"),
+        (
+            "key create --tenant acme --name n",
+            "admin key list --tenant acme",
+        ),
     ] {
         for address in [&broken, &failing] {
             let url = format!("http://operator:hunter2@{address}");

@@ -20,6 +20,7 @@ async fn the_sizes_of_a_tenant_that_nobody_knows_are_an_error() {
     let arguments = [
         "keys",
         "sizes",
+        "--tenant",
         "nobody",
         "--redis-url",
         &url,

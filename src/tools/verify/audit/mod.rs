@@ -30,8 +30,8 @@ const ATTEMPTS: usize = 3;
 /// Settings of `budget-authority audit verify`.
 #[derive(Debug, Clone, Args)]
 pub struct AuditVerifyArgs {
-    /// Only these tenants, or __admin__, __unauth__, __system__; all by default
-    #[arg(value_name = "TENANT", value_parser = chain_name)]
+    /// Only these tenants, or __admin__, __unauth__, __system__; repeated or comma-separated; all by default
+    #[arg(long = "tenant", value_name = "TENANT", value_delimiter = ',', value_parser = chain_name)]
     pub tenants: Vec<String>,
     /// One JSON object instead of text
     #[arg(long)]

@@ -1,0 +1,127 @@
+//! Where the service of the operator's commands is, and its admin key: given, or of a profile.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use reqwest::Url;
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::client::{Client, KEY, base_url, http};
+use super::client_error::CallError;
+use super::profile::{DEFAULT, Profile, ProfileName};
+use crate::api::dialect::headers::ADMIN_KEY;
+use crate::config::ConfigError;
+
+/// Where a service is by default.
+pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:7878";
+
+/// How long to wait for a response by default.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Where the service is, and its admin key.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+pub(super) struct Connection {
+    /// URL of the admin plane; without it that of the profile `default`, else http://127.0.0.1:7878
+    #[arg(long, global = true, env = "BUDGET_URL", value_name = "URL", value_parser = base_url)]
+    url: Option<Url>,
+    /// Admin key; without it that of a profile
+    #[arg(
+        long,
+        global = true,
+        env = "BUDGET_ADMIN_KEY",
+        value_name = "KEY",
+        hide_env_values = true
+    )]
+    admin_key: Option<SecretString>,
+    /// File with the admin key, in place of BUDGET_ADMIN_KEY
+    #[arg(
+        long,
+        global = true,
+        env = "BUDGET_ADMIN_KEY_FILE",
+        value_name = "FILE"
+    )]
+    admin_key_file: Option<PathBuf>,
+    /// URL and key that `budget-authority login` has kept under this name
+    #[arg(long, global = true, env = "BUDGET_PROFILE", value_name = "NAME", value_parser = ProfileName::parse)]
+    profile: Option<ProfileName>,
+    /// PEM file with the authorities that signed the service's certificate; replaces the system's
+    #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// How long to wait for a response, in seconds
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..))]
+    timeout: u16,
+}
+
+impl Connection {
+    /// A client with these settings.
+    ///
+    /// # Errors
+    /// [`CallError::Usage`] without a key, with a profile and a service besides, or when a file cannot be used.
+    pub fn client(self) -> Result<Client, CallError> {
+        let given = self.admin_key.filter(|key| !key.expose_secret().is_empty());
+        let in_file = KEY.read(given.is_some(), self.admin_key_file);
+        let in_file = in_file.map_err(|error| {
+            let hint = match error {
+                ConfigError::Contradiction { .. } => {
+                    "; `unset BUDGET_ADMIN_KEY` or `unset BUDGET_ADMIN_KEY_FILE`, if it is not given as a flag"
+                }
+                _ => "",
+            };
+            CallError::Usage(format!("{error}{hint}"))
+        })?;
+        let (url, key) = service(self.profile.as_ref(), self.url, in_file.or(given))?;
+        let timeout = Duration::from_secs(self.timeout.into());
+        let http = http(&url, timeout, self.ca_file)?;
+        Client::over(http, url, &ADMIN_KEY, &key)
+    }
+
+    /// A client of the service of a profile.
+    ///
+    /// # Errors
+    /// [`CallError::Usage`] when the file or the key cannot be used.
+    pub fn to(profile: &Profile, ca_file: Option<PathBuf>) -> Result<Client, CallError> {
+        let http = http(&profile.url, TIMEOUT, ca_file)?;
+        Client::over(http, profile.url.clone(), &ADMIN_KEY, &profile.key)
+    }
+}
+
+/// The service that is meant. A profile that is named excludes what is given besides, so that no command reaches another service
+/// than the one that was named, and no key is sent to the service of another.
+fn service(
+    named: Option<&ProfileName>,
+    url: Option<Url>,
+    key: Option<SecretString>,
+) -> Result<(Url, SecretString), CallError> {
+    let usage = |text: String| Err(CallError::Usage(text));
+    if let Some(name) = named {
+        let name_text = name.as_str();
+        if url.is_some() || key.is_some() {
+            return usage(format!(
+                "profile `{name_text}` has a URL and a key: give the profile, or --url and --admin-key. `unset BUDGET_PROFILE`, \
+                 or BUDGET_URL, BUDGET_ADMIN_KEY and BUDGET_ADMIN_KEY_FILE, if they are not given as flags"
+            ));
+        }
+        return match Profile::read(name)? {
+            Some(profile) => Ok((profile.url, profile.key)),
+            None => usage(format!(
+                "there is no profile `{name_text}`; `budget-authority login --profile {name_text}` makes it"
+            )),
+        };
+    }
+    if let Some(key) = key {
+        let local = || base_url(DEFAULT_URL).map_err(CallError::Usage);
+        return Ok((url.map_or_else(local, Ok)?, key));
+    }
+    let default = ProfileName::parse(DEFAULT).map_err(CallError::Usage)?;
+    match Profile::read(&default)? {
+        Some(profile) if url.is_none() || url.as_ref() == Some(&profile.url) => {
+            Ok((profile.url, profile.key))
+        }
+        _ => usage(
+            "--admin-key, BUDGET_ADMIN_KEY or BUDGET_ADMIN_KEY_FILE is required, or a profile: `budget-authority login`"
+                .to_owned(),
+        ),
+    }
+}

@@ -1,0 +1,224 @@
+//! `budget-authority admin`: updates, and actions on many rows at once.
+
+use serde_json::{Value, json};
+
+use crate::harness::admin_cli::AdminCli;
+
+#[tokio::test]
+async fn a_budget_is_updated_and_its_policy_cleared() {
+    let operator = AdminCli::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    let update = "--json budget update tenant:acme";
+    let changed = format!("{update} --overdraft-limit 50 --overage-policy ALLOW_WITH_OVERDRAFT");
+    let changed = operator.run(&changed).await.json();
+    assert_eq!(changed["overdraft_limit"]["amount"], 50);
+    assert_eq!(changed["commit_overage_policy"], "ALLOW_WITH_OVERDRAFT");
+    let cleared = operator
+        .run(&format!("{update} --overage-policy none"))
+        .await;
+    let cleared = cleared.json();
+    assert_eq!(cleared["commit_overage_policy"], Value::Null);
+    assert_eq!(cleared["overdraft_limit"]["amount"], 50, "left alone");
+    operator.run(update).await.refused(2, "nothing to change");
+}
+
+#[tokio::test]
+async fn a_policy_is_updated_and_settings_of_it_are_cleared() {
+    let operator = AdminCli::new(&[]).await;
+    let create = "--json policy create --tenant acme --name all --scope-pattern tenant:acme/*";
+    let create =
+        format!("{create} --max-ttl-ms 60000 --caps {{\"max_tokens\":9}} --description first");
+    let made = operator.run(&create).await.json();
+    let id = made["policy_id"].as_str().expect("an id");
+    let update = format!("--json policy update {id}");
+    let changed = operator
+        .run(&format!(
+            "{update} --name some --priority 7 --max-reservations-per-minute 5"
+        ))
+        .await
+        .json();
+    assert_eq!(
+        (&changed["name"], &changed["priority"]),
+        (&json!("some"), &json!(7))
+    );
+    assert_eq!(
+        changed["rate_limits"],
+        json!({"max_reservations_per_minute": 5})
+    );
+    assert_eq!(changed["caps"], json!({"max_tokens": 9}), "left alone");
+    let cleared = operator
+        .run(&format!(
+            "{update} --clear caps,rate_limits --clear description"
+        ))
+        .await
+        .json();
+    let gone = ["caps", "rate_limits", "description"].map(|name| &cleared[name]);
+    assert_eq!(gone, [&Value::Null; 3]);
+    operator.run(&update).await.refused(2, "nothing to change");
+    operator
+        .run(&format!("{update} --clear status"))
+        .await
+        .refused(2, "possible values");
+}
+
+#[tokio::test]
+async fn a_key_is_updated_and_its_scopes_are_lifted() {
+    let operator = AdminCli::new(&[]).await;
+    let create = "--json key create --tenant acme --name agent --scope tenant:acme/app:chat";
+    let made = operator.run(create).await.json();
+    let id = made["key_id"].as_str().expect("an id");
+    let update = format!("--json key update {id}");
+    let changed = operator
+        .run(&format!(
+            "{update} --name other --permission balances:read --scope tenant:acme/app:mail"
+        ))
+        .await
+        .json();
+    assert_eq!(
+        (&changed["name"], &changed["permissions"]),
+        (&json!("other"), &json!(["balances:read"]))
+    );
+    assert_eq!(changed["scope_filter"], json!(["tenant:acme/app:mail"]));
+    let lifted = operator.run(&format!("{update} --scope none")).await.json();
+    assert!(
+        lifted["scope_filter"].as_array().is_none_or(Vec::is_empty),
+        "{lifted}"
+    );
+    assert_eq!(
+        lifted["permissions"],
+        json!(["balances:read"]),
+        "left alone"
+    );
+    operator.run(&update).await.refused(2, "nothing to change");
+}
+
+#[tokio::test]
+async fn a_webhook_is_updated_and_settings_of_it_are_cleared() {
+    let operator = AdminCli::new(&[]).await;
+    let create = "--json webhook create http://127.0.0.1:9/hook --tenant acme --type budget.exhausted --description first --scope tenant:acme/*";
+    operator
+        .run("webhook rules set --block none --allow-http")
+        .await
+        .done();
+    let made = operator.run(create).await.json();
+    let hook = made.get("subscription").unwrap_or(&made);
+    let id = hook["subscription_id"].as_str().expect("an id");
+    let update = format!("--json webhook update {id}");
+    let changed = operator.run(&format!("{update} --name mine")).await.json();
+    assert_eq!(
+        (&changed["name"], &changed["description"]),
+        (&json!("mine"), &json!("first"))
+    );
+    let cleared = operator
+        .run(&format!("{update} --clear name,description,scope_filter"))
+        .await
+        .json();
+    let gone = ["name", "description", "scope_filter"].map(|name| &cleared[name]);
+    assert_eq!(gone, [&Value::Null; 3]);
+}
+
+#[tokio::test]
+async fn a_bulk_action_funds_what_the_filter_selects_once() {
+    let operator = AdminCli::new(&[]).await;
+    for scope in [
+        "tenant:acme",
+        "tenant:acme/app:chat",
+        "tenant:acme/app:mail",
+    ] {
+        operator.budget(scope, 1000).await;
+    }
+    let bulk = "--json budget bulk --tenant acme --scope-prefix tenant:acme/app --credit 500";
+    operator.run(bulk).await.refused(2, "--expect");
+    operator
+        .run(&format!("{bulk} --expect 3"))
+        .await
+        .refused(1, "COUNT_MISMATCH");
+    let funded = format!("{bulk} --expect 2 --reason top-up --idempotency-key once");
+    let first = operator.run(&funded).await.json();
+    assert_eq!(
+        (&first["action"], &first["total_matched"]),
+        (&json!("CREDIT"), &json!(2))
+    );
+    assert_eq!(operator.run(&funded).await.json(), first);
+    let chat = operator
+        .run("--json budget show tenant:acme/app:chat")
+        .await
+        .json();
+    assert_eq!(chat["allocated"]["amount"], 1500, "once");
+    let root = operator.run("--json budget show tenant:acme").await.json();
+    assert_eq!(root["allocated"]["amount"], 1000);
+    operator
+        .run("budget bulk --tenant acme --credit 1 --spent 1 --yes")
+        .await
+        .refused(2, "--spent requires --reset-spent");
+}
+
+#[tokio::test]
+async fn rows_that_fail_are_named_and_give_exit_code_1() {
+    let operator = AdminCli::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    operator.budget("tenant:acme/app:chat", 10).await;
+    let failed = operator
+        .run("budget bulk --tenant acme --debit 500 --yes")
+        .await;
+    assert_eq!(
+        (failed.code, failed.err.trim_end()),
+        (1, "some rows failed")
+    );
+    let lines: Vec<_> = failed.out.lines().collect();
+    assert_eq!(lines[0], "2 matched: 1 done, 0 skipped, 1 failed");
+    assert!(
+        lines[1].starts_with("ID ") && lines[1].contains("OUTCOME"),
+        "{lines:?}"
+    );
+    assert!(lines[2].contains("FAILED"), "{lines:?}");
+}
+
+#[tokio::test]
+async fn tenants_and_webhooks_are_changed_in_bulk() {
+    let operator = AdminCli::new(&[]).await;
+    for id in ["umbrella", "umber", "other"] {
+        operator.run(&format!("tenant create {id}")).await.done();
+    }
+    operator
+        .run("tenant bulk suspend --yes")
+        .await
+        .refused(2, "needs a filter");
+    operator
+        .run("tenant bulk destroy --search umb --yes")
+        .await
+        .refused(2, "possible values");
+    let suspended = operator
+        .run("tenant bulk suspend --search umb --expect 2")
+        .await;
+    assert_eq!(suspended.out, "2 matched: 2 done, 0 skipped, 0 failed\n");
+    let listed = operator
+        .run("--json tenant list --status SUSPENDED")
+        .await
+        .rows();
+    assert_eq!(listed.len(), 2);
+
+    operator
+        .run("webhook rules set --block none --allow-http")
+        .await
+        .done();
+    for n in 0..2 {
+        let create =
+            format!("webhook create http://127.0.0.1:9/{n} --tenant other --type budget.exhausted");
+        operator.run(&create).await.done();
+    }
+    operator
+        .run("webhook bulk pause --tenant other --expect 2")
+        .await
+        .done();
+    let paused = operator
+        .run("--json webhook list --tenant other --status PAUSED")
+        .await;
+    assert_eq!(paused.rows().len(), 2);
+    operator
+        .run("webhook bulk delete --tenant other --yes")
+        .await
+        .done();
+    let left = operator.run("--json webhook list --tenant other").await;
+    assert_eq!(left.rows().len(), 0);
+}

@@ -1,0 +1,129 @@
+//! `budget-authority admin` on a terminal: colours and lines that fit; plain text everywhere else.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::FromRawFd;
+use std::process::Stdio;
+
+use tokio::process::Command;
+use tokio::task::spawn_blocking;
+
+use crate::harness::admin_cli::AdminCli;
+
+/// What a command prints on a terminal of so many columns.
+async fn on_terminal(command: &mut Command, columns: u16) -> String {
+    let size = libc::winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let (mut ours, mut its) = (0, 0);
+    let (name, settings) = (std::ptr::null_mut(), std::ptr::null());
+    // SAFETY: the pointers are valid or null; on success both descriptors are open and ours.
+    let (mut ours, its) = unsafe {
+        assert_eq!(libc::openpty(&mut ours, &mut its, name, settings, &size), 0);
+        (File::from_raw_fd(ours), File::from_raw_fd(its))
+    };
+    let mut child = command
+        .stdout(Stdio::from(its))
+        .spawn()
+        .expect("the binary is built");
+    // Ours would keep the terminal open.
+    command.stdout(Stdio::null());
+    let printed = spawn_blocking(move || {
+        let mut bytes = Vec::new();
+        // It ends with an error when the last other end is closed.
+        let _ = ours.read_to_end(&mut bytes);
+        String::from_utf8(bytes).expect("text")
+    });
+    assert!(child.wait().await.expect("it ends").success());
+    printed.await.expect("it is read").replace("\r\n", "\n")
+}
+
+const ESCAPE: char = '\u{1b}';
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_gets_colours_unless_it_wants_none() {
+    let operator = AdminCli::new(&[]).await;
+    operator.run("tenant create umbrella").await.done();
+    operator.run("tenant suspend umbrella").await.done();
+    let list = || {
+        let mut command = operator.command("tenant list --search umbrella");
+        command.env("TERM", "xterm").env_remove("NO_COLOR");
+        command
+    };
+    let coloured = on_terminal(&mut list(), 200).await;
+    assert!(coloured.contains("\u{1b}[33mSUSPENDED"), "{coloured:?}");
+    assert!(coloured.starts_with("\u{1b}[1mTENANT"), "{coloured:?}");
+    let plain = operator.run("tenant list --search umbrella").await.out;
+    assert!(!plain.contains(ESCAPE), "{plain:?}");
+    for (name, value) in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let printed = on_terminal(list().env(name, value), 200).await;
+        assert_eq!(printed, plain, "{name}");
+    }
+    let json = on_terminal(&mut operator.command("--json tenant show umbrella"), 200).await;
+    assert!(!json.contains(ESCAPE) && json.starts_with('{'), "{json:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_takes_one_line_of_a_terminal_and_is_whole_in_a_pipe() {
+    let operator = AdminCli::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    let reason = "r".repeat(200);
+    let fund = format!("budget fund tenant:acme --credit 1 --reason {reason}");
+    operator.run(&fund).await.done();
+    let tail = || {
+        let mut command = operator.command("event tail --tenant acme");
+        command.env("NO_COLOR", "1");
+        command
+    };
+    let printed = on_terminal(&mut tail(), 100).await;
+    let widths: Vec<_> = printed.lines().map(|line| line.chars().count()).collect();
+    assert!(widths.iter().all(|width| *width <= 100), "{printed}");
+    assert!(printed.contains('…'), "{printed}");
+    let piped = operator.run("event tail --tenant acme").await.out;
+    assert_eq!(piped.lines().count(), widths.len());
+    assert!(piped.contains(&format!("reason={reason}")), "{piped}");
+}
+
+#[tokio::test]
+async fn the_columns_of_a_table_begin_with_what_names_a_row() {
+    let operator = AdminCli::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    operator
+        .run("policy create --tenant acme --name all --scope-pattern tenant:acme/* --priority 12")
+        .await
+        .done();
+    for (command, headings) in [
+        ("tenant list", "TENANT NAME STATUS CREATED"),
+        (
+            "policy list --tenant acme",
+            "POLICY NAME STATUS PRIORITY PATTERN",
+        ),
+        (
+            "budget list --tenant acme",
+            "SCOPE UNIT STATUS ALLOCATED REMAINING RESERVED SPENT DEBT",
+        ),
+        (
+            "key list --tenant acme",
+            "KEY NAME TENANT STATUS EXPIRES SCOPES MADE BY BEGINS WITH",
+        ),
+    ] {
+        let table = operator.run(command).await.out;
+        // Where there are no rows, there are no headings.
+        let Some(first) = table.lines().next() else {
+            continue;
+        };
+        let words: Vec<_> = first.split_whitespace().collect();
+        assert_eq!(words.join(" "), headings, "{command}");
+    }
+    let budgets = operator.run("budget list --tenant acme").await.out;
+    let lines: Vec<_> = budgets.lines().collect();
+    let end_of = |line: &str, text: &str| line.find(text).map(|at| at + text.len());
+    assert_eq!(
+        end_of(lines[0], "ALLOCATED"),
+        end_of(lines[1], "1000"),
+        "{budgets}"
+    );
+}
