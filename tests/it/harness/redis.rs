@@ -246,14 +246,23 @@ impl RedisCluster {
 
     /// The port of the owner of a slot as a master sees it, and the newest epoch that it has heard of.
     pub fn view(&self, master: &RedisServer, slot: u16) -> (Option<u16>, String) {
-        let ranges: Vec<(u16, u16, Value)> = master.run(&["CLUSTER", "SLOTS"]);
-        let range = ranges
-            .into_iter()
-            .find(|range| (range.0..=range.1).contains(&slot));
-        let port = range.and_then(|(_, _, node)| match node {
-            Value::Array(node) => redis::from_redis_value(node.into_iter().nth(1)?).ok(),
-            _ => None,
-        });
+        // First and last slot, the master, and its replicas.
+        let ranges: Vec<Vec<Value>> = master.run(&["CLUSTER", "SLOTS"]);
+        let number = |value: &Value| redis::from_redis_value_ref::<u16>(value).ok();
+        let has = |range: &&Vec<Value>| {
+            let [first, last, ..] = &range[..] else {
+                return false;
+            };
+            let ends = number(first).zip(number(last));
+            ends.is_some_and(|(first, last)| (first..=last).contains(&slot))
+        };
+        let port = ranges
+            .iter()
+            .find(has)
+            .and_then(|range| match range.get(2)? {
+                Value::Array(node) => number(node.get(1)?),
+                _ => None,
+            });
         let info: String = master.run(&["CLUSTER", "INFO"]);
         let epoch = info
             .lines()

@@ -20,7 +20,7 @@ use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
 use crate::runtime::lifecycle::{cast, live};
 
 /// A key in the slot of each tenant.
-fn keys_of(keys: &Keys, tenants: &[String]) -> Vec<String> {
+pub fn keys_of(keys: &Keys, tenants: &[String]) -> Vec<String> {
     let key = |name: &String| {
         let id = TenantId::parse(name).expect("a tenant id");
         keys.tenant(id.partition(), name)
@@ -129,7 +129,7 @@ async fn a_failover_is_survived_without_help() {
 }
 
 /// Waits until more than so much has been spent in all; answers how much it is.
-async fn served(fixture: &LedgerFixture, more_than: i64) -> i64 {
+pub async fn served(fixture: &LedgerFixture, more_than: i64) -> i64 {
     let keys = fixture.store.keys();
     let key = keys.budget(
         fixture.callers[0].partition,

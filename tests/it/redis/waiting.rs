@@ -1,18 +1,24 @@
 //! `BUDGET_REDIS_WAIT`: a response waits until replicas have what its request wrote.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use budget_authority::store::ExtraTrip;
 use reqwest::Method;
 use serde_json::json;
-use tokio::task::{JoinSet, block_in_place};
+use tokio::task::{JoinSet, block_in_place, spawn_blocking};
 
 use super::durability::service;
+use super::topologies::{keep_moving, keys_of, served};
 use crate::harness::app::{ADMIN_KEY, TestApp, reserve_body};
-use crate::harness::eventually;
-use crate::harness::redis::{RedisServer, SentinelTrio, shared};
-use crate::harness::replicas::{RedisPair, cut_off};
-use crate::harness::retrying_client::RetryingClient;
+use crate::harness::ledger_audit::LedgerAudit;
+use crate::harness::random_clients::{RandomClients, lost_outcomes, seed_ledgers};
+use crate::harness::redis::{RedisCluster, RedisServer, SentinelTrio, shared};
+use crate::harness::replicas::{RedisPair, cluster_replica, cut_off};
+use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
+use crate::harness::{eventually, eventually_blocking};
+use crate::runtime::lifecycle::{cast, live};
 
 const WAIT: &[&str] = &["--redis-wait", "1"];
 
@@ -197,6 +203,62 @@ async fn what_was_answered_survives_a_failover() {
         app.found(id).await.expect(200);
     }
     assert_eq!(app.reserve("later", 1).await.status, 503);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_outcome_that_was_answered_is_lost_in_a_failover_under_load() {
+    let mut trio = block_in_place(SentinelTrio::start);
+    let app = TestApp::spawn_on(&trio.url(), WAIT).await;
+    seed_ledgers(&app, 0, 1_000_000_000).await;
+    let client = RetryingClient::new(&[app.address], &app.keys[0]);
+    let clients = RandomClients::start_on_lossy_store(&client, "acme", 12);
+    served(&app, 200).await;
+    block_in_place(|| {
+        trio.master.kill();
+        eventually_blocking("the replica has taken over", || {
+            let role: Vec<redis::Value> = trio.replica.run(&["ROLE"]);
+            role[0] == redis::Value::BulkString(b"master".to_vec())
+        });
+        // The Sentinels would do the same, but take their time.
+        let delay = ["CONFIG", "SET", "repl-diskless-sync-delay", "0"];
+        trio.replica.run::<()>(&delay);
+        trio.master.restart();
+        let port = trio.replica.port.to_string();
+        trio.master.run::<()>(&["REPLICAOF", "127.0.0.1", &port]);
+    });
+    let before = served(&app, 1).await;
+    served(&app, before + 500).await;
+    let clients = clients.stop().await;
+    let audit = LedgerAudit::run(&app, 0).await;
+    assert_eq!(lost_outcomes(&audit, &clients), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_request_fails_while_slots_move_and_replicas_are_waited_for() {
+    let cluster = Arc::new(block_in_place(RedisCluster::start));
+    let replicas: Vec<_> = block_in_place(|| cluster.masters.iter().map(cluster_replica).collect());
+    let app = TestApp::spawn_on(&cluster.url(), &[LONG_REDIS_TIMEOUT, WAIT].concat()).await;
+    let names = ["a0", "a1", "a2"];
+    let tenants: Vec<_> = names.iter().flat_map(|name| cast(name)).collect();
+    let keys = keys_of(app.store.keys(), &tenants);
+    let stop = Arc::new(AtomicBool::new(false));
+    let moving = spawn_blocking({
+        let (cluster, stop) = (Arc::clone(&cluster), Arc::clone(&stop));
+        move || keep_moving(cluster, keys, stop)
+    });
+    for name in names {
+        live(&app.store, app.address, name).await;
+    }
+    stop.store(true, Ordering::Relaxed);
+    assert!(moving.await.expect("each slot arrived") > 0);
+    assert_eq!(app.store.metrics().too_few_replicas.get(), 0);
+    let waits: u64 = cluster
+        .masters
+        .iter()
+        .map(|master| calls(master, "wait"))
+        .sum();
+    assert!(waits > 0);
+    drop(replicas);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
