@@ -8,8 +8,8 @@ nothing was sent; back, the same for an attempt that was broken off. A delivery 
 fails unless it succeeded, and does not count.
 
 ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which
-it was not booked, and why; the others are. ended: whether the subscription was disabled, whether others may be
-attempted that were not claimed, and the claim of the next delivery.
+it was not booked, and why; the others are. ended: the outcome that was booked, whether the subscription was disabled,
+whether others may be attempted that were not claimed, and the claim of the next delivery.
 
 KEYS[1]   write  lanes          zset    lanes
 KEYS[2]   write  claims         zset    claims
@@ -67,6 +67,8 @@ local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
+-- When a delivery is looked at again whose record holds something else.
+local DAMAGED_MS = 60000
 local claim, stale_ms = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}, tonumber(stale_before_ms)
 
 -- Returns the delivery of the lane that is attempted next, if this dispatcher wants it; and whether there is one at all.
@@ -76,7 +78,11 @@ local function next_of_lane(ending, subscription, limit)
   for i = 1, #ids do
     if ids[i] ~= ending.id then
       local other, is_flying = book_waiting(book, subscription.id, ending.lane, ids[i])
+      -- A record that was mended may have the claim of long ago; those who take deliveries see that.
+      if is_flying and not redis.call('ZSCORE', claims, ids[i]) then return nil, true end
       if not is_flying then
+        -- Those behind it wait with it, and the lane is looked at then.
+        if other and book_put_off(book, other) then return nil, false end
         local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, tonumber(limit))
         return is_free and not book_hopeless(other, subscription, stale_ms) and other or nil, true
       end
@@ -102,15 +108,37 @@ local function check_failure(ending, subscription)
   end
 end
 
+-- Returns what is left of an attempt whose record is gone, or holds something else: only what counts it ends here. nil where
+-- another has the claim, by when that ends.
+local function unrecorded(at, damage)
+  local id, token, subscription_id, lane = unpack(ARGV, at, at + 3)
+  local until_ms = tonumber(redis.call('ZSCORE', claims, id) or 0)
+  if until_ms ~= (tonumber(token:match(':(%d+)$')) or 0) + claim.claim_ms then return nil end
+  local subscription = book_subscription(book, subscription_id)
+  book_read(book, 'ZCARD', lanes)
+  book_can_wait(book, subscription)
+  local position = redis.pcall('LPOS', lane_prefix .. lane, id)
+  return {id = id, key = delivery_prefix .. id, lane = lane, subscription = subscription, is_retry = not position,
+    is_lost_to_lane = type(position) == 'table', is_unrecorded = true, damage = damage}
+end
+
+-- The same for one whose record does not name the claim; stored: what it says.
+local function not_claimed(at, key, stored)
+  local damage = stored and stored.err
+  if damage then return unrecorded(at, key .. ' ' .. damage) end
+  return redis.call('EXISTS', key) == 0 and unrecorded(at) or nil
+end
+
 -- Returns an end with what is read of its delivery, or nil where another has the claim. A first attempt has nothing behind it.
 local function claimed(at)
   local id, token, subscription_id, lane, outcome = unpack(ARGV, at, at + 4)
   local key, is_retry, lost = delivery_prefix .. id, false, 0
   if token:find(':1:', 1, true) then
-    if book_read(book, 'HGET', key, 'claim') ~= token then return nil end
+    local stored = redis.pcall('HGET', key, 'claim')
+    if stored ~= token then return not_claimed(at, key, stored) end
   else
-    local stored = book_read(book, 'HMGET', key, 'claim', 'status', 'lost')
-    if stored[1] ~= token then return nil end
+    local stored = redis.pcall('HMGET', key, 'claim', 'status', 'lost')
+    if stored[1] ~= token then return not_claimed(at, key, stored) end
     is_retry, lost = stored[2] == 'RETRYING', tonumber(stored[3]) or 0
   end
   return {at = at, id = id, key = key, lane = lane, is_retry = is_retry, lost = lost, outcome = outcome,
@@ -121,7 +149,7 @@ end
 -- not be written: the other ends of the call do not depend on it.
 local function read_end(at)
   local ending = claimed(at)
-  if not ending then return nil end
+  if not ending or ending.is_unrecorded then return ending end
   local subscription, outcome = ending.subscription, ending.outcome
   if outcome ~= 'success' or subscription.failures > 0 then
     ending.epoch = redis.call('HGET', ending.key, 'epoch') or '0'
@@ -204,6 +232,7 @@ local function put_back(ending, delay_ms)
     redis.call('HSET', ending.key, 'retry_delay_ms', delay_ms)
     book_wait(book, lanes, ending, ending.subscription, now + delay_ms)
   else
+    if tonumber(lane_concurrency) > 1 and delay_ms ~= '0' then redis.call('HSET', ending.key, 'not_before_ms', now + delay_ms) end
     redis.call('ZADD', lanes, now + delay_ms, ending.lane)
   end
 end
@@ -246,13 +275,35 @@ local function write_end(ending, to)
     end
   end
   if ending.counts then write_failure(ending) end
+  -- What would be attempted again, or count, does not where the subscription is not as it was.
+  local booked = (outcome == 'success' or ending.is_current) and outcome or 'dropped'
   if ending.next and not ending.disables then
-    return {'ended', 0, 0, claim_write(book, claim, ending.next, subscription)}
+    return {'ended', booked, 0, 0, claim_write(book, claim, ending.next, subscription)}
   end
   if ending.is_left then redis.call('ZADD', lanes, now, ending.lane) end
   -- Where the subscription had as many in flight as it may have, its other lanes wait for this one.
   local is_awaited = ending.is_left or ending.is_retry or subscription.flying + 1 >= FLYING_MAX
-  return {'ended', ending.disables and 1 or 0, is_awaited and 1 or 0}
+  return {'ended', booked, ending.disables and 1 or 0, is_awaited and 1 or 0}
+end
+
+-- Ends an attempt without a record. One that is gone is not open any more; one that is damaged goes back to where it was, since it
+-- may be mended.
+local function write_unrecorded(ending)
+  book_land(book, ending, ending.subscription)
+  if ending.damage then
+    if ending.is_retry then
+      book_wait(book, lanes, ending, ending.subscription, now + DAMAGED_MS)
+    else
+      redis.call('ZADD', lanes, now + DAMAGED_MS, ending.lane)
+    end
+    return {'damaged', ending.damage}
+  end
+  if not ending.is_retry then
+    book_leave_lane(book, ending, ending.subscription)
+    redis.call('ZADD', lanes, now, ending.lane)
+  end
+  book_count_end(ending, ending.subscription)
+  return {'ended', 'gone', 0, 1}
 end
 
 redis.call('HLEN', open)
@@ -263,7 +314,11 @@ while at <= #ARGV do
   local to = at + 7 + ARGV[at + 7]
   local is_read, ending = book_try(book, read_end, at)
   if is_read then
-    reply[#reply + 1] = ending and write_end(ending, to) or {'lost'}
+    if not ending then
+      reply[#reply + 1] = {'lost'}
+    else
+      reply[#reply + 1] = ending.is_unrecorded and write_unrecorded(ending) or write_end(ending, to)
+    end
   else
     reply[#reply + 1] = {'damaged', ending}
   end

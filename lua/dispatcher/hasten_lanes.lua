@@ -4,7 +4,7 @@ Has deliveries looked at now that need not wait. Of first attempts those that ca
 not as it was; and those that are put off for longer than any is, since the clock went back. Of retries those that are
 further ahead than they were put off.
 
-next: the time behind which to look further; '' at the end.
+next: how many of the later ones to pass over to look further; '' at the end.
 
 KEYS[1]  write  lanes  zset  lanes
 built    read          hash  delivery:<delivery_id>
@@ -13,15 +13,16 @@ built    read          hash  window:<subscription_id>
 built    read          hash  tenant:<tenant>
 built    write         list  lane:<lane>
 
-ARGV[1]  after_ms         int64             Lanes that are due later are looked at.
-ARGV[2]  first_ms         int64             By how much a first attempt is put off at most.
-ARGV[3]  retry_ms         int64             By how much a retry is, where its record does not say.
-ARGV[4]  retries          text              How the name of a lane of retries ends.
-ARGV[5]  delivery_prefix  prefix delivery:
-ARGV[6]  lane_prefix      prefix lane:
-ARGV[7]  window_prefix    prefix window:
-ARGV[8]  webhook_prefix   prefix webhook:
-ARGV[9]  tenant_prefix    prefix tenant:
+ARGV[1]   after_ms         int64             Lanes that are due later are looked at.
+ARGV[2]   passed           int64             How many of these to pass over: many may be due at the same time.
+ARGV[3]   first_ms         int64             By how much a first attempt is put off at most.
+ARGV[4]   retry_ms         int64             By how much a retry is, where its record does not say.
+ARGV[5]   retries          text              How the name of a lane of retries ends.
+ARGV[6]   delivery_prefix  prefix delivery:
+ARGV[7]   lane_prefix      prefix lane:
+ARGV[8]   window_prefix    prefix window:
+ARGV[9]   webhook_prefix   prefix webhook:
+ARGV[10]  tenant_prefix    prefix tenant:
 
 Replies, the first that applies:
   hastened next
@@ -29,7 +30,7 @@ Writes:
   The times of lanes and of retries.
 ]]
 local lanes = KEYS[1]
-local after_ms, first_ms, retry_ms, retries, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
+local after_ms, passed, first_ms, retry_ms, retries, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
   tenant_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/book
@@ -38,7 +39,7 @@ local LANES, RETRIES = 20, 20
 local now = now_ms()
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
-local found = redis.call('ZRANGEBYSCORE', lanes, '(' .. after_ms, '+inf', 'WITHSCORES', 'LIMIT', 0, LANES)
+local found = redis.call('ZRANGEBYSCORE', lanes, '(' .. after_ms, '+inf', 'WITHSCORES', 'LIMIT', passed, LANES)
 local hasten, ahead = {}, {}
 
 -- Returns whether the first delivery of a lane can only fail. Those behind it are of the same epoch, or a later one.
@@ -78,4 +79,5 @@ end
 -- Effects: none can fail.
 for _, retry in ipairs(ahead) do redis.call('ZADD', retry.key, 'XX', now, retry.id) end
 for _, lane in ipairs(hasten) do redis.call('ZADD', lanes, 'XX', now, lane) end
-return {'hastened', #found == 2 * LANES and found[#found] or ''}
+-- Those that are due now are not among the later ones any more.
+return {'hastened', #found == 2 * LANES and passed + LANES - #hasten or ''}

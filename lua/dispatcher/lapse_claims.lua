@@ -3,7 +3,8 @@
 Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it. Has lanes
 looked at whose first delivery is in flight while the others can only fail.
 
-damaged: keys of another type that it met, a line each with why. next: from where on to look further; '' at the end.
+orphans: how many claims were of deliveries whose records are gone, or know of none. damaged: keys of another type that
+it met, a line each with why. next: from where on to look further; '' at the end.
 
 KEYS[1]  read   lease   hash  lease
 KEYS[2]  write  lanes   zset  lanes
@@ -32,7 +33,7 @@ ARGV[11]  webhook_prefix   prefix webhook:
 ARGV[12]  tenant_prefix    prefix tenant:
 
 Replies, the first that applies:
-  fenced | lapsed count damaged next
+  fenced | lapsed count orphans damaged next
 Writes:
   On lapsed: deliveries, their claims, lanes and windows.
 ]]
@@ -49,7 +50,7 @@ local ROWS, DAMAGED_MS = 100, 60000
 local from = tonumber(after)
 local ids = over_ms ~= '' and redis.call('ZRANGEBYSCORE', claims, '-inf', over_ms, 'LIMIT', 0, ROWS)
   or redis.call('ZRANGE', claims, from, from + ROWS - 1)
-local lapsed, hasten, later, is_held = {}, {}, {}, {}
+local lapsed, hasten, later, is_held, orphans = {}, {}, {}, {}, 0
 for id in held:gmatch('%S+') do is_held[id] = true end
 
 -- Returns whether nobody keeps a claim.
@@ -74,8 +75,10 @@ end
 
 -- Plans what happens to a claim.
 local function look(id)
-  local delivery = book_delivery(book, id)
+  local delivery, has_ended = book_delivery(book, id)
   local subscription = delivery and book_subscription(book, delivery.subscription)
+  -- Its record is gone, which said whose it is; or knows of no claim, though one may be counted.
+  if not has_ended and not (delivery and delivery.claim) then orphans = orphans + 1 end
   if is_lapsed(id, delivery and delivery.claim or '') then
     if subscription then book_can_wait(book, subscription) end
     lapsed[#lapsed + 1] = {id = id, delivery = delivery, subscription = subscription}
@@ -116,4 +119,4 @@ for _, id in ipairs(later) do redis.call('ZADD', claims, now + DAMAGED_MS, id) e
 -- What waits behind a delivery in flight need not wait for its end in order to fail.
 for lane in pairs(hasten) do redis.call('ZADD', lanes, now, lane) end
 book_write(book, claims, open)
-return {'lapsed', #lapsed, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}
+return {'lapsed', #lapsed, orphans, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}

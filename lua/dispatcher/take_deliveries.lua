@@ -3,8 +3,10 @@
 Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or
 attempts that were lost.
 
-more: whether it did not look at everything. too_old, lost, misplaced: how many it ended for their age, their attempts,
-or their places, which cannot be read. damaged: as of `lapse_claims`; each is of a lane that waits.
+more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age,
+their subscription, their attempts, or their records, which are gone or do not say where the event lies. uncounted:
+subscriptions whose deliveries may not be where they are counted, since a lane is empty or a claim is gone. damaged: as
+of `lapse_claims`; each is of a lane that waits.
 
 KEYS[1]  read   lease   hash    lease
 KEYS[2]  write  lanes   zset    lanes
@@ -34,7 +36,7 @@ ARGV[12]  tenant_prefix     prefix tenant:
 ARGV[13]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
-  fenced | taken more too_old lost misplaced damaged claims
+  fenced | taken more too_old inactive gone lost misplaced uncounted damaged claims
 Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
@@ -60,7 +62,7 @@ local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
 local busy, stale_ms = {}, tonumber(stale_before_ms)
 for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end
 local damaged = {}
-local room, plan, looked_at, reads, spare, too_old, lost, misplaced = tonumber(most), {}, {}, 0, ENDS, 0, 0, 0
+local room, plan, looked_at, reads, spare, ends_by, uncounted = tonumber(most), {}, {}, 0, ENDS, {}, {}
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
 -- ends: also those whose time has not come.
@@ -76,6 +78,25 @@ local function heads(lane, concurrency, is_retries, ends)
   return ids, #ids == count, due_ms
 end
 
+-- Returns what is left of a delivery whose record does not say that it is one: it ends; nil where it has ended before.
+local function unrecorded(lane, id, is_retries)
+  local key = delivery_prefix .. id
+  return {id = id, key = key, lane = lane, is_retry = is_retries, is_gone = redis.call('EXISTS', key) == 0,
+    flies = redis.call('ZSCORE', claims, id) and true}
+end
+
+-- Notes a subscription whose deliveries may not be where they are counted.
+local function note_uncounted(subscription)
+  if uncounted[subscription.id] then return end
+  uncounted[subscription.id], uncounted[#uncounted + 1] = true, subscription.id
+end
+
+-- Notes a lane that is empty, though deliveries of its subscription are open: it may have been deleted.
+local function note_empty(subscription, at_ms)
+  local has_open = at_ms ~= 0 and (tonumber(redis.call('HGET', subscription.window, 'open')) or 0) > 0
+  if has_open then note_uncounted(subscription) end
+end
+
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane, at_ms)
   local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
@@ -88,13 +109,20 @@ local function look(lane, at_ms)
   -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
   local ends = is_retries and (at_ms == 0 or not subscription.active)
   local ids, more, due_ms = heads(lane, concurrency, is_retries, ends)
+  if #ids == 0 then note_empty(subscription, at_ms) end
   local flying, ended = 0, 0
   reads = reads + #ids
   for _, id in ipairs(ids) do
-    local delivery = book_delivery(book, id)
+    local delivery, has_ended = book_delivery(book, id)
     local why = delivery and book_hopeless(delivery, subscription, stale_ms)
     -- Its place cannot be read, so its event cannot be found, and its end would not find the lane.
     if delivery and not is_retries and delivery.lane ~= lane then delivery.lane, why = lane, DAMAGED end
+    if not delivery and not has_ended then delivery, why = unrecorded(lane, id, is_retries), DAMAGED end
+    -- A record that was mended may have the claim of long ago.
+    if delivery and delivery.claim and not redis.call('ZSCORE', claims, id) then
+      delivery.claim = false
+      note_uncounted(subscription)
+    end
     if (why or not delivery) and spare == 0 then return ends and 0 or now end
     if not delivery then
       spare = spare - 1
@@ -103,16 +131,13 @@ local function look(lane, at_ms)
       flying = flying + 1
     elseif why then
       ended, spare = ended + 1, spare - 1
-      if why == TOO_OLD then
-        too_old = too_old + 1
-      elseif why == LOST then
-        lost = lost + 1
-      elseif why == DAMAGED then
-        misplaced = misplaced + 1
-      end
+      local ids_ended = ends_by[why] or {}
+      ends_by[why], ids_ended[#ids_ended + 1] = ids_ended, id
       plan[#plan + 1] = {delivery = delivery, subscription = subscription, why = why}
     elseif (due_ms[id] or now) <= now then
       if not is_retries and flying >= concurrency then return '' end
+      local put_off_ms = not is_retries and book_put_off(book, delivery)
+      if put_off_ms then return put_off_ms end
       if room == 0 then return now end
       local limit = busy[subscription.owner.name]
       if not book_has_room(subscription, is_retries, limit or FLYING_MAX) then
@@ -139,7 +164,9 @@ redis.call('HLEN', open)
 redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
-local reply = {'taken', 0, too_old, lost, misplaced, table.concat(damaged, '\n')}
+local function ids_of(why) return table.concat(ends_by[why] or {}, ' ') end
+local reply = {'taken', 0, ids_of(TOO_OLD), ids_of(NOT_ACTIVE), ids_of(GONE), ids_of(LOST), ids_of(DAMAGED),
+  table.concat(uncounted, ' '), table.concat(damaged, '\n')}
 local more = #due > 2 * #looked_at or #due == 2 * LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
@@ -147,8 +174,13 @@ for _, step in ipairs(plan) do
     redis.call(step.is_retries and 'ZREM' or 'LREM', lane_prefix .. step.lane, unpack(step.is_retries and {step.id} or {1, step.id}))
   elseif step.why then
     book_leave_lane(book, delivery, subscription)
-    redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms', 'retry_delay_ms')
-    book_end(book, delivery, subscription, 'FAILED', 'error_message', step.why)
+    if delivery.flies then book_land(book, delivery, subscription) end
+    if delivery.is_gone then
+      book_count_end(delivery, subscription)
+    else
+      redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms', 'retry_delay_ms')
+      book_end(book, delivery, subscription, 'FAILED', 'error_message', step.why)
+    end
   else
     reply[#reply + 1] = {claim_write(book, claim, delivery, subscription)}
   end

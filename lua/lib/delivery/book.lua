@@ -15,6 +15,9 @@ local REPLAY_FLYING_MAX = 16
 local LOST_MAX = 5
 -- Why deliveries fail that nobody attempts any more.
 local TOO_OLD, LOST = 'The delivery is too old', 'Attempts were lost'
+local NOT_ACTIVE, GONE = 'The subscription is not active', 'The subscription is gone'
+-- How long a first attempt is put off at most, with room.
+local PUT_OFF_MS = 120000
 -- How long ended deliveries are kept: 14 days. What is written is text where it can be, since numbers cost a conversion.
 local ENDED_MS = '1209600000'
 
@@ -99,23 +102,26 @@ end
 
 local function is_replayed(lane) return lane:find('^[^:]*:replay:') ~= nil end
 
--- Returns the record of a delivery that is open; nil where there is none.
+-- Returns the record of a delivery that is open; nil where there is none, and whether it has ended.
 local function book_delivery(book, id)
   local key = book.prefixes.delivery .. id
   local stored = book_read(book, 'HMGET', key, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts', 'lost', 'claim', 'status',
-    'place', 'trace', 'failures')
-  if not stored[1] or stored[8] == 'SUCCESS' or stored[8] == 'FAILED' then return nil end
+    'place', 'trace', 'failures', 'not_before_ms')
+  if stored[8] == 'SUCCESS' or stored[8] == 'FAILED' then return nil, true end
+  if not stored[1] then return nil, false end
   return {id = id, key = key, subscription = stored[1], lane = stored[2] or lane_of(stored[1], stored[9] or ''),
     at_ms = tonumber(stored[3]) or 0, epoch = stored[4] or '0', attempts = tonumber(stored[5]) or 0,
     lost = tonumber(stored[6]) or 0, claim = stored[7] ~= '' and stored[7], is_retry = stored[8] == 'RETRYING',
-    place = stored[9] or '', trace = stored[10] or '', failures = tonumber(stored[11]) or 0}
+    place = stored[9] or '', trace = stored[10] or '', failures = tonumber(stored[11]) or 0,
+    not_before_ms = tonumber(stored[12])}
 end
 
 -- Returns the record of one that waits in this lane for its first attempt, and whether that is under way; nil where there is none,
 -- or its lane cannot be read.
 local function book_waiting(book, subscription, lane, id)
   local key = book.prefixes.delivery .. id
-  local stored = book_read(book, 'HMGET', key, 'at_ms', 'epoch', 'place', 'trace', 'attempts')
+  local stored = book_read(book, 'HMGET', key, 'at_ms', 'epoch', 'place', 'trace', 'attempts',
+    'not_before_ms')
   local place, attempts, lost, claim = stored[3] or '', stored[5] and tonumber(stored[5]) or 0, 0, false
   local own = is_replayed(lane) and redis.call('HGET', key, 'lane') or lane_of(subscription, place)
   if not stored[1] or own ~= lane then return nil end
@@ -124,7 +130,7 @@ local function book_waiting(book, subscription, lane, id)
     lost, claim = tonumber(earlier[1]) or 0, earlier[2]
   end
   return {id = id, key = key, lane = lane, at_ms = tonumber(stored[1]) or 0, epoch = stored[2] or '0', place = place,
-    trace = stored[4] or '', attempts = attempts, lost = lost}, claim and true or false
+    trace = stored[4] or '', attempts = attempts, lost = lost, not_before_ms = tonumber(stored[6])}, claim and true or false
 end
 
 -- Returns whether its subscription still is as it was when the delivery was queued. A damaged record does not say that it is not.
@@ -135,10 +141,16 @@ end
 -- Returns why a delivery that is to be attempted fails instead, or nil. stale_before_ms: what was queued before is too old; nil
 -- while the clock is doubted.
 local function book_hopeless(delivery, subscription, stale_before_ms)
-  if not subscription.exists then return 'The subscription is gone' end
-  if not book_is_current(delivery, subscription) then return 'The subscription is not active' end
+  if not subscription.exists then return GONE end
+  if not book_is_current(delivery, subscription) then return NOT_ACTIVE end
   if stale_before_ms and delivery.at_ms < stale_before_ms then return TOO_OLD end
   if delivery.lost >= LOST_MAX then return LOST end
+end
+
+-- Returns until when a first attempt is put off, or nil. What is further ahead than any is comes from before the clock went back.
+local function book_put_off(book, delivery)
+  local until_ms = delivery.not_before_ms
+  return until_ms and until_ms > book.now and until_ms <= book.now + PUT_OFF_MS and until_ms or nil
 end
 
 -- Returns whether one more may be in flight, besides those that are planned. limit: how many at most.
@@ -166,12 +178,17 @@ local function book_leave_lane(book, delivery, subscription)
   end
 end
 
+-- Counts a delivery that is not open any more.
+local function book_count_end(delivery, subscription)
+  subscription.ended = subscription.ended + 1
+  if is_replayed(delivery.lane) then subscription.replays_ended = subscription.replays_ended + 1 end
+end
+
 -- Ends a delivery whose next time was removed. Its claim is blank from here on. Behind status: names and values.
 local function book_end(book, delivery, subscription, status, ...)
   redis.call('HSET', delivery.key, 'status', status, 'completed_at_ms', book.now_text, 'claim', '', ...)
   redis.call('PEXPIRE', delivery.key, ENDED_MS)
-  subscription.ended = subscription.ended + 1
-  if is_replayed(delivery.lane) then subscription.replays_ended = subscription.replays_ended + 1 end
+  book_count_end(delivery, subscription)
 end
 
 -- Counts a delivery that is in flight from here on, or with -1 not any more.

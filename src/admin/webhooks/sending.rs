@@ -9,7 +9,7 @@ use super::{Secrets, Webhooks};
 use crate::domain::record::Record;
 use crate::domain::webhook::signature::sign;
 use crate::domain::webhook::{DEFAULT_FLAGS, Subscription, SubscriptionId};
-use crate::egress::{Inadmissible, Outbound, PostError, SecurityPolicy};
+use crate::egress::{Inadmissible, Outbound, PostError, SecurityPolicy, Target};
 pub(crate) use crate::egress::{Limits, Posted};
 
 /// What the headers say about an event.
@@ -53,30 +53,38 @@ impl Webhooks {
         })
     }
 
-    /// Sends an event: checks the address by the rules, and connects to no other. The exchange ends at `until` at the latest,
-    /// whatever the look-up of the name has taken.
+    /// The address of a receiver, checked by the rules as they are now. It is for one exchange, at once.
     ///
     /// # Errors
-    /// [`SendError`].
+    /// [`SendError`], except of an exchange.
+    pub(crate) async fn admit(
+        &self,
+        receiver: &Receiver,
+        policy: &SecurityPolicy,
+    ) -> Result<Target, SendError> {
+        let subscription = &receiver.subscription;
+        let owner = subscription.owner.as_str();
+        let target = self.egress.admit(&subscription.url, policy, owner).await;
+        target.map_err(|why| match why {
+            Inadmissible::Violation(_) | Inadmissible::BlockedHost => SendError::Refused,
+            Inadmissible::Unresolvable => SendError::Unresolvable,
+            Inadmissible::Busy => SendError::Busy,
+        })
+    }
+
+    /// Sends an event to an address that was checked, and to no other. The exchange ends at `until` at the latest, whatever the
+    /// look-up of the name has taken.
+    ///
+    /// # Errors
+    /// [`SendError::Post`]; or [`SendError::Busy`] where no time is left.
     pub(crate) async fn send(
         &self,
         receiver: &Receiver,
-        told: &Told<'_>,
-        body: Bytes,
-        policy: &SecurityPolicy,
+        target: &Target,
+        (told, body): (&Told<'_>, Bytes),
         limits: Limits,
         until: Instant,
     ) -> Result<Posted, SendError> {
-        let subscription = &receiver.subscription;
-        let owner = subscription.owner.as_str();
-        let target = match self.egress.admit(&subscription.url, policy, owner).await {
-            Ok(target) => target,
-            Err(Inadmissible::Violation(_) | Inadmissible::BlockedHost) => {
-                return Err(SendError::Refused);
-            }
-            Err(Inadmissible::Unresolvable) => return Err(SendError::Unresolvable),
-            Err(Inadmissible::Busy) => return Err(SendError::Busy),
-        };
         let headers = self.headers(&receiver.secrets, told, &body);
         let outbound = Outbound { headers, body };
         let id = receiver.subscription.subscription_id.as_str();
@@ -88,7 +96,7 @@ impl Webhooks {
             total: limits.total.min(left),
             ..limits
         };
-        let posted = self.egress.deliver(id, &target, outbound, limits).await;
+        let posted = self.egress.deliver(id, target, outbound, limits).await;
         posted.map_err(SendError::Post)
     }
 

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::rules::Rules;
+use super::starts::Start;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::{Limits, Posted, Receiver, SendError, Told};
 use crate::domain::event::StoredEvent;
@@ -29,6 +30,9 @@ const UNJUDGED: Duration = Duration::from_secs(30);
 
 /// How long one waits whose subscription's secrets cannot be opened.
 const UNOPENED: Duration = Duration::from_secs(60);
+
+/// How long one waits whose event cannot be read, since a node does not answer.
+const UNREACHED: Duration = Duration::from_secs(1);
 
 /// How long one waits while too many names are looked up.
 const LOOK_UPS_BUSY: Duration = Duration::from_secs(1);
@@ -99,6 +103,22 @@ impl Attempted {
         }
     }
 
+    /// Logs it; `event_id` where the event could be read.
+    pub fn log(&self, claim: &ClaimedDelivery, event_id: Option<&str>) {
+        info!(
+            delivery.id = claim.id.as_str(),
+            webhook.id = claim.subscription.as_str(),
+            event.id = event_id,
+            attempt = claim.attempts,
+            outcome = self.outcome.word(),
+            reason = self.reason,
+            "attempt {} of delivery {}: {}",
+            claim.attempts,
+            claim.id,
+            self.reason
+        );
+    }
+
     fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         let found = fields.find(|(field, _)| *field == name);
@@ -121,7 +141,7 @@ impl Attempted {
 pub(super) struct Letter {
     body: Bytes,
     at_ms: i64,
-    event_id: String,
+    pub event_id: String,
     event_type: String,
     request_id: Option<String>,
     trace_id: String,
@@ -213,17 +233,40 @@ impl Letter {
     }
 }
 
-/// Attempts a delivery once, until then at most.
+/// Why there is nothing to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// The node of its log does not answer.
+    OutOfReach,
+    /// The record of the delivery does not say where it is.
+    Misplaced,
+    /// It is not in its log any more.
+    Gone,
+    /// It is there, and cannot be rendered.
+    Unrenderable,
+}
+
+impl Unread {
+    /// What a delivery comes to whose event cannot be read.
+    pub fn attempted(self) -> Attempted {
+        let dropped = |reason, message| Attempted::new(Outcome::Dropped, reason).error(message);
+        match self {
+            Self::OutOfReach => Attempted::new(Outcome::Later(UNREACHED), "store_unavailable"),
+            Self::Misplaced => dropped("damaged", "The delivery is damaged"),
+            Self::Gone => dropped("event_not_found", "The event is gone"),
+            Self::Unrenderable => dropped("event_unreadable", "The event cannot be rendered"),
+        }
+    }
+}
+
+/// Attempts a delivery once, until then at most. `start`: of one that begins behind others of its lane.
 pub(super) async fn attempt(
     (webhooks, rules): (&Webhooks, &Rules),
     claim: &ClaimedDelivery,
     receiver: Option<&Receiver>,
-    letter: Option<&Letter>,
-    until: Instant,
+    letter: &Letter,
+    (start, until): (Option<&Start>, Instant),
 ) -> Attempted {
-    let Some(letter) = letter else {
-        return Attempted::new(Outcome::Dropped, "event_not_found").error("The event is gone");
-    };
     let Some(receiver) = receiver else {
         let id = claim.subscription.as_str();
         warn!(
@@ -241,44 +284,52 @@ pub(super) async fn attempt(
     let Some(policy) = rules.now(read).await else {
         return Attempted::new(Outcome::Later(UNJUDGED), "security_unreadable");
     };
+    let target = match webhooks.admit(receiver, &policy).await {
+        Ok(target) => target,
+        Err(error) => return failed(error, receiver, claim),
+    };
+    if let Some(start) = start {
+        if let Err(delay) = start.wait().await {
+            return Attempted::new(Outcome::Later(delay), "behind_another");
+        }
+        start.begin();
+    }
     let span = letter.span(claim);
     let (told, body) = (letter.told(span.as_ref()), letter.body.clone());
-    let sent = webhooks.send(receiver, &told, body, &policy, LIMITS, until);
-    let retry = |reason| {
-        let policy = &receiver.subscription.retry_policy;
-        let next = delay_after(policy, claim.failures + 1);
-        Attempted::new(next.map_or(Outcome::Failed, Outcome::Retry), reason)
-    };
+    let sent = webhooks.send(receiver, &target, (&told, body), LIMITS, until);
     let attempted = match sent.await {
         Ok(posted) if posted.is_success() => {
             response(Attempted::new(Outcome::Success, "success"), posted)
         }
         Ok(posted) => {
-            let attempted = retry(class_of(posted.status));
+            let attempted = retry(receiver, claim, class_of(posted.status));
             response(attempted, posted).error(&format!("HTTP {}", posted.status))
         }
-        Err(SendError::Refused) => Attempted::new(Outcome::Dropped, "ssrf_blocked")
-            .error("Webhook URL rejected by current security policy"),
-        Err(SendError::Busy) => Attempted::new(Outcome::Later(LOOK_UPS_BUSY), "look_ups_busy"),
-        Err(SendError::Unresolvable) => retry("transport_error").error("Connection failed"),
-        Err(SendError::Post(error)) => retry("transport_error").error(&error.to_string()),
+        Err(error) => failed(error, receiver, claim),
     };
     if let Some(span) = span {
         span.end(attempted.status(), attempted.reason);
     }
-    info!(
-        delivery.id = claim.id.as_str(),
-        webhook.id = claim.subscription.as_str(),
-        event.id = letter.event_id,
-        attempt = claim.attempts,
-        outcome = attempted.outcome.word(),
-        reason = attempted.reason,
-        "attempt {} of delivery {}: {}",
-        claim.attempts,
-        claim.id,
-        attempted.reason
-    );
     attempted
+}
+
+/// An attempt that failed, and is repeated if its subscription has retries left.
+fn retry(receiver: &Receiver, claim: &ClaimedDelivery, reason: &'static str) -> Attempted {
+    let policy = &receiver.subscription.retry_policy;
+    let next = delay_after(policy, claim.failures + 1);
+    Attempted::new(next.map_or(Outcome::Failed, Outcome::Retry), reason)
+}
+
+/// An attempt to which no response came.
+fn failed(error: SendError, receiver: &Receiver, claim: &ClaimedDelivery) -> Attempted {
+    let transport = |message: &str| retry(receiver, claim, "transport_error").error(message);
+    match error {
+        SendError::Refused => Attempted::new(Outcome::Dropped, "ssrf_blocked")
+            .error("Webhook URL rejected by current security policy"),
+        SendError::Busy => Attempted::new(Outcome::Later(LOOK_UPS_BUSY), "look_ups_busy"),
+        SendError::Unresolvable => transport("Connection failed"),
+        SendError::Post(error) => transport(&error.to_string()),
+    }
 }
 
 fn response(mut attempted: Attempted, posted: Posted) -> Attempted {

@@ -88,6 +88,7 @@ impl Courier {
             lane_concurrency: settings.lane_concurrency,
             retry_jitter: settings.retry_jitter,
             permits: Permits::new(settings.in_flight),
+            starts: Arc::default(),
             bookings: Bookings::default(),
             receivers: Cache::new(RECEIVERS_MAX),
             letters: Letters::default(),
@@ -180,15 +181,24 @@ impl Courier {
                 return failures.note(lease.partition, failure);
             }
         };
-        inner.count_ended(&taken);
+        inner.count_ended(&taken.ended);
         inner.note_damage(lease.partition, &taken.damaged);
-        let TakenDeliveries { more, claims, .. } = taken;
+        let TakenDeliveries {
+            more,
+            claims,
+            uncounted,
+            ..
+        } = taken;
+        if !uncounted.is_empty() {
+            flying.spawn(Arc::clone(inner).restore(lease, uncounted));
+        }
         if more || claims.len() == room {
             inner.look_again(lease.partition, Duration::ZERO);
         }
         for claim in claims {
             let permit = inner.permits.take(&claim.owner, &claim.id);
-            flying.spawn(deliver(Arc::clone(inner), claim, permit));
+            let start = inner.start_of(&claim);
+            flying.spawn(deliver(Arc::clone(inner), claim, start, permit));
         }
     }
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use tracing::{error, warn};
 
-use super::attempt::{Attempted, Letter, Outcome, attempt};
+use super::attempt::{Attempted, Letter, Outcome, Unread, attempt};
 use super::booker::Failure;
 use super::inner::{ATTEMPT, CLAIM_MS, Inner, LAST_WAIT, POLL};
 use super::permits::Permit;
+use super::starts::Start;
 use crate::admin::webhooks::sending::Receiver;
 use crate::driver::script::Counted;
 use crate::store::StoreError;
@@ -21,33 +22,34 @@ use crate::store::dispatcher::outbox::Target;
 /// The pause before an outcome is booked again that Redis did not take.
 const BOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// The node of an event log does not answer.
-struct OutOfReach;
-
-/// Attempts a delivery, and then the next of its lane, until there is none.
-pub(super) async fn deliver(inner: Arc<Inner>, mut claim: ClaimedDelivery, mut permit: Permit) {
+/// Attempts a delivery, and then the next of its lane, until there is none. `start`: where first attempts of a lane overlap.
+pub(super) async fn deliver(
+    inner: Arc<Inner>,
+    mut claim: ClaimedDelivery,
+    mut start: Option<Start>,
+    mut permit: Permit,
+) {
     inner.metrics.in_flight.inc();
     loop {
         let until = Instant::now() + ATTEMPT;
         let letter = inner.letter(claim.place.as_ref()).await;
-        let delay = letter.as_ref().ok().and_then(Option::as_ref);
-        if let Some(delay) = delay.and_then(|letter| letter.delay(&claim)) {
+        if let Some(delay) = letter.as_ref().ok().and_then(|letter| letter.delay(&claim)) {
             inner.metrics.delay.observe(delay.as_secs_f64());
         }
         let attempted = match &letter {
-            // The event log could not be read.
-            Err(_) => Attempted::new(Outcome::Later(POLL), "store_unavailable"),
-            Ok(letter) => inner.attempt(&claim, letter.as_deref(), until).await,
+            Err(unread) => unread.attempted(),
+            Ok(letter) => inner.attempt(&claim, letter, (start.as_ref(), until)).await,
         };
-        let labels = [attempted.outcome.word(), attempted.reason];
-        inner.metrics.attempts.with_label_values(&labels).inc();
-        let letter = letter.ok().flatten();
-        match inner
-            .book(&claim, letter.as_deref(), attempted, &permit)
-            .await
-        {
+        let letter = letter.ok();
+        attempted.log(&claim, letter.as_ref().map(|letter| &*letter.event_id));
+        if let (Some(start), Outcome::Later(delay)) = (&start, &attempted.outcome) {
+            start.put_off(*delay);
+        }
+        let next = inner.book(&claim, letter.as_deref(), attempted, &permit);
+        match next.await {
             Some(next) => {
                 permit.pass_on(&next.id);
+                start = inner.start_of(&next);
                 claim = next;
             }
             None => break,
@@ -57,18 +59,24 @@ pub(super) async fn deliver(inner: Arc<Inner>, mut claim: ClaimedDelivery, mut p
 }
 
 impl Inner {
-    /// The event of a delivery; `None` where it is gone or cannot be rendered.
+    /// The start of an attempt behind those of its lane; `None` where none of a lane overlap, and for retries.
+    pub fn start_of(&self, claim: &ClaimedDelivery) -> Option<Start> {
+        let overlaps = self.lane_concurrency > 1 && claim.failures == 0;
+        overlaps.then(|| self.starts.next(&claim.lane))
+    }
+
+    /// The event of a delivery.
     ///
     /// # Errors
-    /// When its log is out of reach.
-    async fn letter(&self, place: Option<&EventPlace>) -> Result<Option<Arc<Letter>>, OutOfReach> {
-        let Some(place) = place else { return Ok(None) };
+    /// Why there is none to be sent.
+    async fn letter(&self, place: Option<&EventPlace>) -> Result<Arc<Letter>, Unread> {
+        let place = place.ok_or(Unread::Misplaced)?;
         // In the heap, as all reads of Redis here: most find it remembered, and each waits for its receiver with what it takes.
         let read = async { Box::pin(self.read_letter(place)).await };
         self.letters.get(place, read).await
     }
 
-    async fn read_letter(&self, place: &EventPlace) -> Result<Option<Letter>, OutOfReach> {
+    async fn read_letter(&self, place: &EventPlace) -> Result<Letter, Unread> {
         let target = Target {
             tenant: place.tenant.clone(),
             day: place.day,
@@ -80,9 +88,10 @@ impl Inner {
         let facts = found
             .ok()
             .and_then(|found| found.into_iter().next().flatten());
-        let mut facts = facts.ok_or(OutOfReach)?.into_iter();
+        let mut facts = facts.ok_or(Unread::OutOfReach)?.into_iter();
         let facts = facts.find(|(entry, _)| *entry == place.entry);
-        Ok(facts.and_then(|(_, facts)| Letter::of(place, &facts)))
+        let (_, facts) = facts.ok_or(Unread::Gone)?;
+        Letter::of(place, &facts).ok_or(Unread::Unrenderable)
     }
 
     /// The receiver of a claim's subscription, as it was at the claim or later.
@@ -104,8 +113,8 @@ impl Inner {
     async fn attempt(
         &self,
         claim: &ClaimedDelivery,
-        letter: Option<&Letter>,
-        until: Instant,
+        letter: &Letter,
+        when: (Option<&Start>, Instant),
     ) -> Attempted {
         let Ok(receiver) = self.receiver(claim).await else {
             return Attempted::new(Outcome::Later(POLL), "store_unavailable");
@@ -115,7 +124,7 @@ impl Inner {
             claim,
             receiver.as_deref(),
             letter,
-            until,
+            when,
         );
         let broken_off = async {
             self.shutdown.begun().await;
@@ -143,12 +152,13 @@ impl Inner {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
         let (partition, delay) = (claim.owner.partition(), attempted.outcome.delay());
         let failure = self.failure(claim, letter, &attempted).map(Box::new);
+        let (outcome, reason) = (attempted.outcome.word(), attempted.reason);
         let ending = Arc::new(Ending {
             delivery: claim.id.clone(),
             token: claim.token.clone(),
             subscription: claim.subscription.clone(),
             lane: claim.lane.clone(),
-            outcome: attempted.outcome.word(),
+            outcome,
             delay_ms: i64::try_from(delay.as_millis()).unwrap_or(i64::MAX),
             next_of_subscription: match self.shutdown.has_begun() {
                 true => 0,
@@ -163,12 +173,23 @@ impl Inner {
             };
             match booked {
                 Ok(Booked::Ended(ended)) => {
+                    let (outcome, reason) = match &*ended.outcome {
+                        same if same == outcome => (same, reason),
+                        // Its record was deleted.
+                        "gone" => ("dropped", "damaged"),
+                        other => (other, "subscription_inactive"),
+                    };
+                    self.count(outcome, reason);
                     self.note_ended(claim, &ended, delay);
                     return ended.next;
                 }
                 // It lapsed, and another dispatcher repeats the attempt.
-                Ok(Booked::Lost) => return None,
+                Ok(Booked::Lost) => {
+                    self.count("lost", reason);
+                    return None;
+                }
                 Ok(Booked::Damaged(why)) => {
+                    self.count("lost", reason);
                     self.reply_is_lost(partition);
                     log_unbooked(claim, &why);
                     return None;
@@ -177,6 +198,7 @@ impl Inner {
                     self.reply_is_lost(partition);
                     let again = matches!(*failure, StoreError::Unavailable(_));
                     if !again || Instant::now() >= until {
+                        self.count("lost", reason);
                         log_unbooked(claim, &failure);
                         return None;
                     }
@@ -184,6 +206,12 @@ impl Inner {
                 }
             }
         }
+    }
+
+    /// Counts an attempt by what was booked of it.
+    fn count(&self, outcome: &str, reason: &str) {
+        let attempts = &self.metrics.attempts;
+        attempts.with_label_values(&[outcome, reason]).inc();
     }
 
     /// What is to be told of a failure for good.
@@ -228,7 +256,7 @@ fn log_unbooked(claim: &ClaimedDelivery, why: &dyn Display) {
 mod tests {
     use super::*;
 
-    fn bytes<A, B, C, F: Future>(_: impl Fn(A, B, C) -> F) -> usize {
+    fn bytes<A, B, C, D, F: Future>(_: impl Fn(A, B, C, D) -> F) -> usize {
         size_of::<F>()
     }
 

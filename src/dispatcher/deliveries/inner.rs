@@ -13,6 +13,7 @@ use super::failures::Failures;
 use super::letters::Letters;
 use super::permits::Permits;
 use super::rules::Rules;
+use super::starts::Starts;
 use super::wake::Wake;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
@@ -23,7 +24,7 @@ use crate::domain::ids::Partition;
 use crate::domain::webhook::SubscriptionId;
 use crate::metrics::metrics;
 use crate::shutdown::Shutdown;
-use crate::store::dispatcher::deliveries::{LapseClaims, TakenDeliveries};
+use crate::store::dispatcher::deliveries::{EndedUnattempted, LapseClaims};
 use crate::store::{Keys, Lease, Store, StoreError};
 
 /// How long a claim lasts: longer than an attempt, its outcome included.
@@ -75,6 +76,7 @@ pub(super) struct Inner {
     pub lane_concurrency: u32,
     pub retry_jitter: u32,
     pub permits: Arc<Permits>,
+    pub starts: Arc<Starts>,
     /// Attempts that have ended, and are to be booked.
     pub bookings: Bookings,
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
@@ -95,38 +97,43 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// Counts deliveries that ended without an attempt.
-    pub fn count_ended(&self, taken: &TakenDeliveries) {
-        for (count, reason) in [
-            (taken.too_old, "too_old"),
-            (taken.lost, "attempts_lost"),
-            (taken.misplaced, "damaged"),
+    /// Counts deliveries that ended without an attempt. Those that may mean harm are named.
+    pub fn count_ended(&self, ended: &EndedUnattempted) {
+        for (ids, reason, alarm) in [
+            (&ended.too_old, "too_old", None),
+            (&ended.inactive, "subscription_inactive", None),
+            (&ended.gone, "subscription_not_found", None),
+            (
+                &ended.lost,
+                "attempts_lost",
+                Some("five attempts of each ended with their dispatcher"),
+            ),
+            (
+                &ended.damaged,
+                "damaged",
+                Some("their records are gone, or do not say where their events lie"),
+            ),
         ] {
+            let count = ids.split_whitespace().count();
+            if count == 0 {
+                continue;
+            }
             let labels = ["dropped", reason];
-            self.metrics
-                .attempts
-                .with_label_values(&labels)
-                .inc_by(count);
-        }
-        if taken.lost > 0 {
-            let count = taken.lost;
-            error!(
-                count,
-                "{count} deliveries failed, since five attempts of each ended with their dispatcher"
-            );
-        }
-        if taken.misplaced > 0 {
-            let count = taken.misplaced;
-            error!(
-                count,
-                "{count} deliveries failed, since the places of their events cannot be read"
-            );
+            let counter = self.metrics.attempts.with_label_values(&labels);
+            counter.inc_by(count as u64);
+            if let Some(why) = alarm {
+                error!(
+                    count,
+                    delivery.ids = ids,
+                    "{count} deliveries failed, since {why}: {ids}"
+                );
+            }
         }
     }
 
     /// Ends claims that lapsed, and notes which partitions have something to be attempted when. `alive`: dispatchers, of whom the
     /// claims of others end, '' where that is not known; `None` to look only for claims whose time is over.
-    pub async fn poll(&self, alive: Option<&str>) -> Result<(), StoreError> {
+    pub async fn poll(self: &Arc<Self>, alive: Option<&str>) -> Result<(), StoreError> {
         let leases = self.leases.current();
         if leases.is_empty() {
             return Ok(());
@@ -165,13 +172,13 @@ impl Inner {
 
     /// Ends claims of a partition: those that were over at a time, or those that nobody keeps. `false` where another has the lease.
     async fn lapse(
-        &self,
+        self: &Arc<Self>,
         lease: Lease,
         over_ms: Option<i64>,
         alive: &str,
     ) -> Result<bool, StoreError> {
         let has_lost = self.has_lost_replies(lease.partition);
-        let mut after = 0;
+        let (mut after, mut orphans) = (0, 0);
         loop {
             let call = LapseClaims {
                 fencing_token: lease,
@@ -187,11 +194,16 @@ impl Inner {
                 return Ok(false);
             };
             self.note_damage(lease.partition, &lapsed.damaged);
+            orphans += lapsed.orphans;
             match lapsed.next {
                 Some(next) => after = next,
-                None => return Ok(true),
+                None => break,
             }
         }
+        if orphans > 0 {
+            Arc::clone(self).restore_all(lease).await;
+        }
+        Ok(true)
     }
 
     fn is_time_to_hasten(&self) -> bool {

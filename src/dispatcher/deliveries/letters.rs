@@ -40,25 +40,25 @@ impl Default for Letters {
 }
 
 impl Letters {
-    /// The letter of an event; reads it if it is not remembered, and nobody else is reading it. `None` where there is none.
+    /// The letter of an event; reads it if it is not remembered, and nobody else is reading it.
     ///
     /// # Errors
     /// Those of `read`.
     pub(super) async fn get<E>(
         &self,
         place: &EventPlace,
-        read: impl Future<Output = Result<Option<Letter>, E>>,
-    ) -> Result<Option<Arc<Letter>>, E> {
+        read: impl Future<Output = Result<Letter, E>>,
+    ) -> Result<Arc<Letter>, E> {
         let known = timeout(OTHERS, self.0.get_value_or_guard_async(place));
         let guard = match known.await {
-            Ok(Ok(letter)) => return Ok(Some(letter)),
+            Ok(Ok(letter)) => return Ok(letter),
             Ok(Err(guard)) => Some(guard),
             Err(_) => None,
         };
-        let letter = read.await?.map(Arc::new);
-        if let (Some(letter), Some(guard)) = (&letter, guard) {
+        let letter = Arc::new(read.await?);
+        if let Some(guard) = guard {
             // It does not fit where it was pushed out meanwhile.
-            let _ = guard.insert(Arc::clone(letter));
+            let _ = guard.insert(Arc::clone(&letter));
         }
         Ok(letter)
     }
@@ -103,13 +103,13 @@ mod tests {
                 let read = async {
                     reads.fetch_add(1, Ordering::Relaxed);
                     tokio::task::yield_now().await;
-                    Ok::<_, ()>(Some(letter()))
+                    Ok::<_, ()>(letter())
                 };
                 letters.get(&place(), read).await
             });
         }
         let all = all.join_all().await;
-        assert!(all.iter().all(|found| matches!(found, Ok(Some(_)))));
+        assert!(all.iter().all(Result::is_ok));
         assert_eq!(reads.load(Ordering::Relaxed), 1);
     }
 
@@ -118,18 +118,16 @@ mod tests {
         let letters = Letters::default();
         let stuck = letters.clone();
         let stuck = tokio::spawn(async move {
-            let read = pending::<Result<Option<Letter>, ()>>();
+            let read = pending::<Result<Letter, ()>>();
             stuck.get(&place(), read).await.map(|_| ())
         });
         tokio::task::yield_now().await;
-        let read = async { Ok::<_, ()>(Some(letter())) };
-        assert!(matches!(letters.get(&place(), read).await, Ok(Some(_))));
+        let read = async { Ok::<_, ()>(letter()) };
+        assert!(letters.get(&place(), read).await.is_ok());
         stuck.abort();
         let _ = stuck.await;
         let place = place();
-        let failed = letters.get(&place, async { Err::<Option<Letter>, _>("away") });
+        let failed = letters.get(&place, async { Err::<Letter, _>("away") });
         assert_eq!(failed.await.map(|_| ()), Err("away"));
-        let gone = letters.get(&place, async { Ok::<Option<Letter>, ()>(None) });
-        assert!(matches!(gone.await, Ok(None)));
     }
 }

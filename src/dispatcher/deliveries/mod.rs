@@ -16,8 +16,10 @@ mod letters;
 mod missed;
 mod permits;
 mod replays;
+mod restoring;
 mod rounds;
 mod rules;
+mod starts;
 mod subscriptions;
 mod wake;
 

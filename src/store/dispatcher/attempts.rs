@@ -47,6 +47,8 @@ impl script::Argument for Ending {
 /// What followed from the end of an attempt.
 #[derive(Debug)]
 pub(crate) struct EndedAttempt {
+    /// The outcome that was booked: `dropped` where the subscription is not as it was any more, `gone` where the record is.
+    pub outcome: String,
     /// Whether the subscription was disabled.
     pub disabled: bool,
     /// Whether others may be attempted that were not claimed.
@@ -80,6 +82,7 @@ impl Booked {
         let word = row.next_str()?;
         Ok(match &*word {
             "ended" => Self::Ended(Box::new(EndedAttempt {
+                outcome: row.next_str()?,
                 disabled: FromReply::from_reply(row)?,
                 left: FromReply::from_reply(row)?,
                 next: Vec::from_reply(row)?.into_iter().next(),
@@ -100,8 +103,8 @@ signature! {
     /// epoch fails unless it succeeded, and does not count.
     ///
     /// ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which it was
-    /// not booked, and why; the others are. ended: whether the subscription was disabled, whether others may be attempted that were
-    /// not claimed, and the claim of the next delivery.
+    /// not booked, and why; the others are. ended: the outcome that was booked, whether the subscription was disabled, whether others may be
+    /// attempted that were not claimed, and the claim of the next delivery.
     END_ATTEMPTS: EndAttempts -> EndAttemptsReply = "dispatcher/end_attempts", flags "allow-oom";
     names { partition: Partition, system: &'a str, fails: bool }
     keys of partition {

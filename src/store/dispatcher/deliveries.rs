@@ -111,21 +111,36 @@ impl FromReply for ClaimedDelivery {
 pub struct TakenDeliveries {
     /// Whether it did not look at everything.
     pub more: bool,
-    /// How many it ended for their age.
-    pub too_old: u64,
-    /// How many it ended because their attempts had no outcome.
-    pub lost: u64,
-    /// How many it ended because their places cannot be read.
-    pub misplaced: u64,
+    /// What it ended, by why.
+    pub ended: EndedUnattempted,
+    /// Subscriptions whose deliveries may not be where they are counted.
+    pub uncounted: Vec<SubscriptionId>,
     /// Keys that hold something else than they should, a line each with why.
     pub damaged: String,
     /// Deliveries to be attempted.
     pub claims: Vec<ClaimedDelivery>,
 }
 
+/// The ids of deliveries that ended without an attempt, with blanks between.
+#[derive(Debug, Default)]
+pub struct EndedUnattempted {
+    /// For their age.
+    pub too_old: String,
+    /// Because their subscriptions are not active.
+    pub inactive: String,
+    /// Because their subscriptions are gone.
+    pub gone: String,
+    /// Because their attempts had no outcome.
+    pub lost: String,
+    /// Because their records are gone, or do not say where their events lie.
+    pub damaged: String,
+}
+
 /// What one call did about claims that nobody keeps.
 #[derive(Debug)]
 pub(crate) struct LapsedClaims {
+    /// How many claims were of deliveries whose records are gone.
+    pub orphans: i64,
     /// Keys that hold something else than they should, a line each with why.
     pub damaged: String,
     /// The number of claims to pass over at the next call; `None` at the end.
@@ -136,7 +151,8 @@ signature! {
     /// Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it. Has lanes
     /// looked at whose first delivery is in flight while the others can only fail.
     ///
-    /// damaged: keys of another type that it met, a line each with why. next: from where on to look further; '' at the end.
+    /// orphans: how many claims were of deliveries whose records are gone, or know of none. damaged: keys of another type that it
+    /// met, a line each with why. next: from where on to look further; '' at the end.
     LAPSE_CLAIMS: LapseClaims -> LapseClaimsReply = "dispatcher/lapse_claims", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -163,7 +179,7 @@ signature! {
         webhook_prefix = webhook_prefix(),
         tenant_prefix = tenant_prefix(),
     }
-    replies { fenced, lapsed: Lapsed { count: i64, damaged: String, next: Option<i64> } }
+    replies { fenced, lapsed: Lapsed { count: i64, orphans: i64, damaged: String, next: Option<i64> } }
     writes "On lapsed: deliveries, their claims, lanes and windows."
 }
 
@@ -171,8 +187,10 @@ signature! {
     /// Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or attempts
     /// that were lost.
     ///
-    /// more: whether it did not look at everything. too_old, lost, misplaced: how many it ended for their age, their attempts, or
-    /// their places, which cannot be read. damaged: as of `lapse_claims`; each is of a lane that waits.
+    /// more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age, their
+    /// subscription, their attempts, or their records, which are gone or do not say where the event lies. uncounted: subscriptions
+    /// whose deliveries may not be where they are counted, since a lane is empty or a claim is gone. damaged: as of `lapse_claims`;
+    /// each is of a lane that waits.
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -201,7 +219,8 @@ signature! {
     }
     replies { fenced,
         taken: Taken {
-            more: bool, too_old: i64, lost: i64, misplaced: i64, damaged: String, claims: Vec<Nested<ClaimedDelivery>>,
+            more: bool, too_old: String, inactive: String, gone: String, lost: String, misplaced: String, uncounted: String,
+            damaged: String, claims: Vec<Nested<ClaimedDelivery>>,
         },
     }
     writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
@@ -217,15 +236,26 @@ impl Store {
             Ok(TakeDeliveriesReply::Taken {
                 more,
                 too_old,
+                inactive,
+                gone,
                 lost,
                 misplaced,
+                uncounted,
                 damaged,
                 claims,
             }) => Ok(Some(TakenDeliveries {
                 more,
-                too_old: too_old.unsigned_abs(),
-                lost: lost.unsigned_abs(),
-                misplaced: misplaced.unsigned_abs(),
+                ended: EndedUnattempted {
+                    too_old,
+                    inactive,
+                    gone,
+                    lost,
+                    damaged: misplaced,
+                },
+                uncounted: uncounted
+                    .split(' ')
+                    .filter_map(SubscriptionId::parse)
+                    .collect(),
                 damaged,
                 claims: claims.into_iter().map(|Nested(claim)| claim).collect(),
             })),
@@ -240,9 +270,16 @@ impl Store {
         call: &LapseClaims<'_>,
     ) -> Result<Option<LapsedClaims>, StoreError> {
         match self.run_on(Lane::Background, call).await? {
-            Ok(LapseClaimsReply::Lapsed { damaged, next, .. }) => {
-                Ok(Some(LapsedClaims { damaged, next }))
-            }
+            Ok(LapseClaimsReply::Lapsed {
+                orphans,
+                damaged,
+                next,
+                ..
+            }) => Ok(Some(LapsedClaims {
+                orphans,
+                damaged,
+                next,
+            })),
             Err(Refused::Fenced) => Ok(None),
             Err(refused) => Err(refused.unexpected(&LAPSE_CLAIMS)),
         }

@@ -17,7 +17,7 @@ signature! {
     /// as it was; and those that are put off for longer than any is, since the clock went back. Of retries those that are further
     /// ahead than they were put off.
     ///
-    /// next: the time behind which to look further; '' at the end.
+    /// next: how many of the later ones to pass over to look further; '' at the end.
     HASTEN_LANES: HastenLanes -> HastenLanesReply = "dispatcher/hasten_lanes", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write lanes(); }
@@ -25,6 +25,8 @@ signature! {
     args {
         /// Lanes that are due later are looked at.
         after_ms: i64,
+        /// How many of these to pass over: many may be due at the same time.
+        passed: i64,
         /// By how much a first attempt is put off at most.
         first_ms: Duration,
         /// By how much a retry is, where its record does not say.
@@ -46,18 +48,20 @@ impl Store {
     pub(crate) async fn hasten_lanes(
         &self,
         partition: Partition,
-        mut after_ms: i64,
+        after_ms: i64,
     ) -> Result<(), StoreError> {
+        let mut passed = 0;
         loop {
             let call = HastenLanes {
                 partition,
                 after_ms,
+                passed,
                 first_ms: FIRST_ATTEMPT,
                 retry_ms: RETRY,
                 retries: ":retries",
             };
             match self.outcome_on(Lane::Background, &call).await? {
-                HastenLanesReply::Hastened { next: Some(next) } => after_ms = next,
+                HastenLanesReply::Hastened { next: Some(next) } => passed = next,
                 HastenLanesReply::Hastened { next: None } => return Ok(()),
             }
         }

@@ -245,7 +245,7 @@ keys! { partition {
     /// replay; others are `<subscription>:<partition>:<tenant>`), `attempts`; *`source`* (partition and tenant,
     /// of one of the operator's that was claimed); while it is open *`claim`* (dispatcher, attempt and time), *`lost`* (attempts in a row without an outcome), *`failures`*; then *`status`* (none while `PENDING`),
     /// *`response_status`*, *`response_time_ms`*, *`error_message`*, *`next_retry_at_ms`* and *`retry_delay_ms`* (by how much it
-    /// was put off), *`completed_at_ms`*.
+    /// was put off), *`not_before_ms`* (until when its first attempt was put off), *`completed_at_ms`*.
     delivery: hash = ("delivery:" delivery_id), "TTL of 14 days, after its end";
     /// What the keys of deliveries start with.
     delivery_prefix: prefix = ("delivery:"), "";

@@ -41,10 +41,12 @@ pub(crate) struct Deployment {
 }
 
 impl Hook {
-    async fn make(app: &TestApp, is_own: bool) -> Self {
-        // An attempt takes long enough to be killed in.
-        let receiver = Receiver::start(Reply::After(Duration::from_millis(10))).await;
-        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+    async fn make(app: &TestApp, is_own: bool, reply: Reply, settings: &Value) -> Self {
+        let receiver = Receiver::start(reply).await;
+        let mut body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        for (name, value) in settings.as_object().into_iter().flatten() {
+            body[name] = value.clone();
+        }
         let (path, partition) = match is_own {
             true => (format!("{HOOKS}?tenant_id=umbra"), umbra()),
             false => (HOOKS.to_owned(), Partition::FIRST),
@@ -84,11 +86,24 @@ impl Hook {
 impl Deployment {
     /// On a Redis: two subscriptions of `umbra`, one of the operator, and so many dispatchers.
     pub(crate) async fn start(url: &str, dispatchers: usize) -> Self {
+        // An attempt takes long enough to be killed in.
+        let reply = Reply::After(Duration::from_millis(10));
+        let hook = |is_own| (is_own, reply.clone(), json!({}));
+        let hooks = [true, true, false].map(hook);
+        Self::with(url, dispatchers, hooks.to_vec()).await
+    }
+
+    /// The same with these subscriptions: whether each is of `umbra`, what its receiver answers, and its settings.
+    pub(crate) async fn with(
+        url: &str,
+        dispatchers: usize,
+        settings: Vec<(bool, Reply, Value)>,
+    ) -> Self {
         let app = umbra_on(TestApp::spawn_on(url, &[]).await).await;
         open(&app).await;
         let mut hooks = Vec::new();
-        for is_own in [true, true, false] {
-            hooks.push(Hook::make(&app, is_own).await);
+        for (is_own, reply, more) in settings {
+            hooks.push(Hook::make(&app, is_own, reply, &more).await);
         }
         let this = Self {
             app,
@@ -145,7 +160,7 @@ impl Deployment {
     }
 
     /// All rows of a list of the operator's, oldest first.
-    async fn all(&self, path: &str, name: &str) -> Vec<Value> {
+    pub(crate) async fn all(&self, path: &str, name: &str) -> Vec<Value> {
         let (mut rows, mut cursor) = (Vec::new(), String::new());
         loop {
             let page = format!("{path}limit=100{cursor}");
@@ -158,6 +173,12 @@ impl Deployment {
         }
         rows.reverse();
         rows
+    }
+
+    /// The deliveries to a subscription, oldest first. `more`: parameters, with `&` behind each.
+    pub(crate) async fn rows(&self, hook: &Hook, more: &str) -> Vec<Value> {
+        let path = format!("{HOOKS}/{}/deliveries?{more}", hook.id);
+        self.all(&path, "/deliveries").await
     }
 
     /// The events that Redis knows of, in order.
@@ -253,6 +274,6 @@ impl Deployment {
     }
 }
 
-fn text(row: &Value, name: &str) -> String {
+pub(crate) fn text(row: &Value, name: &str) -> String {
     row[name].as_str().expect("a text").to_owned()
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use budget_authority::config::{BudgetGaugeConfig, TenantList};
 use budget_authority::dispatcher::{self as dispatch, Dispatcher, Settings};
 use budget_authority::domain::dialect::Dialect;
+use budget_authority::egress::Egress;
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::Store;
 use budget_authority::telemetry::Telemetry;
@@ -64,7 +65,14 @@ impl Running {
     ) -> Self {
         let gauges = BudgetGaugeConfig::default();
         let limits = (lane_concurrency, in_flight);
-        Self::launch(redis_url, app, limits, gauges, settings)
+        Self::launch(redis_url, app, limits, gauges, settings, local())
+    }
+
+    /// A dispatcher with another way out, and with so many first attempts of a lane in flight.
+    pub fn reaching(app: &TestApp, lane_concurrency: u32, way_out: Egress) -> Self {
+        let limits = (lane_concurrency, dispatch::IN_FLIGHT_MAX);
+        let gauges = BudgetGaugeConfig::default();
+        Self::launch(&app.redis_url, app, limits, gauges, &[], way_out)
     }
 
     /// A dispatcher that has gauges of the budgets of these tenants.
@@ -74,7 +82,7 @@ impl Running {
             ..BudgetGaugeConfig::default()
         };
         let limits = (1, dispatch::IN_FLIGHT_MAX);
-        Self::launch(&app.redis_url, app, limits, gauges, &[])
+        Self::launch(&app.redis_url, app, limits, gauges, &[], local())
     }
 
     fn launch(
@@ -83,17 +91,17 @@ impl Running {
         (lane_concurrency, in_flight): (u32, usize),
         budget_gauges: BudgetGaugeConfig,
         settings: &[&str],
+        egress: Egress,
     ) -> Self {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
         let own = ["--key-prefix", app.store.keys().prefix()];
         let config = config(redis_url, &[&own, settings].concat());
         let store = config.store.open(telemetry.registry()).expect("a store");
-        let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
         let settings = Settings {
             dialect: Dialect::Service,
             retention: config.retention,
             secrets: config.secrets,
-            egress: way_out,
+            egress,
             in_flight,
             lane_concurrency,
             retry_jitter: 0,
@@ -118,6 +126,11 @@ impl Running {
     }
 }
 
+/// A way out on which every name is this machine.
+fn local() -> Egress {
+    egress(|_| vec![IpAddr::from([127, 0, 0, 1])]).0
+}
+
 /// Looks how short of memory Redis is, as the process of a dispatcher does.
 async fn look_at_memory(store: Store, shutdown: Shutdown) {
     while !shutdown.has_begun() {
@@ -135,8 +148,7 @@ impl Drop for Running {
 
 /// A service on which every name is this machine, and may be delivered to.
 pub async fn here() -> TestApp {
-    let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
-    let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
+    let app = umbra_on(TestApp::spawn_reaching(local(), &[]).await).await;
     open(&app).await;
     app
 }

@@ -27,6 +27,9 @@ pub enum Reply {
     Times(usize),
     /// 200 to the first request of a connection; the second one gets half a head, then the end.
     HalfLater,
+    /// Of a hundred requests so many fail: with 500, half a head, or the end of the connection. Of two thousand so many get no
+    /// response. The others get 200 after a moment.
+    Fitful { failing: u32, silent: u32 },
     /// 200 after a while.
     After(Duration),
     /// These bytes.
@@ -66,6 +69,7 @@ impl Arrived {
 #[derive(Clone)]
 pub struct Receiver {
     pub address: SocketAddr,
+    reply: Arc<Mutex<Reply>>,
     arrived: Arc<Mutex<Vec<Arrived>>>,
     connections: Arc<Connections>,
 }
@@ -97,6 +101,7 @@ impl Receiver {
         let address = listener.local_addr().expect("bound");
         let receiver = Self {
             address,
+            reply: Arc::new(Mutex::new(reply)),
             arrived: Arc::default(),
             connections: Arc::default(),
         };
@@ -104,20 +109,20 @@ impl Receiver {
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 this.connections.accepted.fetch_add(1, Ordering::SeqCst);
-                let (this, reply, acceptor) = (this.clone(), reply.clone(), acceptor.clone());
-                tokio::spawn(async move { this.connection(stream, reply, acceptor).await });
+                let (this, acceptor) = (this.clone(), acceptor.clone());
+                tokio::spawn(async move { this.connection(stream, acceptor).await });
             }
         });
         receiver
     }
 
-    async fn connection(&self, stream: TcpStream, reply: Reply, acceptor: Option<TlsAcceptor>) {
+    async fn connection(&self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         self.connections.open.fetch_add(1, Ordering::SeqCst);
         match acceptor {
-            None => serve(stream, reply, &self.arrived).await,
+            None => serve(stream, &self.reply, &self.arrived).await,
             Some(acceptor) => {
                 if let Ok(stream) = acceptor.accept(stream).await {
-                    serve(stream, reply, &self.arrived).await;
+                    serve(stream, &self.reply, &self.arrived).await;
                 }
             }
         }
@@ -127,6 +132,11 @@ impl Receiver {
     /// Where it listens, without TLS.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// What it answers from the next request on.
+    pub fn reply(&self, reply: Reply) {
+        *self.reply.lock().expect("no panic") = reply;
     }
 
     /// All that arrived so far.
@@ -165,17 +175,19 @@ fn tls_acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config.expect(read)))
 }
 
-async fn serve<S>(mut stream: S, reply: Reply, kept: &Mutex<Vec<Arrived>>)
+async fn serve<S>(mut stream: S, replies: &Mutex<Reply>, kept: &Mutex<Vec<Arrived>>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    if let Reply::Greeting = reply {
+    let reply_now = || replies.lock().expect("no panic").clone();
+    if let Reply::Greeting = reply_now() {
         let _ = stream.write_all(b"220 mail.example ESMTP\r\n").await;
     }
     let mut times = 0;
     while let Some(request) = read(&mut stream).await {
         kept.lock().expect("no panic").push(request);
         times += 1;
+        let reply = reply_now();
         let sent = match &reply {
             Reply::Status(status, headers) => respond(&mut stream, *status, headers).await,
             Reply::Last(status) => {
@@ -193,6 +205,25 @@ where
                 // The receiver is slow.
                 tokio::time::sleep(*time).await;
                 respond(&mut stream, 200, "").await
+            }
+            Reply::Fitful { failing, silent } => {
+                if rand::random_range(0..2_000) < *silent {
+                    std::future::pending::<()>().await;
+                }
+                // An attempt takes long enough to be killed in.
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                match (
+                    rand::random_range(0..100) < *failing,
+                    rand::random_range(0..3),
+                ) {
+                    (false, _) => respond(&mut stream, 200, "").await,
+                    (true, 0) => respond(&mut stream, 500, "").await,
+                    (true, 1) => {
+                        let _ = stream.write_all(b"HTTP/1.1 200 x\r\nContent-").await;
+                        return;
+                    }
+                    (true, _) => return,
+                }
             }
             Reply::Bytes(bytes) => stream.write_all(bytes.as_bytes()).await,
             Reply::BytesThenEnd(bytes) => {

@@ -92,6 +92,7 @@ const READS: &[&str] = &[
     "HMGET",
     "HVALS",
     "LLEN",
+    "LPOS",
     "LRANGE",
     "SCARD",
     "TIME",

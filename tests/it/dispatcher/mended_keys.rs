@@ -1,0 +1,291 @@
+//! W33: what is deleted because it was damaged costs its own delivery at most: the counts are right again, and others arrive.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::fan_out::{fan_out, follow};
+use crate::admin::webhooks::subscriptions::{HOOKS, made};
+use crate::harness::app::TestApp;
+use crate::harness::behind::umbra;
+use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::within;
+use budget_authority::domain::ids::Partition;
+
+const SLOW: Reply = Reply::After(Duration::from_secs(2));
+
+/// A subscription to what happens to `umbra`, with its keys.
+struct Mended {
+    app: TestApp,
+    id: String,
+    at: Partition,
+}
+
+impl Mended {
+    async fn own(receiver: &Receiver) -> Self {
+        let app = here().await;
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        let id = made(&app, body).await;
+        Self {
+            app,
+            id,
+            at: umbra(),
+        }
+    }
+
+    async fn system(receiver: &Receiver) -> Self {
+        let app = here().await;
+        let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
+        let made = app.post_as_admin(HOOKS, body).await.expect(201);
+        let id = made.text("/subscription/subscription_id").to_owned();
+        Self {
+            app,
+            id,
+            at: Partition::FIRST,
+        }
+    }
+
+    async fn queue(&self, count: usize) {
+        fund(&self.app, count).await;
+        assert_eq!(
+            follow(&fan_out(&self.app)).await,
+            i64::try_from(count).expect("few")
+        );
+    }
+
+    fn lane_name(&self) -> String {
+        format!("{}:{}:umbra", self.id, umbra())
+    }
+
+    fn lane(&self) -> String {
+        self.app.store.keys().lane(self.at, &self.lane_name())
+    }
+
+    fn retries(&self) -> String {
+        self.app
+            .store
+            .keys()
+            .lane(self.at, &format!("{}:retries", self.id))
+    }
+
+    async fn record(&self, index: &str) -> String {
+        let id: String = self.app.run(&["LINDEX", &self.lane(), index]).await;
+        self.app.store.keys().delivery(self.at, &id)
+    }
+
+    async fn damage(&self, key: &str) {
+        self.app.run::<()>(&["SET", key, "something else"]).await;
+    }
+
+    async fn delete(&self, key: &str) {
+        assert_eq!(self.app.run::<i64>(&["DEL", key]).await, 1, "{key}");
+    }
+
+    /// Damaged lanes are looked at again after a minute; this one now.
+    async fn look_now(&self) {
+        let lanes = self.app.store.keys().lanes(self.at);
+        for lane in [self.lane_name(), format!("{}:retries", self.id)] {
+            self.app
+                .run::<()>(&["ZADD", &lanes, "XX", "1", &lane])
+                .await;
+        }
+    }
+
+    /// Nothing is open and nothing in flight any more, by each count.
+    async fn is_even(&self, what: &str) {
+        let (window, open) = (
+            self.app.store.keys().window(self.at, &self.id),
+            self.app.store.keys().open_deliveries(self.at),
+        );
+        within(Duration::from_secs(20), what, || async {
+            let fields = ["HMGET", &window, "open", "flying", "retrying", "replaying"];
+            let counts: Vec<Option<String>> = self.app.run(&fields).await;
+            let of_owners: Vec<String> = self.app.run(&["HVALS", &open]).await;
+            let is_even = counts.iter().flatten().all(|count| count == "0");
+            match is_even && of_owners.is_empty() {
+                true => Ok(()),
+                false => Err((counts, of_owners)),
+            }
+        })
+        .await;
+    }
+}
+
+async fn arrive(receiver: &Receiver, count: usize) {
+    within(Duration::from_secs(20), "the events arrive", || async {
+        let arrived = receiver.arrived().len();
+        (arrived == count).then_some(()).ok_or(arrived)
+    })
+    .await;
+}
+
+async fn is_damaged(running: &Running) {
+    const METRIC: &str = "budget_webhook_damaged_lanes_total ";
+    within(Duration::from_secs(20), "the damage is counted", || async {
+        let metrics = running.telemetry.render().expect("metrics");
+        let mut lines = metrics.lines();
+        lines.any(|line| line.strip_prefix(METRIC).is_some_and(|count| count != "0"))
+    })
+    .await;
+}
+
+/// The credits that arrived, in order, by the budget's new sum.
+pub fn credits(receiver: &Receiver) -> Vec<i64> {
+    let sum = |request: &crate::harness::receiver::Arrived| {
+        let event: serde_json::Value = serde_json::from_slice(&request.body).expect("JSON");
+        event["data"]["new_state"]["allocated"].as_i64()
+    };
+    receiver.arrived().iter().filter_map(sum).collect()
+}
+
+#[tokio::test]
+async fn w33_a_damaged_lane_that_is_deleted_loses_nothing_and_stays_in_order() {
+    for is_own in [true, false] {
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let mended = match is_own {
+            true => Mended::own(&receiver).await,
+            false => Mended::system(&receiver).await,
+        };
+        mended.queue(4).await;
+        mended.damage(&mended.lane()).await;
+        let running = Running::start(&mended.app);
+        is_damaged(&running).await;
+        mended.delete(&mended.lane()).await;
+        mended.look_now().await;
+        arrive(&receiver, 4).await;
+        fund(&mended.app, 2).await;
+        arrive(&receiver, 6).await;
+        assert!(credits(&receiver).is_sorted(), "{:?}", credits(&receiver));
+        mended.is_even("the lane is gone").await;
+    }
+}
+
+#[tokio::test]
+async fn w33_retries_that_are_deleted_are_attempted_again() {
+    let receiver = Receiver::start(Reply::Status(503, "")).await;
+    let mended = Mended::own(&receiver).await;
+    let running = Running::start(&mended.app);
+    fund(&mended.app, 3).await;
+    reached(&mended.app, &mended.id, "RETRYING", 3).await;
+    mended.damage(&mended.retries()).await;
+    is_damaged(&running).await;
+    receiver.reply(Reply::Status(200, ""));
+    mended.delete(&mended.retries()).await;
+    mended.look_now().await;
+    reached(&mended.app, &mended.id, "SUCCESS", 3).await;
+    mended.is_even("the retries are gone").await;
+}
+
+#[tokio::test]
+async fn w33_a_delivery_that_is_deleted_does_not_count_any_more_and_the_others_arrive() {
+    for index in ["0", "1", "2"] {
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let mended = Mended::own(&receiver).await;
+        mended.queue(3).await;
+        let record = mended.record(index).await;
+        mended.damage(&record).await;
+        let running = Running::start(&mended.app);
+        is_damaged(&running).await;
+        mended.delete(&record).await;
+        mended.look_now().await;
+        arrive(&receiver, 2).await;
+        fund(&mended.app, 1).await;
+        arrive(&receiver, 3).await;
+        mended.is_even(index).await;
+    }
+}
+
+#[tokio::test]
+async fn w33_a_delivery_that_is_deleted_in_flight_does_not_count_any_more() {
+    for is_damaged_before in [true, false] {
+        for is_retry in [false, true] {
+            let receiver = Receiver::start(SLOW).await;
+            if is_retry {
+                receiver.reply(Reply::Status(503, ""));
+            }
+            let mended = Mended::own(&receiver).await;
+            let _running = Running::start(&mended.app);
+            fund(&mended.app, 1).await;
+            arrive(&receiver, 1).await;
+            if is_retry {
+                receiver.reply(SLOW);
+                arrive(&receiver, 2).await;
+            }
+            let keys = mended.app.keys_like("{???}:delivery:*").await;
+            let [record] = &keys[..] else {
+                panic!("{keys:?}")
+            };
+            if is_damaged_before {
+                mended.damage(record).await;
+                // Its attempt ends.
+                tokio::time::sleep(Duration::from_millis(2_500)).await;
+            }
+            mended.delete(record).await;
+            mended.look_now().await;
+            receiver.reply(Reply::Status(200, ""));
+            mended
+                .is_even(&format!("{is_damaged_before} {is_retry}"))
+                .await;
+            let before = receiver.arrived().len();
+            fund(&mended.app, 2).await;
+            arrive(&receiver, before + 2).await;
+            mended.is_even("the next ones").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn w33_a_delivery_that_is_mended_with_the_claim_of_long_ago_is_attempted() {
+    let receiver = Receiver::start(SLOW).await;
+    let mended = Mended::own(&receiver).await;
+    let running = Running::start(&mended.app);
+    fund(&mended.app, 2).await;
+    arrive(&receiver, 1).await;
+    let record = mended.record("0").await;
+    let kept = format!("{record}:kept");
+    mended.app.run::<()>(&["RENAME", &record, &kept]).await;
+    mended.damage(&record).await;
+    let lost = r#"budget_webhook_attempts_total{outcome="lost",reason="success"} 1"#;
+    within(Duration::from_secs(10), "its attempt ends", || async {
+        running.telemetry.render().expect("metrics").contains(lost)
+    })
+    .await;
+    mended.app.run::<()>(&["RENAME", &kept, &record]).await;
+    mended.look_now().await;
+    reached(&mended.app, &mended.id, "SUCCESS", 2).await;
+    mended.is_even("it is mended").await;
+}
+
+#[tokio::test]
+async fn w33_a_delivery_that_is_deleted_and_whose_dispatcher_died_does_not_count_any_more() {
+    for is_own in [true, false] {
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let mended = match is_own {
+            true => Mended::own(&receiver).await,
+            false => Mended::system(&receiver).await,
+        };
+        mended.queue(3).await;
+        let (keys, at) = (mended.app.store.keys(), mended.at);
+        let record = mended.record("0").await;
+        let id = record.rsplit("delivery:").next().expect("an id");
+        mended
+            .app
+            .run::<()>(&["ZADD", &keys.claims(at), "1", id])
+            .await;
+        mended
+            .app
+            .run::<()>(&["ZREM", &keys.lanes(at), &mended.lane_name()])
+            .await;
+        mended
+            .app
+            .run::<()>(&["HSET", &keys.window(at, &mended.id), "flying", "1"])
+            .await;
+        mended.delete(&record).await;
+        let _running = Running::start(&mended.app);
+        arrive(&receiver, 2).await;
+        mended.is_even("the claim is gone").await;
+        fund(&mended.app, 1).await;
+        arrive(&receiver, 3).await;
+    }
+}
