@@ -19,6 +19,7 @@ mod delivery_rules;
 mod delivery_shares;
 mod delivery_waits;
 pub(crate) mod denial_rollups;
+mod failing_kills;
 pub(crate) mod fan_out;
 mod histories;
 mod idempotency;

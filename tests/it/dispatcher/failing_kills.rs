@@ -1,0 +1,124 @@
+//! Deliveries to receivers that fail some of the time, while dispatchers are killed: afterwards each count is exact.
+//!
+//! `KILL_SECONDS` says how long they are killed; 300 is the long run.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use budget_authority::domain::moment::Moment;
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use super::bad_luck::{Deployment, text};
+use crate::harness::deliveries::webhook;
+use crate::harness::receiver::Reply;
+use crate::harness::redis::shared;
+use crate::harness::within;
+
+const SECONDS: u64 = 6;
+
+fn seconds() -> u64 {
+    let set = std::env::var("KILL_SECONDS").ok();
+    set.and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
+}
+
+/// Kills one of the dispatchers now and then, for so long, and starts it again. Returns how often.
+async fn strike(deployment: &Deployment, time: Duration) -> i64 {
+    let (begun, mut kills) = (Instant::now(), 0);
+    while begun.elapsed() < time {
+        // A kill at any moment is what the test is about.
+        tokio::time::sleep(Duration::from_millis(rand::random_range(400..1_300))).await;
+        let mut dispatchers = deployment.dispatchers.lock().expect("no panic");
+        let victim = rand::random_range(0..dispatchers.len());
+        block_in_place(|| dispatchers[victim].restart());
+        kills += 1;
+    }
+    kills
+}
+
+fn at(row: &Value) -> i64 {
+    let at = Moment::parse(&text(row, "completed_at"));
+    at.expect("a time").as_ms()
+}
+
+/// Failures in a row are those behind the last success; more than one may have ended in its millisecond.
+fn check_failures(record: &Value, rows: &[Value]) {
+    let of = |status: &'static str| rows.iter().filter(move |row| row["status"] == status);
+    let last = of("SUCCESS").map(at).max().unwrap_or(0);
+    let least = of("FAILED").filter(|row| at(row) > last).count();
+    let most = of("FAILED").filter(|row| at(row) >= last).count();
+    let count = record["consecutive_failures"].as_u64().expect("a number");
+    let count = usize::try_from(count).expect("few");
+    assert!(
+        (least..=most).contains(&count),
+        "{count} of {least} to {most}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn counts_are_exact_after_kills_though_receivers_fail() {
+    let time = Duration::from_secs(seconds());
+    // In the long run some requests get no response for half a minute.
+    let fitful = Reply::Fitful {
+        failing: 20,
+        silent: u32::from(time > Duration::from_secs(60)),
+    };
+    let patient = json!({"max_retries": 10, "initial_delay_ms": 100, "max_delay_ms": 1_000});
+    let settings = [
+        (true, patient.clone()),
+        (true, json!({"max_retries": 0})),
+        (false, patient),
+    ];
+    let settings = settings.map(|(is_own, policy)| {
+        let more = json!({"retry_policy": policy, "disable_after_failures": 10_000});
+        (is_own, fitful.clone(), more)
+    });
+    let deployment = Deployment::with(&shared().url(), 2, settings.to_vec()).await;
+    let stop = AtomicBool::new(false);
+    let striking = async {
+        let kills = strike(&deployment, time).await;
+        stop.store(true, Ordering::Relaxed);
+        kills
+    };
+    let ((), kills) = tokio::join!(deployment.fund_until(&stop), striking);
+    let events = deployment.events().await;
+    let (mut ends, mut failed) = (Vec::new(), 0);
+    for hook in &deployment.hooks {
+        let rows = within(
+            Duration::from_secs(60) + time,
+            "all deliveries end",
+            || async {
+                let rows = deployment.rows(hook, "").await;
+                let is_open = |row: &&Value| row["completed_at"].is_null();
+                let open = rows.iter().filter(is_open).count();
+                (open == 0 && rows.len() == events.len())
+                    .then_some(rows)
+                    .ok_or(open)
+            },
+        )
+        .await;
+        let listed: Vec<_> = rows.iter().map(|row| text(row, "event_id")).collect();
+        assert_eq!(listed, events, "each is listed once, in order");
+        let window = deployment.app.store.keys().window(hook.partition, &hook.id);
+        let queued: usize = deployment.app.run(&["HGET", &window, "queued"]).await;
+        assert_eq!(queued, rows.len(), "each is counted once");
+        check_failures(&webhook(&deployment.app, &hook.id).await, &rows);
+        let failures = rows.iter().filter(|row| row["status"] == "FAILED").count();
+        // A failure for good is told once.
+        let path = "/v1/admin/events?event_type=system.webhook_delivery_failed&";
+        let told = deployment.all(path, "/events").await;
+        let of_hook = |event: &&Value| event["data"]["details"]["subscription_id"] == *hook.id;
+        assert_eq!(told.iter().filter(of_hook).count(), failures, "{}", hook.id);
+        failed += failures;
+        ends.push((rows.len(), failures));
+        let arrived: std::collections::BTreeSet<_> = hook.arrived().into_iter().collect();
+        assert!(
+            events.iter().all(|event| arrived.contains(event)),
+            "each was sent"
+        );
+    }
+    deployment.nothing_is_left().await;
+    deployment.check_order(&events);
+    println!("{kills} kills in {time:?}; deliveries and failures of each: {ends:?}");
+    assert!(failed > 0 && kills > 0);
+}
