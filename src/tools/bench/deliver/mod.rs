@@ -112,6 +112,13 @@ impl Bench<'_> {
         self.report
             .rows
             .figure("Redis in all", many.redis_us, "µs per delivery");
+        let named = self.drain((8, 8), Kind::Named, 400).await?;
+        self.report.rows.at_least(
+            "64 lanes, receivers by a host name",
+            named.per_second,
+            "deliveries/s",
+            2_000.0,
+        );
         let one = self.drain((1, 1), Kind::Fast, 900).await?;
         self.report
             .rows

@@ -26,6 +26,8 @@ const SLOW: Duration = Duration::from_millis(50);
 pub(super) enum Kind {
     /// Responds at once.
     Fast,
+    /// The same, by a host name.
+    Named,
     /// Responds after [`SLOW`].
     Slow,
     /// Reads the request, and never responds.
@@ -33,11 +35,12 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 3] = [Self::Fast, Self::Slow, Self::Dead];
+    const ALL: [Self; 4] = [Self::Fast, Self::Named, Self::Slow, Self::Dead];
 
     fn segment(self) -> &'static str {
         match self {
             Self::Fast => "fast",
+            Self::Named => "named",
             Self::Slow => "slow",
             Self::Dead => "dead",
         }
@@ -91,7 +94,12 @@ impl Receivers {
 
     /// The URL of the receiver of a subscription.
     pub fn url(&self, kind: Kind, number: usize) -> String {
-        format!("http://{}/{}/{number}", self.address, kind.segment())
+        let address = self.address;
+        let host = match kind {
+            Kind::Named => format!("localhost:{}", address.port()),
+            Kind::Fast | Kind::Slow | Kind::Dead => address.to_string(),
+        };
+        format!("http://{host}/{}/{number}", kind.segment())
     }
 
     /// How many events have arrived.
@@ -153,7 +161,7 @@ async fn respond(
     match kind {
         Some(Kind::Dead) => std::future::pending().await,
         Some(Kind::Slow) => sleep(SLOW).await,
-        Some(Kind::Fast) | None => {}
+        Some(Kind::Fast | Kind::Named) | None => {}
     }
     let mut response = Response::new(Empty::new());
     *response.status_mut() = StatusCode::NO_CONTENT;
