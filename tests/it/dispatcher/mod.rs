@@ -1,13 +1,16 @@
 //! The dispatcher's work.
 
 mod bad_luck;
+mod booking_times;
 mod budget_gauges;
 pub(crate) mod burn_rates;
 mod catch_up;
+mod changing_histories;
 pub(crate) mod clocks;
 mod damaged_indexes;
 mod damaged_lanes;
 mod damaged_records;
+mod dead_receivers;
 pub(crate) mod deliveries;
 mod delivery_claims;
 mod delivery_clocks;
@@ -31,6 +34,7 @@ mod noisy_tenants;
 mod outboxes;
 mod overlaps;
 pub(crate) mod process;
+mod rebuilt_indexes;
 mod replay_kill;
 mod replay_steps;
 pub(crate) mod replays;

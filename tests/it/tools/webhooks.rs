@@ -1,11 +1,15 @@
 //! `budget-authority admin webhook`.
 
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::admin::webhooks::subscriptions::made;
 use crate::dispatcher::replays::{hook, past};
-use crate::harness::admin_cli::AdminCli;
+use crate::harness::admin_cli::{AdminCli, ran};
 use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 
 /// A service that delivers to this machine, and its operator.
@@ -189,4 +193,48 @@ async fn a_replay_is_followed_to_its_last_first_attempt() {
     let figures = ["events_queued", "succeeded", "retrying", "failed"].map(|name| &done[name]);
     assert_eq!(figures, [&json!(12), &json!(12), &json!(0), &json!(0)]);
     assert_eq!(receiver.arrived().len(), 12);
+}
+
+/// What a shell takes as one word.
+fn quoted(word: &str) -> String {
+    format!("'{word}'")
+}
+
+#[tokio::test]
+async fn a_terminal_shows_how_far_a_replay_is_and_a_pipe_does_not() {
+    let (operator, _running) = operator().await;
+    let app = &operator.app;
+    let receiver = Receiver::start(Reply::After(Duration::from_millis(150))).await;
+    past(app, 12).await;
+    let id = made(app, hook(&receiver, json!({}))).await;
+    let words = format!("webhook replay {id} --type tenant.updated --since 7d");
+    let own = operator.command(&words);
+    let (program, arguments) = (own.as_std().get_program(), own.as_std().get_args());
+    let parts = std::iter::once(program).chain(arguments);
+    let line: Vec<_> = parts.map(|part| quoted(&part.to_string_lossy())).collect();
+    // `script` runs a command on a terminal of its own.
+    let mut command = tokio::process::Command::new("script");
+    command.args([
+        "--quiet",
+        "--return",
+        "--command",
+        &line.join(" "),
+        "/dev/null",
+    ]);
+    for (name, value) in own.as_std().get_envs() {
+        command.env(name, value.expect("it is set"));
+    }
+    let seen = command.stdin(Stdio::null()).output().await;
+    let seen = ran(seen.expect("script is there"));
+    assert_eq!(seen.code, 0, "{seen:?}");
+    assert!(
+        seen.out.contains("12 of 12 attempted") && seen.out.contains("\r█"),
+        "{seen:?}"
+    );
+    let piped = eventually("the replay before has ended", || async {
+        let piped = operator.run(&words).await;
+        (piped.code == 0).then_some(piped)
+    });
+    let piped = piped.await;
+    assert!(!piped.err.contains('\r'), "{piped:?}");
 }

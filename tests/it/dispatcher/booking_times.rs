@@ -1,0 +1,95 @@
+//! A call that books as many ends as one may books them within a millisecond.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use redis::Value;
+use serde_json::json;
+
+use crate::admin::http::umbra_on;
+use crate::admin::webhooks::guard::open;
+use crate::admin::webhooks::subscriptions::made;
+use crate::harness::app::TestApp;
+use crate::harness::deliveries::{Running, fund};
+use crate::harness::receiver::{Receiver, Reply};
+use crate::harness::redis::RedisServer;
+use crate::harness::within;
+
+/// Subscriptions of one partition, whose attempts end at about the same time.
+const HOOKS: usize = 60;
+
+const EVENTS: usize = 12;
+
+/// Arguments of a call besides the ends: `EVALSHA`, its hash, the number of keys, four keys and fifteen arguments.
+const FIXED: usize = 22;
+
+/// Arguments of an end: eight, and two fields of the record.
+const EACH: usize = 12;
+
+/// How many arguments a logged call had, of which the log keeps the first.
+fn arguments(call: &[String]) -> usize {
+    let last = call.last().map_or("", String::as_str);
+    let left_out = last
+        .strip_prefix("... (")
+        .and_then(|text| text.split(' ').next());
+    let left_out = left_out.and_then(|count| count.parse::<usize>().ok());
+    left_out.map_or(call.len(), |count| call.len() - 1 + count)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn as_many_ends_as_one_call_books_take_less_than_a_millisecond() {
+    let redis = tokio::task::block_in_place(|| {
+        RedisServer::start_with(&[
+            "--slowlog-log-slower-than",
+            "0",
+            "--slowlog-max-len",
+            "200000",
+        ])
+    });
+    let app = umbra_on(TestApp::spawn_on(&redis.url(), &[]).await).await;
+    open(&app).await;
+    let receiver = Receiver::start(Reply::After(Duration::from_millis(300))).await;
+    for _ in 0..HOOKS {
+        made(
+            &app,
+            json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]}),
+        )
+        .await;
+    }
+    fund(&app, EVENTS).await;
+    let running = Running::start(&app);
+    within(Duration::from_secs(60), "all arrive", || async {
+        let arrived = receiver.arrived().len();
+        (arrived == HOOKS * EVENTS).then_some(()).ok_or(arrived)
+    })
+    .await;
+    running.stop().await;
+    let log: Vec<Vec<Value>> = redis.run(&["SLOWLOG", "GET", "-1"]);
+    let mut times = BTreeMap::<usize, Vec<u64>>::new();
+    for entry in log {
+        let us: u64 = redis::from_redis_value(entry[2].clone()).expect("a number");
+        let call: Vec<String> = redis::from_redis_value(entry[3].clone()).expect("words");
+        // The lanes come first of its keys, and the claims behind them.
+        let is_booking = call.len() > 6
+            && call[0].eq_ignore_ascii_case("evalsha")
+            && call[3].ends_with(":lanes")
+            && call[4].ends_with(":claims")
+            && call[6].ends_with(":failing");
+        let ends = arguments(&call).saturating_sub(FIXED) / EACH;
+        if is_booking && ends > 0 {
+            times.entry(ends).or_default().push(us);
+        }
+    }
+    for (ends, times) in &mut times {
+        times.sort_unstable();
+        let (least, median) = (times[0], times[times.len() / 2]);
+        println!(
+            "{ends} ends: {} calls, at least {least} µs, median {median} µs",
+            times.len()
+        );
+    }
+    let (ends, most) = times.last_key_value().expect("calls were logged");
+    assert!(*ends >= 8, "{ends} ends at once");
+    // Another process may have had the processor, so not each call is judged.
+    assert!(most[most.len() / 4] < 1_000, "{most:?} µs");
+}

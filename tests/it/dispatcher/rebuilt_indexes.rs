@@ -1,0 +1,58 @@
+//! W33: what docs/operating.md says of damaged indexes holds for those of subscriptions.
+
+use super::fan_out::{fan_out, follow, fund};
+use crate::harness::behind::{Hooked, umbra};
+
+#[tokio::test]
+async fn w33_what_was_missed_is_fetched_when_the_index_of_those_behind_is_written_anew() {
+    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+        hooked.let_open(1_000).await;
+        fund(&hooked.app, 3).await;
+        assert_eq!(follow(&hooked.fan_out).await, 0);
+        let keys = hooked.app.store.keys();
+        let behind = keys.behind(hooked.partition);
+        hooked.app.run::<()>(&["SET", &behind, "x"]).await;
+        hooked.app.run::<i64>(&["DEL", &behind]).await;
+        let prefix = keys.window(hooked.partition, "");
+        for window in hooked.app.keys_like("{???}:window:*").await {
+            let sources: Option<String> = hooked.app.run(&["HGET", &window, "sources"]).await;
+            if sources.is_some() {
+                let id = window.strip_prefix(&prefix).expect("of the partition");
+                let words = ["ZADD", &behind, "NX", "0", id];
+                hooked.app.run::<i64>(&words).await;
+            }
+        }
+        fund(&hooked.app, 1).await;
+        hooked.let_open(0).await;
+        assert_eq!(follow(&hooked.fan_out).await, 0);
+        assert_eq!(hooked.catch_up().await, 4);
+        hooked.expect_in_order(4).await;
+        assert!(!hooked.is_behind().await);
+    }
+}
+
+#[tokio::test]
+async fn w33_no_event_is_lost_when_the_list_of_an_owners_subscriptions_is_written_anew() {
+    let hooked = Hooked::own().await;
+    fund(&hooked.app, 1).await;
+    assert_eq!(follow(&hooked.fan_out).await, 1);
+    let keys = hooked.app.store.keys();
+    let (list, record) = (
+        keys.webhooks(umbra(), "umbra"),
+        keys.webhook(umbra(), &hooked.id),
+    );
+    hooked.app.run::<()>(&["SET", &list, "x"]).await;
+    fund(&hooked.app, 2).await;
+    follow(&fan_out(&hooked.app)).await;
+    let tenant: String = hooked.app.run(&["HGET", &record, "tenant"]).await;
+    assert_eq!(tenant, "umbra");
+    let both = "redis.call('DEL', KEYS[1]) redis.call('ZADD', KEYS[1], 0, ARGV[1])";
+    hooked
+        .app
+        .run::<()>(&["EVAL", both, "1", &list, &hooked.id])
+        .await;
+    fund(&hooked.app, 1).await;
+    let queued = follow(&fan_out(&hooked.app)).await;
+    assert!(queued > 0, "{queued}");
+    hooked.expect_in_order(4).await;
+}
