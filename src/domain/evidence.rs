@@ -4,6 +4,41 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::dialect::Dialect;
 use super::fields::{Described, Member, object, plain_field};
+use super::json::{Canonical, Json};
+
+/// What evidence attests of a request.
+#[derive(Debug, Clone)]
+pub struct AttestedRequest {
+    /// The members that the client sent, save those without effect.
+    pub canonical: Canonical,
+    /// Which members with a default are among them: see [`named_defaults`].
+    pub named: String,
+    /// Whether it only tries.
+    pub is_dry_run: bool,
+}
+
+/// The members of a create that have a default, each named by a letter, where the request has them. The lifetime has its value,
+/// since a record has the one that was granted; `dry_run` can only be `false`, since a dry run keeps its whole request.
+pub fn named_defaults(request: &Json) -> String {
+    let mut words = String::new();
+    let mut push = |word: &str| {
+        let blank = if words.is_empty() { "" } else { " " };
+        words.extend([blank, word]);
+    };
+    if let Some(lifetime) = request.member("ttl_ms") {
+        push(&format!("t{}", lifetime.rfc8785()));
+    }
+    for (name, letter) in [
+        ("grace_period_ms", "g"),
+        ("overage_policy", "o"),
+        ("dry_run", "d"),
+    ] {
+        if request.member(name).is_some() {
+            push(letter);
+        }
+    }
+    words
+}
 
 /// Names one piece of signed evidence and where to read it. Its members are named by the dialect.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
+use super::evidence::AttestedRequest;
 use super::ids::text_id;
 use super::json::{Json, Name};
 
@@ -25,7 +26,7 @@ pub struct Hashed<T> {
     /// Over its canonical form.
     pub payload_hash: PayloadHash,
     /// What evidence attests of it; none while evidence is off.
-    pub attested: Option<Json>,
+    pub attested: Option<AttestedRequest>,
 }
 
 impl PayloadHash {

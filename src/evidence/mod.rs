@@ -16,7 +16,7 @@ mod schema;
 mod verification;
 
 pub use artifact::{Artifact, Endpoint};
-pub use envelope::{Statement, Unattestable, Unsigned};
+pub use envelope::{Rounded, Statement, Unsigned};
 pub use issuer::{Issuer, ServerId, ServerIdError, Signer};
 pub use issuers::{Issuers, IssuersError, SignerForm};
 pub use key::{PublicKey, SigningKey};

@@ -1,62 +1,70 @@
 //! What an envelope attests: a request, and what came of it.
 
+use std::fmt::Write as _;
+
 use super::artifact::{Artifact, Endpoint};
 use super::schema;
 use crate::domain::dialect::Dialect;
-use crate::domain::json::Json;
+use crate::domain::evidence::{AttestedRequest, named_defaults};
+use crate::domain::json::{Canonical, Json, push_string};
 
 /// The attested part of an accepted body: the members that the client sent, without absent ones, which may be `null`, and
 /// without those that have no effect. What is free stays as it was sent.
-pub fn attested_request(endpoint: Endpoint, body: &Json) -> Json {
-    schema::kept(schema::request_of(endpoint), body)
-}
-
-/// The attested part of a response: without the reference itself and without what a replay computes anew.
-pub fn attested_response(response: Json) -> Json {
-    let Json::Object(mut members) = response else {
-        return response;
+pub fn attested_request(endpoint: Endpoint, body: &Json) -> AttestedRequest {
+    let mirror = schema::request_of(endpoint);
+    let kept = match schema::keeps_all(mirror, body) {
+        true => None,
+        false => Some(schema::kept(mirror, body)),
     };
-    members.retain(|(name, _)| {
-        let reference = |dialect: Dialect| dialect.words().evidence_member == name;
-        name != "remaining_ttl_ms" && !Dialect::ALL.into_iter().any(reference)
-    });
-    Json::Object(members)
+    let request = kept.as_ref().unwrap_or(body);
+    AttestedRequest {
+        canonical: Canonical::of_json(request),
+        named: named_defaults(request),
+        is_dry_run: request.member("dry_run") == Some(&Json::Bool(true)),
+    }
 }
 
-/// A request and its outcome. Requests are as [`attested_request`] has them, responses as [`attested_response`].
+/// The attested part of a response: without the reference itself and without what a replay computes anew. `None` where it is
+/// no JSON.
+pub fn attested_response(response: &impl serde::Serialize) -> Option<Canonical> {
+    let [service, cycles] = Dialect::ALL.map(|dialect| dialect.words().evidence_member);
+    Canonical::of(response, &["remaining_ttl_ms", service, cycles])
+}
+
+/// A request and its outcome, as [`attested_request`] and [`attested_response`] have them.
 #[derive(Debug, Clone)]
 pub enum Payload {
     /// A decision.
     Decide {
         /// Request.
-        request: Json,
+        request: Canonical,
         /// Response.
-        response: Json,
+        response: Canonical,
     },
     /// A reservation, or a dry run.
     Reserve {
         /// Request.
-        request: Json,
+        request: Canonical,
         /// Response.
-        response: Json,
+        response: Canonical,
     },
     /// A commit.
     Commit {
         /// From the path.
         reservation_id: String,
         /// Request.
-        request: Json,
+        request: Canonical,
         /// Response.
-        response: Json,
+        response: Canonical,
     },
     /// A release.
     Release {
         /// From the path.
         reservation_id: String,
         /// Request.
-        request: Json,
+        request: Canonical,
         /// Response.
-        response: Json,
+        response: Canonical,
     },
     /// A refusal.
     Error {
@@ -65,11 +73,11 @@ pub enum Payload {
         /// Of the response.
         http_status: u16,
         /// Request, unless it is too long.
-        request: Option<Json>,
+        request: Option<Canonical>,
         /// From the path, where it has one.
         reservation_id: Option<String>,
         /// Body of the error.
-        response: Json,
+        response: Canonical,
     },
 }
 
@@ -86,7 +94,7 @@ impl Payload {
     }
 
     /// The request, where it is attested.
-    pub fn request(&self) -> Option<&Json> {
+    pub fn request(&self) -> Option<&Canonical> {
         match self {
             Self::Decide { request, .. }
             | Self::Reserve { request, .. }
@@ -96,43 +104,55 @@ impl Payload {
         }
     }
 
-    /// The member `payload` of an envelope.
-    pub(super) fn into_json(self) -> Json {
-        let name = self.artifact().as_str();
-        let mut inner = Vec::new();
-        let (request, response) = match self {
-            Self::Decide { request, response } | Self::Reserve { request, response } => {
-                (Some(request), response)
+    fn response(&self) -> &Canonical {
+        match self {
+            Self::Decide { response, .. }
+            | Self::Reserve { response, .. }
+            | Self::Commit { response, .. }
+            | Self::Release { response, .. }
+            | Self::Error { response, .. } => response,
+        }
+    }
+
+    fn reservation_id(&self) -> Option<&str> {
+        match self {
+            Self::Decide { .. } | Self::Reserve { .. } => None,
+            Self::Commit { reservation_id, .. } | Self::Release { reservation_id, .. } => {
+                Some(reservation_id)
             }
-            Self::Commit {
-                reservation_id,
-                request,
-                response,
-            }
-            | Self::Release {
-                reservation_id,
-                request,
-                response,
-            } => {
-                inner.push(("reservation_id", Json::String(reservation_id)));
-                (Some(request), response)
-            }
-            Self::Error {
-                endpoint,
-                http_status,
-                request,
-                reservation_id,
-                response,
-            } => {
-                inner.push(("endpoint", Json::from(endpoint.as_str())));
-                inner.push(("http_status", i64::from(http_status).into()));
-                inner.extend(reservation_id.map(|id| ("reservation_id", Json::String(id))));
-                (request, response)
-            }
-        };
-        inner.extend(request.map(|request| ("request", request)));
-        inner.push(("response", response));
-        let inner: Json = inner.into_iter().collect();
-        [(name, inner)].into_iter().collect()
+            Self::Error { reservation_id, .. } => reservation_id.as_deref(),
+        }
+    }
+
+    /// The first integer literal of it that an envelope would round.
+    pub(super) fn first_rounded(&self) -> Option<&str> {
+        let request = self.request().and_then(Canonical::first_rounded);
+        request.or_else(|| self.response().first_rounded())
+    }
+
+    /// Writes the member `payload` of an envelope. Members are sorted, so these are in their places.
+    pub(super) fn push_canonical(&self, text: &mut String) {
+        text.push('{');
+        push_string(self.artifact().as_str(), text);
+        text.push_str(":{");
+        if let Self::Error {
+            endpoint,
+            http_status,
+            ..
+        } = self
+        {
+            text.push_str(r#""endpoint":"#);
+            push_string(endpoint.as_str(), text);
+            let _ = write!(text, r#","http_status":{http_status},"#);
+        }
+        if let Some(request) = self.request() {
+            text.extend([r#""request":"#, request.as_str(), ","]);
+        }
+        if let Some(id) = self.reservation_id() {
+            text.push_str(r#""reservation_id":"#);
+            push_string(id, text);
+            text.push(',');
+        }
+        text.extend([r#""response":"#, self.response().as_str(), "}}"]);
     }
 }

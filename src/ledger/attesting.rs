@@ -13,11 +13,12 @@ use tracing::warn;
 use super::Ledger;
 use super::statements::{self, Attested};
 use crate::domain::cause::Cause;
-use crate::domain::evidence::{EvidenceRef, ReservationEvidence};
+use crate::domain::evidence::{AttestedRequest, EvidenceRef, ReservationEvidence};
 use crate::domain::ids::{Partition, ReservationId};
-use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError};
-use crate::evidence::{Endpoint, Issuer, Payload, Registry, Statement, Unattestable, Unsigned};
+use crate::evidence::{
+    Endpoint, Issuer, Payload, Registry, Rounded, Statement, Unsigned, attested_response,
+};
 use crate::store::{Issuing, MemoryStep, OperationError, StoreError};
 
 /// An error has no request above this, in bytes of its canonical form.
@@ -73,9 +74,7 @@ pub(super) struct Attester<'a> {
 pub(super) struct Draft<'a> {
     attester: Attester<'a>,
     endpoint: Endpoint,
-    request: &'a Json,
-    /// Bytes of its canonical form.
-    request_bytes: usize,
+    request: &'a AttestedRequest,
     reservation_id: Option<&'a ReservationId>,
     cause: &'a Cause,
     /// `None` where the envelope would round a number of the request, so that there is none.
@@ -120,7 +119,7 @@ impl Ledger {
     pub(super) async fn draft<'a>(
         &'a self,
         (partition, endpoint): (Partition, Endpoint),
-        request: Option<&'a Json>,
+        request: Option<&'a AttestedRequest>,
         reservation_id: Option<&'a ReservationId>,
         cause: &'a Cause,
     ) -> Result<Option<Draft<'a>>, StoreError> {
@@ -132,27 +131,22 @@ impl Ledger {
             attester,
             endpoint,
             request,
-            request_bytes: 0,
             reservation_id,
             cause,
             lines: None,
             drafted_ms: now_ms,
         };
-        if request.first_rounded().is_some() {
+        if request.canonical.first_rounded().is_some() {
             return Ok(Some(draft));
         }
-        let canonical = request.rfc8785();
         // Refusals cost their caller nothing, so they cost no memory that is short.
         let refusals_per_minute = match self.store.memory_step(partition) {
             MemoryStep::Enough | MemoryStep::Warn => draft.attester.attesting.refusals_per_minute,
             MemoryStep::CountDenials | MemoryStep::Refuse => 0,
         };
         let bounded = (endpoint, refusals_per_minute);
-        let lines = draft
-            .attester
-            .lines(now_ms, bounded, (request, &canonical), cause);
+        let lines = draft.attester.lines(now_ms, bounded, request, cause);
         Ok(Some(Draft {
-            request_bytes: canonical.len(),
             lines: Some(lines),
             ..draft
         }))
@@ -182,11 +176,12 @@ impl Attester<'_> {
         &self,
         now_ms: i64,
         (endpoint, refusals_per_minute): (Endpoint, u32),
-        (request, canonical): (&Json, &str),
+        request: &AttestedRequest,
         cause: &Cause,
     ) -> String {
         // Only an outcome without a record keeps the request, or a refusal.
-        let has_record = endpoint != Endpoint::Decide && !is_dry_run(request);
+        let has_record = endpoint != Endpoint::Decide && !request.is_dry_run;
+        let canonical = request.canonical.as_str();
         let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {
             true => "",
             false => canonical,
@@ -196,8 +191,8 @@ impl Attester<'_> {
         let _ = write!(
             lines,
             "\n{}\n{}\n{request_id}\n{}\n{}\n{kept}",
-            statements::traced(&cause.trace_id, &statements::requests::named(request)),
-            statements::digest_of_canonical(canonical),
+            statements::traced(&cause.trace_id, &request.named),
+            statements::digest_of(&request.canonical),
             endpoint.as_str(),
             refusals_per_minute,
         );
@@ -206,15 +201,10 @@ impl Attester<'_> {
 
     /// The reference to what was decided now; `None` where no envelope can have it, which is counted.
     fn decided(&self, issuer: &Issuer, statement: Statement) -> Option<EvidenceRef> {
-        match reference(issuer, statement) {
+        match reference(issuer, &statement) {
             Ok(reference) => Some(reference),
-            Err(Unattestable::Rounded(_)) => {
+            Err(Rounded(_)) => {
                 self.skipped("unrepresentable_number");
-                None
-            }
-            Err(Unattestable::Misfit(misfit)) => {
-                warn!(error = %misfit, "what was decided does not fit into an envelope: {misfit}");
-                self.skipped("misfit");
                 None
             }
         }
@@ -269,20 +259,17 @@ impl Attester<'_> {
         if now_ms.is_some_and(|now_ms| until_ms.is_some_and(|until_ms| until_ms <= now_ms)) {
             return None;
         }
-        reference(self.registry.issuer(inputs.issuer)?, statement).ok()
+        reference(self.registry.issuer(inputs.issuer)?, &statement).ok()
     }
 }
 
 /// The reference to a statement.
-fn reference(issuer: &Issuer, statement: Statement) -> Result<EvidenceRef, Unattestable> {
+fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Rounded> {
+    debug_assert_eq!(statement.check(), Ok(()));
     let unsigned = Unsigned::new(issuer, statement)?;
     let id = unsigned.evidence_id();
     let url = issuer.server_id.url_of(id);
     Ok(EvidenceRef::new(issuer.dialect, id.to_owned(), url))
-}
-
-fn is_dry_run(request: &Json) -> bool {
-    request.member("dry_run") == Some(&Json::Bool(true))
 }
 
 impl Draft<'_> {
@@ -298,9 +285,9 @@ impl Draft<'_> {
         at_ms: i64,
         response: &impl serde::Serialize,
     ) -> Option<EvidenceRef> {
-        let response = statements::json_of(response).ok()?;
+        let response = attested_response(response)?;
         let (request, id) = (
-            self.request.clone(),
+            self.request.canonical.clone(),
             self.reservation_id.map(ToString::to_string),
         );
         let reservation_id = id.unwrap_or_default();
@@ -341,8 +328,9 @@ impl Draft<'_> {
             });
             return refusal.into();
         };
+        let request = &self.request.canonical;
         let request =
-            (self.request_bytes <= REFUSED_REQUEST_BYTES_MAX).then(|| self.request.clone());
+            (request.as_str().len() <= REFUSED_REQUEST_BYTES_MAX).then(|| request.clone());
         let request_id = self.cause.request_id.as_ref().map_or("", |id| id.as_str());
         let reservation_id = self.reservation_id.map(ToString::to_string);
         let payload = statements::error(

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use crate::config::SigningConfig;
 use crate::domain::ids::EvidenceId;
-use crate::evidence::{Registry, Unattestable, Unsigned};
+use crate::evidence::{Registry, Rounded, Unsigned};
 use crate::ledger::statements::{EntryFault, of_entry};
 use crate::store::dispatcher::unsigned::{Queued, UnsignedEntry};
 
@@ -66,6 +66,9 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
         }
         Err(fault) => return Outcome::Damaged(fault.to_string()),
     };
+    if let Err(misfit) = attested.statement.check() {
+        return Outcome::Damaged(misfit.to_string());
+    }
     let number = attested.inputs.issuer;
     let Some(registered) = signers.registry.registered(number) else {
         return Outcome::Unknown(format!("the issuer {number} is not known here"));
@@ -77,12 +80,11 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
             "this dispatcher has no seed for {signer} of {server_id}"
         ));
     };
-    match Unsigned::new(issuer, attested.statement) {
+    match Unsigned::new(issuer, &attested.statement) {
         Ok(unsigned) => {
             let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
             Outcome::Signed(id, unsigned.sign(key))
         }
-        Err(Unattestable::Rounded(_)) => Outcome::Rounded,
-        Err(misfit @ Unattestable::Misfit(_)) => Outcome::Damaged(misfit.to_string()),
+        Err(Rounded(_)) => Outcome::Rounded,
     }
 }

@@ -73,7 +73,7 @@ fn write_members<'a>(
     text.push('}');
 }
 
-fn write_number(literal: &str, text: &mut String, form: Form) {
+pub(super) fn write_number(literal: &str, text: &mut String, form: Form) {
     match form {
         Form::Compact => text.push_str(literal),
         // Through a double, amounts above 2^53 would look alike.
@@ -98,11 +98,14 @@ fn is_short_integer(literal: &str) -> bool {
     literal.len() <= 15 && literal != "-0" && is_integer(literal)
 }
 
-/// The order of two names by UTF-16 code units. Among ASCII letters it is that of the bytes.
-fn utf16_order(a: &str, b: &str) -> Ordering {
-    match a.is_ascii() && b.is_ascii() {
-        true => a.cmp(b),
-        false => a.encode_utf16().cmp(b.encode_utf16()),
+/// The order of two names by UTF-16 code units. That of the bytes differs only from U+E000 on, whose first byte is this or more.
+pub(super) fn utf16_order(a: &str, b: &str) -> Ordering {
+    const FIRST_BYTE: u8 = 0xee;
+    let mut bytes = a.bytes().zip(b.bytes());
+    match bytes.find(|(a, b)| a != b) {
+        Some((a, b)) if a.max(b) < FIRST_BYTE => a.cmp(&b),
+        Some(_) => a.encode_utf16().cmp(b.encode_utf16()),
+        None => a.len().cmp(&b.len()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! silent choice, depth is bounded, and there is one canonical form to hash.
 
 mod canonical;
+mod canonical_text;
 mod error;
 mod free_object;
 mod serialized;
@@ -19,9 +20,9 @@ use serde_json::value::RawValue;
 
 use canonical::Form;
 pub use canonical::push_string;
+pub use canonical_text::Canonical;
 pub use error::JsonError;
 pub use free_object::FreeObject;
-use serialized::ToJson;
 
 use super::printable::printable_up_to;
 
@@ -81,14 +82,6 @@ impl Json {
         .value(raw, 1)
     }
 
-    /// What a value serializes to; `None` where that is no JSON.
-    pub fn of(value: &impl serde::Serialize) -> Option<Self> {
-        value.serialize(ToJson).ok().or_else(|| {
-            let text = serde_json::to_vec(value).ok()?;
-            Self::parse(&text).ok()
-        })
-    }
-
     /// What kind of value it is, with its article, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -110,11 +103,6 @@ impl Json {
     /// The canonical form of RFC 8785 itself, which evidence is made of. It rounds what [`Self::first_rounded`] finds.
     pub fn rfc8785(&self) -> String {
         canonical::write(self, Form::Rfc8785)
-    }
-
-    /// The same behind a text.
-    pub fn push_rfc8785(&self, text: &mut String) {
-        canonical::write_value(self, text, Form::Rfc8785);
     }
 
     /// The first integer literal whose digits the form of RFC 8785 does not keep.

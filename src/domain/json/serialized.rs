@@ -1,4 +1,4 @@
-//! What a value serializes to, without a detour over text.
+//! The canonical form of RFC 8785 of what a value serializes to, written without a tree of values between.
 
 use std::fmt::Display;
 
@@ -6,9 +6,12 @@ use serde::ser::{
     Error, Impossible, Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer,
 };
 
-use super::{Json, Name};
+use super::canonical::{Form, is_rounded, push_string, utf16_order, write_number};
 
-/// The value is of a kind that only the text knows, such as raw JSON.
+/// Bytes of most responses, at most.
+const CAPACITY: usize = 1_024;
+
+/// The value is of a kind that only its text knows, such as raw JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("a kind of value that is written as text")]
 pub(super) struct AsText;
@@ -19,29 +22,68 @@ impl Error for AsText {
     }
 }
 
-/// Makes a [`Json`] of a value, as reading its text would.
-pub(super) struct ToJson;
+type Written = Result<(), AsText>;
+type Never = Impossible<(), AsText>;
 
-type Made = Result<Json, AsText>;
-type Never = Impossible<Json, AsText>;
+/// Writes one value.
+pub(super) struct Writer<'w> {
+    pub text: String,
+    /// The first integer that the form has rounded.
+    pub rounded: Option<String>,
+    /// Members that the outermost object does not get.
+    without: &'w [&'w str],
+    /// The members so far of all objects that are open.
+    members: Vec<Place>,
+    /// An object that is being sorted.
+    unsorted: String,
+}
+
+/// Where a member of an open object is in the text: its name in quotes, a colon, its value, a comma.
+#[derive(Clone, Copy)]
+struct Place {
+    start: usize,
+    name_end: usize,
+    end: usize,
+}
+
+impl<'w> Writer<'w> {
+    pub fn without(without: &'w [&'w str]) -> Self {
+        Self {
+            text: String::with_capacity(CAPACITY),
+            rounded: None,
+            without,
+            members: Vec::new(),
+            unsorted: String::new(),
+        }
+    }
+
+    fn integer(&mut self, integer: impl Display) -> Written {
+        let literal = integer.to_string();
+        if self.rounded.is_none() && is_rounded(&literal) {
+            self.rounded = Some(literal.clone());
+        }
+        write_number(&literal, &mut self.text, Form::Rfc8785);
+        Ok(())
+    }
+}
 
 macro_rules! integers {
     ($($method:ident($type:ty))*) => { $(
-        fn $method(self, integer: $type) -> Made {
-            Ok(Json::Number(integer.to_string()))
+        fn $method(self, integer: $type) -> Written {
+            self.integer(integer)
         }
     )* };
 }
 
-impl Serializer for ToJson {
-    type Ok = Json;
+impl<'s, 'w> Serializer for &'s mut Writer<'w> {
+    type Ok = ();
     type Error = AsText;
-    type SerializeSeq = Items;
+    type SerializeSeq = Items<'s, 'w>;
     type SerializeTuple = Never;
     type SerializeTupleStruct = Never;
     type SerializeTupleVariant = Never;
-    type SerializeMap = Members;
-    type SerializeStruct = Members;
+    type SerializeMap = Members<'s, 'w>;
+    type SerializeStruct = Members<'s, 'w>;
     type SerializeStructVariant = Never;
 
     integers! {
@@ -49,51 +91,63 @@ impl Serializer for ToJson {
         serialize_u8(u8) serialize_u16(u16) serialize_u32(u32) serialize_u64(u64)
     }
 
-    fn serialize_bool(self, value: bool) -> Made {
-        Ok(Json::Bool(value))
+    fn serialize_bool(self, value: bool) -> Written {
+        self.text.push_str(if value { "true" } else { "false" });
+        Ok(())
     }
 
-    fn serialize_f32(self, _: f32) -> Made {
+    fn serialize_f32(self, _: f32) -> Written {
         Err(AsText)
     }
 
-    fn serialize_f64(self, number: f64) -> Made {
-        Ok(number.into())
+    fn serialize_f64(self, number: f64) -> Written {
+        if !number.is_finite() {
+            return Err(AsText);
+        }
+        let mut buffer = ryu_js::Buffer::new();
+        self.text.push_str(buffer.format_finite(number));
+        Ok(())
     }
 
-    fn serialize_char(self, letter: char) -> Made {
-        Ok(Json::String(letter.into()))
+    fn serialize_char(self, letter: char) -> Written {
+        self.serialize_str(letter.encode_utf8(&mut [0; 4]))
     }
 
-    fn serialize_str(self, text: &str) -> Made {
-        Ok(text.into())
+    fn serialize_str(self, text: &str) -> Written {
+        push_string(text, &mut self.text);
+        Ok(())
     }
 
-    fn serialize_bytes(self, _: &[u8]) -> Made {
+    fn serialize_bytes(self, _: &[u8]) -> Written {
         Err(AsText)
     }
 
-    fn serialize_none(self) -> Made {
-        Ok(Json::Null)
+    fn serialize_none(self) -> Written {
+        self.serialize_unit()
     }
 
-    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Made {
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Written {
         value.serialize(self)
     }
 
-    fn serialize_unit(self) -> Made {
-        Ok(Json::Null)
+    fn serialize_unit(self) -> Written {
+        self.text.push_str("null");
+        Ok(())
     }
 
-    fn serialize_unit_struct(self, _: &'static str) -> Made {
-        Ok(Json::Null)
+    fn serialize_unit_struct(self, _: &'static str) -> Written {
+        self.serialize_unit()
     }
 
-    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Made {
-        Ok(variant.into())
+    fn serialize_unit_variant(self, _: &'static str, _: u32, variant: &'static str) -> Written {
+        self.serialize_str(variant)
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Made {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Written {
         value.serialize(self)
     }
 
@@ -103,12 +157,13 @@ impl Serializer for ToJson {
         _: u32,
         _: &'static str,
         _: &T,
-    ) -> Made {
+    ) -> Written {
         Err(AsText)
     }
 
-    fn serialize_seq(self, length: Option<usize>) -> Result<Items, AsText> {
-        Ok(Items(Vec::with_capacity(length.unwrap_or(0))))
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self::SerializeSeq, AsText> {
+        self.text.push('[');
+        Ok(Items(self))
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Never, AsText> {
@@ -129,18 +184,26 @@ impl Serializer for ToJson {
         Err(AsText)
     }
 
-    fn serialize_map(self, length: Option<usize>) -> Result<Members, AsText> {
-        Ok(Members {
-            members: Vec::with_capacity(length.unwrap_or(0)),
-            name: String::new(),
-        })
+    fn serialize_map(self, _: Option<usize>) -> Result<Self::SerializeMap, AsText> {
+        let object = Members {
+            start: self.text.len(),
+            members_start: self.members.len(),
+            named: None,
+            writer: self,
+        };
+        object.writer.text.push('{');
+        Ok(object)
     }
 
-    fn serialize_struct(self, name: &'static str, length: usize) -> Result<Members, AsText> {
+    fn serialize_struct(
+        self,
+        name: &'static str,
+        _: usize,
+    ) -> Result<Self::SerializeStruct, AsText> {
         // Raw JSON and numbers of any length are structures of such a name.
         match name.starts_with('$') {
             true => Err(AsText),
-            false => self.serialize_map(Some(length)),
+            false => self.serialize_map(None),
         }
     }
 
@@ -155,135 +218,127 @@ impl Serializer for ToJson {
     }
 }
 
-/// The items of an array so far.
-pub(super) struct Items(Vec<Json>);
+/// An array whose items are being written, each with a comma behind it.
+pub(super) struct Items<'s, 'w>(&'s mut Writer<'w>);
 
-impl SerializeSeq for Items {
-    type Ok = Json;
+impl SerializeSeq for Items<'_, '_> {
+    type Ok = ();
     type Error = AsText;
 
-    fn serialize_element<T: Serialize + ?Sized>(&mut self, item: &T) -> Result<(), AsText> {
-        self.0.push(item.serialize(ToJson)?);
+    fn serialize_element<T: Serialize + ?Sized>(&mut self, item: &T) -> Written {
+        item.serialize(&mut *self.0)?;
+        self.0.text.push(',');
         Ok(())
     }
 
-    fn end(self) -> Made {
-        Ok(Json::Array(self.0))
+    fn end(self) -> Written {
+        close(&mut self.0.text, ']');
+        Ok(())
     }
 }
 
-/// The members of an object so far, and the name of the next one.
-pub(super) struct Members {
-    members: Vec<(Name, Json)>,
-    name: String,
+/// An object whose members are being written, each with a comma behind it. Once it is complete they are sorted.
+pub(super) struct Members<'s, 'w> {
+    writer: &'s mut Writer<'w>,
+    /// Where the object is in the text, and its members among those of all objects.
+    start: usize,
+    members_start: usize,
+    /// Start and end of the name of the next member; none while it is left out.
+    named: Option<(usize, usize)>,
 }
 
-impl SerializeMap for Members {
-    type Ok = Json;
-    type Error = AsText;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, name: &T) -> Result<(), AsText> {
-        match name.serialize(ToJson)? {
-            Json::String(name) => {
-                self.name = name;
-                Ok(())
-            }
-            _ => Err(AsText),
+impl Members<'_, '_> {
+    fn sort(&mut self) {
+        let Writer {
+            text,
+            members,
+            unsorted,
+            ..
+        } = &mut *self.writer;
+        let members = &mut members[self.members_start..];
+        // Names have no escapes.
+        let name_of = |place: &Place| place.start + 1..place.name_end - 1;
+        let is_before =
+            |a: &Place, b: &Place| utf16_order(&text[name_of(a)], &text[name_of(b)]).is_lt();
+        if members.is_sorted_by(is_before) {
+            return;
+        }
+        unsorted.clear();
+        unsorted.push_str(&text[self.start..]);
+        members.sort_unstable_by(|a, b| utf16_order(&text[name_of(a)], &text[name_of(b)]));
+        text.truncate(self.start + 1);
+        for place in members {
+            text.push_str(&unsorted[place.start - self.start..place.end - self.start]);
         }
     }
+}
 
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), AsText> {
-        let value = value.serialize(ToJson)?;
-        let name = std::mem::take(&mut self.name);
-        self.members.push((name.into(), value));
+impl SerializeMap for Members<'_, '_> {
+    type Ok = ();
+    type Error = AsText;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, name: &T) -> Written {
+        let name_start = self.writer.text.len();
+        name.serialize(&mut *self.writer)?;
+        let written = &self.writer.text[name_start..];
+        if !written.starts_with('"') || written.contains('\\') {
+            return Err(AsText);
+        }
+        let is_outermost = self.start == 0;
+        let name = &written[1..written.len() - 1];
+        if is_outermost && self.writer.without.contains(&name) {
+            self.writer.text.truncate(name_start);
+            self.named = None;
+            return Ok(());
+        }
+        self.named = Some((name_start, self.writer.text.len()));
         Ok(())
     }
 
-    fn end(self) -> Made {
-        Ok(Json::Object(self.members))
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
+        let Some((start, name_end)) = self.named.take() else {
+            return Ok(());
+        };
+        self.writer.text.push(':');
+        value.serialize(&mut *self.writer)?;
+        self.writer.text.push(',');
+        let end = self.writer.text.len();
+        self.writer.members.push(Place {
+            start,
+            name_end,
+            end,
+        });
+        Ok(())
+    }
+
+    fn end(mut self) -> Written {
+        self.sort();
+        self.writer.members.truncate(self.members_start);
+        close(&mut self.writer.text, '}');
+        Ok(())
     }
 }
 
-impl SerializeStruct for Members {
-    type Ok = Json;
+impl SerializeStruct for Members<'_, '_> {
+    type Ok = ();
     type Error = AsText;
 
-    fn serialize_field<T: Serialize + ?Sized>(
-        &mut self,
-        name: &'static str,
-        value: &T,
-    ) -> Result<(), AsText> {
-        self.members.push((name.into(), value.serialize(ToJson)?));
-        Ok(())
+    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Written {
+        self.serialize_entry(name, value)
     }
 
-    fn end(self) -> Made {
-        Ok(Json::Object(self.members))
+    fn end(self) -> Written {
+        SerializeMap::end(self)
     }
+}
+
+/// Closes an array or an object, whose last part has a comma behind it.
+fn close(text: &mut String, bracket: char) {
+    if text.ends_with(',') {
+        text.pop();
+    }
+    text.push(bracket);
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{json, value::RawValue};
-
-    use super::*;
-    use crate::domain::json::FreeObject;
-
-    #[derive(serde::Serialize)]
-    enum Word {
-        #[serde(rename = "A_WORD")]
-        Unit,
-        Of(u8),
-    }
-
-    #[derive(serde::Serialize)]
-    struct Value {
-        amount: i64,
-        share: f64,
-        none: Option<u8>,
-        some: Option<bool>,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        absent: Option<u8>,
-        words: Vec<Word>,
-        any: serde_json::Value,
-    }
-
-    #[test]
-    fn it_is_what_the_text_says() {
-        let any = json!({"b": [1, 2.50, -0.0, 1e30, u64::MAX, i64::MIN], "a": {"é\n": null}});
-        let value = Value {
-            amount: 9_007_199_254_740_993,
-            share: 1.0,
-            none: None,
-            some: Some(true),
-            absent: None,
-            words: vec![Word::Unit],
-            any,
-        };
-        let text = serde_json::to_vec(&value).expect("it serializes");
-        let made = value.serialize(ToJson).expect("no text is needed");
-        assert_eq!(made.compact(), Json::parse(&text).expect("JSON").compact());
-        assert!(value.absent.is_none());
-    }
-
-    #[test]
-    fn only_the_text_knows_the_rest() {
-        let raw = RawValue::from_string(r#"{"a":1.50}"#.to_owned()).expect("JSON");
-        let free = FreeObject::from_stored(r#"{"z":1, "a":1e2}"#.to_owned()).expect("an object");
-        assert!(raw.serialize(ToJson).is_err());
-        assert!(free.serialize(ToJson).is_err());
-        assert!(Word::Of(1).serialize(ToJson).is_err());
-        assert_eq!(
-            Json::of(&raw).map(|it| it.compact()).as_deref(),
-            Some(r#"{"a":1.50}"#)
-        );
-        assert_eq!(
-            Json::of(&free).map(|it| it.compact()).as_deref(),
-            Some(r#"{"z":1,"a":1e2}"#)
-        );
-        assert_eq!(
-            Json::of(&Word::Of(1)).map(|it| it.compact()).as_deref(),
-            Some(r#"{"Of":1}"#)
-        );
-    }
-}
+mod tests;

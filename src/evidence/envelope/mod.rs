@@ -1,5 +1,7 @@
 //! Envelopes: their id, their signature, their bytes.
 
+use std::fmt::Write as _;
+
 use sha2::{Digest, Sha256};
 
 use super::issuer::Issuer;
@@ -26,16 +28,24 @@ pub struct Statement {
     pub payload: Payload,
 }
 
-/// Why a statement has no envelope.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unattestable {
-    /// An integer that the canonical form would round.
-    #[error("the canonical form would round the integer {0}")]
-    Rounded(String),
-    /// It is not of the format, which is a mistake of ours.
-    #[error(transparent)]
-    Misfit(#[from] Misfit),
+impl Statement {
+    /// Checks that verifiers will accept its payload. What does not fit is a mistake of ours.
+    ///
+    /// # Errors
+    /// [`Misfit`].
+    pub fn check(&self) -> Result<(), Misfit> {
+        let mut payload = String::with_capacity(CAPACITY);
+        self.payload.push_canonical(&mut payload);
+        let payload = Json::parse_to_depth(payload.as_bytes(), DEPTH_MAX);
+        let payload = payload.map_err(|error| Misfit::new("payload", error.to_string()))?;
+        schema::check_payload(self.payload.artifact(), &payload)
+    }
 }
+
+/// A statement has no envelope, since the canonical form would round this integer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the canonical form would round the integer {0}")]
+pub struct Rounded(pub String);
 
 /// An envelope that lacks its signature alone.
 #[derive(Debug, Clone)]
@@ -51,29 +61,21 @@ impl Unsigned {
     /// The envelope of a statement.
     ///
     /// # Errors
-    /// [`Unattestable`].
-    pub fn new(issuer: &Issuer, statement: Statement) -> Result<Self, Unattestable> {
-        let Statement {
-            issued_at_ms,
-            trace_id,
-            payload,
-        } = statement;
-        let artifact = payload.artifact();
-        let payload = payload.into_json();
+    /// [`Rounded`].
+    pub fn new(issuer: &Issuer, statement: &Statement) -> Result<Self, Rounded> {
+        let payload = &statement.payload;
         if let Some(literal) = payload.first_rounded() {
-            return Err(Unattestable::Rounded(literal.to_owned()));
+            return Err(Rounded(literal.to_owned()));
         }
-        schema::check_payload(artifact, &payload)?;
         // Members are sorted, so these are in their places, and each is written once.
         let mut canonical = String::with_capacity(CAPACITY);
         canonical.push_str(r#"{"artifact_type":"#);
-        push_string(artifact.as_str(), &mut canonical);
+        push_string(payload.artifact().as_str(), &mut canonical);
         canonical.push_str(r#","evidence_id":""#);
         let id_at = canonical.len();
-        canonical.push_str(r#"","issued_at_ms":"#);
-        Json::from(issued_at_ms).push_rfc8785(&mut canonical);
-        canonical.push_str(r#","payload":"#);
-        payload.push_rfc8785(&mut canonical);
+        let issued_at_ms = statement.issued_at_ms;
+        let _ = write!(canonical, r#"","issued_at_ms":{issued_at_ms},"payload":"#);
+        payload.push_canonical(&mut canonical);
         canonical.push_str(r#","schema_version":"#);
         push_string(issuer.dialect.words().evidence_schema, &mut canonical);
         canonical.push_str(r#","server_id":"#);
@@ -82,7 +84,7 @@ impl Unsigned {
         let signature_at = canonical.len();
         canonical.push_str(r#"","signer_did":"#);
         push_string(&issuer.signer.to_string(), &mut canonical);
-        if let Some(trace_id) = trace_id {
+        if let Some(trace_id) = &statement.trace_id {
             canonical.push_str(r#","trace_id":"#);
             push_string(trace_id.as_str(), &mut canonical);
         }

@@ -96,6 +96,20 @@ pub(super) fn request_of(endpoint: Endpoint) -> &'static Mirror {
     }
 }
 
+/// Whether [`kept`] keeps everything, as of most requests.
+pub(super) fn keeps_all(mirror: &Mirror, json: &Json) -> bool {
+    let Json::Object(members) = json else {
+        return true;
+    };
+    members
+        .iter()
+        .all(|(name, value)| match (mirror.kind_of(name), value) {
+            (None, _) | (_, Json::Null) => false,
+            (Some(Kind::Object(inner)), value) => keeps_all(inner, value),
+            (Some(_), _) => true,
+        })
+}
+
 /// What a mirror has of an object: without typed members that are `null`, and without members that it does not know.
 pub(super) fn kept(mirror: &Mirror, json: &Json) -> Json {
     let Json::Object(members) = json else {

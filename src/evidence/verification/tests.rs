@@ -1,5 +1,6 @@
 use super::*;
 use crate::domain::ids::TraceId;
+use crate::domain::json::Canonical;
 use crate::evidence::artifact::Endpoint;
 use crate::evidence::envelope::{Statement, Unsigned};
 use crate::evidence::issuer::{Issuer, ServerId};
@@ -20,6 +21,10 @@ fn json(text: &str) -> Json {
     Json::parse(text.as_bytes()).expect("JSON")
 }
 
+fn canonical(text: &str) -> Canonical {
+    Canonical::of_json(&json(text))
+}
+
 /// An envelope of a refused release, signed by a key.
 fn document(signer: Signer, key: &SigningKey) -> String {
     let issuer = Issuer {
@@ -30,9 +35,9 @@ fn document(signer: Signer, key: &SigningKey) -> String {
     let payload = Payload::Error {
         endpoint: Endpoint::Release,
         http_status: 409,
-        request: Some(json(r#"{"idempotency_key":"k","reason":"done, ü"}"#)),
+        request: Some(canonical(r#"{"idempotency_key":"k","reason":"done, ü"}"#)),
         reservation_id: Some("rsv_1".to_owned()),
-        response: json(
+        response: canonical(
             r#"{"error":"RESERVATION_FINALIZED","message":"m","request_id":"r","details":{"a":0.5,"b":[12,null,true]}}"#,
         ),
     };
@@ -41,7 +46,7 @@ fn document(signer: Signer, key: &SigningKey) -> String {
         trace_id: TraceId::parse("5b8efff798038103d269b633813fc60c"),
         payload,
     };
-    let unsigned = Unsigned::new(&issuer, statement).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer, &statement).expect("an envelope");
     unsigned.sign(key)
 }
 

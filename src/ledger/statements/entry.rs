@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::refusals::of_refusal;
 use super::{Attested, Inputs, of_create, of_end, of_outcome, unknown_format};
 use crate::domain::ids::ReservationId;
-use crate::domain::json::Json;
+use crate::domain::json::Canonical;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::words::words;
 use crate::ledger::bodies::decide::OutcomeKind;
@@ -88,13 +88,8 @@ pub fn of_entry(entry: &Record, record: &Record) -> Result<Attested, EntryFault>
 
 /// The first 128 bits of the SHA-256 over a request as it is attested, 22 characters base64url. An entry keeps it, so that the
 /// signer finds out whether it read back the request that was accepted.
-pub fn digest_of(request: &Json) -> String {
-    digest_of_canonical(&request.rfc8785())
-}
-
-/// The same of the canonical form of the request.
-pub(in crate::ledger) fn digest_of_canonical(request: &str) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(request)[..16])
+pub fn digest_of(request: &Canonical) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(request.as_str())[..16])
 }
 
 fn kind_of(entry: &Record) -> Result<EntryKind, RecordError> {

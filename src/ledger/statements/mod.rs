@@ -5,7 +5,7 @@
 
 mod entry;
 mod refusals;
-pub(super) mod requests;
+mod requests;
 
 use std::fmt;
 
@@ -13,13 +13,13 @@ use super::bodies::commit::CommitResponse;
 use super::bodies::decide::{DecisionResponse, Outcome, OutcomeKind};
 use super::bodies::release::ReleaseResponse;
 use super::bodies::reserve::ReservationCreateResponse;
+use crate::domain::evidence::AttestedRequest;
 use crate::domain::ids::{ReservationId, TraceId};
-use crate::domain::json::Json;
+use crate::domain::json::{Canonical, Json};
 use crate::domain::record::{Record, RecordError, stored_text};
 use crate::domain::reservation::Status;
 use crate::evidence::{Payload, Statement, attested_response};
 
-pub(super) use entry::digest_of_canonical;
 pub use entry::{EntryFault, EntryKind, digest_of, of_entry, reservation_of};
 pub(super) use refusals::error;
 pub use refusals::of_refusal;
@@ -84,18 +84,19 @@ pub struct Inputs {
     pub issuer: u32,
     /// Of the request.
     pub trace_id: TraceId,
-    /// Which members with a default the client named, so that they are attested: see [`requests::named`].
+    /// Which members with a default the client named, so that they are attested: see
+    /// [`named_defaults`](crate::domain::evidence::named_defaults).
     pub named: String,
 }
 
 impl Inputs {
-    /// Of an operation by this release. `request`: as it is attested.
-    pub fn new(issuer: u32, trace_id: TraceId, request: &Json) -> Self {
+    /// Of an operation by this release.
+    pub fn new(issuer: u32, trace_id: TraceId, request: &AttestedRequest) -> Self {
         Self {
             format: FORMAT,
             issuer,
             trace_id,
-            named: requests::named(request),
+            named: request.named.clone(),
         }
     }
 
@@ -153,8 +154,8 @@ pub fn of_create(id: &ReservationId, record: &Record) -> Result<Option<Attested>
     // What the clock decides is not attested.
     let response = ReservationCreateResponse::replayed(id.clone(), 0, record)?;
     let payload = Payload::Reserve {
-        request: requests::create(record, &inputs.named)?,
-        response: json_of(&response)?,
+        request: Canonical::of_json(&requests::create(record, &inputs.named)?),
+        response: attested_part(&response)?,
     };
     attested(inputs, record.integer("created_at_ms")?, payload)
 }
@@ -171,13 +172,13 @@ pub fn of_end(id: &ReservationId, record: &Record) -> Result<Option<Attested>, R
     let payload = match record.read("status")? {
         Status::Committed => Payload::Commit {
             reservation_id,
-            request: requests::commit(record)?,
-            response: json_of(&CommitResponse::replayed(record)?)?,
+            request: Canonical::of_json(&requests::commit(record)?),
+            response: attested_part(&CommitResponse::replayed(record)?)?,
         },
         Status::Released => Payload::Release {
             reservation_id,
-            request: requests::release(record)?,
-            response: json_of(&ReleaseResponse::replayed(record)?)?,
+            request: Canonical::of_json(&requests::release(record)?),
+            response: attested_part(&ReleaseResponse::replayed(record)?)?,
         },
         Status::Active | Status::Expired => return Err(RecordError::of("status")),
     };
@@ -195,18 +196,19 @@ pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>
     };
     let request = record.text("request")?;
     let request = Json::parse(request.as_bytes()).map_err(|_| RecordError::of("request"))?;
+    let request = Canonical::of_json(&request);
     let outcome = Outcome::replayed(kind, record)?;
     let payload = match kind {
         OutcomeKind::Decision => Payload::Decide {
             request,
-            response: json_of(&DecisionResponse::from(outcome))?,
+            response: attested_part(&DecisionResponse::from(outcome))?,
         },
         OutcomeKind::DryRun => {
             let estimate = record.read("estimate")?;
             let response = ReservationCreateResponse::of_dry_run(outcome, estimate);
             Payload::Reserve {
                 request,
-                response: json_of(&response)?,
+                response: attested_part(&response)?,
             }
         }
     };
@@ -242,9 +244,8 @@ fn attested(
 }
 
 /// The attested part of a response.
-pub(super) fn json_of(response: &impl serde::Serialize) -> Result<Json, RecordError> {
-    let json = Json::of(response).ok_or_else(|| RecordError::of("response"))?;
-    Ok(attested_response(json))
+fn attested_part(response: &impl serde::Serialize) -> Result<Canonical, RecordError> {
+    attested_response(response).ok_or_else(|| RecordError::of("response"))
 }
 
 #[cfg(test)]

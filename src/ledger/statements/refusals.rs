@@ -4,7 +4,7 @@
 use super::{Attested, Inputs};
 use crate::domain::amount::Amount;
 use crate::domain::ids::{ReservationId, TenantId, TraceId};
-use crate::domain::json::Json;
+use crate::domain::json::{Canonical, Json};
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::{Evaluated, Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
@@ -26,6 +26,7 @@ pub fn of_refusal(entry: &Record) -> Result<Attested, RecordError> {
     let inputs: Inputs = entry.read("inputs")?;
     let request = entry.get("request");
     let request = request.map(|text| json(text, "request")).transpose()?;
+    let request = request.as_ref().map(Canonical::of_json);
     let reservation_id = entry.get("reservation_id").map(str::to_owned);
     let ids = (entry.text("request_id")?, &inputs.trace_id);
     let payload = error(endpoint, evaluated, request, reservation_id, ids)?;
@@ -44,7 +45,7 @@ pub fn of_refusal(entry: &Record) -> Result<Attested, RecordError> {
 pub(in crate::ledger) fn error(
     endpoint: Endpoint,
     evaluated: Evaluated,
-    request: Option<Json>,
+    request: Option<Canonical>,
     reservation_id: Option<String>,
     (request_id, trace_id): (&str, &TraceId),
 ) -> Result<Payload, RecordError> {
@@ -62,7 +63,7 @@ pub(in crate::ledger) fn error(
         http_status: evaluated.http_status,
         request,
         reservation_id,
-        response: response.into_iter().collect(),
+        response: Canonical::of_json(&response.into_iter().collect()),
     })
 }
 

@@ -5,22 +5,7 @@ use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError};
 use crate::ledger::facts;
 
-/// The members of a create that have a default, each named by a letter, where the request has them. The lifetime has its value,
-/// since the record has the one that was granted; `dry_run` can only be `false`, since a dry run keeps its whole request.
-pub(in crate::ledger) fn named(request: &Json) -> String {
-    let is_named = |name: &str| request.member(name).is_some();
-    let lifetime = request.member("ttl_ms").map(Json::rfc8785);
-    let words = [
-        lifetime.map(|lifetime| format!("t{lifetime}")),
-        is_named("grace_period_ms").then(|| "g".to_owned()),
-        is_named("overage_policy").then(|| "o".to_owned()),
-        is_named("dry_run").then(|| "d".to_owned()),
-    ];
-    let words: Vec<_> = words.into_iter().flatten().collect();
-    words.join(" ")
-}
-
-/// The request of a reservation.
+/// The request of a reservation. `named`: see [`named_defaults`](crate::domain::evidence::named_defaults).
 pub(super) fn create(record: &Record, named: &str) -> Result<Json, RecordError> {
     let subject = parsed("subject", &facts::subject_of(record)?)?;
     let action = parsed("action_kind", &facts::action_of(record)?)?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::config::{DispatcherArgs, SigningConfig};
 use budget_authority::dispatcher::{Signer, SignerMetrics, SignerPass};
-use budget_authority::domain::json::Json;
+use budget_authority::domain::json::{Canonical, Json};
 use budget_authority::evidence::{
     Disposition, Endpoint, Keys, attested_request, attested_response, verify,
 };
@@ -170,16 +170,20 @@ impl Issued {
         let payload = envelope["payload"].as_object().expect("a payload");
         let (artifact, payload) = payload.iter().next().expect("one member");
         assert_eq!(envelope["artifact_type"], *artifact);
-        let request = attested_request(endpoint, &parsed(sent));
-        let is_long = artifact == "error" && request.rfc8785().len() > 4_096;
+        let request = attested_request(endpoint, &parsed(sent)).canonical;
+        let is_long = artifact == "error" && request.as_str().len() > 4_096;
         match payload.get("request") {
-            Some(attested) => assert_eq!(parsed(attested).rfc8785(), request.rfc8785()),
+            Some(attested) => assert_eq!(canonical(attested), request),
             None => assert!(is_long, "no request in {envelope}"),
         }
-        let response = attested_response(parsed(got));
-        assert_eq!(parsed(&payload["response"]).rfc8785(), response.rfc8785());
+        let response = attested_response(&parsed(got));
+        assert_eq!(Some(canonical(&payload["response"])), response);
         envelope
     }
+}
+
+fn canonical(value: &Value) -> Canonical {
+    Canonical::of_json(&parsed(value))
 }
 
 fn parsed(value: &Value) -> Json {

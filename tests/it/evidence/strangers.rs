@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::ids::{TraceId, hex};
-use budget_authority::domain::json::Json;
+use budget_authority::domain::json::{Canonical, Json};
 use budget_authority::evidence::{
     Disposition, Endpoint, Issuer, Keys, Payload, ServerId, Signer, SigningKey, Statement,
     Unsigned, verify,
@@ -173,6 +173,7 @@ fn awkward(signer: fn(&ServerId) -> Signer) -> String {
         "12e-1",
         "100",
     ];
+    let canonical = |text: &str| Canonical::of_json(&Json::parse(text.as_bytes()).expect("JSON"));
     let request = format!(
         r#"{{"idempotency_key":"\u0000\u001f\u007f\"\\/é\u2028","actual":{{"unit":"TOKENS","amount":0}},
             "metadata":{{"\ufb33":[{}],"\ud83d\ude00":null,"é":{{}},"e\u0301":[],"":true}}}}"#,
@@ -181,17 +182,16 @@ fn awkward(signer: fn(&ServerId) -> Signer) -> String {
     let payload = Payload::Error {
         endpoint: Endpoint::Commit,
         http_status: 410,
-        request: Some(Json::parse(request.as_bytes()).expect("JSON")),
+        request: Some(canonical(&request)),
         reservation_id: Some("rsv".to_owned()),
-        response: Json::parse(br#"{"error":"RESERVATION_EXPIRED","message":"m","request_id":"r"}"#)
-            .expect("JSON"),
+        response: canonical(r#"{"error":"RESERVATION_EXPIRED","message":"m","request_id":"r"}"#),
     };
     let statement = Statement {
         issued_at_ms: AT_MS,
         trace_id: TraceId::parse("5b8efff798038103d269b633813fc60c"),
         payload,
     };
-    let unsigned = Unsigned::new(&issuer, statement).expect("an envelope");
+    let unsigned = Unsigned::new(&issuer, &statement).expect("an envelope");
     unsigned.sign(&SigningKey::parse(SEED).expect("a seed"))
 }
 

@@ -2,7 +2,7 @@
 
 use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::ids::{EvidenceId, TraceId};
-use budget_authority::domain::json::Json;
+use budget_authority::domain::json::{Canonical, Json};
 use budget_authority::evidence::{
     Issuers, ListedKey, Payload, ServerId, SignerForm, SigningKey, Statement, Unsigned,
 };
@@ -66,19 +66,19 @@ pub fn settings(digit: char) -> [String; 6] {
 
 /// A decision at a time, signed by the first key of a configuration.
 pub fn signed(issuers: &Issuers, digit: char, issued_at_ms: i64) -> (EvidenceId, String) {
-    let json = |text: &str| Json::parse(text.as_bytes()).expect("JSON");
+    let canonical = |text: &str| Canonical::of_json(&Json::parse(text.as_bytes()).expect("JSON"));
     let statement = Statement {
         issued_at_ms,
         trace_id: TraceId::parse("5b8efff798038103d269b633813fc60c"),
         payload: Payload::Decide {
-            request: json(
+            request: canonical(
                 r#"{"idempotency_key":"k","subject":{"tenant":"acme"},"action":{"kind":"llm","name":"m"},"estimate":{"unit":"TOKENS","amount":1}}"#,
             ),
-            response: json(r#"{"decision":"ALLOW"}"#),
+            response: canonical(r#"{"decision":"ALLOW"}"#),
         },
     };
     let issuer = issuers.issuer(&issuers.key_set().keys[0]);
-    let unsigned = Unsigned::new(&issuer, statement).expect("it can be attested");
+    let unsigned = Unsigned::new(&issuer, &statement).expect("it can be attested");
     let id = EvidenceId::parse(unsigned.evidence_id()).expect("an id");
     (id, unsigned.sign(&key(digit)))
 }

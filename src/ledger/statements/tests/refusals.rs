@@ -110,6 +110,7 @@ fn e02_the_refusals_of_format_1_never_change() {
         else {
             panic!("a refusal")
         };
+        let response = json(response.as_str());
         let text = |name| response.member(name).and_then(Json::as_text);
         let [code, message] = ["error", "message"].map(|name| text(name).expect(called));
         let mut got = format!("{http_status} {code} {message}");

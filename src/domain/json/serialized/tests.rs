@@ -1,0 +1,106 @@
+//! That the form is that of the text.
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::domain::json::{Canonical, FreeObject, Json};
+
+#[derive(serde::Serialize)]
+enum Word {
+    #[serde(rename = "A_WORD")]
+    Unit,
+    Of(u8),
+}
+
+#[derive(serde::Serialize)]
+struct Object {
+    amount: i64,
+    share: f64,
+    none: Option<u8>,
+    some: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    absent: Option<u8>,
+    words: Vec<Word>,
+    letter: char,
+    any: Value,
+    empty: Vec<u8>,
+}
+
+fn object(amount: i64, any: Value) -> Object {
+    Object {
+        amount,
+        share: 1.0,
+        none: None,
+        some: Some(true),
+        absent: None,
+        words: vec![Word::Unit, Word::Unit],
+        letter: '"',
+        any,
+        empty: Vec::new(),
+    }
+}
+
+/// By way of the text.
+fn parsed(value: &impl serde::Serialize) -> Json {
+    Json::parse(&serde_json::to_vec(value).expect("it serializes")).expect("JSON")
+}
+
+#[test]
+fn it_is_the_canonical_form_of_the_text() {
+    let names = json!({"\u{20ac}": 1, "\r": 2, "\u{fb33}": 3, "1": 4, "\u{1f600}": 5, "\u{80}": 6, "\u{f6}": 7});
+    let nested = json!({"b": [1, 2.50, -0.0, 1e30, {"z": {"y": {}, "x": [[]]}, "a": "é\n"}], "a": {"": null}});
+    for any in [
+        names,
+        nested,
+        json!({"a\\\"b": 1}),
+        json!("text"),
+        json!({}),
+    ] {
+        let object = object(5, any);
+        let canonical = Canonical::of(&object, &[]).expect("JSON");
+        assert_eq!(canonical.as_str(), parsed(&object).rfc8785());
+        assert_eq!(canonical.first_rounded(), None);
+        assert!(object.absent.is_none());
+    }
+}
+
+#[test]
+fn an_integer_that_is_rounded_is_named() {
+    for amount in [9_007_199_254_740_993, i64::MIN, i64::MAX, 1 << 53, -5, 0] {
+        let object = object(7, json!({"deep": [amount]}));
+        let (canonical, parsed) = (Canonical::of(&object, &[]), parsed(&object));
+        let canonical = canonical.expect("JSON");
+        assert_eq!(
+            canonical.first_rounded(),
+            parsed.first_rounded(),
+            "{amount}"
+        );
+        assert_eq!(canonical.as_str(), parsed.rfc8785());
+    }
+}
+
+#[test]
+fn members_are_left_out_of_the_outermost_object_alone() {
+    let value = json!({"a": {"amount": 1}, "amount": i64::MAX, "z": [{"amount": 2}]});
+    let canonical = Canonical::of(&value, &["amount", "none"]).expect("JSON");
+    assert_eq!(
+        canonical.as_str(),
+        r#"{"a":{"amount":1},"z":[{"amount":2}]}"#
+    );
+    assert_eq!(canonical.first_rounded(), None);
+    let raw = RawValue::from_string(r#"{"z":1.50,"amount":1,"a":1e2}"#.to_owned());
+    let canonical = Canonical::of(&raw.expect("JSON"), &["amount"]).expect("JSON");
+    assert_eq!(canonical.as_str(), r#"{"a":100,"z":1.5}"#);
+}
+
+#[test]
+fn what_only_the_text_knows_is_read_from_it() {
+    let free = FreeObject::from_stored(r#"{"z":1, "a":1e2}"#.to_owned()).expect("an object");
+    for (canonical, text) in [
+        (Canonical::of(&free, &[]), r#"{"a":100,"z":1}"#),
+        (Canonical::of(&Word::Of(1), &[]), r#"{"Of":1}"#),
+        (Canonical::of(&vec![f64::NAN], &[]), "[null]"),
+    ] {
+        assert_eq!(canonical.expect("JSON").as_str(), text);
+    }
+}
