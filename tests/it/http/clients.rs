@@ -34,6 +34,9 @@ pub(crate) async fn succeed(mut command: Command) {
 
 /// Installs what a client needs, unless it is there.
 pub(crate) async fn prepare(client: &str) {
+    // Two at once would remove what the other one installs.
+    static ONE_AT_A_TIME: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    let _one = ONE_AT_A_TIME.lock().await;
     let mut command = Command::new(folder().join("prepare"));
     command.arg(client);
     succeed(command).await;
