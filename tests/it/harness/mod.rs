@@ -33,6 +33,7 @@ pub mod slow_proxy;
 pub mod tenant_fixture;
 pub mod tenant_holds;
 pub mod tenant_snapshot;
+pub mod terminal;
 pub mod three_scopes;
 pub mod wire;
 

@@ -230,10 +230,16 @@ fn every_path_that_a_document_or_comment_names_exists() {
 
 #[test]
 fn every_row_of_durability_names_tests_that_exist() {
-    let tests: String = files("tests/it", "rs").iter().map(|path| read(path)).collect();
+    let tests: String = files("tests/it", "rs")
+        .iter()
+        .map(|path| read(path))
+        .collect();
     let text = read(Path::new("docs/durability.md"));
     let (_, rows) = text.split_once("| Test |").expect("the table");
-    let rows = rows.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let rows = rows
+        .lines()
+        .skip(2)
+        .take_while(|line| line.starts_with('|'));
     let mut count = 0;
     for row in rows {
         let cells: Vec<_> = row.trim_matches('|').split('|').collect();
@@ -241,7 +247,10 @@ fn every_row_of_durability_names_tests_that_exist() {
         assert!(!named.is_empty(), "no test: {row}");
         for name in named {
             count += 1;
-            assert!(tests.contains(&format!("async fn {name}(")), "no test `{name}`");
+            assert!(
+                tests.contains(&format!("async fn {name}(")),
+                "no test `{name}`"
+            );
         }
     }
     assert!(count >= 12, "{count} tests");

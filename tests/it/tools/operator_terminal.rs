@@ -1,30 +1,17 @@
 //! `budget-authority admin` on a terminal: colours and lines that fit; plain text everywhere else.
 
-use std::fs::File;
 use std::io::Read;
-use std::os::fd::FromRawFd;
 use std::process::Stdio;
 
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
 use crate::harness::admin_cli::AdminCli;
+use crate::harness::terminal::terminal;
 
 /// What a command prints on a terminal of so many columns.
 async fn on_terminal(command: &mut Command, columns: u16) -> String {
-    let size = libc::winsize {
-        ws_row: 24,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    let (mut ours, mut its) = (0, 0);
-    let (name, settings) = (std::ptr::null_mut(), std::ptr::null());
-    // SAFETY: the pointers are valid or null; on success both descriptors are open and ours.
-    let (mut ours, its) = unsafe {
-        assert_eq!(libc::openpty(&mut ours, &mut its, name, settings, &size), 0);
-        (File::from_raw_fd(ours), File::from_raw_fd(its))
-    };
+    let (mut ours, its) = terminal(columns);
     let mut child = command
         .stdout(Stdio::from(its))
         .spawn()

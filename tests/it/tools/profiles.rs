@@ -1,13 +1,14 @@
 //! `budget-authority login`, and the profiles that it writes.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::harness::admin_cli::{AdminCli, Exited, ran};
 use crate::harness::app::ADMIN_KEY;
+use crate::harness::terminal::terminal;
 
 /// A home of an operator, which is removed in the end.
 struct Home(PathBuf);
@@ -108,6 +109,30 @@ async fn a_login_is_kept_for_its_owner_alone_and_used_by_name() {
     assert!(!path.exists());
     home.run("admin --profile prod tenant list")
         .refused(2, "there is no profile");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_typed_on_a_terminal_does_not_appear_on_it() {
+    let operator = AdminCli::new(&[]).await;
+    let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
+    let (mut ours, its) = terminal(200);
+    let another = || Stdio::from(its.try_clone().expect("a handle"));
+    let mut command = home.command(&format!("login --url {url}"));
+    command.stdin(another()).stdout(another()).stderr(another());
+    let mut child = command.spawn().expect("the binary is built");
+    drop((command, its));
+    let (mut seen, mut bytes) = (String::new(), [0; 4096]);
+    let mut typed = false;
+    while let Ok(count @ 1..) = ours.read(&mut bytes) {
+        seen += &String::from_utf8_lossy(&bytes[..count]);
+        if !typed && seen.contains("Admin key: ") {
+            typed = true;
+            writeln!(ours, "{ADMIN_KEY}").expect("it reads");
+        }
+    }
+    assert!(child.wait().expect("it ends").success(), "{seen}");
+    assert!(!seen.contains(ADMIN_KEY), "{seen}");
+    home.run("admin tenant list").done();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
