@@ -324,7 +324,7 @@ impl History {
     }
 
     /// Lets the fan-out see all that happened.
-    async fn settle(&mut self) {
+    async fn seen_all(&mut self) {
         // It looks at all outboxes four times a second.
         tokio::time::sleep(Duration::from_secs(1)).await;
         self.seen = self.happened.len();
@@ -361,7 +361,7 @@ async fn w18_what_arrives_is_what_a_model_says_while_webhooks_change_and_a_tenan
             10 => history.leave().await,
             _ => {
                 history.drained().await;
-                history.settle().await;
+                history.seen_all().await;
             }
         }
     }

@@ -73,7 +73,7 @@ impl Dead {
     }
 
     /// The same when each of its first attempts has ended, or gets no response.
-    async fn settled(&self) -> (i64, i64) {
+    async fn cost_at_rest(&self) -> (i64, i64) {
         within(
             Duration::from_secs(30),
             "the attempts have ended",
@@ -120,7 +120,7 @@ async fn w13_a_dead_receiver_costs_a_megabyte_at_most_and_more_events_nothing() 
         let _running = Running::start(&dead.app);
         flood(&dead.app, 1_104).await;
         dead.is_full().await;
-        let (records, bytes) = dead.settled().await;
+        let (records, bytes) = dead.cost_at_rest().await;
         assert!(
             records <= OPEN_MAX && bytes < MEGABYTE,
             "{records} records, {bytes} bytes"

@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
+use budget_authority::domain::ids::Partition;
+use budget_authority::store::Day;
 use serde_json::json;
 
 use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::deliveries::{Running, fund, here, reached, webhook};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::within;
-use budget_authority::domain::ids::Partition;
 
 const SLOW: Reply = Reply::After(Duration::from_secs(2));
 
@@ -288,4 +289,43 @@ async fn w33_a_delivery_that_is_deleted_and_whose_dispatcher_died_does_not_count
         fund(&mended.app, 1).await;
         arrive(&receiver, 3).await;
     }
+}
+
+#[tokio::test]
+async fn w33_a_delivery_whose_event_is_gone_or_cannot_be_rendered_says_so_and_the_lane_goes_on() {
+    let receiver = Receiver::start(Reply::Status(200, "")).await;
+    let mended = Mended::own(&receiver).await;
+    mended.queue(3).await;
+    let [gone, broken] = [mended.record("0").await, mended.record("1").await];
+    let app = &mended.app;
+    let place: String = app.run(&["HGET", &gone, "place"]).await;
+    let words: Vec<&str> = place.split(' ').collect();
+    let [partition, tenant, day, entry] = words[..] else {
+        panic!("{place}")
+    };
+    let day = Day::parse(day).expect("a day");
+    let log = app.store.keys().events(umbra(), tenant, day);
+    assert_eq!(app.run::<i64>(&["XDEL", &log, entry]).await, 1);
+    let other: String = app.run(&["XADD", &log, "*", "type", "budget.funded"]).await;
+    let elsewhere = format!("{partition} {tenant} {day} {other}");
+    app.run::<()>(&["HSET", &broken, "place", &elsewhere]).await;
+    let running = Running::start(app);
+    arrive(&receiver, 1).await;
+    reached(app, &mended.id, "FAILED", 2).await;
+    for (record, message) in [
+        (gone, "The event is gone"),
+        (broken, "The event cannot be rendered"),
+    ] {
+        let found: String = app.run(&["HGET", &record, "error_message"]).await;
+        assert_eq!(found, message);
+    }
+    let metrics = running.telemetry.render().expect("metrics");
+    for reason in ["event_not_found", "event_unreadable"] {
+        let name = "budget_webhook_attempts_total";
+        let counted = format!(r#"{name}{{outcome="dropped",reason="{reason}"}} 1"#);
+        assert!(metrics.contains(&counted), "{counted}: {metrics}");
+    }
+    let failures = webhook(app, &mended.id).await["consecutive_failures"].clone();
+    assert_eq!(failures, 0, "they do not count");
+    mended.is_even("both have ended").await;
 }
