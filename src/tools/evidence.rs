@@ -19,7 +19,7 @@ const BYTES_MAX: u64 = 4 << 20;
 /// How long to wait for a document of a server.
 const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
 
-const EXIT_CODES: &str = "Exit codes: 0 the envelope is authentic, or signed by the pinned key, 1 it is not, 2 unknown: nothing says whose key it is, or something could not be read";
+const EXIT_CODES: &str = "Exit codes: 0 the envelope is authentic, or signed by the pinned key, 1 it is not, 2 unknown: without a pin, nothing says whose key it is; or the envelope could not be read";
 
 /// Settings of `budget-authority evidence verify`.
 #[derive(Debug, Clone, Args)]
@@ -104,10 +104,10 @@ fn key_set(args: &EvidenceVerifyArgs, document: &[u8]) -> Option<String> {
 fn exit_code(found: &Verification) -> u8 {
     match (found.disposition, found.pin_matched) {
         (Disposition::SignatureInvalid | Disposition::SignerAuthorityFailed, _) => 1,
-        (Disposition::SignerResolutionFailed, _) | (Disposition::BindingOnly, None) => 2,
-        (Disposition::Authentic | Disposition::BindingOnly, Some(false)) => 1,
-        (Disposition::Authentic, None)
-        | (Disposition::Authentic | Disposition::BindingOnly, Some(true)) => 0,
+        // The signature was tried with the pinned key, or that key is not the one in the envelope.
+        (_, Some(false)) => 1,
+        (Disposition::Authentic, None) | (_, Some(true)) => 0,
+        (Disposition::SignerResolutionFailed | Disposition::BindingOnly, None) => 2,
     }
 }
 
@@ -174,13 +174,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exit_code_is_0_for_proof_1_for_refutation_2_for_neither() {
+    fn e30_the_exit_code_is_0_for_proof_1_for_refutation_2_for_neither() {
         use Disposition as D;
         for (disposition, codes) in [
             (D::Authentic, [0, 0, 1]),
             (D::BindingOnly, [2, 0, 1]),
             (D::SignerAuthorityFailed, [1, 1, 1]),
-            (D::SignerResolutionFailed, [2, 2, 2]),
+            (D::SignerResolutionFailed, [2, 0, 1]),
             (D::SignatureInvalid, [1, 1, 1]),
         ] {
             let code = |pin_matched| {

@@ -235,7 +235,12 @@ impl Read {
         use Disposition as D;
         let set = match set {
             Some(Ok(set)) => set,
-            Some(Err(reason)) => return Verification::of(D::SignerResolutionFailed, reason),
+            Some(Err(reason)) => {
+                return Verification {
+                    pin_matched: pin.map(|pin| self.holds_under(pin)),
+                    ..Verification::of(D::SignerResolutionFailed, reason)
+                };
+            }
             None => return self.by_pin(pin),
         };
         let covering = self.covering(&set, |listed| listed.kid == kid);

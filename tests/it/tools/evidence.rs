@@ -106,12 +106,12 @@ async fn the_envelopes_of_the_document_are_authentic() {
 }
 
 #[tokio::test]
-async fn without_a_key_set_a_pin_decides() {
+async fn e30_without_a_key_set_a_pin_decides() {
     let (_, envelopes) = documented();
     let other = "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
     for (envelope, codes, first) in [
         (&envelopes[0], [2, 0, 1], "binding_only"),
-        (&envelopes[1], [2, 0, 2], "signer_resolution_failed"),
+        (&envelopes[1], [2, 0, 1], "signer_resolution_failed"),
     ] {
         let (code, text) = verify(envelope, &["-"]).await;
         assert_eq!(
@@ -131,6 +131,12 @@ async fn without_a_key_set_a_pin_decides() {
             (Some(codes[2]), true),
             "{text}"
         );
+        // Neither does a key set that cannot be read stand in the way of a pin.
+        for (pin, code) in [(PUBLIC, 0), (other, 1)] {
+            let arguments = ["-", "--jwks", "/missing", "--pin", pin];
+            let (found, text) = verify(envelope, &arguments).await;
+            assert_eq!(found, Some(code), "{text}");
+        }
     }
     let (code, text) = verify("", &["-", "--pin", &PUBLIC.to_uppercase()]).await;
     assert_eq!(
