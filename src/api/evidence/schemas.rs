@@ -27,7 +27,10 @@ plain_field!(EvidenceEnvelope, (), |(), components| {
             ],
             "properties": {
                 "schema_version": {"type": "string", "const": Dialect::default().words().evidence_schema},
-                "artifact_type": {"type": "string", "enum": ["decide", "reserve", "commit", "release", "error"]},
+                "artifact_type": {
+                    "type": "string",
+                    "description": "What is attested: `decide`, `reserve`, `commit`, `release`, `error`. Later releases may add others.",
+                },
                 "server_id": {"type": "string", "description": "Base URL of the issuer."},
                 "signer_did": {"type": "string", "description": "Names the key of the signature."},
                 "issued_at_ms": {"type": "integer", "format": "int64", "description": "When it was decided."},
@@ -71,7 +74,7 @@ plain_field!(EvidenceJwk, (), |(), components| {
                 words.key_until_member: {
                     "type": ["integer", "null"], "format": "int64", "description": "It signs before then.",
                 },
-                "status": {"type": "string", "enum": ["active", "retired"], "description": "Decides nothing."},
+                "status": {"type": "string", "description": "`active` or `retired`. Decides nothing."},
             },
         })
     })

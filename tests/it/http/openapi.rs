@@ -73,3 +73,26 @@ fn every_reference_leads_somewhere() {
         }
     }
 }
+
+/// What is verified is closed; what readers are told is open, so that they bear what a later release adds.
+#[test]
+fn e09_the_description_of_evidence_is_open() {
+    let document = document(Dialect::Service);
+    for name in ["EvidenceEnvelope", "EvidenceJwks", "EvidenceJwk"] {
+        let schema = &document["components"]["schemas"][name];
+        assert_eq!(schema["type"], "object", "{name}");
+        let mut open = vec![schema];
+        while let Some(value) = open.pop() {
+            match value {
+                Value::Object(members) => {
+                    for closed in ["enum", "additionalProperties", "unevaluatedProperties"] {
+                        assert_eq!(members.get(closed), None, "{name}: {value}");
+                    }
+                    open.extend(members.values());
+                }
+                Value::Array(items) => open.extend(items),
+                _ => {}
+            }
+        }
+    }
+}
