@@ -34,14 +34,25 @@ Writes:
 local lease, unsigned, unsignable, index = unpack(KEYS)
 local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id = unpack(ARGV)
 -- End of the signature.
--- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields, evidence/quarantined
+-- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields, evidence/quarantined, evidence/place
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 
--- Reads: every record and every ledger. What is to be signed yet is made of records that ended no earlier than it was queued.
+-- Reads: every record and every ledger. What is to be signed yet is made of records that ended no earlier than it was queued, save
+-- for the time that a script takes. Where the clock was set back, they ended earlier: such records have the place of the entry.
 local before_ms = tonumber(ended_before_ms)
 local oldest = redis.call('XRANGE', unsigned, '-', '+', 'COUNT', 1)[1]
-before_ms = math.min(before_ms, oldest and tonumber(oldest[1]:match('^%d+')) or before_ms)
-before_ms = quarantined_since(unsignable, before_ms)
+local oldest_ms, oldest_sequence = math.huge, 0
+if oldest then oldest_ms, oldest_sequence = entry_place(oldest[1]) end
+local quarantined_ms = quarantined_since(unsignable, math.huge)
+before_ms = math.min(before_ms, oldest_ms - EVIDENCE_AHEAD_MS, quarantined_ms - EVIDENCE_AHEAD_MS)
+
+-- Whether an entry at this place may still be in the queue, or in quarantine.
+local function is_queued(place)
+  if not place then return false end
+  local ms, sequence = entry_place(place)
+  if not ms then return false end
+  return ms > oldest_ms or (ms == oldest_ms and sequence >= oldest_sequence) or ms >= quarantined_ms
+end
 local from = 0
 if after_id ~= '' then
   local rank = redis.call('ZRANK', index, after_id)
@@ -89,11 +100,11 @@ while examined < tonumber(rows) and found[2 * examined + 1]
   local id, created = found[2 * examined + 1], found[2 * examined + 2]
   examined = examined + 1
   local record = hash_fields(record_prefix .. id, 'status', 'unit', 'scope_path', 'budgeted', 'charged',
-    'finalized_at_ms', 'expired_at_ms', 'created_at_ms')
+    'finalized_at_ms', 'expired_at_ms', 'created_at_ms', 'queued')
   local status = record[1]
   local ended = tonumber(record[6] or record[7] or (status == 'APPLIED' and record[8]) or '')
   local purge = not record.err and not status
-  if ended and ended < before_ms then
+  if ended and ended < before_ms and not is_queued(record[9]) then
     purge = (status ~= 'COMMITTED' and status ~= 'APPLIED') or moved_to_bases(id, record)
   elseif ended and (not first_ended or ended < first_ended) then
     first_ended = ended

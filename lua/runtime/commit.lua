@@ -153,7 +153,9 @@ end
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
 redis.call('ZREM', due, reservation_id)
 if inputs then
-  redis.call('XADD', unsigned, '*', 'kind', 'end', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+  -- @cold evidence/place
+  local entry = redis.call('XADD', unsigned, '*', 'kind', 'end', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+  evidence_place(kept, entry, now)
 end
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))

@@ -210,7 +210,9 @@ redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
 redis.call('ZADD', reservations, now_text, reservation_id)
 if inputs then
-  redis.call('XADD', unsigned, '*', 'kind', 'create', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+  -- @cold evidence/place
+  local entry = redis.call('XADD', unsigned, '*', 'kind', 'create', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+  evidence_place(kept, entry, now)
 end
 day_register(days, tenant_key, settings, tenant, day, now)
 redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,

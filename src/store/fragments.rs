@@ -54,6 +54,7 @@ fragments! {
     "log/audit",
     "log/audit_failures",
     "log/denials",
+    "evidence/place",
     "evidence/quarantined",
     "evidence/queue",
     "evidence/refusals",

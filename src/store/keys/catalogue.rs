@@ -87,7 +87,8 @@ keys! { partition {
     ///
     /// A commit adds `charged`, `finalized_at_ms`, `finish` (digest of the key, then of the payload), `commit.<depth>`,
     /// *`debt.<depth>`*, *`metrics`*, *`committed_metadata`*; for evidence *`end_inputs`*, *`end_key`* and *`actual`*. A release adds
-    /// the same with `release.<depth>` and *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`.
+    /// the same with `release.<depth>` and *`release_reason`*, without `charged`. Expiry adds `expired_at_ms`. While the clock is
+    /// behind the last entry of `unsigned`, *`queued`*: the place of the record's own entry.
     ///
     /// An extension adds `extensions`, `extended_ms`, `extend.<key digest>` (payload hash and expiry), `extend.<key
     /// digest>.<depth>`, and the latest *`extended_metadata`*. These stay as long as the record, so there are 1,000
