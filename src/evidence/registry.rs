@@ -96,6 +96,12 @@ impl Registry {
         self.all().find(|one| one.number == number)
     }
 
+    /// The one with a number, if it signs what was decided at `at_ms`. If not, the number was given anew after the registry was
+    /// lost, and another issuer had it.
+    pub fn issuing_at(&self, number: u32, at_ms: i64) -> Option<&Registered> {
+        self.registered(number).filter(|one| one.covers(at_ms))
+    }
+
     /// Its issuer.
     pub fn issuer(&self, number: u32) -> Option<&Issuer> {
         self.registered(number).map(|one| &one.issuer)
@@ -204,5 +210,10 @@ mod tests {
             );
         }
         assert_eq!(registry.issuer(3), None);
+        let signs = |at_ms| registry.issuing_at(2, at_ms).is_some();
+        assert_eq!(
+            [99_999, 100_000, 199_999, 200_000].map(signs),
+            [false, true, true, false]
+        );
     }
 }

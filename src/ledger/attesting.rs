@@ -259,7 +259,9 @@ impl Attester<'_> {
         if now_ms.is_some_and(|now_ms| until_ms.is_some_and(|until_ms| until_ms <= now_ms)) {
             return None;
         }
-        reference(self.registry.issuer(inputs.issuer)?, &statement).ok()
+        let (number, at_ms) = (inputs.issuer, statement.issued_at_ms);
+        let registered = self.registry.issuing_at(number, at_ms)?;
+        reference(&registered.issuer, &statement).ok()
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::{Store, StoreError};
 use crate::driver::connection::{Request, failed};
 use crate::driver::node::{Lane, Node};
+use crate::driver::retry::{Action, action};
 
 impl Store {
     /// Runs one plain command off the request path, on the node that owns `key`.
@@ -98,9 +99,18 @@ impl Store {
     ) -> Result<Vec<Option<Value>>, StoreError> {
         let mut replies = self.pipelines(commands).await?;
         let timed = self.begin_call()?;
+        let mut full = 0;
         for (reply, (key, command)) in replies.iter_mut().zip(commands) {
-            if !matches!(reply, Some(Value::ServerError(_))) {
+            let Some(Value::ServerError(error)) = reply else {
                 continue;
+            };
+            // The first one, sent alone, tells that a node is full; thousands would tell the same.
+            if action(error) == Action::Full {
+                full += 1;
+                if full > 1 {
+                    *reply = None;
+                    continue;
+                }
             }
             let again = self.query_by(key, command, Lane::Background, timed.deadline);
             *reply = match again.await {

@@ -6,7 +6,7 @@ use std::thread::available_parallelism;
 
 use crate::config::SigningConfig;
 use crate::domain::ids::EvidenceId;
-use crate::evidence::{Registry, Rounded, Unsigned};
+use crate::evidence::{Registry, Unsigned};
 use crate::ledger::statements::{EntryFault, of_entry};
 use crate::store::dispatcher::unsigned::{Queued, UnsignedEntry};
 
@@ -28,8 +28,8 @@ pub(super) enum Outcome {
     Signed(EvidenceId, String),
     /// It has none: the canonical form would round a number.
     Rounded,
-    /// Another dispatcher can sign it, or a later release.
-    Unknown(String),
+    /// Another dispatcher can sign it, or a later release. The id of its envelope, where its issuer is known; and why.
+    Unknown(Option<EvidenceId>, String),
     /// Nobody can.
     Damaged(String),
 }
@@ -62,29 +62,30 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
     let attested = match of_entry(&entry.facts, &entry.record) {
         Ok(attested) => attested,
         Err(unknown @ EntryFault::UnknownFormat(_)) => {
-            return Outcome::Unknown(unknown.to_string());
+            return Outcome::Unknown(None, unknown.to_string());
         }
         Err(fault) => return Outcome::Damaged(fault.to_string()),
     };
     if let Err(misfit) = attested.statement.check() {
         return Outcome::Damaged(misfit.to_string());
     }
-    let number = attested.inputs.issuer;
-    let Some(registered) = signers.registry.registered(number) else {
-        return Outcome::Unknown(format!("the issuer {number} is not known here"));
+    let (number, at_ms) = (attested.inputs.issuer, attested.statement.issued_at_ms);
+    let Some(registered) = signers.registry.issuing_at(number, at_ms) else {
+        let why =
+            format!("the registry has no issuer {number} that signs what was decided at {at_ms}");
+        return Outcome::Unknown(None, why);
     };
     let issuer = &registered.issuer;
-    let Some(key) = signers.config.key_of(registered) else {
-        let (signer, server_id) = (&issuer.signer, issuer.server_id.as_str());
-        return Outcome::Unknown(format!(
-            "this dispatcher has no seed for {signer} of {server_id}"
-        ));
+    let Ok(unsigned) = Unsigned::new(issuer, &attested.statement) else {
+        return Outcome::Rounded;
     };
-    match Unsigned::new(issuer, &attested.statement) {
-        Ok(unsigned) => {
-            let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
-            Outcome::Signed(id, unsigned.sign(key))
+    let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
+    match signers.config.key_of(registered) {
+        Some(key) => Outcome::Signed(id, unsigned.sign(key)),
+        None => {
+            let (signer, server_id) = (&issuer.signer, issuer.server_id.as_str());
+            let why = format!("this dispatcher has no seed for {signer} of {server_id}");
+            Outcome::Unknown(Some(id), why)
         }
-        Err(Rounded(_)) => Outcome::Rounded,
     }
 }

@@ -4,9 +4,11 @@
 //! loses no evidence: it is signed again, to the same bytes. What this dispatcher has signed is known to its memory alone. Who
 //! takes a partition over begins at the first entry that is left, and does again what may have been done, which changes nothing.
 
+mod again;
 mod confirm;
 mod envelopes;
 mod partition;
+mod waiting;
 mod watch;
 
 use std::collections::HashMap;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{debug, error, warn};
+use tracing::{debug, error};
 
 use super::due::partitions;
 use super::workers::{Next, lease_worker};
@@ -194,61 +196,6 @@ impl Signer {
         Ok(())
     }
 
-    /// Signs once more what failed, and what was not found.
-    async fn sign_again(&mut self, pass: &mut SignerPass) -> Result<(), StoreError> {
-        let mut due = Vec::new();
-        for (partition, followed) in &mut self.followed {
-            let left = BATCH.saturating_sub(due.len());
-            due.extend(
-                followed
-                    .take_again(left)
-                    .into_iter()
-                    .map(|place| (*partition, place)),
-            );
-        }
-        let mut large = Vec::new();
-        let mut signed = Ok(());
-        for some in due.chunks(PARTITIONS) {
-            signed = signed.and(self.sign_places(some, &mut large, pass).await);
-        }
-        for place in std::mem::take(&mut large) {
-            signed = signed.and(self.sign_places(&[place], &mut large, pass).await);
-        }
-        if signed.is_err() {
-            due.into_iter().for_each(|place| self.again(place));
-        }
-        signed
-    }
-
-    /// Signs the entries at places; those that are gone are done.
-    async fn sign_places(
-        &mut self,
-        places: &[Queued],
-        large: &mut Vec<Queued>,
-        pass: &mut SignerPass,
-    ) -> Result<(), StoreError> {
-        let before: Vec<Queued> = places
-            .iter()
-            .map(|(p, place)| (*p, place.before()))
-            .collect();
-        let mut entries = Vec::new();
-        for (place, read) in places.iter().zip(self.read(&before, 1).await?) {
-            let Some(read) = read else {
-                self.again(*place);
-                continue;
-            };
-            if read.entries.is_empty() && read.next == Some(place.1) {
-                large.push(*place);
-            }
-            let wanted = read
-                .entries
-                .into_iter()
-                .filter(|entry| entry.place == *place);
-            entries.extend(wanted);
-        }
-        self.sign(entries, pass).await
-    }
-
     /// So many entries behind each place, in a reply of a bounded size; one at least if there is but one place.
     async fn read(
         &self,
@@ -275,8 +222,7 @@ impl Signer {
             registry: self.issuing.registry(&self.store).await?,
             config: self.config.clone(),
         });
-        let mut signed = Vec::new();
-        let mut done = Vec::new();
+        let (mut signed, mut done, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for (place, outcome) in envelopes::sign(&signers, entries).await {
             match outcome {
                 Outcome::Signed(id, bytes) => signed.push((place, id, bytes)),
@@ -284,10 +230,7 @@ impl Signer {
                     self.count("unrepresentable_number");
                     done.push(place);
                 }
-                Outcome::Unknown(why) => {
-                    self.count("unknown");
-                    self.unknown(place, &why);
-                }
+                Outcome::Unknown(id, why) => left.push((place, id, why)),
                 Outcome::Damaged(why) => match self.quarantine(place, &why).await {
                     Ok(()) => pass.quarantined += 1,
                     Err(error) => {
@@ -298,10 +241,17 @@ impl Signer {
             }
         }
         self.keep(signed, pass).await?;
-        match done.is_empty() {
-            true => Ok(()),
-            false => self.store.drop_unsigned(&done).await.map(drop),
+        self.leave(left).await?;
+        if done.is_empty() {
+            return Ok(());
         }
+        let dropped = self.store.drop_unsigned(&done).await?;
+        let refused = done
+            .into_iter()
+            .zip(dropped)
+            .filter(|(_, dropped)| !dropped);
+        refused.for_each(|(place, _)| self.again(place));
+        Ok(())
     }
 
     /// Keeps envelopes. One whose node is out of reach is signed again.
@@ -350,15 +300,6 @@ impl Signer {
     fn again(&mut self, (partition, place): Queued) {
         if let Some(followed) = self.followed.get_mut(&partition) {
             followed.again(place);
-        }
-    }
-
-    /// Leaves an entry to another dispatcher. One warning per partition says why; the gauge tells the age.
-    fn unknown(&mut self, (partition, entry): Queued, why: &str) {
-        if let Some(followed) = self.followed.get_mut(&partition)
-            && followed.leave(entry)
-        {
-            warn!(%partition, %entry, "evidence entry {entry} of {partition} waits for another dispatcher: {why}");
         }
     }
 

@@ -1,10 +1,11 @@
 //! What the signer knows of one partition.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::waiting::Waiting;
 use crate::domain::ids::EvidenceId;
 use crate::domain::log_entry::EntryId;
 
@@ -26,17 +27,34 @@ pub(super) struct SignedEntry {
     look_at: Instant,
 }
 
+/// Why an entry waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Its envelope could not be stored, or was not found.
+    Failed,
+    /// Another dispatcher must sign it, or this one once it has read who issues.
+    Left,
+}
+
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Followed {
     /// Up to here entries were read.
     pub after: EntryId,
     signed: VecDeque<SignedEntry>,
-    again: BTreeSet<EntryId>,
-    again_at: Option<Instant>,
-    /// What another dispatcher must sign, or this one once it has read who issues.
-    left: BTreeSet<EntryId>,
-    left_at: Option<Instant>,
+    failed: Waiting,
+    left: Waiting,
+}
+
+impl Default for Followed {
+    fn default() -> Self {
+        Self {
+            after: EntryId::ZERO,
+            signed: VecDeque::new(),
+            failed: Waiting::new(AGAIN_AFTER),
+            left: Waiting::new(LEFT_AFTER),
+        }
+    }
 }
 
 impl Followed {
@@ -62,46 +80,27 @@ impl Followed {
     }
 
     pub fn again(&mut self, place: EntryId) {
-        self.again.insert(place);
-        self.again_at
-            .get_or_insert_with(|| Instant::now() + AGAIN_AFTER);
-    }
-
-    /// Up to so many that are to be signed again now.
-    pub fn take_again(&mut self, most: usize) -> Vec<EntryId> {
-        let now = Instant::now();
-        let mut taken = Vec::new();
-        let sets = [
-            (&mut self.again, &mut self.again_at, AGAIN_AFTER),
-            (&mut self.left, &mut self.left_at, LEFT_AFTER),
-        ];
-        for (set, at, after) in sets {
-            if at.is_none_or(|at| at > now) {
-                continue;
-            }
-            while taken.len() < most
-                && let Some(place) = set.pop_first()
-            {
-                taken.push(place);
-            }
-            *at = (!set.is_empty()).then(|| now + after);
-        }
-        taken
+        self.failed.add(place);
     }
 
     /// Notes an entry for another dispatcher; whether it is the first.
     pub fn leave(&mut self, place: EntryId) -> bool {
-        let is_first = self.left.is_empty();
-        self.left.insert(place);
-        self.left_at
-            .get_or_insert_with(|| Instant::now() + LEFT_AFTER);
+        let is_first = self.left.first().is_none();
+        self.left.add(place);
         is_first
+    }
+
+    pub fn waiting(&mut self, wait: Wait) -> &mut Waiting {
+        match wait {
+            Wait::Failed => &mut self.failed,
+            Wait::Left => &mut self.left,
+        }
     }
 
     /// The oldest entry that could not be signed.
     pub fn oldest_unsigned(&self) -> Option<EntryId> {
-        let again = self.again.first();
-        self.left.first().into_iter().chain(again).min().copied()
+        let failed = self.failed.first();
+        self.left.first().into_iter().chain(failed).min()
     }
 
     /// Reads from the first entry again if that one is too old to be on its way, and nobody here knows why.
@@ -109,7 +108,7 @@ impl Followed {
         if head.ms >= before_ms || head > self.after {
             return;
         }
-        let waits = self.left.contains(&head) || self.again.contains(&head);
+        let waits = self.left.contains(head) || self.failed.contains(head);
         if !waits && !self.signed.iter().any(|one| one.place == head) {
             self.after = EntryId::ZERO;
         }

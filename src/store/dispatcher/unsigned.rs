@@ -165,7 +165,7 @@ impl Store {
         Ok(heads.into_iter().map(|head| head?.next).collect())
     }
 
-    /// Removes entries that are done. Returns of each whether its node did it.
+    /// Removes entries that are done. Returns of each whether it is gone: not where its node is out of reach, or refuses.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
@@ -175,7 +175,8 @@ impl Store {
         };
         let commands: Vec<_> = entries.iter().map(delete).collect();
         let replies = self.query_reachable(&commands).await?;
-        Ok(replies.iter().map(Option::is_some).collect())
+        let is_gone = |reply: &Option<Value>| matches!(reply, Some(Value::Int(_)));
+        Ok(replies.iter().map(is_gone).collect())
     }
 
     /// Puts an entry that nobody can sign into quarantine, with the reason.

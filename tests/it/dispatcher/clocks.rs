@@ -16,7 +16,7 @@ use crate::admin::http::umbra_on;
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::http;
-use crate::harness::process::{Process, Replica};
+use crate::harness::process::{Environment, Process, Replica};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
@@ -32,6 +32,8 @@ fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
 /// A Redis whose clock jumps by the seconds that are written to a file.
 pub(crate) struct JumpingRedis {
     pub(crate) server: RedisServer,
+    /// What gives a process the same clock.
+    pub(crate) environment: Environment,
     file: PathBuf,
 }
 
@@ -42,7 +44,8 @@ impl JumpingRedis {
         std::fs::write(&file, "0").expect("a file");
         let wrong = vec![library(), ("WRONG_BY_FILE", file.display().to_string())];
         Self {
-            server: RedisServer::start_in(wrong, &[]),
+            server: RedisServer::start_in(wrong.clone(), &[]),
+            environment: wrong,
             file,
         }
     }

@@ -310,6 +310,39 @@ async fn e09_what_is_refused_before_evaluation_has_no_evidence() {
 }
 
 #[tokio::test]
+async fn e10_a_decision_in_another_unit_is_attested_as_it_was_refused() {
+    let mut issued = with_ledgers(&[]).await;
+    let amount = json!({"unit": "CREDITS", "amount": 5});
+    let body = |key: &str, more: Value| {
+        let body = with(ask_body(key, SCOPE, 5), json!({"estimate": amount}));
+        with(body, more)
+    };
+    let mut seen = Vec::new();
+    for (path, endpoint, body) in [
+        ("/v1/decide", Endpoint::Decide, body("d", json!({}))),
+        (
+            "/v1/reservations",
+            Endpoint::Reserve,
+            body("dry", json!({"dry_run": true})),
+        ),
+        ("/v1/reservations", Endpoint::Reserve, body("r", json!({}))),
+    ] {
+        let refused = issued.app.post(path, body.clone()).await;
+        let refused = refused.refused(400, "UNIT_MISMATCH");
+        seen.push((endpoint, body, refused.body));
+    }
+    assert_eq!(issued.sign().await.signed, 3);
+    for (endpoint, sent, got) in seen {
+        let envelope = issued.check(endpoint, &sent, &got).await;
+        let error = &envelope["payload"]["error"];
+        assert_eq!(error["http_status"], 400);
+        assert_eq!(error["endpoint"], endpoint.as_str());
+        assert_eq!(error["response"]["details"], got["details"]);
+        assert_eq!(error.get("reservation_id"), None);
+    }
+}
+
+#[tokio::test]
 async fn e18_without_evidence_nothing_is_kept_or_named() {
     let issued = with_ledgers(&[]).await;
     let app = &issued.app;
@@ -334,6 +367,42 @@ async fn e18_without_evidence_nothing_is_kept_or_named() {
         .expect(200);
     let id = held.text("/reservation_id");
     assert_eq!(held.at("evidence"), &Value::Null);
+    let commit = json!({"idempotency_key": "c", "actual": tokens(1), "metrics": {"latency_ms": 1}});
+    let done = off
+        .post(&format!("/v1/reservations/{id}/commit"), commit)
+        .await;
+    assert_eq!(done.expect(200).at("/evidence"), &Value::Null);
+    off.post("/v1/decide", ask_body("d", SCOPE, 1))
+        .await
+        .expect(200);
+    let dry = with(ask_body("dry", SCOPE, 1), json!({"dry_run": true}));
+    off.post("/v1/reservations", dry).await.expect(200);
+    let keys = app.store.keys();
+    let mut outcomes = vec![keys.reservation(app.callers[0].partition, id)];
+    for kind in ["decision", "rsv"] {
+        let pattern = format!("*{}*:{kind}:*", keys.prefix());
+        let found: Vec<String> = app.run(&["KEYS", &pattern]).await;
+        let first = first.text("/reservation_id");
+        outcomes.extend(found.into_iter().filter(|key| !key.ends_with(first)));
+    }
+    assert_eq!(outcomes.len(), 4, "{outcomes:?}");
+    for key in outcomes {
+        let fields: Vec<String> = app.run(&["HKEYS", &key]).await;
+        for kept in [
+            "create_inputs",
+            "end_inputs",
+            "end_key",
+            "actual",
+            "inputs",
+            "request",
+            "queued",
+        ] {
+            assert!(
+                !fields.iter().any(|field| field == kept),
+                "{key} {fields:?}"
+            );
+        }
+    }
     // A record without inputs shows none, whoever reads it.
     let read = app.get(&format!("/v1/reservations/{id}")).await.expect(200);
     assert_eq!(read.at("evidence"), &Value::Null);

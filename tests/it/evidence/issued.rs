@@ -1,5 +1,6 @@
 //! A service that attests, its signer, and a client that checks what it reads.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use budget_authority::config::{DispatcherArgs, SigningConfig};
@@ -60,7 +61,11 @@ pub fn signing_config(settings: &[&str]) -> SigningConfig {
 
 /// The signer of a dispatcher with these settings.
 pub fn signer(app: &TestApp, settings: &[&str]) -> Signer {
-    let config = signing_config(settings);
+    signer_with(app, signing_config(settings))
+}
+
+/// The signer of a dispatcher with this configuration.
+pub fn signer_with(app: &TestApp, config: SigningConfig) -> Signer {
     let issuing = Issuing::new(config.evidence.issuers.clone());
     let metrics = SignerMetrics::register(&prometheus::Registry::new());
     let metrics = metrics.expect("distinct names");
@@ -113,6 +118,24 @@ impl Issued {
         let partition = self.app.callers[0].partition;
         let key = self.app.store.keys().unsigned(partition);
         self.app.run(&["XLEN", &key]).await
+    }
+
+    /// How many entries were ever queued in that partition.
+    pub async fn ever_queued(&self) -> usize {
+        let partition = self.app.callers[0].partition;
+        let key = self.app.store.keys().unsigned(partition);
+        let stream: HashMap<String, ::redis::Value> =
+            self.app.run(&["XINFO", "STREAM", &key]).await;
+        let added = stream["entries-added"].clone();
+        ::redis::from_redis_value(added).expect("a number")
+    }
+
+    /// The keys of all envelopes of this deployment.
+    pub async fn envelopes(&self) -> Vec<String> {
+        let pattern = format!("*{}*evidence:*", self.app.store.keys().prefix());
+        let mut keys: Vec<String> = self.app.run(&["KEYS", &pattern]).await;
+        keys.sort();
+        keys
     }
 
     /// The reference of a response, by the name of the dialect.

@@ -1,6 +1,8 @@
 //! Dispatchers and Redis are killed at random moments: every reference leads to its envelope.
 
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use budget_authority::evidence::Endpoint;
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer};
+use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::process::{Environment, Process};
 use crate::harness::redis::{RedisCluster, RedisServer, SentinelTrio, shared};
@@ -85,6 +88,12 @@ async fn check(issued: &Issued, seen: &Seen) {
     }
 }
 
+/// Each decision was queued once, and has one envelope.
+async fn count(issued: &Issued, seen: &Seen) {
+    let counted = (issued.ever_queued().await, issued.envelopes().await.len());
+    assert_eq!(counted, (seen.len(), seen.len()));
+}
+
 /// Kills dispatchers now and then; at half time also Redis.
 async fn survive(url: &str, mut redis: Option<&mut RedisServer>) {
     const KILLS: usize = 5;
@@ -107,6 +116,58 @@ async fn survive(url: &str, mut redis: Option<&mut RedisServer>) {
     let (seen, ()) = tokio::join!(decide_until(&issued, &stop), killing);
     assert!(seen.len() > 20, "{} decisions", seen.len());
     check(&issued, &seen).await;
+    count(&issued, &seen).await;
+}
+
+/// Runs a future for so many steps, each as long as it waits for nothing; `None` if it did not end.
+async fn killed_after<T>(steps: usize, future: impl Future<Output = T>) -> Option<T> {
+    let (mut left, mut future) = (steps, pin!(future));
+    std::future::poll_fn(|context| match left.checked_sub(1) {
+        None => Poll::Ready(None),
+        Some(fewer) => {
+            left = fewer;
+            future.as_mut().poll(context).map(Some)
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn e16_who_is_killed_at_any_step_of_signing_or_confirming_loses_and_doubles_nothing() {
+    let mut issued = issued(&shared().url()).await;
+    let mut seen = Seen::new();
+    let decide = async |issued: &Issued, seen: &mut Seen| {
+        let body = ask_body(&format!("k{}", seen.len()), SCOPE, 1);
+        let held = issued.app.post("/v1/reservations", body.clone()).await;
+        seen.push((Endpoint::Reserve, body, held.expect(200).body));
+    };
+    let mut steps = 0;
+    loop {
+        steps += 1;
+        decide(&issued, &mut seen).await;
+        // Who takes over signs what is left, and is to confirm it at once.
+        issued.signer = signer(&issued.app, ON).confirming_after(Duration::ZERO);
+        let signed = issued.signer.run_once(&leases()).await;
+        assert!(signed.expect("Redis answers").signed > 0);
+        decide(&issued, &mut seen).await;
+        let pass = killed_after(steps, issued.signer.run_once(&leases())).await;
+        if let Some(pass) = pass {
+            let pass = pass.expect("Redis answers");
+            assert!(pass.confirmed > 0 && pass.signed > 0, "{pass:?}");
+            break;
+        }
+    }
+    assert!(steps > 4, "{steps}");
+    issued.signer = signer(&issued.app, ON).confirming_after(Duration::ZERO);
+    while issued.queued().await > 0 {
+        issued
+            .signer
+            .run_once(&leases())
+            .await
+            .expect("Redis answers");
+    }
+    check(&issued, &seen).await;
+    count(&issued, &seen).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -138,11 +199,11 @@ async fn e17_on_a_cluster_every_envelope_lies_where_its_id_says() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e24_an_envelope_can_be_read_within_a_second() {
-    let issued = issued(&shared().url()).await;
-    let _dispatcher = dispatcher(&issued);
-    let mut waits = Vec::new();
-    for number in 0..21 {
-        let body = ask_body(&format!("k{number}"), SCOPE, 10);
+    const EACH: usize = 50;
+    let issued = &issued(&shared().url()).await;
+    let _dispatcher = dispatcher(issued);
+    let decided = async |key: String| {
+        let body = ask_body(&key, SCOPE, 10);
         let held = issued.app.post("/v1/reservations", body).await.expect(200);
         let begun = tokio::time::Instant::now();
         let id = issued.reference(&held.body).expect("evidence")["evidence_id"].clone();
@@ -153,16 +214,27 @@ async fn e24_an_envelope_can_be_read_within_a_second() {
             (response.status() == 200).then_some(())
         })
         .await;
-        waits.push(begun.elapsed());
-    }
-    // The first one waits for the start of the dispatcher; a busy machine may delay some.
+        begun.elapsed()
+    };
+    // It waits for the start of the dispatcher.
+    decided("first".to_owned()).await;
+    let lane = async |lane: usize| {
+        let mut waits = Vec::new();
+        for number in 0..EACH {
+            waits.push(decided(format!("k{lane} {number}")).await);
+        }
+        waits
+    };
+    let lanes = tokio::join!(lane(0), lane(1), lane(2), lane(3));
+    let mut waits = [lanes.0, lanes.1, lanes.2, lanes.3].concat();
     waits.sort_unstable();
-    assert!(waits[waits.len() / 2] < Duration::from_secs(1), "{waits:?}");
+    let p99 = waits[waits.len() * 99 / 100 - 1];
+    // Twice what is promised: other tests run at the same time.
+    assert!(p99 < Duration::from_secs(2), "{p99:?} of {waits:?}");
 }
 
 #[tokio::test]
 async fn e22_what_nobody_can_sign_shows_its_age() {
-    use crate::dispatcher::fan_out::leases;
     use budget_authority::dispatcher::{SignerMetrics, UnsignedWatch};
     let issued = issued(&shared().url()).await;
     let metrics = SignerMetrics::register(&prometheus::Registry::new()).expect("distinct names");

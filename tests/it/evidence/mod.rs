@@ -1,5 +1,6 @@
 //! Signed evidence: who signs when, what is attested, and what anybody may read.
 
+mod backlog;
 mod boundaries;
 mod bounds;
 mod corpus;
@@ -10,8 +11,11 @@ pub(crate) mod issued;
 mod kills;
 mod public_reads;
 mod registry;
+mod registry_lost;
+mod repeats;
 mod rotation;
 mod settings;
 mod signer;
+mod sizes;
 mod strangers;
 mod topologies;

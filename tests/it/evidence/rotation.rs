@@ -2,18 +2,23 @@
 
 #![cfg(target_os = "linux")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer};
+use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer, signer_with, signing_config};
 use crate::dispatcher::clocks::JumpingRedis;
+use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::evidence_keys::{key, seed};
+use crate::harness::process::{Environment, Process};
 use crate::harness::redis::shared;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::runtime_calls::ask_body;
-use crate::harness::store;
+use crate::harness::{store, within};
 
 const SCOPE: &str = "tenant:acme";
 const NO_LIMIT: [&str; 2] = ["--evidence-requests-per-minute", "0"];
@@ -81,7 +86,7 @@ async fn reserve(app: &TestApp, name: &str) -> (Value, Value) {
     (body, got.body)
 }
 
-/// Signs all, and checks each envelope beside the key of its time.
+/// Signs all, and checks it.
 async fn check(app: TestApp, settings: &[String], seen: &[(Value, Value)], at_ms: i64) {
     let mut issued = Issued {
         signer: signer_of(&app, settings),
@@ -89,6 +94,11 @@ async fn check(app: TestApp, settings: &[String], seen: &[(Value, Value)], at_ms
         app,
     };
     assert_eq!(issued.sign().await.signed, seen.len());
+    check_each(&issued, seen, at_ms).await;
+}
+
+/// Checks each envelope beside the key of its time.
+async fn check_each(issued: &Issued, seen: &[(Value, Value)], at_ms: i64) {
     let mut by_new = 0;
     for (sent, got) in seen {
         let envelope = issued.check(Endpoint::Reserve, sent, got).await;
@@ -238,4 +248,121 @@ async fn e20_the_runbook_of_a_replaced_key_leaves_no_gap() {
     let third = replica(&url, "rotation", &swapped(at_ms), Some(&second)).await;
     seen.push(reserve(&third, "swapped").await);
     check(third, &swapped(at_ms), &seen, at_ms).await;
+}
+
+/// A dispatcher with these settings and seeds, by the clock of its Redis.
+fn dispatcher(redis: &JumpingRedis, settings: &[String], seeds: &str) -> Process {
+    let variable = |pair: &[String]| {
+        let name = pair[0]
+            .trim_start_matches("--")
+            .replace('-', "_")
+            .to_uppercase();
+        let name: &'static str = format!("BUDGET_{name}").leak();
+        (name, pair[1].clone())
+    };
+    let mut environment: Environment = settings.chunks(2).map(variable).collect();
+    environment.push(("BUDGET_EVIDENCE_SEEDS", seeds.to_owned()));
+    environment.extend(redis.environment.clone());
+    Process::dispatcher_in(environment, &redis.server.url(), "seeds")
+}
+
+/// Reserves at a replica while something happens.
+async fn meanwhile<T>(
+    app: &TestApp,
+    seen: &mut Vec<(Value, Value)>,
+    happens: impl Future<Output = T>,
+) -> T {
+    let is_done = AtomicBool::new(false);
+    let reserving = async {
+        while !is_done.load(Ordering::Relaxed) {
+            let name = format!("k{}", seen.len());
+            seen.push(reserve(app, &name).await);
+        }
+    };
+    let happening = async {
+        let result = happens.await;
+        // Some on either side of it.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        is_done.store(true, Ordering::Relaxed);
+        result
+    };
+    tokio::join!(reserving, happening).1
+}
+
+/// Waits until the envelope of each decision can be read.
+async fn signed(app: &TestApp, seen: &[(Value, Value)]) {
+    for (_, got) in seen {
+        let path = format!(
+            "/v1/evidence/{}",
+            got["evidence"]["evidence_id"].as_str().expect("an id")
+        );
+        within(Duration::from_secs(60), "the envelope", || async {
+            let response = app.request(reqwest::Method::GET, &path).send().await;
+            (response.expect("a response").status() == 200).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e20_dispatchers_follow_the_runbook_under_load_until_the_old_seed_is_destroyed() {
+    let redis = block_in_place(JumpingRedis::start);
+    let url = redis.server.url();
+    let before: Vec<String> = ON.iter().map(|word| (*word).to_owned()).collect();
+    let first = replica(&url, "seeds", &before, None).await;
+    first.budget(SCOPE, 1_000_000_000, 0).await;
+    let (old, new) = (SEED.to_owned(), seed('b'));
+    let mut dispatchers = [0, 1].map(|_| dispatcher(&redis, &before, &old));
+    let mut seen = Vec::new();
+    // Steps 2 and 3: dispatchers first, one after the other.
+    let at_ms = now_ms(&first.store).await + 1_800_000;
+    let settings = both(at_ms);
+    meanwhile(&first, &mut seen, async {
+        for one in &mut dispatchers {
+            *one = block_in_place(|| dispatcher(&redis, &settings, &format!("{old},{new}")));
+            // The other one has work meanwhile.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    })
+    .await;
+    let second = replica(&url, "seeds", &settings, Some(&first)).await;
+    meanwhile(&second, &mut seen, async { first.stop() }).await;
+    // Step 4: the instant comes.
+    meanwhile(&second, &mut seen, async { redis.jump(1_860) }).await;
+    while now_ms(&second.store).await < at_ms {
+        tokio::task::yield_now().await;
+    }
+    // Step 5: nothing waits to be signed, and the old seed is destroyed.
+    signed(&second, &seen).await;
+    let swapped = swapped(at_ms);
+    let third = replica(&url, "seeds", &swapped, Some(&second)).await;
+    meanwhile(&third, &mut seen, async {
+        for one in &mut dispatchers {
+            *one = block_in_place(|| dispatcher(&redis, &swapped, &new));
+        }
+    })
+    .await;
+    signed(&third, &seen).await;
+    drop(dispatchers);
+    // What is left was signed by those that had the old seed: it is confirmed without.
+    let seeds = format!("{old},{new}");
+    let config = signing_config(&[&words(&swapped)[..], &["--evidence-seeds", &seeds]].concat());
+    let by_new = signer_with(&third, config.evidence.signed_by(vec![key('b')]));
+    let mut issued = Issued {
+        signer: by_new.confirming_after(Duration::from_millis(1)),
+        settings: Vec::new(),
+        app: third,
+    };
+    assert_eq!(issued.envelopes().await.len(), seen.len());
+    assert_eq!(issued.ever_queued().await, seen.len());
+    let begun = Instant::now();
+    while issued.queued().await > 0 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "all is confirmed"
+        );
+        let pass = issued.signer.run_once(&leases()).await;
+        pass.expect("Redis answers");
+    }
+    check_each(&issued, &seen, at_ms).await;
 }

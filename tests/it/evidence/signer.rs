@@ -26,14 +26,6 @@ async fn reserved(count: usize) -> Issued {
     issued
 }
 
-/// The keys of all envelopes of this deployment.
-async fn envelopes(issued: &Issued) -> Vec<String> {
-    let pattern = format!("*{}*evidence:*", issued.app.store.keys().prefix());
-    let mut keys: Vec<String> = issued.app.run(&["KEYS", &pattern]).await;
-    keys.sort();
-    keys
-}
-
 #[tokio::test]
 async fn e16_an_entry_goes_once_its_envelope_was_found() {
     let mut issued = reserved(5).await;
@@ -41,7 +33,7 @@ async fn e16_an_entry_goes_once_its_envelope_was_found() {
     assert_eq!(issued.sign().await.signed, 5);
     assert_eq!(issued.queued().await, 5, "not before they were looked for");
     // One that takes over signs again, to the same bytes, and finds all but one, which was lost meanwhile.
-    let before = envelopes(&issued).await;
+    let before = issued.envelopes().await;
     assert_eq!(before.len(), 5);
     issued.signer = signer(&issued.app, ON).confirming_after(Duration::from_millis(1));
     let pass = issued
@@ -50,7 +42,7 @@ async fn e16_an_entry_goes_once_its_envelope_was_found() {
         .await
         .expect("Redis answers");
     assert_eq!(pass.signed, 5);
-    assert_eq!(envelopes(&issued).await, before);
+    assert_eq!(issued.envelopes().await, before);
     issued.app.run::<i64>(&["DEL", &before[0]]).await;
     // Until it is time to look for them.
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -77,7 +69,7 @@ async fn e16_an_entry_goes_once_its_envelope_was_found() {
             .confirmed;
     }
     assert_eq!(issued.queued().await, 0);
-    assert_eq!(envelopes(&issued).await, before);
+    assert_eq!(issued.envelopes().await, before);
 }
 
 #[tokio::test]
@@ -230,4 +222,50 @@ async fn e14_purge_keeps_what_ended_after_the_oldest_entry_that_is_not_signed() 
         assert_eq!(run(&retention, past.lease).await.reservations, removed);
         past.tenant.run::<i64>(&["UNLINK", &unsignable]).await;
     }
+}
+
+#[tokio::test]
+async fn e14_purge_keeps_what_was_queued_behind_later_entries_since_the_clock_was_set_back() {
+    let store = store(&shared().url());
+    let mut past = PastDay::new(&store, 40).await;
+    let keys = store.keys().clone();
+    let unsigned = keys.unsigned(past.lease.partition);
+    let start_ms = past.day.start_ms();
+    let (ended_ms, ahead_ms) = (start_ms + 3_600_000, start_ms + 10 * 3_600_000);
+    // Both ended in the same hour, by their records; the entries came behind one of a clock that was ahead.
+    let [first, second] = [1, 2].map(|sequence| format!("{ahead_ms}-{sequence}"));
+    for (place, more) in [(&first, 0), (&second, 1)] {
+        let id = past.record(End::Released, ended_ms + more).await;
+        let record = past.tenant.reservation_key(&id);
+        let queued = ["HSET", &record, "queued", place];
+        past.tenant.run::<i64>(&queued).await;
+        let entry = ["XADD", &unsigned, place, "kind", "end"];
+        past.tenant.run::<String>(&entry).await;
+    }
+    let retention = retention(&store);
+    let days = keys.days(past.lease.partition);
+    for (gone, removed) in [(None, 0), (Some(&first), 1), (Some(&second), 1)] {
+        if let Some(gone) = gone {
+            past.tenant.run::<i64>(&["XDEL", &unsigned, gone]).await;
+        }
+        let look = ["ZADD", &days, "0", &past.member()];
+        past.tenant.run::<i64>(&look).await;
+        let purged = run(&retention, past.lease).await.reservations;
+        assert_eq!(purged, removed, "{gone:?}");
+    }
+}
+
+/// The time of an entry may be a little behind that of its record.
+#[tokio::test]
+async fn e14_purge_keeps_what_ended_just_before_its_entry_was_queued() {
+    let store = store(&shared().url());
+    let mut past = PastDay::new(&store, 40).await;
+    let unsigned = store.keys().unsigned(past.lease.partition);
+    let ended_ms = past.day.start_ms() + 3_600_000;
+    past.record(End::Released, ended_ms).await;
+    let place = format!("{}-0", ended_ms + 3);
+    let entry = ["XADD", &unsigned, &place, "kind", "end"];
+    past.tenant.run::<String>(&entry).await;
+    let purged = run(&retention(&store), past.lease).await.reservations;
+    assert_eq!(purged, 0);
 }

@@ -1,0 +1,97 @@
+//! What an outage has left is signed as fast as what is new.
+
+use std::time::{Duration, Instant};
+
+use tokio::task::block_in_place;
+
+use super::issued::{Issued, LATER, ON, signer};
+use crate::dispatcher::fan_out::leases;
+use crate::harness::app::TestApp;
+use crate::harness::redis::RedisServer;
+use crate::harness::runtime_calls::ask_body;
+use budget_authority::dispatcher::SignerPass;
+
+const SCOPE: &str = "tenant:acme";
+
+/// Queues the first entry so many times more, with traces from a number on.
+const COPY: &str = "
+    local row = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][2]
+    for n = ARGV[1], ARGV[1] + ARGV[2] - 1 do
+        for i = 1, #row, 2 do
+            if row[i] == 'inputs' then row[i + 1] = row[i + 1]:gsub('^(%d+ %d+ )%x+', '%1' .. string.format('%032x', n)) end
+        end
+        redis.call('XADD', KEYS[1], '*', unpack(row))
+    end
+    return tonumber(ARGV[2])";
+
+async fn pass(issued: &mut Issued) -> SignerPass {
+    let pass = issued.signer.run_once(&leases()).await;
+    pass.expect("Redis answers")
+}
+
+/// Passes until one has signed something; what it did.
+async fn first_signed(issued: &mut Issued) -> SignerPass {
+    loop {
+        let done = pass(issued).await;
+        if done.signed > 0 {
+            return done;
+        }
+        // Until it is time to try again.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Passes as long as there is more, without a pause; what they have signed.
+async fn passes(issued: &mut Issued) -> usize {
+    let mut signed = 0;
+    loop {
+        let done = pass(issued).await;
+        signed += done.signed;
+        if !done.more {
+            return signed;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
+    const NEW: usize = 2_000;
+    const LEFT: usize = 10_000;
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), ON).await;
+    app.budget(SCOPE, 1_000, 0).await;
+    let decided = app.post("/v1/decide", ask_body("d", SCOPE, 1)).await;
+    decided.expect(200);
+    let unsigned = app.store.keys().unsigned(app.callers[0].partition);
+    let queue = async |app: &TestApp, from: usize, count: usize| {
+        let (from, count) = (from.to_string(), count.to_string());
+        app.run::<i64>(&["EVAL", COPY, "1", &unsigned, &from, &count])
+            .await;
+    };
+    queue(&app, 1, NEW - 1).await;
+    let mut issued = Issued {
+        signer: signer(&app, ON).confirming_after(LATER),
+        settings: ON.to_vec(),
+        app,
+    };
+    let begun = Instant::now();
+    assert_eq!(passes(&mut issued).await, NEW);
+    let took_new = begun.elapsed();
+
+    // Redis takes no envelope, so each entry was tried, and waits.
+    queue(&issued.app, NEW, LEFT).await;
+    let memory = async |issued: &Issued, most: &str| {
+        let full = ["CONFIG", "SET", "maxmemory", most];
+        issued.app.run::<String>(&full).await;
+    };
+    memory(&issued, "1").await;
+    assert_eq!(passes(&mut issued).await, 0);
+    memory(&issued, "0").await;
+    let begun = Instant::now();
+    let signed = first_signed(&mut issued).await.signed + passes(&mut issued).await;
+    let took = begun.elapsed();
+    assert_eq!((signed, issued.envelopes().await.len()), (LEFT, NEW + LEFT));
+    // Five times as many, twice over for a busy machine, and the pause before the first try.
+    let most = 10 * took_new + Duration::from_secs(3);
+    assert!(took < most, "{took:?}, and {NEW} new ones {took_new:?}");
+}

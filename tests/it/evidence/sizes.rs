@@ -1,0 +1,127 @@
+//! What evidence takes of Redis's memory: the figures of docs/capacity.md.
+
+use serde_json::{Value, json};
+use tokio::task::block_in_place;
+
+use super::issued::{Issued, LATER, ON, signer};
+use crate::harness::app::TestApp;
+use crate::harness::redis::RedisServer;
+use crate::harness::runtime_calls::{ask_body, tokens, with};
+
+const ROUNDS: usize = 50;
+const SCOPE: &str = "tenant:acme/workspace:w/agent:a";
+
+async fn bytes(app: &TestApp, key: &str) -> usize {
+    app.run(&["MEMORY", "USAGE", key, "SAMPLES", "0"]).await
+}
+
+async fn keys(app: &TestApp, kind: &str) -> Vec<String> {
+    let pattern = format!("*{}*:{kind}:*", app.store.keys().prefix());
+    app.run(&["KEYS", &pattern]).await
+}
+
+async fn mean(app: &TestApp, keys: &[String]) -> usize {
+    let mut sum = 0;
+    for key in keys {
+        sum += bytes(app, key).await;
+    }
+    sum / keys.len()
+}
+
+/// Makes calls and signs them; the bytes of an entry, and of an envelope.
+async fn measured(issued: &mut Issued, calls: &[(String, Value)], status: u16) -> [usize; 2] {
+    let partition = issued.app.callers[0].partition;
+    let unsigned = issued.app.store.keys().unsigned(partition);
+    let before = bytes(&issued.app, &unsigned).await;
+    let known = issued.envelopes().await;
+    for (path, body) in calls {
+        issued.app.post(path, body.clone()).await.expect(status);
+    }
+    let entry = (bytes(&issued.app, &unsigned).await - before) / calls.len();
+    issued.sign().await;
+    let mut envelopes = issued.envelopes().await;
+    envelopes.retain(|key| !known.contains(key));
+    assert_eq!(envelopes.len(), calls.len());
+    [entry, mean(&issued.app, &envelopes).await]
+}
+
+/// A call for each round.
+fn calls(call: impl Fn(usize) -> (String, Value)) -> Vec<(String, Value)> {
+    (0..ROUNDS).map(call).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn evidence_takes_as_many_bytes_as_the_document_says() {
+    let compact = ["--hash-max-listpack-value", "1024"];
+    let server = block_in_place(move || RedisServer::start_with(&compact));
+    let app = TestApp::spawn_on(&server.url(), ON).await;
+    for scope in ["tenant:acme", "tenant:acme/workspace:w", SCOPE] {
+        app.budget(scope, 1_000_000, 0).await;
+    }
+    let off = app.replica(&[]).await;
+    let mut issued = Issued {
+        signer: signer(&app, ON).confirming_after(LATER),
+        settings: ON.to_vec(),
+        app,
+    };
+    let ask =
+        |kind: &str, n: usize, amount| ask_body(&format!("{kind}-0123456789-{n}"), SCOPE, amount);
+    let decide = |kind: &'static str| calls(move |n| ("/v1/decide".to_owned(), ask(kind, n, 5)));
+    for (path, body) in decide("off") {
+        off.post(&path, body).await.expect(200);
+    }
+    let plain = keys(&issued.app, "decision").await;
+    let plain_bytes = mean(&issued.app, &plain).await;
+    // So that the stream is there.
+    issued
+        .app
+        .post("/v1/decide", ask("first", 0, 1))
+        .await
+        .expect(200);
+    issued.sign().await;
+    let decision = measured(&mut issued, &decide("on"), 200).await;
+    let mut attested = keys(&issued.app, "decision").await;
+    attested.retain(|key| !plain.contains(key));
+    let attested_bytes = mean(&issued.app, &attested).await;
+
+    let create = calls(|n| ("/v1/reservations".to_owned(), ask("k", n, 5)));
+    let reserve = measured(&mut issued, &create, 200).await;
+    let mut commits = Vec::new();
+    for (path, body) in create {
+        let held = issued.app.post(&path, body).await.expect(200);
+        let path = format!("{path}/{}/commit", held.text("/reservation_id"));
+        let key = format!("c-0123456789-{}", commits.len());
+        commits.push((path, json!({"idempotency_key": key, "actual": tokens(4)})));
+    }
+    let commit = measured(&mut issued, &commits, 200).await;
+    let denied = calls(|n| ("/v1/reservations".to_owned(), ask("much", n, 5_000_000)));
+    let refusal = measured(&mut issued, &denied, 409).await;
+    let metadata = json!({"metadata": {"x": "y".repeat(1_000)}});
+    let long = calls(|n| {
+        (
+            "/v1/decide".to_owned(),
+            with(ask("long", n, 5), metadata.clone()),
+        )
+    });
+    let long = measured(&mut issued, &long, 200).await;
+
+    let found = [
+        ("decision without evidence", plain_bytes, 600),
+        ("decision with evidence", attested_bytes, 1_000),
+        ("entry of a decision", decision[0], 1_000),
+        ("entry of a create", reserve[0], 200),
+        ("entry of a commit", commit[0], 200),
+        ("entry of a refusal", refusal[0], 1_000),
+        ("envelope of a decision", decision[1], 2_200),
+        ("envelope of a create", reserve[1], 2_200),
+        ("envelope of a commit", commit[1], 2_200),
+        ("envelope of a refusal", refusal[1], 2_200),
+        ("entry of a long decision", long[0], 2_200),
+    ];
+    for (what, bytes, documented) in found {
+        assert!(
+            (documented * 7 / 10..=documented).contains(&bytes),
+            "{what}: {found:?}"
+        );
+    }
+}
