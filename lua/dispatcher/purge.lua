@@ -3,7 +3,8 @@
 Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged
 moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
 
-Records of which evidence is to be signed yet are kept, also where nobody can sign it.
+Records of which evidence is to be signed yet are kept, also where nobody can sign it, or the clock was set back
+meanwhile.
 
 Only rows created before ended_before_ms are examined, from behind the last one that earlier calls kept. If fewer than
 asked for were examined, none is left. first_ended_ms: the earliest end among the ended rows kept. next_created_ms: of

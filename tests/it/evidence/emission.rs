@@ -310,39 +310,6 @@ async fn e09_what_is_refused_before_evaluation_has_no_evidence() {
 }
 
 #[tokio::test]
-async fn e10_a_decision_in_another_unit_is_attested_as_it_was_refused() {
-    let mut issued = with_ledgers(&[]).await;
-    let amount = json!({"unit": "CREDITS", "amount": 5});
-    let body = |key: &str, more: Value| {
-        let body = with(ask_body(key, SCOPE, 5), json!({"estimate": amount}));
-        with(body, more)
-    };
-    let mut seen = Vec::new();
-    for (path, endpoint, body) in [
-        ("/v1/decide", Endpoint::Decide, body("d", json!({}))),
-        (
-            "/v1/reservations",
-            Endpoint::Reserve,
-            body("dry", json!({"dry_run": true})),
-        ),
-        ("/v1/reservations", Endpoint::Reserve, body("r", json!({}))),
-    ] {
-        let refused = issued.app.post(path, body.clone()).await;
-        let refused = refused.refused(400, "UNIT_MISMATCH");
-        seen.push((endpoint, body, refused.body));
-    }
-    assert_eq!(issued.sign().await.signed, 3);
-    for (endpoint, sent, got) in seen {
-        let envelope = issued.check(endpoint, &sent, &got).await;
-        let error = &envelope["payload"]["error"];
-        assert_eq!(error["http_status"], 400);
-        assert_eq!(error["endpoint"], endpoint.as_str());
-        assert_eq!(error["response"]["details"], got["details"]);
-        assert_eq!(error.get("reservation_id"), None);
-    }
-}
-
-#[tokio::test]
 async fn e18_without_evidence_nothing_is_kept_or_named() {
     let issued = with_ledgers(&[]).await;
     let app = &issued.app;

@@ -19,3 +19,4 @@ mod signer;
 mod sizes;
 mod strangers;
 mod topologies;
+mod units;

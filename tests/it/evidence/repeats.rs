@@ -27,9 +27,10 @@ async fn decide(issued: &mut Issued, trip: ExtraTrip, before: impl AsyncFn()) {
         ("/v1/decide", Endpoint::Decide),
         ("/v1/reservations", Endpoint::Reserve),
     ] {
-        before().await;
         let (begun, queued) = (trips(&issued.app, trip), issued.ever_queued().await);
         let since_ms = now_ms(&issued.app.store).await;
+        // Nothing is read from here on, or the service would learn of it.
+        before().await;
         let body = ask_body(path, SCOPE, 5);
         let got = issued.app.post(path, body.clone()).await.expect(200);
         assert_eq!(trips(&issued.app, trip) - begun, 1, "{path}");
@@ -37,10 +38,8 @@ async fn decide(issued: &mut Issued, trip: ExtraTrip, before: impl AsyncFn()) {
         issued.sign().await;
         let envelope = issued.check(endpoint, &body, &got.body).await;
         let issued_at_ms = envelope["issued_at_ms"].as_i64().expect("a time");
-        assert!(
-            (since_ms..since_ms + 60_000).contains(&issued_at_ms),
-            "{path}"
-        );
+        let until_ms = now_ms(&issued.app.store).await;
+        assert!((since_ms..=until_ms).contains(&issued_at_ms), "{path}");
     }
 }
 
