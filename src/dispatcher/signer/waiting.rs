@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helped_nothing_waits_and_the_rest_has_its_turn() {
+    fn what_helped_nothing_waits_and_the_rest_comes_next() {
         let mut waiting = waiting(4, Duration::from_secs(60));
         let now = Instant::now();
         assert_eq!(waiting.due(now), None, "not yet");

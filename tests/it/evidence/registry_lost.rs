@@ -48,7 +48,7 @@ async fn reserve(app: &TestApp, name: &str) -> (String, Value) {
     (path, held.at("/evidence").clone())
 }
 
-async fn shown(app: &TestApp, path: &str) -> Value {
+async fn reads(app: &TestApp, path: &str) -> Value {
     app.get(path)
         .await
         .expect(200)
@@ -69,7 +69,7 @@ async fn e20_a_registry_that_was_lost_while_nothing_ran_names_and_signs_nothing_
     let app = TestApp::spawn_with(&url, &prefix, &without_seeds(&retired)).await;
     app.budget(SCOPE, 1_000, 0).await;
     let (path, reference) = reserve(&app, "before").await;
-    assert_eq!(shown(&app, &path).await, reference);
+    assert_eq!(reads(&app, &path).await, reference);
     let registry = app.store.keys().issuers();
     let backup: Vec<(String, String)> = app.run(&["HGETALL", &registry]).await;
     assert_eq!(backup.len(), 2);
@@ -77,7 +77,7 @@ async fn e20_a_registry_that_was_lost_while_nothing_ran_names_and_signs_nothing_
 
     // With the same keys, the next start gives the same numbers.
     let same = app.replica(&without_seeds(&retired)).await;
-    assert_eq!(shown(&same, &path).await, reference);
+    assert_eq!(reads(&same, &path).await, reference);
     let stored: Vec<(String, String)> = app.run(&["HGETALL", &registry]).await;
     assert_eq!(stored.len(), 2);
 
@@ -88,7 +88,7 @@ async fn e20_a_registry_that_was_lost_while_nothing_ran_names_and_signs_nothing_
     for other in [alone, settings(9, Some(later), &coming)] {
         app.run::<i64>(&["DEL", &registry]).await;
         let app = app.replica(&without_seeds(&other)).await;
-        assert_eq!(shown(&app, &path).await, Value::Null);
+        assert_eq!(reads(&app, &path).await, Value::Null);
         let mut issued = Issued {
             signer: signer(&app, &other),
             settings: ON.to_vec(),
@@ -105,7 +105,7 @@ async fn e20_a_registry_that_was_lost_while_nothing_ran_names_and_signs_nothing_
         app.run::<i64>(&["HSET", &registry, &number, &issuer]).await;
     }
     let app = app.replica(&without_seeds(&retired)).await;
-    assert_eq!(shown(&app, &path).await, reference);
+    assert_eq!(reads(&app, &path).await, reference);
     let mut issued = Issued {
         signer: signer(&app, &retired),
         settings: ON.to_vec(),
