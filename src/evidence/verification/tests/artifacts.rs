@@ -10,24 +10,24 @@ fn payloads() -> Vec<Payload> {
     let reservation_id = || "rsv_1".to_owned();
     vec![
         Payload::Decide {
-            request: json(ESTIMATE),
-            response: json(r#"{"decision":"DENY","reason_code":"BUDGET_EXCEEDED"}"#),
+            request: canonical(ESTIMATE),
+            response: canonical(r#"{"decision":"DENY","reason_code":"BUDGET_EXCEEDED"}"#),
         },
         Payload::Reserve {
-            request: json(ESTIMATE),
-            response: json(
+            request: canonical(ESTIMATE),
+            response: canonical(
                 r#"{"decision":"ALLOW","affected_scopes":["tenant:acme"],"reservation_id":"rsv_1","expires_at_ms":1}"#,
             ),
         },
         Payload::Commit {
             reservation_id: reservation_id(),
-            request: json(r#"{"idempotency_key":"k","actual":{"amount":1,"unit":"TOKENS"}}"#),
-            response: json(r#"{"status":"COMMITTED","charged":{"amount":1,"unit":"TOKENS"}}"#),
+            request: canonical(r#"{"idempotency_key":"k","actual":{"amount":1,"unit":"TOKENS"}}"#),
+            response: canonical(r#"{"status":"COMMITTED","charged":{"amount":1,"unit":"TOKENS"}}"#),
         },
         Payload::Release {
             reservation_id: reservation_id(),
-            request: json(r#"{"idempotency_key":"k"}"#),
-            response: json(r#"{"status":"RELEASED","released":{"amount":1,"unit":"TOKENS"}}"#),
+            request: canonical(r#"{"idempotency_key":"k"}"#),
+            response: canonical(r#"{"status":"RELEASED","released":{"amount":1,"unit":"TOKENS"}}"#),
         },
         refusal(Endpoint::Commit, 409, "BUDGET_EXCEEDED"),
     ]
@@ -41,7 +41,7 @@ fn refusal(endpoint: Endpoint, http_status: u16, code: &str) -> Payload {
         http_status,
         request: None,
         reservation_id: names_reservation.then(|| "rsv_1".to_owned()),
-        response: json(&response),
+        response: canonical(&response),
     }
 }
 
@@ -56,7 +56,8 @@ fn document_of(payload: Payload) -> String {
         trace_id: None,
         payload,
     };
-    let unsigned = Unsigned::new(&issuer, statement).expect("an envelope");
+    assert_eq!(statement.check(), Ok(()));
+    let unsigned = Unsigned::new(&issuer, &statement).expect("an envelope");
     unsigned.sign(&key(1))
 }
 
