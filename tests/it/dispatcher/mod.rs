@@ -44,5 +44,6 @@ pub(crate) mod spike_history;
 pub(crate) mod spike_limits;
 pub(crate) mod spikes;
 pub(crate) mod store_watch;
+mod upgrades;
 pub(crate) mod view_damage;
 pub(crate) mod views;

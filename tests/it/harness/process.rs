@@ -1,6 +1,7 @@
 //! The built binaries as processes of their own, to be killed.
 
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use super::redis::free_port;
 
 /// A process that can be started again with the same arguments.
 pub struct Process {
-    program: &'static str,
+    program: PathBuf,
     arguments: Vec<String>,
     environment: Environment,
     child: Option<Child>,
@@ -68,7 +69,7 @@ impl Process {
         let mut arguments: Vec<_> = arguments.iter().map(|word| (*word).to_owned()).collect();
         arguments.extend(["--metrics-listen", "off", "--log", "warn"].map(str::to_owned));
         let mut process = Self {
-            program,
+            program: program.into(),
             arguments,
             environment,
             child: None,
@@ -80,13 +81,27 @@ impl Process {
     /// Starts it, after a kill if it still runs.
     pub fn restart(&mut self) {
         self.kill();
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(Stdio::null());
         command.envs(self.environment.iter().cloned());
         if std::env::var_os("RUST_LOG").is_none() {
             command.stdout(Stdio::null()).stderr(Stdio::null());
         }
         self.child = Some(child::spawn(command).expect("it starts"));
+    }
+
+    /// Ends it in order, then starts it from another build, whose binaries are in a folder.
+    pub async fn replace(&mut self, build: &Path) {
+        self.terminate();
+        let limit = Duration::from_secs(30);
+        assert!(self.ended(limit).await, "it ends in order");
+        self.restart_from(build);
+    }
+
+    /// Starts it from another build, after a kill if it still runs.
+    pub fn restart_from(&mut self, build: &Path) {
+        self.program = build.join(self.program.file_name().expect("a binary"));
+        self.restart();
     }
 
     /// `SIGKILL`.
