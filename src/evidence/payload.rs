@@ -27,8 +27,8 @@ pub fn attested_request(endpoint: Endpoint, body: &Json) -> AttestedRequest {
 /// The attested part of a response: without the reference itself and without what a replay computes anew. `None` where it is
 /// no JSON.
 pub fn attested_response(response: &impl serde::Serialize) -> Option<Canonical> {
-    let [service, cycles] = Dialect::ALL.map(|dialect| dialect.words().evidence_member);
-    Canonical::of(response, &["remaining_ttl_ms", service, cycles])
+    let [one, other] = Dialect::ALL.map(|dialect| dialect.words().evidence_member);
+    Canonical::of(response, &["remaining_ttl_ms", one, other])
 }
 
 /// A request and its outcome, as [`attested_request`] and [`attested_response`] have them.
