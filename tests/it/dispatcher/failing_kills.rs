@@ -104,11 +104,20 @@ async fn counts_are_exact_after_kills_though_receivers_fail() {
         assert_eq!(queued, rows.len(), "each is counted once");
         check_failures(&webhook(&deployment.app, &hook.id).await, &rows);
         let failures = rows.iter().filter(|row| row["status"] == "FAILED").count();
-        // A failure for good is told once.
+        // A failure for good is emitted once.
         let path = "/v1/admin/events?event_type=system.webhook_delivery_failed&";
-        let told = deployment.all(path, "/events").await;
         let of_hook = |event: &&Value| event["data"]["details"]["subscription_id"] == *hook.id;
-        assert_eq!(told.iter().filter(of_hook).count(), failures, "{}", hook.id);
+        // The list of events follows a moment later.
+        within(
+            Duration::from_secs(20),
+            "each failure has its event",
+            || async {
+                let listed = deployment.all(path, "/events").await;
+                let count = listed.iter().filter(of_hook).count();
+                (count == failures).then_some(()).ok_or((count, failures))
+            },
+        )
+        .await;
         failed += failures;
         ends.push((rows.len(), failures));
         let arrived: std::collections::BTreeSet<_> = hook.arrived().into_iter().collect();
