@@ -267,8 +267,8 @@ impl Attester<'_> {
 
 /// The reference to a statement.
 fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Rounded> {
-    debug_assert_eq!(statement.check(), Ok(()));
     let unsigned = Unsigned::new(issuer, statement)?;
+    debug_assert_eq!(statement.check(), Ok(()));
     let id = unsigned.evidence_id();
     let url = issuer.server_id.url_of(id);
     Ok(EvidenceRef::new(issuer.dialect, id.to_owned(), url))

@@ -66,9 +66,6 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
         }
         Err(fault) => return Outcome::Damaged(fault.to_string()),
     };
-    if let Err(misfit) = attested.statement.check() {
-        return Outcome::Damaged(misfit.to_string());
-    }
     let (number, at_ms) = (attested.inputs.issuer, attested.statement.issued_at_ms);
     let Some(registered) = signers.registry.issuing_at(number, at_ms) else {
         let why =
@@ -79,6 +76,9 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
     let Ok(unsigned) = Unsigned::new(issuer, &attested.statement) else {
         return Outcome::Rounded;
     };
+    if let Err(misfit) = attested.statement.check() {
+        return Outcome::Damaged(misfit.to_string());
+    }
     let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
     match signers.config.key_of(registered) {
         Some(key) => Outcome::Signed(id, unsigned.sign(key)),
