@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
-use tokio::time::sleep;
 
 use super::bad_luck::Deployment;
 use crate::harness::ledger_fixture::LedgerFixture;
@@ -14,9 +13,6 @@ use crate::harness::process::{Process, Replica};
 use crate::harness::random_clients::{RandomClients, check_clients, seed_ledgers};
 use crate::harness::redis::shared;
 use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
-
-/// How long a build works, or two side by side.
-const WHILE: Duration = Duration::from_millis(700);
 
 /// The build that is tested, and the one before it.
 fn builds() -> (PathBuf, PathBuf) {
@@ -27,6 +23,12 @@ fn builds() -> (PathBuf, PathBuf) {
         previous.map_or_else(|| present.clone(), PathBuf::from),
         present,
     )
+}
+
+/// Lets a build serve requests, or two side by side.
+async fn serve() {
+    // What happens in this time is what the test is about.
+    tokio::time::sleep(Duration::from_millis(700)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -56,15 +58,15 @@ async fn no_request_fails_while_replicas_are_upgraded_and_back() {
     let client = RetryingClient::with_long_timeout(&addresses, &fixture.keys[0]);
     let clients = RandomClients::start(&client, "acme", 12);
     for build in [&present, &previous] {
-        sleep(WHILE).await;
+        serve().await;
         for replica in &mut replicas {
             replica.process.replace(build).await;
             replica.ready().await;
-            sleep(WHILE).await;
+            serve().await;
         }
         dispatcher.replace(build).await;
     }
-    sleep(WHILE).await;
+    serve().await;
     let clients = clients.stop().await;
     let totals = check_clients(&fixture, 0, &clients).await;
     assert!(totals.committed > 50, "{} commits", totals.committed);
