@@ -186,6 +186,23 @@ fn a_free_object_is_stored_and_returned_unchanged() {
     assert!(FreeObject::from_stored("{".to_owned()).is_none());
 }
 
+/// Names about the places where the order of bytes and that of UTF-16 code units part; many begin alike.
+pub(super) fn any_name() -> impl Strategy<Value = String> {
+    let part = prop::sample::select(vec![
+        "a",
+        "Z",
+        "\u{7f}",
+        "\u{e9}",
+        "\u{d7ff}",
+        "\u{e000}",
+        "\u{fb33}",
+        "\u{ffff}",
+        "\u{10000}",
+        "\u{10ffff}",
+    ]);
+    prop::collection::vec(part, 0..4).prop_map(|parts| parts.concat())
+}
+
 fn any_json() -> impl Strategy<Value = Json> {
     let number = prop_oneof![
         any::<i64>().prop_map(|number| number.to_string()),
@@ -248,6 +265,13 @@ proptest! {
         let again = parse(&rounded);
         prop_assert_eq!(again.first_rounded(), None);
         prop_assert_eq!(again.rfc8785(), rounded);
+    }
+
+    #[test]
+    fn names_are_ordered_by_utf16_code_units(a in any_name(), b in any_name(), c in any::<String>()) {
+        for (a, b) in [(&a, &b), (&a, &c), (&c, &b), (&a, &format!("{a}{b}"))] {
+            prop_assert_eq!(canonical::utf16_order(a, b), a.encode_utf16().cmp(b.encode_utf16()), "{:?} {:?}", a, b);
+        }
     }
 
     #[test]

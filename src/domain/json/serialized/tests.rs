@@ -1,8 +1,10 @@
 //! That the form is that of the text.
 
+use proptest::prelude::*;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::domain::json::tests::any_name;
 use crate::domain::json::{Canonical, FreeObject, Json};
 
 #[derive(serde::Serialize)]
@@ -102,5 +104,64 @@ fn what_only_the_text_knows_is_read_from_it() {
         (Canonical::of(&vec![f64::NAN], &[]), "[null]"),
     ] {
         assert_eq!(canonical.expect("JSON").as_str(), text);
+    }
+}
+
+/// A value whose members are in any order.
+#[derive(Debug, Clone)]
+enum Tree {
+    Leaf(Value),
+    Items(Vec<Tree>),
+    Members(Vec<(String, Tree)>),
+}
+
+impl serde::Serialize for Tree {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Leaf(value) => value.serialize(serializer),
+            Self::Items(items) => serializer.collect_seq(items),
+            Self::Members(members) => serializer.collect_map(members.iter().map(|(n, v)| (n, v))),
+        }
+    }
+}
+
+/// Integers about the ends of what a double, and what an integer, holds.
+fn any_integer() -> impl Strategy<Value = i64> {
+    let ends = vec![0, 1 << 53, -(1 << 53), i64::MIN, i64::MAX, 1 << 62];
+    let near = (prop::sample::select(ends), -4..=4i64);
+    prop_oneof![
+        near.prop_map(|(end, more)| end.saturating_add(more)),
+        any::<i64>()
+    ]
+}
+
+fn any_tree() -> impl Strategy<Value = Tree> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any_integer().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        any::<f64>()
+            .prop_filter("finite", |number| number.is_finite())
+            .prop_map(Value::from),
+        any_name().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_map(Tree::Leaf).prop_recursive(4, 40, 6, |inner| {
+        let name = prop_oneof![9 => any_name(), 1 => any::<String>()];
+        let members = prop::collection::hash_map(name, inner.clone(), 0..6);
+        prop_oneof![
+            prop::collection::vec(inner, 0..6).prop_map(Tree::Items),
+            members.prop_map(|members| Tree::Members(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_value_has_the_canonical_form_of_its_text(tree in any_tree()) {
+        let (canonical, of_text) = (Canonical::of(&tree, &[]).expect("JSON"), Canonical::of_json(&parsed(&tree)));
+        prop_assert_eq!(canonical.as_str(), of_text.as_str());
+        prop_assert_eq!(canonical.first_rounded(), of_text.first_rounded());
     }
 }
