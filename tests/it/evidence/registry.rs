@@ -124,7 +124,7 @@ async fn e20_a_rotation_is_registered_ten_minutes_ahead_in_whatever_order_replic
     // A replica with the former configuration starts again: it stops in time all the same.
     let former = deployment.starts(&old).await;
     assert_eq!(former.choice(now), format!("1:{from}:{at}"));
-    assert!(former.issuer(2).is_some(), "it can name the other one");
+    assert!(former.registered(2).is_some(), "it can name the other one");
     // Not begun yet, and already another end: the registered one stays.
     let other = [
         listed('a', from, Some(at + MINUTE)),
@@ -137,7 +137,7 @@ async fn e20_a_rotation_is_registered_ten_minutes_ahead_in_whatever_order_replic
     // Retired ones may be left out: records still name them.
     let registry = deployment.starts(&new[1..]).await;
     assert_eq!(registry.choice(now), format!("2:{at}:"));
-    assert!(registry.issuer(1).is_some());
+    assert!(registry.registered(1).is_some());
 }
 
 #[tokio::test]
@@ -201,8 +201,8 @@ async fn e19_a_key_keeps_the_form_that_it_was_registered_with() {
         .expect("it starts");
     assert_eq!(changed.choice(now), format!("1:{from}:{at} 2:{at}:"));
     let names = |registry: &Registry| {
-        let issuers = [1, 2].map(|number| registry.issuer(number).expect("an issuer"));
-        issuers.map(|issuer| issuer.signer.to_string())
+        let issuers = [1, 2].map(|number| registry.registered(number).expect("an issuer"));
+        issuers.map(|one| one.issuer.signer.to_string())
     };
     let [old, new] = names(&changed);
     assert_eq!(old, both[0].key.hex());
@@ -250,7 +250,7 @@ async fn e20_a_running_process_learns_in_time_that_its_key_ends() {
     issuing.refresh(store).await.expect("read again");
     let after = issuing.registry(store).await.expect("known");
     assert_eq!(after.choice(now), format!("1:0:{end}"));
-    assert!(after.issuer(2).is_some());
+    assert!(after.registered(2).is_some());
 }
 
 #[tokio::test]
