@@ -114,3 +114,66 @@ impl Followed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE_MS: u64 = 100;
+
+    fn place(ms: u64) -> EntryId {
+        EntryId { ms, sequence: 0 }
+    }
+
+    /// Read up to a place.
+    fn followed(after: EntryId) -> Followed {
+        Followed {
+            after,
+            ..Followed::default()
+        }
+    }
+
+    #[test]
+    fn a_stream_is_read_from_its_first_entry_again_if_that_is_old_and_nobody_knows_why() {
+        for (head, after, again) in [
+            (99, 120, true),
+            (99, 99, true),
+            // It may still be on its way.
+            (100, 120, false),
+            // It is read next anyhow.
+            (99, 98, false),
+        ] {
+            let mut followed = followed(place(after));
+            followed.look_back(place(head), BEFORE_MS);
+            let expected = if again { EntryId::ZERO } else { place(after) };
+            assert_eq!(followed.after, expected, "{head} {after}");
+        }
+    }
+
+    #[test]
+    fn what_waits_is_not_read_again() {
+        let id = EvidenceId::parse(&"a".repeat(64)).expect("an id");
+        let now = Instant::now();
+        let notes: [fn(&mut Followed, EntryId, SignedEntry); 3] = [
+            |followed, head, _| followed.again(head),
+            |followed, head, _| {
+                followed.leave(head);
+            },
+            |followed, head, one| followed.signed(head, one.id, one.look_at),
+        ];
+        for note in notes {
+            let mut followed = followed(place(120));
+            let signed = SignedEntry {
+                place: place(50),
+                id: id.clone(),
+                look_at: now,
+            };
+            note(&mut followed, place(50), signed);
+            followed.look_back(place(50), BEFORE_MS);
+            assert_eq!(followed.after, place(120));
+            // Another one that is old.
+            followed.look_back(place(51), BEFORE_MS);
+            assert_eq!(followed.after, EntryId::ZERO);
+        }
+    }
+}
