@@ -66,10 +66,16 @@ pub fn signer(app: &TestApp, settings: &[&str]) -> Signer {
 
 /// The signer of a dispatcher with this configuration.
 pub fn signer_with(app: &TestApp, config: SigningConfig) -> Signer {
+    measured_signer(app, config).0
+}
+
+/// The same with its metrics.
+pub fn measured_signer(app: &TestApp, config: SigningConfig) -> (Signer, SignerMetrics) {
     let issuing = Issuing::new(config.evidence.issuers.clone());
     let metrics = SignerMetrics::register(&prometheus::Registry::new());
     let metrics = metrics.expect("distinct names");
-    Signer::new(app.store.clone(), config, issuing, metrics)
+    let signer = Signer::new(app.store.clone(), config, issuing, metrics.clone());
+    (signer, metrics)
 }
 
 /// See the module.

@@ -6,6 +6,7 @@ mod bounds;
 mod corpus;
 mod emission;
 mod formats;
+mod gauge;
 mod histories;
 pub(crate) mod issued;
 mod kills;

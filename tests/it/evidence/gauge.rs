@@ -1,0 +1,95 @@
+//! What the gauge of the oldest unsigned entry tells, by which operators know that a seed is needed no more.
+
+use std::time::Duration;
+
+use budget_authority::dispatcher::{Signer, SignerMetrics};
+
+use super::issued::{Issued, LATER, ON, measured_signer, signing_config};
+use crate::dispatcher::fan_out::leases;
+use crate::harness::app::TestApp;
+use crate::harness::redis_fixture::now_ms;
+use crate::harness::runtime_calls::ask_body;
+
+const SCOPE: &str = "tenant:acme";
+
+/// A service with one decision that waits since so many seconds, by an issuer of this number.
+async fn waiting(seconds: i64, issuer: &str) -> Issued {
+    let issued = Issued::spawn(&[]).await;
+    let app = &issued.app;
+    app.budget(SCOPE, 1_000, 0).await;
+    let decided = app.post("/v1/decide", ask_body("d", SCOPE, 1)).await;
+    decided.expect(200);
+    let stream = app.store.keys().unsigned(app.callers[0].partition);
+    let rows: Vec<(String, Vec<String>)> = app.run(&["XRANGE", &stream, "-", "+"]).await;
+    app.run::<i64>(&["DEL", &stream]).await;
+    let at_ms = now_ms(&app.store).await - seconds * 1_000;
+    let place = format!("{at_ms}-0");
+    let mut words = vec!["XADD".to_owned(), stream, place];
+    words.extend(rows[0].1.iter().map(|field| {
+        let trace = field.strip_prefix("1 1 ");
+        trace.map_or_else(|| field.clone(), |trace| format!("1 {issuer} {trace}"))
+    }));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    app.run::<String>(&words).await;
+    issued
+}
+
+/// A signer that finds envelopes some time after they were signed, and its metrics.
+fn measured(app: &TestApp, confirmed_after: Duration) -> (Signer, SignerMetrics) {
+    let (signer, metrics) = measured_signer(app, signing_config(ON));
+    (signer.confirming_after(confirmed_after), metrics)
+}
+
+/// After one pass.
+async fn gauge((signer, metrics): &mut (Signer, SignerMetrics)) -> f64 {
+    signer.run_once(&leases()).await.expect("Redis answers");
+    metrics.oldest_unsigned_seconds.get()
+}
+
+#[tokio::test]
+async fn e22_an_entry_whose_issuer_nobody_knows_raises_the_gauge_at_once() {
+    let issued = waiting(100, "77").await;
+    let mut signer = measured(&issued.app, LATER);
+    for _ in 0..2 {
+        let age = gauge(&mut signer).await;
+        assert!((99.0..200.0).contains(&age), "{age}");
+    }
+    let unknown = signer.1.entries.with_label_values(&["unknown"]).get();
+    assert_eq!((unknown, issued.queued().await), (1, 1));
+}
+
+#[tokio::test]
+async fn e20_after_five_minutes_the_gauge_is_0_only_if_all_is_confirmed() {
+    // Signed, and not confirmed yet: what is young enough does not count, and the rest does.
+    for (seconds, counts) in [(100, false), (400, true)] {
+        let issued = waiting(seconds, "1").await;
+        let mut signer = measured(&issued.app, LATER);
+        let age = gauge(&mut signer).await;
+        assert_eq!(age >= 399.0, counts, "{seconds}: {age}");
+        assert_eq!(age == 0.0, !counts, "{seconds}: {age}");
+        assert_eq!(issued.envelopes().await.len(), 1);
+
+        // Who takes over finds the same, and nothing once it is confirmed.
+        let mut signer = measured(&issued.app, Duration::ZERO);
+        let age = gauge(&mut signer).await;
+        assert_eq!(age > 0.0, counts, "{seconds}: {age}");
+        while issued.queued().await > 0 {
+            gauge(&mut signer).await;
+        }
+        let mut next = measured(&issued.app, LATER);
+        assert_eq!(gauge(&mut next).await, 0.0);
+    }
+}
+
+#[tokio::test]
+async fn e20_what_was_not_reached_counts_after_five_minutes() {
+    let issued = waiting(400, "1").await;
+    let mut signer = measured(&issued.app, LATER);
+    // A pass that cannot read who issues reaches no entry.
+    let registry = issued.app.store.keys().issuers();
+    issued.app.run::<i64>(&["DEL", &registry]).await;
+    issued.app.run::<String>(&["SET", &registry, "x"]).await;
+    assert!(signer.0.run_once(&leases()).await.is_err());
+    let age = signer.1.oldest_unsigned_seconds.get();
+    assert!((399.0..500.0).contains(&age), "{age}");
+}
