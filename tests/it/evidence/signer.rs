@@ -171,6 +171,43 @@ async fn e16_what_was_signed_is_confirmed_after_an_outage_too() {
 }
 
 #[tokio::test]
+async fn e16_what_redis_refuses_to_remove_is_removed_later() {
+    let redis = tokio::task::spawn_blocking(RedisServer::start);
+    let redis = redis.await.expect("a server");
+    let app = TestApp::spawn_on(&redis.url(), ON).await;
+    app.budget(SCOPE, 1_000, 0).await;
+    let body = ask_body("k", SCOPE, 1);
+    app.post("/v1/reservations", body).await.expect(200);
+    let mut issued = Issued {
+        signer: signer(&app, ON).confirming_after(Duration::from_millis(1)),
+        settings: ON.to_vec(),
+        app,
+    };
+    let allow = async |issued: &Issued, right: &str| {
+        let user = ["ACL", "SETUSER", "default", right];
+        issued.app.run::<String>(&user).await;
+    };
+    allow(&issued, "-xdel").await;
+    let pass = issued.signer.run_once(&leases()).await;
+    assert_eq!(pass.expect("Redis answers").signed, 1);
+    // Until it is time to look for the envelope.
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    let pass = issued.signer.run_once(&leases()).await;
+    assert_eq!(pass.expect("Redis answers"), SignerPass::default());
+    assert_eq!(issued.queued().await, 1);
+    allow(&issued, "+xdel").await;
+    let mut done = SignerPass::default();
+    while done.confirmed == 0 {
+        // Until it is time to look again.
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let pass = issued.signer.run_once(&leases()).await;
+        done = pass.expect("Redis answers");
+    }
+    assert_eq!((done.signed, done.confirmed), (0, 1));
+    assert_eq!(issued.queued().await, 0);
+}
+
+#[tokio::test]
 async fn e14_purge_keeps_what_ended_after_the_oldest_entry_that_is_not_signed() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
