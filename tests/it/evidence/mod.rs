@@ -1,5 +1,6 @@
 //! Signed evidence: who signs when, what is attested, and what anybody may read.
 
+mod accepted;
 mod backlog;
 mod boundaries;
 mod bounds;
