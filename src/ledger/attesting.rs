@@ -202,7 +202,10 @@ impl Attester<'_> {
     /// The reference to what was decided now; `None` where no envelope can have it, which is counted.
     fn decided(&self, issuer: &Issuer, statement: Statement) -> Option<EvidenceRef> {
         match reference(issuer, &statement) {
-            Ok(reference) => Some(reference),
+            Ok(reference) => {
+                debug_assert_eq!(statement.check(), Ok(()));
+                Some(reference)
+            }
             Err(Rounded(_)) => {
                 self.skipped("unrepresentable_number");
                 None
@@ -261,14 +264,21 @@ impl Attester<'_> {
         }
         let (number, at_ms) = (inputs.issuer, statement.issued_at_ms);
         let registered = self.registry.issuing_at(number, at_ms)?;
-        reference(&registered.issuer, &statement).ok()
+        let reference = reference(&registered.issuer, &statement).ok()?;
+        // Nobody signs what a damaged record gives back.
+        match statement.check() {
+            Ok(()) => Some(reference),
+            Err(misfit) => {
+                warn!(error = %misfit, "evidence of a record cannot be made: {misfit}");
+                None
+            }
+        }
     }
 }
 
 /// The reference to a statement.
 fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Rounded> {
     let unsigned = Unsigned::new(issuer, statement)?;
-    debug_assert_eq!(statement.check(), Ok(()));
     let id = unsigned.evidence_id();
     let url = issuer.server_id.url_of(id);
     Ok(EvidenceRef::new(issuer.dialect, id.to_owned(), url))

@@ -71,3 +71,26 @@ async fn e02_a_record_of_a_later_format_has_no_reference_here() {
         .expect(200);
     assert_eq!(list.at("/reservations/0/evidence"), &Value::Null);
 }
+
+/// What a record gives back has an envelope only if a verifier would accept that, so that the signer signs it.
+#[tokio::test]
+async fn a_damaged_record_has_no_reference_that_nobody_signs() {
+    let issued = Issued::spawn(&[]).await;
+    let app = &issued.app;
+    app.budget(SCOPE, 1_000, 0).await;
+    let ask = ask_body("k", SCOPE, 5);
+    let held = app.post("/v1/reservations", ask.clone()).await.expect(200);
+    let id = held.text("/reservation_id").to_owned();
+    let record = app.store.keys().reservation(app.callers[0].partition, &id);
+    let inputs: String = app.run(&["HGET", &record, "create_inputs"]).await;
+    let words: Vec<_> = inputs.split(' ').take(3).collect();
+    // No request has such a lifetime.
+    let damaged = format!("{} t5", words.join(" "));
+    app.run::<i64>(&["HSET", &record, "create_inputs", &damaged])
+        .await;
+    let again = app.post("/v1/reservations", ask).await.expect(200);
+    assert_eq!(again.text("/reservation_id"), id);
+    assert_eq!(issued.reference(&again.body), None);
+    let read = app.get(&format!("/v1/reservations/{id}")).await.expect(200);
+    assert_eq!(read.at("/evidence"), &Value::Null);
+}
