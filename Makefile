@@ -1,7 +1,7 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test lint advisories fmt docs signatures bench chart
+.PHONY: help run install test lint advisories fmt docs signatures bench kills chart
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -53,6 +53,10 @@ signatures: ## Rewrite the headers of the scripts
 bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server
 	cargo run --release --bin budget-authority -- bench $(or $(ARGS),--compare)
+
+kills: ## Kill dispatchers for minutes (KILL_SECONDS=300) while receivers fail, then compare every count
+	@.ci/need cargo cc redis-server
+	KILL_SECONDS=$(or $(KILL_SECONDS),300) cargo test --quiet --test it -- failing_kills
 
 chart: ## Check the Helm chart; builds its tools with Go
 	@.ci/need python promtool

@@ -38,8 +38,8 @@ local fencing_token, delivery_prefix, lane_prefix, window_prefix, webhook_prefix
 local deliveries_from = 9
 -- End of the signature.
 -- @include base/time, delivery/book
--- Deliveries that may have been queued since the caller looked.
-local SINCE_MAX = 500
+-- Deliveries that may have been queued since the caller looked; ids that one command writes.
+local SINCE_MAX, PUSHED = 500, 500
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
@@ -118,10 +118,28 @@ local before = tonumber(redis.call('HGET', subscription.window, 'open')) or 0
 redis.call('HLEN', open)
 
 -- Effects: none can fail.
+
+-- Writes a lane with what was missing in it: behind what is in flight, before the others.
+local function lane_write(lane)
+  local key, ids, flies = lane_prefix .. lane.name, {}, true
+  for _, id in ipairs(lane.ids) do
+    if flies and not redis.call('ZSCORE', claims, id) then
+      flies = false
+      for _, missing in ipairs(lane.missing) do ids[#ids + 1] = missing end
+    end
+    ids[#ids + 1] = id
+  end
+  if flies then
+    for _, missing in ipairs(lane.missing) do ids[#ids + 1] = missing end
+  end
+  redis.call('DEL', key)
+  for at = 1, #ids, PUSHED do redis.call('RPUSH', key, unpack(ids, at, math.min(at + PUSHED - 1, #ids))) end
+end
+
 local restored = #waits
 for _, name in ipairs(names) do
   local lane = found[name]
-  for at = #lane.missing, 1, -1 do redis.call('LPUSH', lane_prefix .. name, lane.missing[at]) end
+  if #lane.missing > 0 then lane_write(lane) end
   restored = restored + #lane.missing
   if #lane.ids + #lane.missing > 0 then redis.call('ZADD', lanes, now, name) end
 end
@@ -132,6 +150,7 @@ end
 if redis.call('EXISTS', subscription.window) == 1 then
   redis.call('HSET', subscription.window, 'open', counts.open, 'flying', counts.flying, 'retrying', counts.retrying,
     'replaying', counts.replaying)
+  redis.call('HDEL', subscription.window, 'uncounted')
   local owner = subscription.owner.name
   if redis.call('HINCRBY', open, owner, counts.open - before) <= 0 then redis.call('HDEL', open, owner) end
 end

@@ -5,8 +5,8 @@ attempts that were lost.
 
 more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age,
 their subscription, their attempts, or their records, which are gone or do not say where the event lies. uncounted:
-subscriptions whose deliveries may not be where they are counted, since a lane is empty or a claim is gone. damaged: as
-of `lapse_claims`; each is of a lane that waits.
+subscriptions whose deliveries may not be where they are counted, since a key of theirs was damaged or a claim is gone.
+damaged: as of `lapse_claims`; each is of a lane that waits.
 
 KEYS[1]  read   lease   hash    lease
 KEYS[2]  write  lanes   zset    lanes
@@ -48,8 +48,8 @@ local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, 
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
 -- subscription has as many in flight as it may have is looked at again, and one whose owner has.
 local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 64, 8, 200, 1000
--- When a lane is looked at again that has a key of another type.
-local DAMAGED_MS = 60000
+-- When a lane is looked at again that has a key of another type, and one whose deliveries may be missing.
+local DAMAGED_MS, MISSING_MS = 60000, 5000
 -- Why a delivery fails whose record does not say what it is.
 local DAMAGED = 'The delivery is damaged'
 -- Deliveries of one call that are read, and that are ended, about.
@@ -91,12 +91,6 @@ local function note_uncounted(subscription)
   uncounted[subscription.id], uncounted[#uncounted + 1] = true, subscription.id
 end
 
--- Notes a lane that is empty, though deliveries of its subscription are open: it may have been deleted.
-local function note_empty(subscription, at_ms)
-  local has_open = at_ms ~= 0 and (tonumber(redis.call('HGET', subscription.window, 'open')) or 0) > 0
-  if has_open then note_uncounted(subscription) end
-end
-
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane, at_ms)
   local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
@@ -109,7 +103,11 @@ local function look(lane, at_ms)
   -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
   local ends = is_retries and (at_ms == 0 or not subscription.active)
   local ids, more, due_ms = heads(lane, concurrency, is_retries, ends)
-  if #ids == 0 then note_empty(subscription, at_ms) end
+  if subscription.uncounted then
+    note_uncounted(subscription)
+    -- It may have been deleted. It is looked at until its deliveries are counted.
+    if #ids == 0 then return now + MISSING_MS, true end
+  end
   local flying, ended = 0, 0
   reads = reads + #ids
   for _, id in ipairs(ids) do
@@ -155,15 +153,24 @@ end
 local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'WITHSCORES', 'LIMIT', 0, LANES)
 for i = 1, #due, 2 do
   if room == 0 or reads >= READS then break end
-  local is_read, again = book_try(book, look, due[i], tonumber(due[i + 1]))
+  local is_read, again, is_missing = book_try(book, look, due[i], tonumber(due[i + 1]))
   -- What was planned of it lies before the damage.
   if not is_read then damaged[#damaged + 1] = again end
-  looked_at[#looked_at + 1] = {name = due[i], again = is_read and again or now + DAMAGED_MS, is_damaged = not is_read}
+  looked_at[#looked_at + 1] = {name = due[i], again = is_read and again or now + DAMAGED_MS, is_damaged = not is_read,
+    is_missing = is_missing}
 end
 redis.call('HLEN', open)
 redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
+
+-- Remembers, beyond the end of this dispatcher, whose deliveries may not be where they are counted. A window that is damaged begins
+-- anew.
+local function mark_uncounted(id)
+  local window = window_prefix .. id
+  if redis.pcall('HEXISTS', window, 'open') == 1 then redis.call('HSET', window, 'uncounted', '1') end
+end
+
 local function ids_of(why) return table.concat(ends_by[why] or {}, ' ') end
 local reply = {'taken', 0, ids_of(TOO_OLD), ids_of(NOT_ACTIVE), ids_of(GONE), ids_of(LOST), ids_of(DAMAGED),
   table.concat(uncounted, ' '), table.concat(damaged, '\n')}
@@ -185,9 +192,11 @@ for _, step in ipairs(plan) do
     reply[#reply + 1] = {claim_write(book, claim, delivery, subscription)}
   end
 end
+for _, id in ipairs(uncounted) do mark_uncounted(id) end
 for _, lane in ipairs(looked_at) do
   local again = lane.again
-  if lane.name:find('^[^:]*:retries$') and not lane.is_damaged then
+  if lane.is_damaged then mark_uncounted(lane.name:match('^[^:]*')) end
+  if lane.name:find('^[^:]*:retries$') and not lane.is_damaged and not lane.is_missing then
     -- The next is due at its own time, or again soon where it is due already.
     local first = redis.call('ZRANGE', lane_prefix .. lane.name, 0, 0, 'WITHSCORES')
     if not first[2] then again = '' elseif again ~= 0 then again = math.max(tonumber(first[2]), again) end

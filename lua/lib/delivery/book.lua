@@ -65,13 +65,14 @@ end
 
 -- Returns the subscription as it is now, with how many of its deliveries are in flight. What becomes of its window is counted:
 -- ended, flown (in flight or not any more, as retried), retried, replays_ended. triggered, succeeded: whether the present time is
--- written to its record as that of a claim, and of a success. damage: why its record cannot be read; what it says is not so then.
+-- written to its record as that of a claim, and of a success. uncounted: whether its deliveries may not be where they are counted,
+-- since something of it was damaged. damage: why its record cannot be read; what it says is not so then.
 local function book_subscription(book, id)
   local known = book.subscriptions[id]
   if known then return known end
   local webhook, window = book.prefixes.webhook .. id, book.prefixes.window .. id
   local stored = book_read(book, 'HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures')
-  local flying = book_read(book, 'HGET', window, 'flying')
+  local flying, uncounted = unpack(book_read(book, 'HMGET', window, 'flying', 'uncounted'))
   local owner = book_owner(book, stored[1] or redis.call('HGET', window, 'owner') or '')
   -- Sixteen fields: Lua lays out the memory of more twice.
   known = {id = id, webhook = webhook, window = window, owner = owner, exists = stored[1] and true or false,
@@ -79,6 +80,8 @@ local function book_subscription(book, id)
     failures = stored[4] and stored[4] ~= '0' and tonumber(stored[4]) or 0, flying = tonumber(flying) or 0,
     ended = 0, flown = 0, retried = 0, replays_ended = 0, triggered = false, succeeded = false,
     damage = webhook_damage(webhook, stored[1], stored[2], stored[3])}
+  -- Few have it.
+  if uncounted then known.uncounted = true end
   book.subscriptions[id], book.order[#book.order + 1] = known, known
   return known
 end

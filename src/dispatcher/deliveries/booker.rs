@@ -7,6 +7,7 @@ use tokio::task::yield_now;
 
 use super::bookings::{Booking, Reply};
 use super::inner::{CLAIM_MS, Inner};
+use super::starts::Start;
 use crate::domain::ids::Partition;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::Owner;
@@ -65,7 +66,7 @@ impl Booker {
 
 /// For one of which there is no reply.
 fn unread() -> Reply {
-    Ok(Booked::Damaged("there was no reply".to_owned()))
+    Ok((Booked::Damaged("there was no reply".to_owned()), None))
 }
 
 impl Inner {
@@ -106,7 +107,7 @@ impl Inner {
         partition: Partition,
         attempts: &[&Ending],
         failure: Option<&Failure>,
-    ) -> Result<Vec<Booked>, Arc<StoreError>> {
+    ) -> Result<Vec<(Booked, Option<Start>)>, Arc<StoreError>> {
         let call = EndAttempts {
             partition,
             system: SYSTEM,
@@ -120,6 +121,17 @@ impl Inner {
             stale_before_ms: self.stale_before_ms(),
             attempts,
         };
-        self.store.end_attempts(&call).await.map_err(Arc::new)
+        let _in_order = self.claiming(partition).await;
+        let booked = self.store.end_attempts(&call).await.map_err(Arc::new)?;
+        Ok(booked.into_iter().map(|one| self.with_start(one)).collect())
+    }
+
+    fn with_start(&self, booked: Booked) -> (Booked, Option<Start>) {
+        let next = match &booked {
+            Booked::Ended(ended) => ended.next.as_ref(),
+            Booked::Lost | Booked::Damaged(_) => None,
+        };
+        let start = next.and_then(|next| self.start_of(next));
+        (booked, start)
     }
 }

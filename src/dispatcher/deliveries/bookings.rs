@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::starts::Start;
 use crate::domain::ids::Partition;
 use crate::store::StoreError;
 use crate::store::dispatcher::attempts::{Booked, Ending};
@@ -17,8 +18,9 @@ const BOOKED: usize = 12;
 #[derive(Default)]
 pub(super) struct Bookings(Mutex<BTreeMap<Partition, Vec<Booking>>>);
 
-/// What came of one. The errors of a call are those of all that it books.
-pub(super) type Reply = Result<Booked, Arc<StoreError>>;
+/// What came of one, and the start of the next delivery of its lane, where they overlap. The errors of a call are those of all that it
+/// books.
+pub(super) type Reply = Result<(Booked, Option<Start>), Arc<StoreError>>;
 
 /// One of them.
 pub(super) struct Booking {

@@ -96,6 +96,7 @@ impl Courier {
             due: std::sync::Mutex::default(),
             lost_replies: std::sync::Mutex::default(),
             hastened: std::sync::Mutex::default(),
+            restored: std::sync::Mutex::default(),
             changed: queued,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,
@@ -172,6 +173,7 @@ impl Courier {
             busy_owners: &inner.permits.busy_owners(lease.partition),
             stale_before_ms: inner.stale_before_ms(),
         };
+        let in_order = inner.claiming(lease.partition).await;
         let taken = match inner.store.take_deliveries(&call).await {
             Ok(Some(taken)) => taken,
             Ok(None) => return inner.leases.lost(lease),
@@ -200,5 +202,6 @@ impl Courier {
             let start = inner.start_of(&claim);
             flying.spawn(deliver(Arc::clone(inner), claim, start, permit));
         }
+        drop(in_order);
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep};
 use tracing::{error, warn};
 
@@ -13,6 +14,7 @@ use super::inner::{ATTEMPT, CLAIM_MS, Inner, LAST_WAIT, POLL};
 use super::permits::Permit;
 use super::starts::Start;
 use crate::admin::webhooks::sending::Receiver;
+use crate::domain::ids::Partition;
 use crate::driver::script::Counted;
 use crate::store::StoreError;
 use crate::store::dispatcher::attempts::{Booked, EndedAttempt, Ending};
@@ -47,9 +49,9 @@ pub(super) async fn deliver(
         }
         let next = inner.book(&claim, letter.as_deref(), attempted, &permit);
         match next.await {
-            Some(next) => {
+            Some((next, start_of_next)) => {
                 permit.pass_on(&next.id);
-                start = inner.start_of(&next);
+                start = start_of_next;
                 claim = next;
             }
             None => break,
@@ -63,6 +65,14 @@ impl Inner {
     pub fn start_of(&self, claim: &ClaimedDelivery) -> Option<Start> {
         let overlaps = self.lane_concurrency > 1 && claim.failures == 0;
         overlaps.then(|| self.starts.next(&claim.lane))
+    }
+
+    /// Held while a call claims deliveries of a partition, until their starts are known; `None` where none overlap.
+    pub async fn claiming(&self, partition: Partition) -> Option<MutexGuard<'_, ()>> {
+        match self.lane_concurrency > 1 {
+            true => Some(self.starts.claiming(partition).await),
+            false => None,
+        }
     }
 
     /// The event of a delivery.
@@ -141,14 +151,15 @@ impl Inner {
         }
     }
 
-    /// Books what an attempt came to, until Redis has taken it or the claim is over. Returns the next delivery of the lane.
+    /// Books what an attempt came to, until Redis has taken it or the claim is over. Returns the next delivery of the lane, and its
+    /// start as of [`Inner::start_of`].
     async fn book(
         self: &Arc<Self>,
         claim: &ClaimedDelivery,
         letter: Option<&Letter>,
         attempted: Attempted,
         permit: &Permit,
-    ) -> Option<ClaimedDelivery> {
+    ) -> Option<(ClaimedDelivery, Option<Start>)> {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
         let (partition, delay) = (claim.owner.partition(), attempted.outcome.delay());
         let failure = self.failure(claim, letter, &attempted).map(Box::new);
@@ -172,7 +183,7 @@ impl Inner {
                 Some(failure) => Box::pin(self.end_failed(partition, &ending, failure)).await,
             };
             match booked {
-                Ok(Booked::Ended(ended)) => {
+                Ok((Booked::Ended(ended), start)) => {
                     let (outcome, reason) = match &*ended.outcome {
                         same if same == outcome => (same, reason),
                         // Its record was deleted.
@@ -181,14 +192,14 @@ impl Inner {
                     };
                     self.count(outcome, reason);
                     self.note_ended(claim, &ended, delay);
-                    return ended.next;
+                    return Some((ended.next?, start));
                 }
                 // It lapsed, and another dispatcher repeats the attempt.
-                Ok(Booked::Lost) => {
+                Ok((Booked::Lost, _)) => {
                     self.count("lost", reason);
                     return None;
                 }
-                Ok(Booked::Damaged(why)) => {
+                Ok((Booked::Damaged(why), _)) => {
                     self.count("lost", reason);
                     self.reply_is_lost(partition);
                     log_unbooked(claim, &why);

@@ -1,6 +1,6 @@
 //! What the tasks of a courier share: which partitions have something to be attempted, and what is remembered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -89,6 +89,8 @@ pub(super) struct Inner {
     pub due: Mutex<BTreeMap<Partition, Instant>>,
     /// When times from before the clock went back were looked for.
     pub hastened: Mutex<Option<Instant>>,
+    /// When the lanes of subscriptions were restored last.
+    pub restored: Mutex<HashMap<SubscriptionId, Instant>>,
     /// Partitions whose scripts may have made claims of which it has not heard, since when.
     pub lost_replies: Mutex<BTreeMap<Partition, Instant>>,
     pub changed: Arc<Wake>,
@@ -201,7 +203,8 @@ impl Inner {
             }
         }
         if orphans > 0 {
-            Arc::clone(self).restore_all(lease).await;
+            // Claims of other partitions do not wait for it.
+            tokio::spawn(Arc::clone(self).restore_all(lease));
         }
         Ok(true)
     }

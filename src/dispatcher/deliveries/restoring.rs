@@ -1,9 +1,9 @@
 //! Restores lanes from the index of deliveries, where one was deleted because it was damaged.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::{error, info};
 
 use super::inner::{Inner, log_damage};
@@ -15,15 +15,18 @@ use crate::store::{Day, Lease, StoreError};
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// The pause until it is begun again for a subscription: its window says so for as long as it has to be.
+const AGAIN: Duration = Duration::from_secs(4);
+
 impl Inner {
     /// Restores the lanes and counts of subscriptions.
     pub async fn restore(self: Arc<Self>, lease: Lease, subscriptions: Vec<SubscriptionId>) {
         for id in subscriptions {
+            if !self.is_time_to_restore(&id) {
+                continue;
+            }
             if let Err(failure) = self.restore_one(lease, &id).await {
-                error!(
-                    webhook.id = id.as_str(), error = %failure,
-                    "the lanes of webhook `{id}` cannot be restored: {failure}", id = id.as_str()
-                );
+                log_unrestored(&id, &failure.to_string());
             }
         }
         self.look_again(lease.partition, Duration::ZERO);
@@ -41,11 +44,24 @@ impl Inner {
         }
     }
 
+    fn is_time_to_restore(&self, id: &SubscriptionId) -> bool {
+        let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
+        restored.retain(|_, at| at.elapsed() < AGAIN);
+        let is_time = !restored.contains_key(id);
+        if is_time {
+            restored.insert(id.clone(), Instant::now());
+        }
+        is_time
+    }
+
     async fn restore_one(&self, lease: Lease, id: &SubscriptionId) -> Result<(), StoreError> {
         for _ in 0..TRIES {
             let (now_ms, _) = self.clock.time(&self.store).await?;
             let today = Day::of_ms(now_ms);
-            let open = self.store.open_deliveries_of(id, today).await?;
+            let Some(open) = self.store.open_deliveries_of(id, today).await? else {
+                log_unrestored(id, "its open deliveries are too far back in its list");
+                return Ok(());
+            };
             let call = RestoreLanes {
                 fencing_token: lease,
                 today,
@@ -73,6 +89,16 @@ impl Inner {
                 }
             }
         }
+        log_unrestored(id, "too much was queued meanwhile");
         Ok(())
     }
+}
+
+fn log_unrestored(id: &SubscriptionId, why: &str) {
+    error!(
+        webhook.id = id.as_str(),
+        error = why,
+        "the lanes of webhook `{id}` cannot be restored now: {why}",
+        id = id.as_str()
+    );
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::domain::ids::Partition;
+
 /// How far the start of an attempt is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -18,7 +20,11 @@ enum State {
 
 /// The last attempt of each lane that was claimed.
 #[derive(Debug, Default)]
-pub(super) struct Starts(Mutex<HashMap<String, watch::Receiver<State>>>);
+pub(super) struct Starts {
+    lasts: Mutex<HashMap<String, watch::Receiver<State>>>,
+    /// Held by a call that claims, until its claims are here; several partitions share one.
+    claiming: [tokio::sync::Mutex<()>; 32],
+}
 
 /// The start of one attempt. Dropped, it has begun.
 #[derive(Debug)]
@@ -44,7 +50,14 @@ impl Starts {
     }
 
     fn lasts(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<State>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lasts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held while a call claims deliveries of a partition, until [`Starts::next`] has heard of them: so they are here in the order
+    /// of the claims.
+    pub async fn claiming(&self, partition: Partition) -> tokio::sync::MutexGuard<'_, ()> {
+        let place = usize::from(partition.index()) % self.claiming.len();
+        self.claiming[place].lock().await
     }
 }
 

@@ -189,7 +189,7 @@ signature! {
     ///
     /// more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age, their
     /// subscription, their attempts, or their records, which are gone or do not say where the event lies. uncounted: subscriptions
-    /// whose deliveries may not be where they are counted, since a lane is empty or a claim is gone. damaged: as of `lapse_claims`;
+    /// whose deliveries may not be where they are counted, since a key of theirs was damaged or a claim is gone. damaged: as of `lapse_claims`;
     /// each is of a lane that waits.
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {

@@ -11,8 +11,9 @@ use crate::store::{Day, Lane, Lease, Store, StoreError};
 /// Deliveries of a day that are read at once.
 const ROWS: isize = 500;
 
-/// Days of deliveries that an index keeps.
+/// Days of deliveries that an index keeps, and how many times [`ROWS`] are read of them at most.
 const DAYS: i64 = 16;
+const READS_MAX: usize = 40;
 
 /// Open deliveries that one call restores: more than there can be.
 const OPEN_MAX: usize = 4_000;
@@ -59,67 +60,69 @@ pub(crate) struct OpenDeliveries {
 }
 
 /// The number of a row of the index, and its delivery.
-fn row(text: &str) -> Option<(&str, &str)> {
-    text.split_once(' ')
+fn row(text: &str) -> Option<(i64, &str)> {
+    let (number, id) = text.split_once(' ')?;
+    Some((number.parse().ok()?, id))
 }
 
 impl Store {
-    /// Finds the open deliveries of a subscription by the days of its index; ends where it has found as many as are counted.
+    /// Finds the open deliveries of a subscription by the days of its index, newest first; ends where it has found as many as are
+    /// counted. `None` where that takes more rows than it reads.
     pub(crate) async fn open_deliveries_of(
         &self,
         id: &SubscriptionId,
         today: Day,
-    ) -> Result<OpenDeliveries, StoreError> {
+    ) -> Result<Option<OpenDeliveries>, StoreError> {
         let partition = id.partition();
         let window = self.keys().window(partition, id.as_str());
         let counts = command("HMGET", window, ("open", "queued"));
         let (open, queued): (Option<usize>, Option<i64>) = self.read(counts).await?;
-        // By day, time and number, so the newest come last.
-        let mut found = BTreeMap::new();
+        let (open, queued) = (open.unwrap_or_default(), queued.unwrap_or_default());
+        // By number, which is the order in which they were queued.
+        let (mut found, mut reads) = (BTreeMap::new(), 0);
         'days: for ago in 0..DAYS {
-            let day = today.plus(-ago);
-            let index = self.keys().deliveries(partition, id.as_str(), day);
+            let index = self
+                .keys()
+                .deliveries(partition, id.as_str(), today.plus(-ago));
             let mut from = 0;
             loop {
-                let range = command("ZREVRANGE", index.clone(), (from, from + ROWS - 1));
-                let rows: Vec<String> = self.read(range).await?;
-                for (place, text) in self.open_among(partition, &rows).await?.into_iter() {
-                    let rank = from + isize::try_from(place).unwrap_or(isize::MAX);
-                    found.entry(text).or_insert((-ago, -rank));
-                }
-                if found.len() >= open.unwrap_or_default() || found.len() > OPEN_MAX {
+                if found.len() >= open || found.len() > OPEN_MAX {
                     break 'days;
                 }
+                if reads == READS_MAX {
+                    return Ok(None);
+                }
+                reads += 1;
+                let range = command("ZREVRANGE", index.clone(), (from, from + ROWS - 1));
+                let rows: Vec<String> = self.read(range).await?;
+                // The script finds what was queued meanwhile.
+                let before = rows.iter().filter_map(|text| row(text));
+                let before: Vec<_> = before.filter(|(number, _)| *number <= queued).collect();
+                found.extend(self.open_among(partition, &before).await?);
                 if rows.len() < ROWS.unsigned_abs() {
                     break;
                 }
                 from += ROWS;
             }
         }
-        let mut ids: Vec<_> = found.into_iter().collect();
-        ids.sort_by_key(|(_, place)| *place);
-        ids.drain(..ids.len().saturating_sub(OPEN_MAX));
-        Ok(OpenDeliveries {
-            queued: queued.unwrap_or_default(),
-            ids: ids.into_iter().map(|(id, _)| id).collect(),
-        })
+        let passed = found.len().saturating_sub(OPEN_MAX);
+        Ok(Some(OpenDeliveries {
+            queued,
+            ids: found.into_values().skip(passed).collect(),
+        }))
     }
 
-    /// The deliveries of these rows that are open, with the places of the rows.
+    /// Which of these are open.
     async fn open_among(
         &self,
         partition: Partition,
-        rows: &[String],
-    ) -> Result<Vec<(usize, String)>, StoreError> {
-        let ids: Vec<&str> = rows.iter().filter_map(|text| Some(row(text)?.1)).collect();
-        let read = |id: &&str| {
-            command(
-                "HMGET",
-                self.keys().delivery(partition, id),
-                ("subscription", "status"),
-            )
+        rows: &[(i64, &str)],
+    ) -> Result<Vec<(i64, String)>, StoreError> {
+        let read = |(_, id): &(i64, &str)| {
+            let key = self.keys().delivery(partition, id);
+            command("HMGET", key, ("subscription", "status"))
         };
-        let commands: Vec<_> = ids.iter().map(read).collect();
+        let commands: Vec<_> = rows.iter().map(read).collect();
         let replies = self.query_each(&commands).await?;
         let is_open = |reply: Result<_, StoreError>| {
             let (subscription, status): (Option<String>, Option<String>) =
@@ -127,9 +130,11 @@ impl Store {
             subscription.is_some() && !matches!(status.as_deref(), Some("SUCCESS" | "FAILED"))
         };
         let open = replies.into_iter().map(is_open);
-        let open = open.enumerate().filter(|(_, is_open)| *is_open);
-        Ok(open
-            .map(|(place, _)| (place, ids[place].to_owned()))
+        Ok(rows
+            .iter()
+            .zip(open)
+            .filter(|(_, is_open)| *is_open)
+            .map(|((number, id), _)| (*number, (*id).to_owned()))
             .collect())
     }
 

@@ -266,7 +266,8 @@ keys! { partition {
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
     /// How many deliveries of a subscription are open, in flight, in flight as retries, and open of replays: `open`, `flying`,
-    /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).
+    /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours),
+    /// *`uncounted`* (something was damaged, so that these counts may be wrong).
     ///
     /// While it is behind: `behind <cursor>`, the place in an outbox behind which its events are not queued yet, by the field of
     /// `fanned`; `sources` (how many such places), `missed` (events behind them, by the hour since 1970), `epoch` of the

@@ -83,8 +83,14 @@ impl Mended {
         assert_eq!(self.app.run::<i64>(&["DEL", key]).await, 1, "{key}");
     }
 
-    /// Damaged lanes are looked at again after a minute; this one now.
+    /// Damaged lanes, and retries whose records are damaged, are looked at again after a minute; these now.
     async fn look_now(&self) {
+        let waits: Vec<String> = self.app.run(&["ZRANGE", &self.retries(), "0", "-1"]).await;
+        for id in waits {
+            self.app
+                .run::<()>(&["ZADD", &self.retries(), "XX", "1", &id])
+                .await;
+        }
         let lanes = self.app.store.keys().lanes(self.at);
         for lane in [self.lane_name(), format!("{}:retries", self.id)] {
             self.app
@@ -158,6 +164,37 @@ async fn w33_a_damaged_lane_that_is_deleted_loses_nothing_and_stays_in_order() {
         fund(&mended.app, 2).await;
         arrive(&receiver, 6).await;
         assert!(credits(&receiver).is_sorted(), "{:?}", credits(&receiver));
+        mended.is_even("the lane is gone").await;
+    }
+}
+
+#[tokio::test]
+async fn w33_what_is_queued_before_and_after_a_damaged_lane_is_deleted_hides_no_loss() {
+    for is_before in [true, false] {
+        let receiver = Receiver::start(Reply::Status(200, "")).await;
+        let mended = Mended::own(&receiver).await;
+        mended.queue(4).await;
+        mended.damage(&mended.lane()).await;
+        let running = Running::start(&mended.app);
+        is_damaged(&running).await;
+        if is_before {
+            fund(&mended.app, 1).await;
+        }
+        mended.delete(&mended.lane()).await;
+        if !is_before {
+            // As a script pushes it: the lane is not empty when it is looked at.
+            let waits = mended.app.keys_like("{???}:delivery:*").await;
+            let last = waits.iter().max().expect("deliveries");
+            let (_, id) = last.rsplit_once(':').expect("an id");
+            mended.app.run::<()>(&["RPUSH", &mended.lane(), id]).await;
+        }
+        // Its dispatcher ends before it has looked.
+        running.stop().await;
+        let _next = Running::start(&mended.app);
+        mended.look_now().await;
+        arrive(&receiver, 4 + usize::from(is_before)).await;
+        fund(&mended.app, 1).await;
+        arrive(&receiver, 5 + usize::from(is_before)).await;
         mended.is_even("the lane is gone").await;
     }
 }

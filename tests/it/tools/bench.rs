@@ -207,7 +207,7 @@ async fn what_is_delivered_arrives_once() {
     let (output, report) = bench(&["--deliver"]).await;
     let rows = report["rows"].as_array();
     let rows = rows.unwrap_or_else(|| panic!("{output:?}"));
-    assert_eq!(rows.len(), 14, "{report}");
+    assert_eq!(rows.len(), 15, "{report}");
     assert_eq!(
         (&report["missing"], &report["repeated"]),
         (&0.into(), &0.into()),
