@@ -96,7 +96,7 @@ impl Courier {
             due: std::sync::Mutex::default(),
             lost_replies: std::sync::Mutex::default(),
             hastened: std::sync::Mutex::default(),
-            restored: std::sync::Mutex::default(),
+            restore_pauses: std::sync::Mutex::default(),
             changed: queued,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,

@@ -89,8 +89,8 @@ pub(super) struct Inner {
     pub due: Mutex<BTreeMap<Partition, Instant>>,
     /// When times from before the clock went back were looked for.
     pub hastened: Mutex<Option<Instant>>,
-    /// When the lanes of subscriptions were restored last.
-    pub restored: Mutex<HashMap<SubscriptionId, Instant>>,
+    /// Until when the lanes of subscriptions are not restored again.
+    pub restore_pauses: Mutex<HashMap<SubscriptionId, Instant>>,
     /// Partitions whose scripts may have made claims of which it has not heard, since when.
     pub lost_replies: Mutex<BTreeMap<Partition, Instant>>,
     pub changed: Arc<Wake>,

@@ -1,6 +1,7 @@
 //! Restores lanes from the index of deliveries, where one was deleted because it was damaged.
 
-use std::sync::{Arc, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -15,22 +16,28 @@ use crate::store::{Day, Lease, StoreError};
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// The pause until it is begun again for a subscription: its window says so for as long as it has to be.
+/// The pause until it is begun again for a subscription: its window says so for as long as it has to be. The longer one is for what
+/// would read as much in vain.
 const AGAIN: Duration = Duration::from_secs(4);
+const AGAIN_IN_VAIN: Duration = Duration::from_secs(600);
 
 impl Inner {
     /// Restores the lanes and counts of subscriptions.
     pub async fn restore(self: Arc<Self>, lease: Lease, subscriptions: Vec<SubscriptionId>) {
+        let mut restored = false;
         for id in subscriptions {
             if !self.is_time_to_restore(&id) {
                 continue;
             }
-            if let Err(failure) = self.restore_one(lease, &id).await {
-                log_unrestored(&id, &failure.to_string());
+            match self.restore_one(lease, &id).await {
+                Ok(done) => restored |= done,
+                Err(failure) => log_unrestored(&id, &failure.to_string()),
             }
         }
-        self.look_again(lease.partition, Duration::ZERO);
-        self.changed.look();
+        if restored {
+            self.look_again(lease.partition, Duration::ZERO);
+            self.changed.look();
+        }
     }
 
     /// Restores those of all subscriptions that have something in flight: which of them lost a record is not known.
@@ -45,22 +52,31 @@ impl Inner {
     }
 
     fn is_time_to_restore(&self, id: &SubscriptionId) -> bool {
-        let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
-        restored.retain(|_, at| at.elapsed() < AGAIN);
-        let is_time = !restored.contains_key(id);
+        let (mut pauses, now) = (self.restore_pauses(), Instant::now());
+        pauses.retain(|_, until| *until > now);
+        let is_time = !pauses.contains_key(id);
         if is_time {
-            restored.insert(id.clone(), Instant::now());
+            pauses.insert(id.clone(), now + AGAIN);
         }
         is_time
     }
 
-    async fn restore_one(&self, lease: Lease, id: &SubscriptionId) -> Result<(), StoreError> {
+    fn restore_pauses(&self) -> MutexGuard<'_, HashMap<SubscriptionId, Instant>> {
+        self.restore_pauses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns whether its lanes are restored.
+    async fn restore_one(&self, lease: Lease, id: &SubscriptionId) -> Result<bool, StoreError> {
         for _ in 0..TRIES {
             let (now_ms, _) = self.clock.time(&self.store).await?;
             let today = Day::of_ms(now_ms);
             let Some(open) = self.store.open_deliveries_of(id, today).await? else {
+                let again = Instant::now() + AGAIN_IN_VAIN;
+                self.restore_pauses().insert(id.clone(), again);
                 log_unrestored(id, "its open deliveries are too far back in its list");
-                return Ok(());
+                return Ok(false);
             };
             let call = RestoreLanes {
                 fencing_token: lease,
@@ -81,16 +97,16 @@ impl Inner {
                             id = id.as_str()
                         );
                     }
-                    return Ok(());
+                    return Ok(damaged.is_empty());
                 }
                 None => {
                     self.leases.lost(lease);
-                    return Ok(());
+                    return Ok(false);
                 }
             }
         }
         log_unrestored(id, "too much was queued meanwhile");
-        Ok(())
+        Ok(false)
     }
 }
 
