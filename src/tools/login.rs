@@ -24,7 +24,7 @@ pub struct LoginArgs {
     /// URL of the admin plane
     #[arg(long, env = "BUDGET_URL", value_name = "URL", default_value = DEFAULT_URL, value_parser = base_url)]
     url: Url,
-    /// What you call the key, such as its name in BUDGET_ADMIN_KEYS
+    /// What you call the key, such as its name in BUDGET_ADMIN_KEYS; `login` and `logout` show it
     #[arg(long, value_name = "NAME")]
     key_name: Option<String>,
     /// Admin key; better read from a file, or typed when it is asked for
@@ -59,12 +59,20 @@ pub async fn login(args: LoginArgs) -> ExitCode {
 /// Removes the profile.
 pub fn logout(args: &LogoutArgs) -> ExitCode {
     let name = args.profile.as_str();
+    // One that cannot be read is removed as well.
+    let profile = Profile::read(&args.profile).ok().flatten();
+    let key = named(profile.and_then(|profile| profile.key_name).as_deref());
     ended(
         Profile::remove(&args.profile).map(|was_there| match was_there {
-            true => eprintln!("removed profile `{name}`; the key stays valid"),
+            true => eprintln!("removed profile `{name}`; the key{key} stays valid"),
             false => eprintln!("there is no profile `{name}`"),
         }),
     )
+}
+
+/// What the operator calls a key, behind the word.
+fn named(key_name: Option<&str>) -> String {
+    key_name.map_or_else(String::new, |name| format!(" `{name}`"))
 }
 
 fn ended(outcome: Result<(), CallError>) -> ExitCode {
@@ -95,7 +103,11 @@ async fn log_in(args: LoginArgs) -> Result<(), CallError> {
     client.send(&list).await?;
     let path = profile.write(&args.profile)?;
     let (name, url) = (args.profile.as_str(), printable(&profile.url));
-    eprintln!("profile `{name}` is for {url}, in {}", path.display());
+    let key = named(profile.key_name.as_deref());
+    eprintln!(
+        "profile `{name}` is for {url} and the key{key}, in {}",
+        path.display()
+    );
     if name != DEFAULT {
         eprintln!("use it with --profile {name} or BUDGET_PROFILE={name}");
     }

@@ -60,14 +60,9 @@ pub(super) struct Create {
     idempotency_key: Option<String>,
 }
 
+/// What selects budgets, of one tenant or of all.
 #[derive(Debug, Args, Serialize)]
-pub(super) struct Filters {
-    /// Only this tenant; without it all, where the service allows such a list
-    #[arg(long)]
-    #[serde(rename = "tenant_id")]
-    tenant: Option<String>,
-    #[arg(long)]
-    unit: Option<String>,
+struct Which {
     /// ACTIVE, FROZEN or CLOSED
     #[arg(long)]
     status: Option<String>,
@@ -80,9 +75,22 @@ pub(super) struct Filters {
     /// Only budgets with debt
     #[arg(long)]
     has_debt: bool,
-    /// Only budgets of which this share is spent, 0 to 1
+    /// Only budgets of which at least this share is spent, 0 to 1
     #[arg(long, value_name = "SHARE")]
     utilization_min: Option<f64>,
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(super) struct Filters {
+    /// Only this tenant; without it all, where the service allows such a list
+    #[arg(long)]
+    #[serde(rename = "tenant_id")]
+    tenant: Option<String>,
+    #[arg(long)]
+    unit: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    which: Which,
     /// Rows at most
     #[arg(long, value_name = "N")]
     #[serde(skip)]
@@ -143,21 +151,9 @@ struct BulkFilter {
     /// Only this unit, which is that of the amount
     #[arg(long, env = "BUDGET_UNIT", default_value = "USD_MICROCENTS")]
     unit: String,
-    /// ACTIVE, FROZEN or CLOSED
-    #[arg(long)]
-    status: Option<String>,
-    /// Beginning of the scope
-    #[arg(long, value_name = "TEXT")]
-    scope_prefix: Option<String>,
-    /// Only budgets whose debt is above their overdraft limit
-    #[arg(long)]
-    over_limit: bool,
-    /// Only budgets with debt
-    #[arg(long)]
-    has_debt: bool,
-    /// Only budgets of which at least this share is spent, 0 to 1
-    #[arg(long, value_name = "SHARE")]
-    utilization_min: Option<f64>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    which: Which,
     /// Only budgets of which at most this share is spent
     #[arg(long, value_name = "SHARE")]
     utilization_max: Option<f64>,

@@ -132,13 +132,14 @@ pub(super) struct Bulk {
     #[arg(value_parser = ["pause", "resume", "delete"])]
     action: String,
     #[command(flatten)]
-    filter: BulkFilter,
+    filter: Which,
     #[command(flatten)]
     confirmed: Confirmed,
 }
 
+/// What selects webhooks.
 #[derive(Debug, Args, Serialize)]
-struct BulkFilter {
+struct Which {
     /// Only of this tenant; __system__ for those of the operator
     #[arg(long)]
     #[serde(rename = "tenant_id")]
@@ -156,19 +157,9 @@ struct BulkFilter {
 
 #[derive(Debug, Args, Serialize)]
 pub(super) struct Filters {
-    /// Only of this tenant; __system__ for those of the operator
-    #[arg(long)]
-    #[serde(rename = "tenant_id")]
-    tenant: Option<String>,
-    /// ACTIVE, PAUSED or DISABLED
-    #[arg(long)]
-    status: Option<String>,
-    /// Only those that name this event type
-    #[arg(long = "type", value_name = "TYPE")]
-    event_type: Option<String>,
-    /// Text in the id or the URL
-    #[arg(long, value_name = "TEXT")]
-    search: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    which: Which,
     /// Rows at most
     #[arg(long, value_name = "N")]
     #[serde(skip)]
