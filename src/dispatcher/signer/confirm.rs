@@ -4,18 +4,15 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::partition::{Followed, SignedEntry};
+use super::oldest::Moment;
+use super::partition::SignedEntry;
 use super::{Signer, SignerPass};
 use crate::domain::ids::Partition;
-use crate::domain::log_entry::EntryId;
 use crate::store::StoreError;
 use crate::store::dispatcher::unsigned::Queued;
 
 /// Envelopes that one pass looks for.
 const LOOKS: usize = 5_000;
-
-/// An entry that is older than this, in milliseconds, should have been signed and confirmed.
-const OVERLOOKED_MS: u64 = 300_000;
 
 impl Signer {
     /// Removes entries whose envelopes are found some time after they were signed.
@@ -74,38 +71,33 @@ impl Signer {
 
     /// The age of what could not be signed; every few seconds what is in quarantine, and whether something was overlooked.
     pub(super) async fn gauge(&mut self, leased: &[Partition]) -> Result<(), StoreError> {
-        let now_ms = self.store.clock().now_ms();
+        let now = (Instant::now(), self.store.clock().now_ms());
         let due = self
             .counted_at
             .is_none_or(|at| at.elapsed() >= Duration::from_secs(10));
         if due {
-            self.counted_at = Some(Instant::now());
+            self.counted_at = Some(now.0);
             let quarantined = self.store.quarantined(leased).await?;
             self.metrics.quarantined.set(quarantined as f64);
-            self.overlooked = self.look_back(leased, now_ms).await?;
+            self.overlooked = self.look_back(leased, now).await?;
         }
-        let oldest = self.followed.values().filter_map(Followed::oldest_unsigned);
-        let oldest = oldest.chain(self.overlooked).min();
-        self.metrics.show_oldest(oldest, now_ms);
+        let followed = self.followed.values_mut();
+        let unsigned = followed.filter_map(|followed| followed.oldest_unsigned(now));
+        self.metrics.show_oldest(unsigned.chain(self.overlooked));
         Ok(())
     }
 
-    /// Begins anew in each stream whose first entry is too old to be on its way; the oldest of these.
+    /// Begins anew in each stream whose first entry is too old to be on its way; the age of the oldest of these.
     async fn look_back(
         &mut self,
         leased: &[Partition],
-        now_ms: i64,
-    ) -> Result<Option<EntryId>, StoreError> {
+        now: Moment,
+    ) -> Result<Option<Duration>, StoreError> {
         let heads = self.store.first_unsigned(leased).await?;
-        let before_ms = now_ms.unsigned_abs().saturating_sub(OVERLOOKED_MS);
         let mut oldest = None;
         for (partition, head) in leased.iter().zip(heads) {
-            let Some(head) = head else { continue };
-            if head.ms < before_ms {
-                oldest = Some(oldest.map_or(head, |oldest: EntryId| oldest.min(head)));
-            }
-            if let Some(followed) = self.followed.get_mut(partition) {
-                followed.look_back(head, before_ms);
+            if let (Some(head), Some(followed)) = (head, self.followed.get_mut(partition)) {
+                oldest = oldest.max(followed.look_back(head, now));
             }
         }
         Ok(oldest)

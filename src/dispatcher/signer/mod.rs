@@ -7,6 +7,7 @@
 mod again;
 mod confirm;
 mod envelopes;
+mod oldest;
 mod partition;
 mod waiting;
 mod watch;
@@ -22,7 +23,6 @@ use super::due::partitions;
 use super::workers::{Next, lease_worker};
 use crate::config::SigningConfig;
 use crate::domain::ids::{EvidenceId, Partition};
-use crate::domain::log_entry::EntryId;
 use crate::ledger::statements::FIELDS;
 use crate::metrics::metrics;
 use crate::store::dispatcher::unsigned::{Queued, ReadBounds, UnsignedEntry, UnsignedRead};
@@ -58,9 +58,10 @@ metrics! {
 }
 
 impl SignerMetrics {
-    fn show_oldest(&self, oldest: Option<EntryId>, now_ms: i64) {
-        let age_ms = oldest.map_or(0, |oldest| now_ms.saturating_sub_unsigned(oldest.ms).max(0));
-        self.oldest_unsigned_seconds.set(age_ms as f64 / 1000.0);
+    /// Of these entries, by how long each has waited.
+    fn show_oldest(&self, ages: impl Iterator<Item = Duration>) {
+        let oldest = ages.max().unwrap_or_default();
+        self.oldest_unsigned_seconds.set(oldest.as_secs_f64());
     }
 }
 
@@ -96,8 +97,8 @@ pub struct Signer {
     confirmed_after: Duration,
     followed: HashMap<Partition, Followed>,
     counted_at: Option<Instant>,
-    /// The oldest entry that should have left its stream by now.
-    overlooked: Option<EntryId>,
+    /// The age of the oldest entry that should have left its stream by now.
+    overlooked: Option<Duration>,
     metrics: SignerMetrics,
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::oldest::{Moment, Oldest};
 use super::waiting::Waiting;
 use crate::domain::ids::EvidenceId;
 use crate::domain::log_entry::EntryId;
@@ -17,6 +18,9 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// How often what another dispatcher must sign is tried: this one may have read since who issues.
 const LEFT_AFTER: Duration = Duration::from_secs(60);
+
+/// An entry that is older should have been signed and confirmed.
+const OVERLOOKED: Duration = Duration::from_secs(300);
 
 /// An entry whose envelope was kept.
 #[derive(Debug)]
@@ -44,6 +48,10 @@ pub(super) struct Followed {
     signed: VecDeque<SignedEntry>,
     failed: Waiting,
     left: Waiting,
+    /// Of these two.
+    unsigned: Oldest,
+    /// The first entry of the stream.
+    head: Oldest,
 }
 
 impl Default for Followed {
@@ -53,6 +61,8 @@ impl Default for Followed {
             signed: VecDeque::new(),
             failed: Waiting::new(AGAIN_AFTER),
             left: Waiting::new(LEFT_AFTER),
+            unsigned: Oldest::default(),
+            head: Oldest::default(),
         }
     }
 }
@@ -97,21 +107,22 @@ impl Followed {
         }
     }
 
-    /// The oldest entry that could not be signed.
-    pub fn oldest_unsigned(&self) -> Option<EntryId> {
-        let failed = self.failed.first();
-        self.left.first().into_iter().chain(failed).min()
+    /// The age of the oldest entry that could not be signed.
+    pub fn oldest_unsigned(&mut self, now: Moment) -> Option<Duration> {
+        let (failed, left) = (self.failed.first(), self.left.first());
+        let oldest = failed.into_iter().chain(left).min()?;
+        Some(self.unsigned.age(oldest, now))
     }
 
-    /// Reads from the first entry again if that one is too old to be on its way, and nobody here knows why.
-    pub fn look_back(&mut self, head: EntryId, before_ms: u64) {
-        if head.ms >= before_ms || head > self.after {
-            return;
-        }
+    /// Reads from the first entry again if that one is too old to be on its way, and nobody here knows why. Its age, if it is
+    /// too old.
+    pub fn look_back(&mut self, head: EntryId, now: Moment) -> Option<Duration> {
+        let age = Some(self.head.age(head, now)).filter(|age| *age > OVERLOOKED)?;
         let waits = self.left.contains(head) || self.failed.contains(head);
-        if !waits && !self.signed.iter().any(|one| one.place == head) {
+        if head <= self.after && !waits && !self.signed.iter().any(|one| one.place == head) {
             self.after = EntryId::ZERO;
         }
+        Some(age)
     }
 }
 
@@ -119,7 +130,8 @@ impl Followed {
 mod tests {
     use super::*;
 
-    const BEFORE_MS: u64 = 100;
+    /// What is older than 100 ms by now should have been signed.
+    const NOW_MS: i64 = 300_100;
 
     fn place(ms: u64) -> EntryId {
         EntryId { ms, sequence: 0 }
@@ -144,10 +156,23 @@ mod tests {
             (99, 98, false),
         ] {
             let mut followed = followed(place(after));
-            followed.look_back(place(head), BEFORE_MS);
+            followed.look_back(place(head), (Instant::now(), NOW_MS));
             let expected = if again { EntryId::ZERO } else { place(after) };
             assert_eq!(followed.after, expected, "{head} {after}");
         }
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_an_entry_is_old_when_it_was_seen_long_ago() {
+        let (mut followed, begun) = (followed(place(9_000_000)), Instant::now());
+        let mut look_back = |after_s: u64| {
+            let now = begun + Duration::from_secs(after_s);
+            let age = followed.look_back(place(8_000_000), (now, 0));
+            (age.map(|age| age.as_secs()), followed.after)
+        };
+        assert_eq!(look_back(0), (None, place(9_000_000)));
+        assert_eq!(look_back(300), (None, place(9_000_000)));
+        assert_eq!(look_back(301), (Some(301), EntryId::ZERO));
     }
 
     #[test]
@@ -169,10 +194,10 @@ mod tests {
                 look_at: now,
             };
             note(&mut followed, place(50), signed);
-            followed.look_back(place(50), BEFORE_MS);
+            followed.look_back(place(50), (now, NOW_MS));
             assert_eq!(followed.after, place(120));
             // Another one that is old.
-            followed.look_back(place(51), BEFORE_MS);
+            followed.look_back(place(51), (now, NOW_MS));
             assert_eq!(followed.after, EntryId::ZERO);
         }
     }

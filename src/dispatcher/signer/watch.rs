@@ -1,10 +1,15 @@
 //! What a dispatcher without keys does about evidence: it tells how long entries have waited for one that has them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::SignerMetrics;
+use super::oldest::Oldest;
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::workers::{Next, lease_worker};
+use crate::domain::ids::Partition;
 use crate::store::{Lease, Store, StoreError};
 
 const PERIOD: Duration = Duration::from_secs(10);
@@ -13,12 +18,18 @@ const PERIOD: Duration = Duration::from_secs(10);
 pub struct UnsignedWatch {
     store: Store,
     metrics: SignerMetrics,
+    heads: HashMap<Partition, Oldest>,
 }
 
 impl UnsignedWatch {
     /// A worker that reads `store`.
     pub fn new(store: Store, metrics: SignerMetrics) -> Self {
-        Self { store, metrics }
+        let heads = HashMap::new();
+        Self {
+            store,
+            metrics,
+            heads,
+        }
     }
 
     /// Looks at the first entry of each leased partition.
@@ -30,9 +41,14 @@ impl UnsignedWatch {
         let quarantined = self.store.quarantined(&leased).await?;
         self.metrics.quarantined.set(quarantined as f64);
         let heads = self.store.first_unsigned(&leased).await?;
-        let oldest = heads.into_iter().flatten().min();
-        self.metrics
-            .show_oldest(oldest, self.store.clock().now_ms());
+        let now = (Instant::now(), self.store.clock().now_ms());
+        self.heads.retain(|partition, _| leased.contains(partition));
+        let heads = leased.iter().zip(heads);
+        let ages = heads.filter_map(|(partition, head)| {
+            let known = self.heads.entry(*partition).or_default();
+            Some(known.age(head?, now))
+        });
+        self.metrics.show_oldest(ages);
         Ok(())
     }
 }

@@ -1,8 +1,8 @@
 //! What the gauge of the oldest unsigned entry tells, by which operators know that a seed is needed no more.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use budget_authority::dispatcher::{Signer, SignerMetrics};
+use budget_authority::dispatcher::{Signer, SignerMetrics, UnsignedWatch};
 
 use super::issued::{Issued, LATER, ON, measured_signer, signing_config};
 use crate::dispatcher::fan_out::leases;
@@ -56,6 +56,33 @@ async fn e22_an_entry_whose_issuer_nobody_knows_raises_the_gauge_at_once() {
     }
     let unknown = signer.1.entries.with_label_values(&["unknown"]).get();
     assert_eq!((unknown, issued.queued().await), (1, 1));
+}
+
+#[tokio::test]
+async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_seen() {
+    let issued = waiting(-3_600, "77").await;
+    let mut signer = measured(&issued.app, LATER);
+    let (_, metrics) = measured(&issued.app, LATER);
+    let mut watch = UnsignedWatch::new(issued.app.store.clone(), metrics.clone());
+    let begun = Instant::now();
+    for _ in 0..2 {
+        gauge(&mut signer).await;
+        watch.run_once(&leases()).await.expect("Redis answers");
+    }
+    for metrics in [&signer.1, &metrics] {
+        let age = metrics.oldest_unsigned_seconds.get();
+        let most = begun.elapsed().as_secs_f64();
+        assert!(age > 0.0 && age <= most, "{age} of {most}");
+    }
+    // Another dispatcher has signed it.
+    let stream = issued
+        .app
+        .store
+        .keys()
+        .unsigned(issued.app.callers[0].partition);
+    issued.app.run::<i64>(&["DEL", &stream]).await;
+    watch.run_once(&leases()).await.expect("Redis answers");
+    assert!(metrics.oldest_unsigned_seconds.get() == 0.0);
 }
 
 #[tokio::test]
