@@ -61,6 +61,12 @@ impl Registry {
         }
     }
 
+    /// The same for one who must not issue: nothing can be chosen from it, and all are still known by their numbers.
+    #[must_use]
+    pub fn silent(&self) -> Self {
+        Self::new(Vec::new(), self.all().cloned().collect())
+    }
+
     /// Registered issuers that the present configuration does not have.
     pub fn earlier(&self) -> &[Registered] {
         &self.earlier
@@ -176,6 +182,18 @@ mod tests {
         ] {
             let signing = registry.chosen(at_ms, at_ms).map(|one| one.number);
             assert_eq!(signing, number, "{at_ms}");
+        }
+    }
+
+    #[test]
+    fn who_must_not_issue_still_knows_all_by_their_numbers() {
+        let (registry, silent) = (registry(), registry().silent());
+        assert_eq!(
+            (silent.choice(0), silent.chosen(0, 0)),
+            (String::new(), None)
+        );
+        for number in 0..8 {
+            assert_eq!(silent.registered(number), registry.registered(number));
         }
     }
 

@@ -35,6 +35,14 @@ impl Complaints {
         }
     }
 
+    /// The same for a registry of keys that contradicts this process.
+    pub(super) fn keys_of_evidence(&mut self, error: &StoreError) {
+        let cause = error_chain(error);
+        if self.pause_after(&cause, Instant::now()).is_some() {
+            warn!(error = %cause, "the keys of evidence cannot be read again, and stay as they were: {cause}");
+        }
+    }
+
     /// The pause after a warning that is due now.
     fn pause_after(&mut self, cause: &str, now: Instant) -> Option<Duration> {
         let pause = match &self.last {

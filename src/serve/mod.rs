@@ -351,19 +351,27 @@ async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreErro
 
 /// Reads again who signs evidence and until when, as other processes may have registered it.
 async fn watch_issuers(store: &Store, issuing: Option<&Issuing>) -> ! {
+    let (mut complaints, mut was_stale) = (Complaints::default(), false);
     loop {
         tokio::time::sleep(issuers::REFRESH_EVERY).await;
         let Some(issuing) = issuing else { continue };
         match issuing.refresh(store).await {
-            Ok(()) => {}
-            Err(error @ StoreError::Deployment(_)) => {
-                warn!(error = %error, "the keys of evidence cannot be read again, and stay as they were: {error}");
-            }
+            Ok(()) => complaints.over("the keys of evidence are read again"),
+            Err(error @ StoreError::Deployment(_)) => complaints.keys_of_evidence(&error),
             // Other messages say that Redis is out of reach.
             Err(error) => {
                 debug!(error = %error, "the keys of evidence cannot be read again: {error}");
             }
         }
+        match (was_stale, issuing.is_stale()) {
+            (false, true) => warn!(
+                "the keys of evidence could not be read for minutes, and another one may have taken over: nothing is attested until \
+                 they can be read"
+            ),
+            (true, false) => info!("the keys of evidence are read again: decisions are attested"),
+            _ => {}
+        }
+        was_stale = issuing.is_stale();
     }
 }
 

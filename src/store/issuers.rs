@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
 use super::{Lane, Store, StoreError, Unavailable};
@@ -45,6 +45,10 @@ pub const AHEAD: Duration = Duration::from_secs(600);
 /// How often a process should read the registry again, see [`Issuing::refresh`]. Several times within [`AHEAD`], and soon after a
 /// failover that lost it, before a process without memory of it gives numbers anew.
 pub const REFRESH_EVERY: Duration = Duration::from_secs(10);
+
+/// How long after the call that reads it the registry is believed: as long as an end that was added since surely lies ahead, less the
+/// time that a request may take.
+const BELIEVED_FOR: Duration = AHEAD.saturating_sub(Duration::from_secs(60));
 
 /// What stands for no end.
 const OPEN: &str = "open";
@@ -106,17 +110,33 @@ pub struct Issuing(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     issuers: Issuers,
-    registry: RwLock<Option<Arc<Registry>>>,
+    believed_for: Duration,
+    known: RwLock<Option<Known>>,
     /// Held while they are registered, so that one caller does it.
     registering: Mutex<()>,
+}
+
+/// What was read last.
+#[derive(Debug, Clone)]
+struct Known {
+    registry: Arc<Registry>,
+    /// What holds of it once it is stale.
+    silent: Arc<Registry>,
+    sent_at: Instant,
 }
 
 impl Issuing {
     /// Of this configuration; registers nothing yet.
     pub fn new(issuers: Issuers) -> Self {
+        Self::believing(issuers, BELIEVED_FOR)
+    }
+
+    /// The same, with another time for which the registry is believed after it was read.
+    pub fn believing(issuers: Issuers, believed_for: Duration) -> Self {
         Self(Arc::new(Inner {
             issuers,
-            registry: RwLock::default(),
+            believed_for,
+            known: RwLock::default(),
             registering: Mutex::default(),
         }))
     }
@@ -126,21 +146,22 @@ impl Issuing {
         &self.0.issuers
     }
 
-    /// With their numbers. The first caller registers them, others wait for it.
+    /// With their numbers. The first caller registers them, others wait for it. Where it is [stale](Self::is_stale), none of them
+    /// issues.
     ///
     /// # Errors
     /// As for [`Store::register_issuers`]; also when the request has no time left to wait.
     pub async fn registry(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
-        if let Some(known) = self.known() {
-            return Ok(known);
+        if let Some(registry) = self.believed() {
+            return Ok(registry);
         }
         // While Redis is out of reach, each caller in turn would wait as long as the first.
         let waiting = store.begin_call()?;
         let locked = timeout_at(waiting.deadline, self.0.registering.lock()).await;
         drop(waiting);
         let _one = locked.map_err(|_| Unavailable::TimeIsUp)?;
-        match self.known() {
-            Some(known) => Ok(known),
+        match self.believed() {
+            Some(registry) => Ok(registry),
             None => {
                 let registry = self.register(store).await?;
                 warn_of_unlisted(&registry, self.issuers());
@@ -161,16 +182,39 @@ impl Issuing {
         self.register(store).await.map(drop)
     }
 
+    /// Whether the registry was read too long ago: since then a key that signs may have got an end, and another one may have
+    /// taken over.
+    pub fn is_stale(&self) -> bool {
+        self.known().is_some_and(|known| self.has_aged(&known))
+    }
+
     async fn register(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
-        let known = self.known().unwrap_or_default();
+        let known = self.known().map(|known| known.registry).unwrap_or_default();
+        let sent_at = Instant::now();
         let registry = Arc::new(store.register_issuers(&self.0.issuers, &known).await?);
-        let known = self.0.registry.write();
-        *known.unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&registry));
+        let known = self.0.known.write();
+        *known.unwrap_or_else(PoisonError::into_inner) = Some(Known {
+            registry: Arc::clone(&registry),
+            silent: Arc::new(registry.silent()),
+            sent_at,
+        });
         Ok(registry)
     }
 
-    fn known(&self) -> Option<Arc<Registry>> {
-        let known = self.0.registry.read();
+    fn believed(&self) -> Option<Arc<Registry>> {
+        let known = self.known()?;
+        Some(match self.has_aged(&known) {
+            true => known.silent,
+            false => known.registry,
+        })
+    }
+
+    fn has_aged(&self, known: &Known) -> bool {
+        known.sent_at.elapsed() >= self.0.believed_for
+    }
+
+    fn known(&self) -> Option<Known> {
+        let known = self.0.known.read();
         known.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

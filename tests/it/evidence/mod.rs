@@ -19,6 +19,7 @@ mod rotation;
 mod settings;
 mod signer;
 mod sizes;
+mod stale_registry;
 mod strangers;
 mod topologies;
 mod units;
