@@ -121,6 +121,9 @@ end
 -- A new one must not sign when another does, and gives every process time to learn of it.
 for _, one in ipairs(new) do
   local other = overlapped(one)
+  if other and other.server_id ~= one.server_id then
+    return {'contradicted', 'server_id', one.place, other.server_id .. ' ' .. other.window, now}
+  end
   if other then return {'contradicted', 'overlap', one.place, other.window, now} end
   if signing and one.until_ms > now and one.from < now + ahead_ms then
     return {'contradicted', 'starts_too_soon', one.place, signing.window, now}

@@ -314,7 +314,8 @@ fn renumbered(number: &str) -> String {
     )
 }
 
-/// What to say of a configuration that contradicts the registry. `registered`: the entry in question, without its names.
+/// What to say of a configuration that contradicts the registry. `registered`: the window in question, behind its server id where
+/// that is another one.
 fn contradiction(rule: &str, kid: &str, registered: &str, now_ms: i64) -> String {
     let ahead = AHEAD.as_secs() / 60;
     let why = match rule {
@@ -333,8 +334,12 @@ fn contradiction(rule: &str, kid: &str, registered: &str, now_ms: i64) -> String
              choose a later one"
         ),
         "overlap" => format!(
-            "its window overlaps the window {registered} that is registered for another key or server id: at any time one key signs; \
-             give that one an end, or this one a later start"
+            "its window overlaps the window {registered} that is registered for another key: at any time one key signs; give that \
+             one an end, or this one a later start"
+        ),
+        "server_id" => format!(
+            "its window overlaps one that is registered under another server id ({registered}), by which decisions are to be signed: \
+             configure that BUDGET_EVIDENCE_SERVER_ID again; docs/evidence-keys.md says how to move to another one"
         ),
         other => format!("the registry refuses it: {other} {registered}"),
     };

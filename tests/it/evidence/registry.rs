@@ -222,7 +222,7 @@ async fn e20_another_server_id_takes_over_when_the_former_one_has_ended() {
     deployment.starts(&[listed('a', 0, None)]).await;
     let moved = |keys: &[ListedKey]| issuers_of("https://other.example/v1", keys);
     let refused = deployment.register(&moved(&[listed('a', 0, None)])).await;
-    assert!(refused.is_err_and(|why| why.contains("server id")));
+    assert!(refused.is_err_and(|why| why.contains("another server id")));
     let end = now + 11 * MINUTE;
     deployment.starts(&[listed('a', 0, Some(end))]).await;
     let keys = [listed('c', 0, Some(9)), listed('b', end, None)];

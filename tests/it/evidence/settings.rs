@@ -4,7 +4,7 @@ use budget_authority::evidence::Registry;
 use budget_authority::store::{Issuing, Store};
 
 use crate::harness::app::{SECRET_KEYS, TestApp};
-use crate::harness::evidence_keys::{SERVER_ID, issuers, key, listed, seed, settings};
+use crate::harness::evidence_keys::{SERVER_ID, issuers, issuers_of, key, listed, seed, settings};
 use crate::harness::process::Process;
 use crate::harness::redis::shared;
 use crate::harness::redis_fixture::{Fields, RedisFixture};
@@ -52,6 +52,44 @@ async fn e20_a_process_that_contradicts_the_registry_ends_and_says_why() {
     assert!(!status.success());
     let log = service.log();
     assert!(log.contains("start of a window never changes"), "{log}");
+}
+
+#[tokio::test]
+async fn e20_a_server_id_that_was_changed_stops_every_process_which_says_what_to_do() {
+    let store = store(&shared().url());
+    let former = issuers_of("https://former.example/v1", &[listed('a', 0, None)]);
+    let none = Registry::default();
+    store
+        .register_issuers(&former, &none)
+        .await
+        .expect("registered");
+    let before = registered(&store).await;
+    let own = settings('a');
+    for program in [
+        env!("CARGO_BIN_EXE_budget-authority"),
+        env!("CARGO_BIN_EXE_budget-dispatcher"),
+    ] {
+        let mut command = std::process::Command::new(program);
+        if program.ends_with("authority") {
+            command.args(["serve", "--listen", "127.0.0.1:0"]);
+        } else {
+            command.env("BUDGET_EVIDENCE_SEEDS", seed('a'));
+        }
+        command.args(["--redis-url", &shared().url(), "--secret-keys", SECRET_KEYS]);
+        command.args(["--key-prefix", store.keys().prefix()]);
+        command.args(["--metrics-listen", "off"]).args(&own);
+        let ended = command.output().expect("it is built");
+        assert!(!ended.status.success());
+        let text = String::from_utf8([ended.stdout, ended.stderr].concat()).expect("UTF-8");
+        for word in [
+            "https://former.example/v1",
+            "BUDGET_EVIDENCE_SERVER_ID",
+            "docs/evidence-keys.md",
+        ] {
+            assert!(text.contains(word), "{program}: {text}");
+        }
+    }
+    assert_eq!(registered(&store).await, before);
 }
 
 #[tokio::test]
