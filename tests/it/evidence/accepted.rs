@@ -4,10 +4,13 @@ use budget_authority::evidence::Endpoint;
 use serde_json::{Map, Value, json};
 
 use super::issued::Issued;
+use crate::harness::admin_calls::policy_body;
 use crate::harness::runtime_calls::{tokens, with};
 
 /// The largest integer that the canonical form keeps.
 const LARGEST: i64 = (1 << 53) - 1;
+/// The largest caps of a policy.
+const CAPS_BYTES: usize = 4_096;
 const TTL_MS: [i64; 2] = [1_000, 86_400_000];
 const GRACE_MS: [i64; 2] = [0, 60_000];
 const OVERAGE: [&str; 2] = ["REJECT", "ALLOW_WITH_OVERDRAFT"];
@@ -101,12 +104,42 @@ fn release(is_most: bool) -> Value {
     json!({"idempotency_key": key(is_most, 'r'), "reason": text(is_most, 0, 256)})
 }
 
+/// Caps with every member, of so many bytes of JSON text.
+fn caps(bytes: usize) -> Value {
+    let caps = |filling: usize| {
+        json!({
+            "max_tokens": LARGEST,
+            "max_steps_remaining": LARGEST,
+            "tool_allowlist": [text(true, 0, 256), text(true, 0, 256), "\n", ""],
+            "tool_denylist": [text(true, 0, 256), text(true, 0, 256), "x".repeat(filling / 4), "y".repeat(filling / 4),
+                "z".repeat(filling / 4), "w".repeat(filling - filling / 4 * 3)],
+            "cooldown_ms": LARGEST,
+        })
+    };
+    let least = caps(0).to_string().len();
+    caps(bytes - least)
+}
+
+/// Gives the tenant the largest caps that are accepted; they come with whatever is allowed below it.
+async fn with_caps(issued: &Issued) {
+    let create = async |bytes: usize| {
+        let caps = caps(bytes);
+        let body = policy_body("acme", "caps", "tenant:acme/*", json!({ "caps": caps }));
+        issued.app.post_as_admin("/v1/admin/policies", body).await
+    };
+    create(CAPS_BYTES + 1).await.refused(400, "INVALID_REQUEST");
+    create(CAPS_BYTES).await.expect(201);
+}
+
 #[tokio::test]
 async fn e09_what_is_accepted_at_the_bounds_of_all_members_is_attested() {
     let mut issued = Issued::spawn(&[]).await;
     issued.app.budget("tenant:acme", LARGEST, 0).await;
     let mut seen = Vec::new();
     for is_most in [false, true] {
+        if is_most {
+            with_caps(&issued).await;
+        }
         let create = "/v1/reservations";
         let dry = reserve(is_most, 'y', true);
         for (endpoint, path, body) in [
@@ -131,9 +164,15 @@ async fn e09_what_is_accepted_at_the_bounds_of_all_members_is_attested() {
     }
     let pass = issued.sign().await;
     assert_eq!((pass.signed, pass.quarantined), (seen.len(), 0));
+    let mut with_caps = 0;
     for (endpoint, sent, got) in &seen {
-        issued.check(*endpoint, sent, got).await;
+        let envelope = issued.check(*endpoint, sent, got).await;
+        let artifact = envelope["artifact_type"].as_str().expect("a word");
+        let attested = &envelope["payload"][artifact]["response"]["caps"];
+        with_caps += usize::from(*attested == caps(CAPS_BYTES));
     }
+    // The widest decision, dry run and creates.
+    assert_eq!(with_caps, 4);
 }
 
 #[tokio::test]

@@ -1,28 +1,42 @@
-//! What an outage has left is signed as fast as what is new.
+//! What an outage has left is signed as fast as what is new, and what others must sign delays nothing.
 
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, LATER, ON, signer};
+use super::issued::{Issued, LATER, ON, measured_signer, signer, signing_config};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
+use crate::harness::evidence_keys::key;
 use crate::harness::redis::RedisServer;
 use crate::harness::runtime_calls::ask_body;
 use budget_authority::dispatcher::SignerPass;
 
 const SCOPE: &str = "tenant:acme";
 
-/// Queues the first entry so many times more, with traces from a number on.
+/// Queues the first entry so many times more, by an issuer and with traces from a number on.
 const COPY: &str = "
     local row = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][2]
     for n = ARGV[1], ARGV[1] + ARGV[2] - 1 do
         for i = 1, #row, 2 do
-            if row[i] == 'inputs' then row[i + 1] = row[i + 1]:gsub('^(%d+ %d+ )%x+', '%1' .. string.format('%032x', n)) end
+            if row[i] == 'inputs' then row[i + 1] = row[i + 1]:gsub('^(%d+) %d+ %x+', '%1 ' .. ARGV[3] .. string.format(' %032x', n)) end
         end
         redis.call('XADD', KEYS[1], '*', unpack(row))
     end
     return tonumber(ARGV[2])";
+
+/// Queues so many entries by an issuer, with traces from a number on.
+async fn queue(app: &TestApp, issuer: &str, from: usize, count: usize) {
+    let unsigned = app.store.keys().unsigned(app.callers[0].partition);
+    let (from, count) = (from.to_string(), count.to_string());
+    let copy = ["EVAL", COPY, "1", &unsigned, &from, &count, issuer];
+    app.run::<i64>(&copy).await;
+}
+
+async fn decide(app: &TestApp, key: &str) {
+    let decided = app.post("/v1/decide", ask_body(key, SCOPE, 1)).await;
+    decided.expect(200);
+}
 
 async fn pass(issued: &mut Issued) -> SignerPass {
     let pass = issued.signer.run_once(&leases()).await;
@@ -60,15 +74,8 @@ async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
     let server = block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&server.url(), ON).await;
     app.budget(SCOPE, 1_000, 0).await;
-    let decided = app.post("/v1/decide", ask_body("d", SCOPE, 1)).await;
-    decided.expect(200);
-    let unsigned = app.store.keys().unsigned(app.callers[0].partition);
-    let queue = async |app: &TestApp, from: usize, count: usize| {
-        let (from, count) = (from.to_string(), count.to_string());
-        app.run::<i64>(&["EVAL", COPY, "1", &unsigned, &from, &count])
-            .await;
-    };
-    queue(&app, 1, NEW - 1).await;
+    decide(&app, "d").await;
+    queue(&app, "1", 1, NEW - 1).await;
     let mut issued = Issued {
         signer: signer(&app, ON).confirming_after(LATER),
         settings: ON.to_vec(),
@@ -79,7 +86,7 @@ async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
     let took_new = begun.elapsed();
 
     // Redis takes no envelope, so each entry was tried, and waits.
-    queue(&issued.app, NEW, LEFT).await;
+    queue(&issued.app, "1", NEW, LEFT).await;
     let memory = async |issued: &Issued, most: &str| {
         let full = ["CONFIG", "SET", "maxmemory", most];
         issued.app.run::<String>(&full).await;
@@ -94,4 +101,46 @@ async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
     // Five times as many, twice over for a busy machine, and the pause before the first try.
     let most = 10 * took_new + Duration::from_secs(3);
     assert!(took < most, "{took:?}, and {NEW} new ones {took_new:?}");
+}
+
+#[tokio::test]
+async fn e22_entries_that_others_must_sign_delay_what_can_be_signed_by_their_reading_alone() {
+    const FOREIGN: usize = 5_000;
+    /// Entries that a pass reads.
+    const BATCH: usize = 2_000;
+    let mut issued = Issued::spawn(&[]).await;
+    issued.app.budget(SCOPE, 1_000, 0).await;
+    decide(&issued.app, "before").await;
+    // Of a former server id, whose seed this dispatcher does not have.
+    let registry = issued.app.store.keys().issuers();
+    let issuer = format!(
+        "0 open https://former.example/v1 {}",
+        key('b').public().hex()
+    );
+    issued
+        .app
+        .run::<i64>(&["HSET", &registry, "2", &issuer])
+        .await;
+    queue(&issued.app, "2", 1, FOREIGN).await;
+    decide(&issued.app, "behind").await;
+
+    // Who takes over reads all of them once.
+    let (other, metrics) = measured_signer(&issued.app, signing_config(ON));
+    issued.signer = other.confirming_after(LATER);
+    let (mut signed, mut count) = (0, 0);
+    loop {
+        let done = pass(&mut issued).await;
+        (signed, count) = (signed + done.signed, count + 1);
+        if !done.more {
+            break;
+        }
+    }
+    assert_eq!((signed, count), (2, FOREIGN / BATCH + 1));
+    let left = metrics.entries.with_label_values(&["unknown"]);
+    assert_eq!(left.get(), FOREIGN as u64);
+    // What is decided from then on is signed by the next pass, and none of them is tried again.
+    decide(&issued.app, "after").await;
+    let done = pass(&mut issued).await;
+    assert_eq!((done.signed, done.more), (1, false));
+    assert_eq!(left.get(), FOREIGN as u64);
 }
