@@ -79,15 +79,15 @@ impl Signer {
             self.counted_at = Some(now.0);
             let quarantined = self.store.quarantined(leased).await?;
             self.metrics.quarantined.set(quarantined as f64);
-            self.overlooked = self.look_back(leased, now).await?;
+            self.old = self.look_back(leased, now).await?;
         }
         let followed = self.followed.values_mut();
         let unsigned = followed.filter_map(|followed| followed.oldest_unsigned(now));
-        self.metrics.show_oldest(unsigned.chain(self.overlooked));
+        self.metrics.show_oldest(unsigned.chain(self.old));
         Ok(())
     }
 
-    /// Begins anew in each stream whose first entry is too old to be on its way; the age of the oldest of these.
+    /// Begins anew in each stream of which something was overlooked; the age of the oldest entry that is too old to be on its way.
     async fn look_back(
         &mut self,
         leased: &[Partition],

@@ -98,7 +98,7 @@ pub struct Signer {
     followed: HashMap<Partition, Followed>,
     counted_at: Option<Instant>,
     /// The age of the oldest entry that should have left its stream by now.
-    overlooked: Option<Duration>,
+    old: Option<Duration>,
     metrics: SignerMetrics,
 }
 
@@ -120,7 +120,7 @@ impl Signer {
             confirmed_after: CONFIRMED_AFTER,
             followed: HashMap::new(),
             counted_at: None,
-            overlooked: None,
+            old: None,
             metrics,
         }
     }
@@ -158,8 +158,13 @@ impl Signer {
         leased: &[Partition],
         pass: &mut SignerPass,
     ) -> Result<(), StoreError> {
-        let some = self.store.with_unsigned(leased).await?.into_iter();
-        let places: Vec<Queued> = some.map(|p| (p, self.followed[&p].after)).collect();
+        let mut places: Vec<Queued> = Vec::new();
+        for (partition, count) in self.store.with_unsigned(leased).await? {
+            if let Some(followed) = self.followed.get_mut(&partition) {
+                followed.queued = count;
+                places.push((partition, followed.after));
+            }
+        }
         let mut large = Vec::new();
         for some in places.chunks(PARTITIONS) {
             self.sign_beyond(some, &mut large, pass).await?;
@@ -184,6 +189,9 @@ impl Signer {
             match read.entries.is_empty() && read.next.is_some() {
                 true => large.push(*place),
                 false => pass.more |= read.next.is_some(),
+            }
+            if let (None, Some(followed)) = (read.next, self.followed.get_mut(&place.0)) {
+                followed.reached_end(read.entries.len());
             }
             entries.extend(read.entries);
         }

@@ -20,7 +20,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 const LEFT_AFTER: Duration = Duration::from_secs(60);
 
 /// An entry that is older should have been signed and confirmed.
-const OVERLOOKED: Duration = Duration::from_secs(300);
+const OLD: Duration = Duration::from_secs(300);
 
 /// An entry whose envelope was kept.
 #[derive(Debug)]
@@ -45,6 +45,10 @@ pub(super) enum Wait {
 pub(super) struct Followed {
     /// Up to here entries were read.
     pub after: EntryId,
+    /// Entries of the stream when the pass began.
+    pub queued: usize,
+    /// Whether some of these are known to nobody here: after a failover a stream may have entries at places that were read before.
+    overlooked: bool,
     signed: VecDeque<SignedEntry>,
     failed: Waiting,
     left: Waiting,
@@ -58,6 +62,8 @@ impl Default for Followed {
     fn default() -> Self {
         Self {
             after: EntryId::ZERO,
+            queued: 0,
+            overlooked: false,
             signed: VecDeque::new(),
             failed: Waiting::new(AGAIN_AFTER),
             left: Waiting::new(LEFT_AFTER),
@@ -70,6 +76,12 @@ impl Default for Followed {
 impl Followed {
     pub fn signed(&mut self, place: EntryId, id: EvidenceId, look_at: Instant) {
         self.signed.push_back(SignedEntry { place, id, look_at });
+    }
+
+    /// Notes that nothing lies behind the entries that were just read, so many.
+    pub fn reached_end(&mut self, read: usize) {
+        let known = self.signed.len() + self.failed.len() + self.left.len();
+        self.overlooked = self.queued > known + read;
     }
 
     /// Up to so many whose envelopes are to be looked for.
@@ -114,15 +126,12 @@ impl Followed {
         Some(self.unsigned.age(oldest, now))
     }
 
-    /// Reads from the first entry again if that one is too old to be on its way, and nobody here knows why. Its age, if it is
-    /// too old.
+    /// Reads from the first entry again if one was overlooked. The age of the first one, if it is too old to be on its way.
     pub fn look_back(&mut self, head: EntryId, now: Moment) -> Option<Duration> {
-        let age = Some(self.head.age(head, now)).filter(|age| *age > OVERLOOKED)?;
-        let waits = self.left.contains(head) || self.failed.contains(head);
-        if head <= self.after && !waits && !self.signed.iter().any(|one| one.place == head) {
+        if std::mem::take(&mut self.overlooked) {
             self.after = EntryId::ZERO;
         }
-        Some(age)
+        Some(self.head.age(head, now)).filter(|age| *age > OLD)
     }
 }
 
@@ -130,75 +139,56 @@ impl Followed {
 mod tests {
     use super::*;
 
-    /// What is older than 100 ms by now should have been signed.
-    const NOW_MS: i64 = 300_100;
-
     fn place(ms: u64) -> EntryId {
         EntryId { ms, sequence: 0 }
     }
 
-    /// Read up to a place.
-    fn followed(after: EntryId) -> Followed {
-        Followed {
-            after,
+    /// Read up to a place, with an entry of each kind before it.
+    fn followed() -> Followed {
+        let mut followed = Followed {
+            after: place(120),
             ..Followed::default()
-        }
+        };
+        let id = EvidenceId::parse(&"a".repeat(64)).expect("an id");
+        followed.again(place(50));
+        followed.leave(place(60));
+        followed.signed(place(70), id, Instant::now());
+        followed
     }
 
     #[test]
-    fn a_stream_is_read_from_its_first_entry_again_if_that_is_old_and_nobody_knows_why() {
-        for (head, after, again) in [
-            (99, 120, true),
-            (99, 99, true),
-            // It may still be on its way.
-            (100, 120, false),
-            // It is read next anyhow.
-            (99, 98, false),
+    fn a_stream_is_read_from_its_first_entry_again_if_it_has_one_that_nobody_knows() {
+        for (queued, read, again) in [
+            (3, 0, false),
+            (5, 2, false),
+            // Some were queued since they were counted.
+            (3, 2, false),
+            (4, 0, true),
+            (6, 2, true),
         ] {
-            let mut followed = followed(place(after));
-            followed.look_back(place(head), (Instant::now(), NOW_MS));
-            let expected = if again { EntryId::ZERO } else { place(after) };
-            assert_eq!(followed.after, expected, "{head} {after}");
+            let mut followed = followed();
+            followed.queued = queued;
+            followed.reached_end(read);
+            for _ in 0..2 {
+                followed.look_back(place(50), (Instant::now(), 0));
+                let expected = if again { EntryId::ZERO } else { place(120) };
+                assert_eq!(followed.after, expected, "{queued} {read}");
+            }
+            // Once it was read again.
+            followed.after = place(120);
+            followed.look_back(place(50), (Instant::now(), 0));
+            assert_eq!(followed.after, place(120), "{queued} {read}");
         }
     }
 
     #[test]
     fn after_the_clock_was_set_back_an_entry_is_old_when_it_was_seen_long_ago() {
-        let (mut followed, begun) = (followed(place(9_000_000)), Instant::now());
+        let (mut followed, begun) = (followed(), Instant::now());
         let mut look_back = |after_s: u64| {
             let now = begun + Duration::from_secs(after_s);
             let age = followed.look_back(place(8_000_000), (now, 0));
-            (age.map(|age| age.as_secs()), followed.after)
+            age.map(|age| age.as_secs())
         };
-        assert_eq!(look_back(0), (None, place(9_000_000)));
-        assert_eq!(look_back(300), (None, place(9_000_000)));
-        assert_eq!(look_back(301), (Some(301), EntryId::ZERO));
-    }
-
-    #[test]
-    fn what_waits_is_not_read_again() {
-        let id = EvidenceId::parse(&"a".repeat(64)).expect("an id");
-        let now = Instant::now();
-        let notes: [fn(&mut Followed, EntryId, SignedEntry); 3] = [
-            |followed, head, _| followed.again(head),
-            |followed, head, _| {
-                followed.leave(head);
-            },
-            |followed, head, one| followed.signed(head, one.id, one.look_at),
-        ];
-        for note in notes {
-            let mut followed = followed(place(120));
-            let signed = SignedEntry {
-                place: place(50),
-                id: id.clone(),
-                look_at: now,
-            };
-            note(&mut followed, place(50), signed);
-            followed.look_back(place(50), (now, NOW_MS));
-            assert_eq!(followed.after, place(120));
-            // Another one that is old.
-            followed.look_back(place(51), (now, NOW_MS));
-            assert_eq!(followed.after, EntryId::ZERO);
-        }
+        assert_eq!([0, 300, 301].map(&mut look_back), [None, None, Some(301)]);
     }
 }

@@ -40,6 +40,10 @@ impl Waiting {
             .get_or_insert_with(|| Instant::now() + self.pause);
     }
 
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub fn contains(&self, place: EntryId) -> bool {
         self.entries.contains(&place)
     }

@@ -93,20 +93,23 @@ pub struct ReadBounds {
 }
 
 impl Store {
-    /// Of these partitions those with entries that are to be signed, or to be confirmed. One out of reach has none.
+    /// Of these partitions those with entries that are to be signed, or to be confirmed, and how many. One out of reach has none.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
     pub async fn with_unsigned(
         &self,
         partitions: &[Partition],
-    ) -> Result<Vec<Partition>, StoreError> {
+    ) -> Result<Vec<(Partition, usize)>, StoreError> {
         let count = |p: &Partition| command("XLEN", self.keys().unsigned(*p), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(count).collect();
         let replies = self.query_reachable(&commands).await?;
         let counted = partitions.iter().zip(replies);
-        let some = counted.filter(|(_, reply)| matches!(reply, Some(Value::Int(1..))));
-        Ok(some.map(|(partition, _)| *partition).collect())
+        let some = counted.filter_map(|(partition, reply)| match reply? {
+            Value::Int(count @ 1..) => Some((*partition, usize::try_from(count).ok()?)),
+            _ => None,
+        });
+        Ok(some.collect())
     }
 
     /// Entries of streams behind places, with the `names` fields of their reservations; `None` where the node is out of reach.

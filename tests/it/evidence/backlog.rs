@@ -3,12 +3,14 @@
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
+use tokio::time::timeout;
 
 use super::issued::{Issued, LATER, ON, measured_signer, signer, signing_config};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::evidence_keys::key;
 use crate::harness::redis::RedisServer;
+use crate::harness::redis_fixture::now_ms;
 use crate::harness::runtime_calls::ask_body;
 use budget_authority::dispatcher::SignerPass;
 
@@ -143,4 +145,42 @@ async fn e22_entries_that_others_must_sign_delay_what_can_be_signed_by_their_rea
     let done = pass(&mut issued).await;
     assert_eq!((done.signed, done.more), (1, false));
     assert_eq!(left.get(), FOREIGN as u64);
+}
+
+/// After a failover, a stream may have entries at places that were read before.
+#[tokio::test]
+async fn e16_an_entry_that_was_overlooked_is_signed_although_another_waits_before_it() {
+    let mut issued = Issued::spawn(&[]).await;
+    issued.app.budget(SCOPE, 1_000, 0).await;
+    decide(&issued.app, "d").await;
+    let stream = issued
+        .app
+        .store
+        .keys()
+        .unsigned(issued.app.callers[0].partition);
+    let rows: Vec<(String, Vec<String>)> = issued.app.run(&["XRANGE", &stream, "-", "+"]).await;
+    let now = now_ms(&issued.app.store).await;
+    let add = async |app: &TestApp, seconds_ago: i64, issuer: &str| {
+        let place = format!("{}-0", now - seconds_ago * 1_000);
+        let mut words = vec!["XADD".to_owned(), stream.clone(), place];
+        words.extend(rows[0].1.iter().map(|field| {
+            let trace = field.strip_prefix("1 1 ");
+            trace.map_or_else(|| field.clone(), |trace| format!("1 {issuer} {trace}"))
+        }));
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        app.run::<String>(&words).await;
+    };
+    issued.app.run::<i64>(&["DEL", &stream]).await;
+    add(&issued.app, 400, "77").await;
+    add(&issued.app, 1, "1").await;
+    issued.signer = signer(&issued.app, ON).confirming_after(Duration::ZERO);
+    assert_eq!(issued.sign().await.signed, 1);
+    // Its envelope is found, so that only the other one is known.
+    pass(&mut issued).await;
+    assert_eq!(issued.queued().await, 1);
+    issued.app.run::<i64>(&["DEL", &stream]).await;
+    add(&issued.app, 400, "77").await;
+    add(&issued.app, 390, "1").await;
+    let signed = timeout(Duration::from_secs(60), first_signed(&mut issued)).await;
+    assert_eq!(signed.expect("it is signed").signed, 1);
 }
