@@ -134,7 +134,7 @@ pub fn start(
     let sealer = Sealer::new(store(), retention.audit, views, registry)?;
     let key_expiry = KeyExpiry::new(store(), clock.clone(), registry)?;
     let removal = RetentionMetrics::register(registry)?;
-    let delivery_clock = clock.clone();
+    let (delivery_clock, signing_clock) = (clock.clone(), clock.clone());
     let removal = Retention::new(store(), clock, retention, removal);
     let rollups = Rollups::new(store(), dialect.words().runtime_source, registry)?;
 
@@ -168,9 +168,10 @@ pub fn start(
     let signing = SignerMetrics::register(registry)?;
     match evidence {
         Some((config, issuing)) => {
-            workers.start(Signer::new(store(), config, issuing, signing), &leases);
+            let signer = Signer::new(store(), signing_clock, config, issuing, signing);
+            workers.start(signer, &leases);
         }
-        None => workers.start(UnsignedWatch::new(store(), signing), &leases),
+        None => workers.start(UnsignedWatch::new(store(), signing_clock, signing), &leases),
     }
     start_detectors(
         &mut workers,

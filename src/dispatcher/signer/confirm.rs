@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::oldest::Moment;
+use super::oldest::{self, Moment};
 use super::partition::SignedEntry;
 use super::{Signer, SignerPass};
 use crate::domain::ids::Partition;
@@ -71,7 +71,7 @@ impl Signer {
 
     /// The age of what could not be signed; every few seconds what is in quarantine, and whether something was overlooked.
     pub(super) async fn gauge(&mut self, leased: &[Partition]) -> Result<(), StoreError> {
-        let now = (Instant::now(), self.store.clock().now_ms());
+        let now = oldest::now(&self.store, &self.clock).await?;
         let due = self
             .counted_at
             .is_none_or(|at| at.elapsed() >= Duration::from_secs(10));

@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use tracing::{debug, error};
 
 use super::due::partitions;
+use super::sweep::ClockWatch;
 use super::workers::{Next, lease_worker};
 use crate::config::SigningConfig;
 use crate::domain::ids::{EvidenceId, Partition};
@@ -91,6 +92,7 @@ impl SignerPass {
 /// Signs evidence.
 pub struct Signer {
     store: Store,
+    clock: ClockWatch,
     config: SigningConfig,
     issuing: Issuing,
     ttl_ms: Option<i64>,
@@ -103,9 +105,10 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// A worker that signs with the keys of `config`, for the issuers of `issuing`.
+    /// A worker that signs with the keys of `config`, for the issuers of `issuing`. `clock` tells whether the store's jumped.
     pub fn new(
         store: Store,
+        clock: ClockWatch,
         config: SigningConfig,
         issuing: Issuing,
         metrics: SignerMetrics,
@@ -114,6 +117,7 @@ impl Signer {
         let ttl_ms = retention.map(|kept| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
         Self {
             store,
+            clock,
             config,
             issuing,
             ttl_ms,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::oldest::{Moment, Oldest};
+use super::oldest::{Moment, OLD, Oldest};
 use super::waiting::Waiting;
 use crate::domain::ids::EvidenceId;
 use crate::domain::log_entry::EntryId;
@@ -18,9 +18,6 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 
 /// How often what another dispatcher must sign is tried: this one may have read since who issues.
 const LEFT_AFTER: Duration = Duration::from_secs(60);
-
-/// An entry that is older should have been signed and confirmed.
-const OLD: Duration = Duration::from_secs(300);
 
 /// An entry whose envelope was kept.
 #[derive(Debug)]
@@ -170,13 +167,13 @@ mod tests {
             followed.queued = queued;
             followed.reached_end(read);
             for _ in 0..2 {
-                followed.look_back(place(50), (Instant::now(), 0));
+                followed.look_back(place(50), (Instant::now(), None));
                 let expected = if again { EntryId::ZERO } else { place(120) };
                 assert_eq!(followed.after, expected, "{queued} {read}");
             }
             // Once it was read again.
             followed.after = place(120);
-            followed.look_back(place(50), (Instant::now(), 0));
+            followed.look_back(place(50), (Instant::now(), None));
             assert_eq!(followed.after, place(120), "{queued} {read}");
         }
     }
@@ -186,7 +183,7 @@ mod tests {
         let (mut followed, begun) = (followed(), Instant::now());
         let mut look_back = |after_s: u64| {
             let now = begun + Duration::from_secs(after_s);
-            let age = followed.look_back(place(8_000_000), (now, 0));
+            let age = followed.look_back(place(8_000_000), (now, Some(0)));
             age.map(|age| age.as_secs())
         };
         assert_eq!([0, 300, 301].map(&mut look_back), [None, None, Some(301)]);

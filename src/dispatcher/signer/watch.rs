@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::SignerMetrics;
-use super::oldest::Oldest;
+use super::oldest::{self, Oldest};
 use crate::dispatcher::due::partitions;
+use crate::dispatcher::sweep::ClockWatch;
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::store::{Lease, Store, StoreError};
@@ -17,16 +16,18 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// See the module.
 pub struct UnsignedWatch {
     store: Store,
+    clock: ClockWatch,
     metrics: SignerMetrics,
     heads: HashMap<Partition, Oldest>,
 }
 
 impl UnsignedWatch {
-    /// A worker that reads `store`.
-    pub fn new(store: Store, metrics: SignerMetrics) -> Self {
+    /// A worker that reads `store`, of which `clock` tells whether its clock jumped.
+    pub fn new(store: Store, clock: ClockWatch, metrics: SignerMetrics) -> Self {
         let heads = HashMap::new();
         Self {
             store,
+            clock,
             metrics,
             heads,
         }
@@ -41,7 +42,7 @@ impl UnsignedWatch {
         let quarantined = self.store.quarantined(&leased).await?;
         self.metrics.quarantined.set(quarantined as f64);
         let heads = self.store.first_unsigned(&leased).await?;
-        let now = (Instant::now(), self.store.clock().now_ms());
+        let now = oldest::now(&self.store, &self.clock).await?;
         self.heads.retain(|partition, _| leased.contains(partition));
         let heads = leased.iter().zip(heads);
         let ages = heads.filter_map(|(partition, head)| {

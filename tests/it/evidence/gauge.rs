@@ -4,7 +4,11 @@ use std::time::{Duration, Instant};
 
 use budget_authority::dispatcher::{Signer, SignerMetrics, UnsignedWatch};
 
-use super::issued::{Issued, LATER, ON, measured_signer, signing_config};
+use super::issued::{
+    Issued, LATER, ON, clock_watch, measured_signer, measured_signer_by, signing_config,
+};
+#[cfg(target_os = "linux")]
+use crate::dispatcher::clocks::JumpingRedis;
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::redis_fixture::now_ms;
@@ -63,7 +67,7 @@ async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_see
     let issued = waiting(-3_600, "77").await;
     let mut signer = measured(&issued.app, LATER);
     let (_, metrics) = measured(&issued.app, LATER);
-    let mut watch = UnsignedWatch::new(issued.app.store.clone(), metrics.clone());
+    let mut watch = UnsignedWatch::new(issued.app.store.clone(), clock_watch(), metrics.clone());
     let begun = Instant::now();
     for _ in 0..2 {
         gauge(&mut signer).await;
@@ -83,6 +87,25 @@ async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_see
     issued.app.run::<i64>(&["DEL", &stream]).await;
     watch.run_once(&leases()).await.expect("Redis answers");
     assert!(metrics.oldest_unsigned_seconds.get() == 0.0);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e22_what_is_on_its_way_when_the_clock_jumps_ahead_raises_no_alarm() {
+    let redis = tokio::task::block_in_place(JumpingRedis::start);
+    let app = TestApp::spawn_on(&redis.server.url(), ON).await;
+    app.budget(SCOPE, 1_000, 0).await;
+    let decided = app.post("/v1/decide", ask_body("d", SCOPE, 1)).await;
+    decided.expect(200);
+    let clock = clock_watch();
+    clock.time(&app.store).await.expect("Redis answers");
+    redis.jump(3_600);
+    let mut signer = measured_signer_by(&app, clock.clone(), signing_config(ON));
+    assert!(gauge(&mut signer).await < 60.0, "it is to be confirmed");
+    let metrics = &signer.1;
+    let mut watch = UnsignedWatch::new(app.store.clone(), clock, metrics.clone());
+    watch.run_once(&leases()).await.expect("Redis answers");
+    assert!(metrics.oldest_unsigned_seconds.get() < 60.0);
 }
 
 #[tokio::test]

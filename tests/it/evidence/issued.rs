@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use budget_authority::config::{DispatcherArgs, SigningConfig};
+use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::dispatcher::{Signer, SignerMetrics, SignerPass};
 use budget_authority::domain::json::{Canonical, Json};
 use budget_authority::evidence::{
@@ -71,10 +72,25 @@ pub fn signer_with(app: &TestApp, config: SigningConfig) -> Signer {
 
 /// The same with its metrics.
 pub fn measured_signer(app: &TestApp, config: SigningConfig) -> (Signer, SignerMetrics) {
+    measured_signer_by(app, clock_watch(), config)
+}
+
+/// A watch of Redis's clock that has not read it yet.
+pub fn clock_watch() -> ClockWatch {
+    let metrics = ClockMetrics::register(&prometheus::Registry::new());
+    ClockWatch::new(metrics.expect("distinct names"))
+}
+
+/// A signer by a clock of the test's choice.
+pub fn measured_signer_by(
+    app: &TestApp,
+    clock: ClockWatch,
+    config: SigningConfig,
+) -> (Signer, SignerMetrics) {
     let issuing = Issuing::new(config.evidence.issuers.clone());
     let metrics = SignerMetrics::register(&prometheus::Registry::new());
     let metrics = metrics.expect("distinct names");
-    let signer = Signer::new(app.store.clone(), config, issuing, metrics.clone());
+    let signer = Signer::new(app.store.clone(), clock, config, issuing, metrics.clone());
     (signer, metrics)
 }
 

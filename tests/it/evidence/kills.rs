@@ -9,7 +9,7 @@ use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer};
+use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, clock_watch, signer};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::process::{Environment, Process};
@@ -238,7 +238,7 @@ async fn e22_what_nobody_can_sign_shows_its_age() {
     use budget_authority::dispatcher::{SignerMetrics, UnsignedWatch};
     let issued = issued(&shared().url()).await;
     let metrics = SignerMetrics::register(&prometheus::Registry::new()).expect("distinct names");
-    let mut watch = UnsignedWatch::new(issued.app.store.clone(), metrics.clone());
+    let mut watch = UnsignedWatch::new(issued.app.store.clone(), clock_watch(), metrics.clone());
     watch.run_once(&leases()).await.expect("Redis answers");
     assert!(metrics.oldest_unsigned_seconds.get() == 0.0);
     let body = ask_body("k", SCOPE, 10);
