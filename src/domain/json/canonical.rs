@@ -79,7 +79,7 @@ pub(super) fn write_number(literal: &str, text: &mut String, form: Form) {
         // Through a double, amounts above 2^53 would look alike.
         Form::Exact if is_integer(literal) && literal == "-0" => text.push('0'),
         Form::Exact if is_integer(literal) => text.push_str(literal),
-        Form::Rfc8785 if is_short_integer(literal) => text.push_str(literal),
+        Form::Rfc8785 if is_exact_integer(literal) => text.push_str(literal),
         Form::Exact | Form::Rfc8785 => match literal.parse::<f64>() {
             Ok(number) => text.push_str(ryu_js::Buffer::new().format(number)),
             Err(_) => text.push_str(literal),
@@ -93,9 +93,10 @@ pub(super) fn is_integer(literal: &str) -> bool {
     bytes.all(|byte| byte.is_ascii_digit() || byte == b'-')
 }
 
-/// Whether a double prints as the same digits without a look: 15 of them always fit.
-fn is_short_integer(literal: &str) -> bool {
-    literal.len() <= 15 && literal != "-0" && is_integer(literal)
+/// Whether a literal is an integer up to 2^53 either way, so that its double prints as the same digits.
+pub(super) fn is_exact_integer(literal: &str) -> bool {
+    let number = literal.parse::<i64>();
+    number.is_ok_and(|number| number.unsigned_abs() <= 1 << 53) && literal != "-0"
 }
 
 /// The order of two names by UTF-16 code units. That of the bytes differs only from U+E000 on, whose first byte is this or more.
@@ -111,7 +112,7 @@ pub(super) fn utf16_order(a: &str, b: &str) -> Ordering {
 
 /// Whether the form of RFC 8785 writes other digits than an integer literal has: it goes through a double.
 pub(super) fn is_rounded(literal: &str) -> bool {
-    if is_short_integer(literal) {
+    if is_exact_integer(literal) {
         return false;
     }
     let mut text = String::new();

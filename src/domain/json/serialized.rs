@@ -1,12 +1,14 @@
 //! The canonical form of RFC 8785 of what a value serializes to, written without a tree of values between.
 
-use std::fmt::Display;
+use std::fmt::{Display, Write as _};
 
 use serde::ser::{
     Error, Impossible, Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer,
 };
 
-use super::canonical::{Form, is_rounded, push_string, utf16_order, write_number};
+use super::canonical::{
+    Form, is_exact_integer, is_rounded, push_string, utf16_order, write_number,
+};
 
 /// Bytes of most responses, at most.
 const CAPACITY: usize = 1_024;
@@ -58,11 +60,16 @@ impl<'w> Writer<'w> {
     }
 
     fn integer(&mut self, integer: impl Display) -> Written {
-        let literal = integer.to_string();
-        if self.rounded.is_none() && is_rounded(&literal) {
-            self.rounded = Some(literal.clone());
+        let start = self.text.len();
+        let _ = write!(self.text, "{integer}");
+        if is_exact_integer(&self.text[start..]) {
+            return Ok(());
         }
+        let literal = self.text.split_off(start);
         write_number(&literal, &mut self.text, Form::Rfc8785);
+        if self.rounded.is_none() && is_rounded(&literal) {
+            self.rounded = Some(literal);
+        }
         Ok(())
     }
 }
