@@ -145,7 +145,8 @@ impl Ledger {
             MemoryStep::CountDenials | MemoryStep::Refuse => 0,
         };
         let bounded = (endpoint, refusals_per_minute);
-        let lines = draft.attester.lines(now_ms, bounded, request, cause);
+        let choice = draft.attester.registry.choice(now_ms);
+        let lines = evidence_lines(choice, bounded, request, cause);
         Ok(Some(Draft {
             lines: Some(lines),
             ..draft
@@ -169,34 +170,6 @@ impl Attester<'_> {
     fn skipped(&self, reason: &str) {
         let skipped = &self.attesting.metrics.skipped;
         skipped.with_label_values(&[reason]).inc();
-    }
-
-    /// What a script is told of a request; `lua/lib/evidence/queue.lua` has the form.
-    fn lines(
-        &self,
-        now_ms: i64,
-        (endpoint, refusals_per_minute): (Endpoint, u32),
-        request: &AttestedRequest,
-        cause: &Cause,
-    ) -> String {
-        // Only an outcome without a record keeps the request, or a refusal.
-        let has_record = endpoint != Endpoint::Decide && !request.is_dry_run;
-        let canonical = request.canonical.as_str();
-        let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {
-            true => "",
-            false => canonical,
-        };
-        let mut lines = self.registry.choice(now_ms);
-        let request_id = cause.request_id.as_ref().map_or("", |id| id.as_str());
-        let _ = write!(
-            lines,
-            "\n{}\n{}\n{request_id}\n{}\n{}\n{kept}",
-            statements::traced(&cause.trace_id, &request.named),
-            statements::digest_of(&request.canonical),
-            endpoint.as_str(),
-            refusals_per_minute,
-        );
-        lines
     }
 
     /// The reference to what was decided now; `None` where no envelope can have it, which is counted.
@@ -274,6 +247,33 @@ impl Attester<'_> {
             }
         }
     }
+}
+
+/// What a script is told of a request; `lua/lib/evidence/queue.lua` has the form. `choice`: the issuers that it chooses from.
+pub(crate) fn evidence_lines(
+    choice: String,
+    (endpoint, refusals_per_minute): (Endpoint, u32),
+    request: &AttestedRequest,
+    cause: &Cause,
+) -> String {
+    // Only an outcome without a record keeps the request, or a refusal.
+    let has_record = endpoint != Endpoint::Decide && !request.is_dry_run;
+    let canonical = request.canonical.as_str();
+    let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {
+        true => "",
+        false => canonical,
+    };
+    let mut lines = choice;
+    let request_id = cause.request_id.as_ref().map_or("", |id| id.as_str());
+    let _ = write!(
+        lines,
+        "\n{}\n{}\n{request_id}\n{}\n{}\n{kept}",
+        statements::traced(&cause.trace_id, &request.named),
+        statements::digest_of(&request.canonical),
+        endpoint.as_str(),
+        refusals_per_minute,
+    );
+    lines
 }
 
 /// The reference to a statement.

@@ -6,7 +6,7 @@ use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::HeaderMap;
 use hyper::{Method, Request};
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::args::Operation;
@@ -37,6 +37,15 @@ pub(super) fn scope_paths(tenant: &str, scopes: u8) -> Vec<String> {
     paths
 }
 
+/// The subject whose budgeted scopes these are.
+pub(super) fn subject(tenant: &str, scopes: u8) -> Value {
+    let mut subject = json!({"tenant": tenant});
+    for (level, name) in levels(scopes) {
+        subject[level] = name.into();
+    }
+    subject
+}
+
 fn levels(scopes: u8) -> impl Iterator<Item = (&'static str, &'static str)> {
     let below_tenant = usize::from(scopes).saturating_sub(1);
     LEVELS.into_iter().take(below_tenant)
@@ -54,10 +63,7 @@ pub(super) struct Requests {
 impl Requests {
     /// Requests to `url` for a subject with that many scopes; `headers` carry the key.
     pub fn new(url: Arc<Url>, headers: HeaderMap, tenant: &str, scopes: u8) -> Self {
-        let mut subject = json!({"tenant": tenant});
-        for (level, name) in levels(scopes) {
-            subject[level] = name.into();
-        }
+        let subject = subject(tenant, scopes);
         let action = json!({"kind": "llm.completion", "name": "bench:model"});
         Self {
             url,
@@ -106,11 +112,9 @@ impl Requests {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt;
-    use serde_json::Value;
-
     use super::*;
     use crate::tools::bench::connection::plain_url;
+    use http_body_util::BodyExt;
 
     async fn sent(operation: Operation) -> (String, Value) {
         let url = Arc::new(plain_url("http://api.test/base").expect("a URL"));

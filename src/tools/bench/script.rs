@@ -31,7 +31,12 @@ const ROUND: usize = 10_000;
 #[derive(Debug)]
 pub(super) enum Script {
     /// `reserve.lua`, until so many holds are made or the time is over.
-    Reserve { count: usize, limit: Duration },
+    Reserve {
+        count: usize,
+        limit: Duration,
+        /// Whether evidence of each is queued. Nobody can sign it.
+        attested: bool,
+    },
     /// `commit.lua`, for each of these.
     Commit(Vec<HeldReservation>),
 }
@@ -50,7 +55,9 @@ struct Plan {
 impl Script {
     fn plan(&self) -> Plan {
         let (name, expected, count, limit, reserved, spent) = match self {
-            Self::Reserve { count, limit } => ("reserve", "reserved", *count, *limit, ESTIMATE, 0),
+            Self::Reserve { count, limit, .. } => {
+                ("reserve", "reserved", *count, *limit, ESTIMATE, 0)
+            }
             Self::Commit(held) => {
                 let limit = Duration::MAX;
                 ("commit", "committed", held.len(), limit, -ESTIMATE, ACTUAL)
@@ -147,8 +154,11 @@ impl Stack {
 impl Script {
     /// Makes holds for so long.
     pub fn reserve_for(limit: Duration) -> Self {
-        let count = usize::MAX;
-        Self::Reserve { count, limit }
+        Self::Reserve {
+            count: usize::MAX,
+            limit,
+            attested: false,
+        }
     }
 }
 
@@ -229,14 +239,17 @@ async fn encode(
     key_prefix: &str,
     number: usize,
 ) -> Result<(Call, HeldReservation), BenchError> {
-    if let Script::Commit(all) = script {
-        let held = all[number].clone();
-        return Ok((session.commit(&held), held));
-    }
+    let attested = match script {
+        Script::Commit(all) => {
+            let held = all[number].clone();
+            return Ok((session.commit(&held), held));
+        }
+        Script::Reserve { attested, .. } => *attested,
+    };
     let key = IdempotencyKey::parse(&format!("{key_prefix}.{number}"));
     let key = key.expect("hexadecimal digits make an idempotency key");
     let held = (session.reservation_id(&key).await?, key);
-    Ok((session.reserve(&held), held))
+    Ok((session.reserve(&held, attested), held))
 }
 
 /// Checks that the script did what it is for.

@@ -2,9 +2,10 @@
 
 use prometheus::Registry;
 use secrecy::ExposeSecret;
+use serde_json::json;
 
 use super::error::BenchError;
-use super::requests::TTL_MS;
+use super::requests::{TTL_MS, subject};
 use super::service::Tenant;
 use crate::config::StoreConfig;
 use crate::domain::amount::Unit;
@@ -12,10 +13,13 @@ use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::{IdempotencyKey, RequestId, ReservationId, TenantId, TraceId};
+use crate::domain::json::Json;
 use crate::domain::policy::PolicySelection;
 use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::domain::scope::ScopePath;
 use crate::driver::script::Counted;
+use crate::evidence::{Endpoint, attested_request};
+use crate::ledger::evidence_lines;
 use crate::store::runtime::commit::Commit;
 use crate::store::runtime::reserve::Reserve;
 use crate::store::signature::ScriptCall as _;
@@ -39,6 +43,8 @@ pub(super) struct Session {
     scope: ScopePath,
     cause: String,
     facts: [(&'static str, String); 2],
+    /// What the script is told of a request that is attested.
+    evidence: String,
 }
 
 impl Session {
@@ -59,7 +65,19 @@ impl Session {
             trace_flags: None,
         };
         store.deployment().await?;
+        let request = json!({
+            "idempotency_key": format!("{:016x}.0", 0),
+            "subject": subject(id, u8::try_from(scopes.len()).unwrap_or(u8::MAX)),
+            "action": {"kind": "llm.completion", "name": "bench:model"},
+            "ttl_ms": TTL_MS,
+            "estimate": {"unit": Unit::Tokens.as_str(), "amount": ESTIMATE},
+        });
+        let request = Json::parse(request.to_string().as_bytes()).expect("a request is JSON");
+        let request = attested_request(Endpoint::Reserve, &request);
+        let issuer = "1:0:".to_owned();
+        let evidence = evidence_lines(issuer, (Endpoint::Reserve, 600), &request, &cause);
         Ok(Self {
+            evidence,
             store,
             caller: RuntimeCaller {
                 key_id: key.key_id().clone(),
@@ -84,7 +102,7 @@ impl Session {
     }
 
     /// A call of `reserve.lua`.
-    pub fn reserve(&self, (reservation_id, key): &HeldReservation) -> Call {
+    pub fn reserve(&self, (reservation_id, key): &HeldReservation, attested: bool) -> Call {
         let (caller, policy) = (&self.caller, PolicySelection::default());
         let call = Reserve {
             caller,
@@ -108,7 +126,7 @@ impl Session {
             policy_from_ms: policy.from_ms,
             policy_until_ms: policy.until_ms,
             rate_limits: None,
-            evidence: None,
+            evidence: attested.then_some(&*self.evidence),
             facts: Counted(&self.facts),
             kept: vec![("idempotency_key", key.to_string())],
         };

@@ -58,7 +58,7 @@ impl BenchReport for EvidenceReport {
         }
         let (rows, errors, missing) = (self.rows.table(), self.errors, self.missing);
         let mut text = format!(
-            "reserves by 50 clients, in rounds; in Redis, by one client\n{rounds}\n{rows}\n\
+            "reserves by 50 clients, in rounds; in Redis, the script without HTTP\n{rounds}\n{rows}\n\
             {errors} requests failed, {missing} envelopes are missing\n"
         );
         if let Some(error) = &self.first_error {

@@ -10,6 +10,7 @@ use crate::tools::bench::error::BenchError;
 use crate::tools::bench::ledger::Totals;
 use crate::tools::bench::load;
 use crate::tools::bench::recorder::Recorder;
+use crate::tools::bench::script::Script;
 use crate::tools::bench::service::Tenant;
 use crate::tools::bench::stack::Stack;
 
@@ -17,8 +18,8 @@ use crate::tools::bench::stack::Stack;
 const ROUNDS: u32 = 8;
 /// Clients of the rounds.
 const CLIENTS: u16 = 50;
-/// Part of a round's time in which one client reserves, so that nothing keeps Redis from its processor.
-const ALONE: f64 = 0.4;
+/// Part of a round's time in which the script is called without HTTP.
+const BARE: f64 = 0.4;
 
 /// One of the two services.
 pub(super) struct Side<'a> {
@@ -36,10 +37,31 @@ pub(super) struct Round {
     pub per_second: f64,
     pub p50_us: f64,
     pub p99_us: f64,
-    /// Time that one call of the script takes of Redis's one thread, with one client.
+    /// Time that one call of the script takes of Redis's one thread, without HTTP.
     pub redis_us_per_call: f64,
     /// Memory of Redis for what one reserve stores, in bytes.
     pub bytes: f64,
+}
+
+/// The script, called without HTTP for a tenant whose evidence nobody signs.
+struct Bare<'a> {
+    stack: &'a Stack,
+    tenant: Tenant,
+    totals: Totals,
+}
+
+impl Bare<'_> {
+    /// Reserves for so long. Returns the time that one call takes of Redis's one thread, in microseconds.
+    async fn run(&mut self, attested: bool, limit: Duration) -> Result<f64, BenchError> {
+        let script = Script::Reserve {
+            count: usize::MAX,
+            limit,
+            attested,
+        };
+        let run = self.stack.run_script(&self.tenant, CLIENTS, script).await?;
+        self.totals.add(&run.totals);
+        Ok(run.redis_us_per_call)
+    }
 }
 
 impl<'a> Side<'a> {
@@ -67,22 +89,23 @@ impl<'a> Side<'a> {
     async fn round(
         &mut self,
         evidence: &'static str,
-        [many, one]: &[LoadArgs; 2],
-    ) -> Result<(Round, [Recorder; 2]), BenchError> {
-        let (measured, bytes) = self.run(many).await?;
+        load: &LoadArgs,
+        bare: &mut Bare<'_>,
+    ) -> Result<(Round, Recorder), BenchError> {
+        let (measured, bytes) = self.run(load).await?;
         let (recorder, elapsed) = (measured.recorder, measured.elapsed);
-        let (alone, _) = self.run(one).await?;
-        let scripts = self.stack.store.statistics().await?.command("evalsha");
         let calls = recorder.summaries(elapsed).pop().unwrap_or_default();
         let round = Round {
             evidence,
             per_second: calls.per_second,
             p50_us: calls.p50_us,
             p99_us: calls.p99_us,
-            redis_us_per_call: scripts.us as f64 / scripts.calls.max(1) as f64,
+            redis_us_per_call: bare
+                .run(evidence == "on", load.duration.mul_f64(BARE))
+                .await?,
             bytes: bytes / recorder.finished.max(1) as f64,
         };
-        Ok((round, [recorder, alone.recorder]))
+        Ok((round, recorder))
     }
 }
 
@@ -97,28 +120,26 @@ impl Bench<'_> {
             warmup: (time / 10).min(self.load.warmup),
             ..self.load.clone()
         };
-        let alone = LoadArgs {
-            clients: 1,
-            duration: time.mul_f64(ALONE),
-            ..reserves.clone()
-        };
         let commits = LoadArgs {
             workload: Workload::Commit,
             duration: self.load.duration / 4,
             warmup: Duration::ZERO,
             ..reserves.clone()
         };
-        let loads = [reserves, alone];
+        let stack = self.off.stack;
+        let mut bare = Bare {
+            tenant: stack.service.provision(self.load.scopes).await?,
+            totals: Totals::default(),
+            stack,
+        };
         for number in 0..ROUNDS {
             let mut sides = [(&mut self.off, "off"), (&mut self.on, "on")];
             if number % 2 == 1 {
                 sides.reverse();
             }
             for (side, evidence) in sides {
-                let (round, recorders) = side.round(evidence, &loads).await?;
-                recorders
-                    .iter()
-                    .for_each(|recorder| self.report.noted(recorder));
+                let (round, recorder) = side.round(evidence, &reserves, &mut bare).await?;
+                self.report.noted(&recorder);
                 self.report.rounds.push(round);
             }
         }
@@ -130,8 +151,14 @@ impl Bench<'_> {
             committed.push(bytes / (measured.recorder.finished / 2).max(1) as f64);
         }
         self.compare(&committed);
-        for side in [&self.off, &self.on] {
-            let differences = side.stack.service.check(&side.tenant, &side.totals).await?;
+        let sides = [&self.off, &self.on];
+        let sides = sides.map(|side| (side.stack, &side.tenant, &side.totals));
+        for (stack, tenant, totals) in
+            sides
+                .into_iter()
+                .chain([(stack, &bare.tenant, &bare.totals)])
+        {
+            let differences = stack.service.check(tenant, totals).await?;
             self.report.differences.extend(differences);
         }
         Ok(())

@@ -45,6 +45,7 @@ pub(in crate::tools::bench) async fn with_reservations(
             let fill = Script::Reserve {
                 count: usize::try_from(missing).unwrap_or(usize::MAX),
                 limit: Duration::MAX,
+                attested: false,
             };
             let filled = stack.run_script(&tenant, FILLERS, fill).await?;
             totals.add(&filled.totals);

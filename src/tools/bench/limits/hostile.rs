@@ -74,6 +74,7 @@ impl Hostile {
         let reservations = Script::Reserve {
             count: LISTED - 1,
             limit: Duration::MAX,
+            attested: false,
         };
         stack.run_script(&owner, 1, reservations).await?;
         eprintln!("a tenant at every limit: webhooks and policies");
