@@ -145,18 +145,18 @@ end
 local inputs, digest
 if evidence ~= '' then
   -- @cold evidence/queue
-  inputs, digest = evidence_inputs(unsigned, evidence, now)
+  inputs, digest = evidence_inputs(evidence, now)
   if inputs then kept[#kept + 1], kept[#kept + 2] = 'end_inputs', inputs end
 end
 
--- Effects. First the indexes: they were not read, and one of another type raises before anything is charged.
-if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
-redis.call('ZREM', due, reservation_id)
+-- Effects. First what was not read, the stream before the index: one of another type raises before anything is charged.
 if inputs then
   -- @cold evidence/place
-  local entry = redis.call('XADD', unsigned, '*', 'kind', 'end', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
+  local entry = redis.call('XADD', unsigned, '*', 'kind', 'end', 'id', reservation_id, 'digest', digest)
   evidence_place(kept, entry, now)
 end
+if grace_ms ~= USUAL_GRACE_MS then redis.call('ZREM', due .. ':other_graces', reservation_id) end
+redis.call('ZREM', due, reservation_id)
 redis.call('HSET', reservation, 'status', 'COMMITTED', 'charged', int64_text(charged), 'finalized_at_ms', int64_text(now),
   'finish', key_digest .. ' ' .. payload_hash, unpack(kept))
 for i = 1, #budgets do ledger_write_charge(budgets[i], reservation_id) end

@@ -134,7 +134,7 @@ end
 local inputs, digest, request
 if evidence ~= '' then
   -- @cold evidence/queue
-  inputs, digest = evidence_inputs(unsigned, evidence, now)
+  inputs, digest = evidence_inputs(evidence, now)
   request = evidence:match('^[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n[^\n]*\n(.*)$')
 end
 

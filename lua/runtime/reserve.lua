@@ -198,22 +198,22 @@ day_check(days, settings, day)
 local inputs, digest
 if evidence ~= '' then
   -- @cold evidence/queue
-  inputs, digest = evidence_inputs(unsigned, evidence, now)
+  inputs, digest = evidence_inputs(evidence, now)
   if inputs then kept[#kept + 1], kept[#kept + 2] = 'create_inputs', inputs end
 end
 
--- Effects. First the indexes: they were not read, and one of another type raises before anything is held.
+-- Effects. First what was not read, the stream before the indexes: one of another type raises before anything is held.
+if inputs then
+  -- @cold evidence/place
+  local entry = redis.call('XADD', unsigned, '*', 'kind', 'create', 'id', reservation_id, 'digest', digest)
+  evidence_place(kept, entry, now)
+end
 local now_text, expires_at_ms = int64_text(now), now + ttl_ms
 local due_ms = int64_text(expires_at_ms + grace_ms)
 if grace_ms ~= USUAL_GRACE_MS then redis.call('ZADD', other_graces, int64_text(expires_at_ms), reservation_id) end
 redis.call('ZADD', due, due_ms, reservation_id)
 redis.call('ZADD', due_tenants, 'LT', due_ms, tenant)
 redis.call('ZADD', reservations, now_text, reservation_id)
-if inputs then
-  -- @cold evidence/place
-  local entry = redis.call('XADD', unsigned, '*', 'kind', 'create', 'id', reservation_id, 'inputs', inputs, 'digest', digest)
-  evidence_place(kept, entry, now)
-end
 day_register(days, tenant_key, settings, tenant, day, now)
 redis.call('HSET', reservation, 'status', 'ACTIVE', 'create_hash', payload_hash, 'tenant', tenant, 'unit', unit,
   'estimate', amount, 'scope_path', scope_path, 'budgeted', depths, 'overage_policy', overage_policy,

@@ -7,10 +7,8 @@ the trace and what the client named, the digest of the request; and what refusal
 -- How the envelope is made of what is kept.
 local EVIDENCE_FORMAT = '1'
 
--- Returns what a record or an entry keeps for the envelope, and the digest; nil where no issuer signs at this time. A stream of
--- another type raises here, before anything is written.
-local function evidence_inputs(unsigned, evidence, now)
-  redis.call('XLEN', unsigned)
+-- Returns what a record or an entry keeps for the envelope, and the digest; nil where no issuer signs at this time.
+local function evidence_inputs(evidence, now)
   -- A pattern over all lines costs more.
   local first = evidence:find('\n', 1, true)
   local second = evidence:find('\n', first + 1, true)

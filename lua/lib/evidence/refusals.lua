@@ -30,7 +30,7 @@ end
 -- Returns the reply, behind `attested` and the time if evidence of it was queued.
 -- facts: names and values that say what the refusal is about.
 local function evidence_of_refusal(unsigned, evidence, now, tenant, facts, reply)
-  local inputs, digest = evidence_inputs(unsigned, evidence, now)
+  local inputs, digest = evidence_inputs(evidence, now)
   local request_id, endpoint, per_minute, request = evidence:match('^[^\n]*\n[^\n]*\n[^\n]*\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')
   if not (inputs and evidence_counts(unsigned, tenant, per_minute, now)) then return reply end
   local words = {}

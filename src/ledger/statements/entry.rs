@@ -1,14 +1,14 @@
 //! Entries of the queue of what is to be signed: which statement an entry stands for.
 //!
 //! The create and the end of a reservation are read back from its record, so their entries name it. Everything else has a short
-//! life or no record, so its entry has all of it. Each entry has `kind`, `inputs` as records have them, and `digest`.
+//! life or no record, so its entry has all of it, with `inputs` as records have them. Each entry has `kind` and `digest`.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 
 use super::refusals::of_refusal;
-use super::{Attested, Inputs, of_create, of_end, of_outcome, unknown_format};
+use super::{Attested, of_create, of_end, of_outcome, unknown_format};
 use crate::domain::ids::ReservationId;
 use crate::domain::json::Canonical;
 use crate::domain::record::{Record, RecordError};
@@ -64,11 +64,14 @@ pub fn reservation_of(entry: &Record) -> Result<Option<ReservationId>, RecordErr
 /// # Errors
 /// [`EntryFault`].
 pub fn of_entry(entry: &Record, record: &Record) -> Result<Attested, EntryFault> {
-    if let Some(format) = entry.get("inputs").and_then(unknown_format) {
-        return Err(EntryFault::UnknownFormat(format));
-    }
-    entry.read::<Inputs>("inputs")?;
+    known_format(entry, "inputs")?;
     let kind = kind_of(entry)?;
+    let inputs = match kind {
+        EntryKind::Create => "create_inputs",
+        EntryKind::End => "end_inputs",
+        EntryKind::Decision | EntryKind::DryRun | EntryKind::Refusal => "inputs",
+    };
+    known_format(record, inputs)?;
     let reservation = reservation_of(entry)?;
     let attested = match (kind, &reservation) {
         (EntryKind::Create, Some(id)) => of_create(id, record)?,
@@ -78,11 +81,19 @@ pub fn of_entry(entry: &Record, record: &Record) -> Result<Attested, EntryFault>
         (EntryKind::Refusal, _) => Some(of_refusal(entry)?),
         (EntryKind::Create | EntryKind::End, None) => None,
     };
-    let attested = attested.ok_or_else(|| RecordError::of("inputs"))?;
+    let attested = attested.ok_or_else(|| RecordError::of(inputs))?;
     let request = attested.statement.payload.request();
     match request.map(digest_of).as_deref() == entry.get("digest") {
         true => Ok(attested),
         false => Err(EntryFault::AnotherRequest),
+    }
+}
+
+/// Checks that inputs are not of a format of a later release.
+fn known_format(record: &Record, inputs: &str) -> Result<(), EntryFault> {
+    match record.get(inputs).and_then(unknown_format) {
+        Some(format) => Err(EntryFault::UnknownFormat(format)),
+        None => Ok(()),
     }
 }
 

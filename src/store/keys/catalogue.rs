@@ -137,9 +137,9 @@ keys! { partition {
     outbox: stream = ("outbox"), "trimmed by age, never beyond the cursor of the view";
     /// Evidence that is to be signed, in the order of the requests.
     ///
-    /// Fields of an entry: `kind` (`create`, `end`, `decision`, `dry_run`, `refusal`), `inputs` (format, issuer, trace, what the client
-    /// named) and `digest` of the request; of a create or end the `id` of the reservation, whose record has the rest; of others all
-    /// that the envelope is made of.
+    /// Fields of an entry: `kind` (`create`, `end`, `decision`, `dry_run`, `refusal`) and `digest` of the request; of a create or end
+    /// the `id` of the reservation, whose record has the rest; of others `inputs` (format, issuer, trace, what the client named) and
+    /// all else that the envelope is made of.
     unsigned: stream = ("unsigned"), "an entry when its envelope was found a minute after it was signed";
     /// Entries of that stream that nobody can sign: their fields, `entry` (their place there), `why`, and `oldest_ms`
     /// (the time of the oldest entry up to this one, since they come in no order).

@@ -5,7 +5,6 @@ use super::*;
 fn entry(kind: EntryKind, digest: &str) -> Record {
     let fields = [
         ("kind", kind.as_str()),
-        ("inputs", "1 3 5b8efff798038103d269b633813fc60c"),
         ("id", "rsv_5f_0001"),
         ("digest", digest),
     ];
@@ -70,9 +69,19 @@ fn e02_an_entry_of_a_later_format_waits_for_a_later_release() {
             Some(EntryFault::UnknownFormat(2))
         );
     }
+    for (kind, record, inputs) in [
+        (EntryKind::Create, created(CREATE), "create_inputs"),
+        (EntryKind::End, committed(COMMIT), "end_inputs"),
+    ] {
+        let later = record.clone().with(inputs, "2 something new");
+        let fault = of_entry(&entry(kind, "x"), &later);
+        assert_eq!(fault.err(), Some(EntryFault::UnknownFormat(2)));
+        let damaged = record.with(inputs, "1");
+        let fault = of_entry(&entry(kind, "x"), &damaged).expect_err("damage");
+        assert_eq!(fault, EntryFault::Damaged(RecordError::of(inputs)));
+    }
     for damaged in [
         entry(EntryKind::Create, "x").with("kind", "x"),
-        entry(EntryKind::Create, "x").with("inputs", "1"),
         entry(EntryKind::End, "x").with("id", ""),
     ] {
         let fault = of_entry(&damaged, &created(CREATE)).expect_err("damage");
