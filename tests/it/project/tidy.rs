@@ -72,6 +72,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "driver",
             "egress",
             "evidence",
+            "ledger",
             "serve",
             "shutdown",
             "store",
