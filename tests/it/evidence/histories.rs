@@ -150,8 +150,7 @@ async fn history(more: &[&'static str]) {
     ] {
         issued.app.budget(scope, allocated, limit).await;
     }
-    let seed = rand::random();
-    println!("seed {seed}");
+    let seed = crate::harness::seed_of_history();
     let mut client = Client {
         issued: &issued,
         random: StdRng::seed_from_u64(seed),

@@ -142,5 +142,14 @@ pub fn eventually_blocking<C: Condition>(
     }
 }
 
+/// The seed of a random history: `SEED`, or another one each time. It is printed, so that a history that fails can be repeated.
+pub fn seed_of_history() -> u64 {
+    let set = std::env::var("SEED").ok();
+    let set = set.map(|text| text.parse().expect("SEED is a number"));
+    let seed = set.unwrap_or_else(rand::random);
+    println!("seed {seed}");
+    seed
+}
+
 /// How often a condition is asked.
 const POLL: Duration = Duration::from_millis(10);
