@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use serde_json::json;
 use tokio::time::Instant;
-use tracing::{info, warn};
+use tracing::warn;
 
 use super::rules::Rules;
 use super::starts::Start;
@@ -103,22 +103,6 @@ impl Attempted {
         }
     }
 
-    /// Logs it; `event_id` where the event could be read.
-    pub fn log(&self, claim: &ClaimedDelivery, event_id: Option<&str>) {
-        info!(
-            delivery.id = claim.id.as_str(),
-            webhook.id = claim.subscription.as_str(),
-            event.id = event_id,
-            attempt = claim.attempts,
-            outcome = self.outcome.word(),
-            reason = self.reason,
-            "attempt {} of delivery {}: {}",
-            claim.attempts,
-            claim.id,
-            self.reason
-        );
-    }
-
     fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         let found = fields.find(|(field, _)| *field == name);
@@ -143,8 +127,8 @@ pub(super) struct Letter {
     at_ms: i64,
     pub event_id: String,
     event_type: String,
-    request_id: Option<String>,
-    trace_id: String,
+    pub request_id: Option<String>,
+    pub trace_id: String,
     trace_flags: Option<String>,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep};
-use tracing::{error, warn};
+use tracing::{error, info, warn};
 
 use super::attempt::{Attempted, Letter, Outcome, Unread, attempt};
 use super::booker::Failure;
@@ -43,7 +43,6 @@ pub(super) async fn deliver(
             Ok(letter) => inner.attempt(&claim, letter, (start.as_ref(), until)).await,
         };
         let letter = letter.ok();
-        attempted.log(&claim, letter.as_ref().map(|letter| &*letter.event_id));
         if let (Some(start), Outcome::Later(delay)) = (&start, &attempted.outcome) {
             start.put_off(*delay);
         }
@@ -191,18 +190,20 @@ impl Inner {
                         other => (other, "subscription_inactive"),
                     };
                     self.count(outcome, reason);
+                    log_booked(claim, letter, (outcome, reason));
                     self.note_ended(claim, &ended, delay);
                     return Some((ended.next?, start));
                 }
                 // It lapsed, and another dispatcher repeats the attempt.
                 Ok((Booked::Lost, _)) => {
                     self.count("lost", reason);
+                    log_booked(claim, letter, ("lost", reason));
                     return None;
                 }
                 Ok((Booked::Damaged(why), _)) => {
                     self.count("lost", reason);
                     self.reply_is_lost(partition);
-                    log_unbooked(claim, &why);
+                    log_unbooked(claim, letter, &why);
                     return None;
                 }
                 Err(failure) => {
@@ -210,7 +211,7 @@ impl Inner {
                     let again = matches!(*failure, StoreError::Unavailable(_));
                     if !again || Instant::now() >= until {
                         self.count("lost", reason);
-                        log_unbooked(claim, &failure);
+                        log_unbooked(claim, letter, &failure);
                         return None;
                     }
                     sleep(BOOK_AGAIN).await;
@@ -256,10 +257,38 @@ impl Inner {
     }
 }
 
-fn log_unbooked(claim: &ClaimedDelivery, why: &dyn Display) {
+/// Logs an attempt with the outcome that was booked, and why. `letter`: where the event could be read.
+fn log_booked(claim: &ClaimedDelivery, letter: Option<&Letter>, (outcome, reason): (&str, &str)) {
+    let but = match outcome {
+        "lost" => ", but its claim was lost, and this is not booked",
+        _ => "",
+    };
+    info!(
+        delivery.id = claim.id.as_str(),
+        webhook.id = claim.subscription.as_str(),
+        event.id = letter.map(|letter| &*letter.event_id),
+        trace.id = letter.map(|letter| &*letter.trace_id),
+        request.id = letter.and_then(|letter| letter.request_id.as_deref()),
+        attempt = claim.attempts,
+        outcome,
+        reason,
+        "attempt {} of delivery {}: {reason}{but}",
+        claim.attempts,
+        claim.id,
+    );
+}
+
+fn log_unbooked(claim: &ClaimedDelivery, letter: Option<&Letter>, why: &dyn Display) {
     error!(
-        delivery.id = claim.id.as_str(), error = %why,
-        "the outcome of delivery {} cannot be booked; it is attempted again: {why}", claim.id
+        delivery.id = claim.id.as_str(),
+        webhook.id = claim.subscription.as_str(),
+        event.id = letter.map(|letter| &*letter.event_id),
+        trace.id = letter.map(|letter| &*letter.trace_id),
+        attempt = claim.attempts,
+        error = %why,
+        "the outcome of attempt {} of delivery {} cannot be booked; it is attempted again: {why}",
+        claim.attempts,
+        claim.id
     );
 }
 

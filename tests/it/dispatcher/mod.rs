@@ -1,5 +1,6 @@
 //! The dispatcher's work.
 
+mod attempt_lines;
 mod bad_luck;
 mod booking_times;
 mod budget_gauges;
