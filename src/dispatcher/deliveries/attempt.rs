@@ -5,7 +5,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use serde_json::json;
 use tokio::time::Instant;
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::rules::Rules;
 use super::starts::Start;
@@ -206,6 +206,20 @@ impl Letter {
         }
     }
 
+    /// Logs that an attempt starts, before the next one of its lane may.
+    fn log_start(&self, claim: &ClaimedDelivery) {
+        debug!(
+            delivery.id = claim.id.as_str(),
+            webhook.id = claim.subscription.as_str(),
+            event.id = self.event_id,
+            trace.id = self.trace_id,
+            attempt = claim.attempts,
+            "attempt {} of delivery {} starts",
+            claim.attempts,
+            claim.id
+        );
+    }
+
     fn span(&self, claim: &ClaimedDelivery) -> Option<AttemptSpan> {
         let cause = SpanCause {
             trace_id: &self.trace_id,
@@ -272,10 +286,13 @@ pub(super) async fn attempt(
         Ok(target) => target,
         Err(error) => return failed(error, receiver, claim),
     };
+    if let Some(start) = start
+        && let Err(delay) = start.wait().await
+    {
+        return Attempted::new(Outcome::Later(delay), "behind_another");
+    }
+    letter.log_start(claim);
     if let Some(start) = start {
-        if let Err(delay) = start.wait().await {
-            return Attempted::new(Outcome::Later(delay), "behind_another");
-        }
         start.begin();
     }
     let span = letter.span(claim);

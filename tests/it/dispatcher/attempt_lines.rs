@@ -1,11 +1,7 @@
 //! What a dispatcher logs of its attempts: each line names the attempt and what was booked of it, and none holds a secret.
 
-use std::fs;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use budget_authority::tools::dev::child;
 use serde_json::{Value, json};
 
 use super::bad_luck::text;
@@ -15,62 +11,13 @@ use crate::harness::app::{SECRET_KEYS, TestApp};
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{deliveries, here};
 use crate::harness::eventually;
+use crate::harness::logged::Logged;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::free_port;
-use crate::harness::within;
 
 const TOKEN: &str = "url-token-Kp4wZx";
 const HEADER: &str = "header-value-Vb8rQm";
 const SECRET: &str = "signing-secret-Tn6yLc";
-
-/// A dispatcher with its log in a file of the test's.
-struct Logged {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Logged {
-    fn start(app: &TestApp) -> Self {
-        let log = std::env::temp_dir().join(format!("{:016x}.log", rand::random::<u64>()));
-        let mut command = Command::new(env!("CARGO_BIN_EXE_budget-dispatcher"));
-        command.args(["--redis-url", &app.redis_url, "--secret-keys", SECRET_KEYS]);
-        command.args(["--key-prefix", app.store.keys().prefix()]);
-        command.args(["--metrics-listen", "off", "--log", "debug"]);
-        let file = fs::File::create(&log).expect("the temporary folder is writable");
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(file);
-        let child = child::spawn(command).expect("the binary is built");
-        Self { child, log }
-    }
-
-    fn text(&self) -> String {
-        fs::read_to_string(&self.log).expect("a log")
-    }
-
-    /// Waits for a line with these fields.
-    async fn line(&self, fields: &[(&str, &str)]) -> Value {
-        within(Duration::from_secs(15), &format!("{fields:?}"), || async {
-            let log = self.text();
-            // The last one may be half written.
-            let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-            let lines = whole.lines().map(|line| {
-                serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("no JSON: {line}"))
-            });
-            let mut lines =
-                lines.filter(|line| fields.iter().all(|(name, value)| line[*name] == *value));
-            lines.next().ok_or(log.clone())
-        })
-        .await
-    }
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let _ = fs::remove_file(&self.log);
-    }
-}
 
 /// A subscription whose every member that may hold something secret does.
 async fn hook(app: &TestApp, url: String) -> String {
@@ -133,7 +80,7 @@ async fn lines_of_attempts_name_them_and_what_was_booked_and_hold_no_secret() {
     app.run::<()>(&["DEL", &lane]).await;
     app.run::<()>(&["SET", &lane, "something else"]).await;
 
-    let dispatcher = Logged::start(&app);
+    let dispatcher = Logged::start(&app, &[]);
     eventually("the slow receiver has it", || async {
         !slow.arrived().is_empty()
     })
@@ -158,8 +105,9 @@ async fn lines_of_attempts_name_them_and_what_was_booked_and_hold_no_secret() {
         assert_eq!(says_lost, outcome == "lost", "{line}");
     }
     let log = dispatcher.text();
-    let of_late = log.lines().filter(|line| line.contains(&late_id));
-    assert_eq!(of_late.count(), 1, "it is logged once: {log}");
+    let of_late = |line: &&str| line.contains(&late_id) && line.contains("\"outcome\"");
+    let count = log.lines().filter(of_late).count();
+    assert_eq!(count, 1, "its outcome is logged once: {log}");
 
     let line = dispatcher
         .line(&[("level", "ERROR"), ("delivery.ids", &unlucky_id)])

@@ -1,12 +1,12 @@
 //! W36: first attempts of a lane that overlap start in order, also where one is put off; a retry holds nobody up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use budget_authority::egress::{Egress, Resolver, TrustedRoots};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::mended_keys::credits;
@@ -14,6 +14,7 @@ use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::logged::Logged;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::within;
 
@@ -176,4 +177,51 @@ async fn w3_what_is_put_off_ends_however_many_lanes_are_due_in_the_same_millisec
     )
     .await;
     assert_eq!(receiver.arrived().len(), 0);
+}
+
+#[tokio::test]
+async fn w36_first_attempts_that_overlap_start_in_order_among_retries() {
+    const EVENTS: usize = 60;
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Fitful {
+        failing: 30,
+        silent: 0,
+    });
+    let receiver = receiver.await;
+    let policy = json!({"max_retries": 10, "initial_delay_ms": 100, "max_delay_ms": 1_000});
+    let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"],
+        "disable_after_failures": 10_000, "retry_policy": policy});
+    let id = made(&app, body).await;
+    fund(&app, EVENTS).await;
+    let dispatcher = Logged::start(&app, &["--webhook-lane-concurrency", "8"]);
+    reached(&app, &id, "SUCCESS", EVENTS).await;
+
+    let mut events = BTreeMap::new();
+    for request in receiver.arrived() {
+        let event: Value = serde_json::from_slice(&request.body).expect("JSON");
+        let credit = &event["data"]["new_state"]["allocated"];
+        events.insert(event["event_id"].to_string(), credit.as_i64());
+    }
+    let (mut first, mut open, mut most) = (Vec::new(), BTreeSet::new(), 0);
+    for line in dispatcher.lines() {
+        let starts = line["message"]
+            .as_str()
+            .is_some_and(|text| text.ends_with("starts"));
+        match (line["attempt"].as_i64(), line["outcome"].as_str()) {
+            (Some(1), None) if starts => {
+                first.push(events[&line["event.id"].to_string()]);
+                open.insert(line["delivery.id"].to_string());
+                most = most.max(open.len());
+            }
+            (Some(1), Some(_)) => {
+                open.remove(&line["delivery.id"].to_string());
+            }
+            _ => (),
+        }
+    }
+    assert_eq!(first.len(), EVENTS);
+    assert!(first.is_sorted(), "{first:?}");
+    assert!((2..=8).contains(&most), "{most} overlap");
+    let attempts = receiver.arrived().len();
+    assert!(attempts > EVENTS, "no attempt failed");
 }

@@ -14,6 +14,7 @@ pub mod faulty_proxy;
 pub mod http;
 pub mod ledger_audit;
 pub mod ledger_fixture;
+pub mod logged;
 pub mod lossy_proxy;
 pub mod names;
 pub mod past_day;
