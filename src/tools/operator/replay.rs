@@ -5,7 +5,7 @@ use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
 
 use clap::Args;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -19,8 +19,8 @@ use crate::tools::client_error::{CallError, Retry};
 
 /// How often to look.
 const PAUSE: Duration = Duration::from_millis(500);
-/// By how much the clock of this machine may be ahead of Redis's.
-const SKEW_SECONDS: i64 = 300;
+/// By how much the clocks of this machine and of Redis may differ.
+const SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// Width of the bar.
 const BAR: usize = 30;
 
@@ -55,14 +55,15 @@ impl Replay {
         client: &Client,
         output: &mut Output<impl Write>,
     ) -> Result<(), CallError> {
-        let since = Timestamp::now().as_second() - SKEW_SECONDS;
-        let since = Timestamp::from_second(since).unwrap_or(Timestamp::MIN);
+        let since = Timestamp::now() - SKEW;
         let call = Call::to(OperationId::ReplayEvents, &self.subscription_id).body(self);
         let advice = format!(
             "`admin webhook deliveries {}` shows what was queued",
             self.subscription_id
         );
         let mut queued = client.send(&call.retry(Retry::Never(advice))).await?;
+        // Its deliveries have the time of the request.
+        let made = (since, Timestamp::now() + SKEW);
         if self.no_wait {
             return output.object(&queued);
         }
@@ -74,7 +75,7 @@ impl Replay {
             0 => eprintln!("nothing to replay: no such event, or the webhook is not ACTIVE"),
             _ => eprintln!("{replay}: {events} events are queued; a dispatcher sends them"),
         }
-        let outcome = follow(client, (&subscription, &replay), events, since).await?;
+        let outcome = follow(client, (&subscription, &replay), events, made).await?;
         if let Some(members) = queued.as_object_mut() {
             members.remove("estimated_completion_seconds");
             members.extend(outcome.as_object().cloned().unwrap_or_default());
@@ -92,11 +93,12 @@ async fn follow(
     client: &Client,
     (subscription, replay): (&SubscriptionId, &ReplayId),
     events: u64,
-    since: Timestamp,
+    (from, to): (Timestamp, Timestamp),
 ) -> Result<Value, CallError> {
     let page = || {
         Call::to(OperationId::ListWebhookDeliveries, subscription.as_str())
-            .with("from", Some(since))
+            .with("from", Some(from))
+            .with("to", Some(to))
     };
     // The id of a delivery follows from event, subscription and replay.
     let is_of_replay = |row: &Value| {
