@@ -54,7 +54,7 @@ bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server
 	cargo run --release --bin budget-authority -- bench $(or $(ARGS),--compare)
 
-kills: ## Kill dispatchers for minutes (KILL_SECONDS=300) while receivers fail, then compare every count
+kills: ## Kill dispatchers and Redis for minutes (KILL_SECONDS=300) while receivers fail, then compare every count
 	@.ci/need cargo cc redis-server
 	KILL_SECONDS=$(or $(KILL_SECONDS),300) cargo test --quiet --test it -- failing_kills
 

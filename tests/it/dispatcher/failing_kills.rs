@@ -1,4 +1,4 @@
-//! Deliveries to receivers that fail some of the time, while dispatchers are killed: afterwards each count is exact.
+//! Deliveries to receivers that fail, while dispatchers and Redis are killed: afterwards each count is exact.
 //!
 //! `KILL_SECONDS` says how long they are killed; 300 is the long run.
 
@@ -9,10 +9,11 @@ use budget_authority::domain::moment::Moment;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::bad_luck::{Deployment, text};
+use super::bad_luck::{Deployment, Hook, text};
+use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::harness::deliveries::webhook;
 use crate::harness::receiver::Reply;
-use crate::harness::redis::shared;
+use crate::harness::redis::RedisServer;
 use crate::harness::within;
 
 const SECONDS: u64 = 6;
@@ -22,12 +23,27 @@ fn seconds() -> u64 {
     set.and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
 }
 
-/// Kills one of the dispatchers now and then, for so long, and starts it again. Returns how often.
-async fn strike(deployment: &Deployment, time: Duration) -> i64 {
-    let (begun, mut kills) = (Instant::now(), 0);
-    while begun.elapsed() < time {
-        // A kill at any moment is what the test is about.
+/// Which kills are of Redis: each of this number.
+const REDIS: i64 = 4;
+
+/// A Redis that loses nothing when it is killed.
+fn durable() -> RedisServer {
+    block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]))
+}
+
+/// Kills one of the dispatchers now and then, or Redis, until it is over, and starts it again. Returns how often.
+async fn strike(
+    deployment: &Deployment,
+    redis: &mut RedisServer,
+    mut is_over: impl AsyncFnMut() -> bool,
+) -> i64 {
+    let mut kills = 0;
+    while !is_over().await {
+        // A kill at any moment is what the tests are about.
         tokio::time::sleep(Duration::from_millis(rand::random_range(400..1_300))).await;
+        if kills % REDIS == REDIS / 2 {
+            block_in_place(|| redis.restart());
+        }
         let mut dispatchers = deployment.dispatchers.lock().expect("no panic");
         let victim = rand::random_range(0..dispatchers.len());
         block_in_place(|| dispatchers[victim].restart());
@@ -55,6 +71,26 @@ fn check_failures(record: &Value, rows: &[Value]) {
     );
 }
 
+/// Waits until so many events of a type, about a subscription, are listed.
+async fn emitted(deployment: &Deployment, hook: &Hook, event_type: &str, times: usize) {
+    let path = format!("/v1/admin/events?event_type={event_type}&");
+    let is_of_hook = |event: &&Value| {
+        let data = &event["data"];
+        [
+            &data["subscription_id"],
+            &data["details"]["subscription_id"],
+        ]
+        .contains(&&json!(hook.id))
+    };
+    // The list of events follows a moment later.
+    within(Duration::from_secs(20), event_type, || async {
+        let listed = deployment.all(&path, "/events").await;
+        let count = listed.iter().filter(is_of_hook).count();
+        (count == times).then_some(()).ok_or((count, times))
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn counts_are_exact_after_kills_though_receivers_fail() {
     let time = Duration::from_secs(seconds());
@@ -73,10 +109,12 @@ async fn counts_are_exact_after_kills_though_receivers_fail() {
         let more = json!({"retry_policy": policy, "disable_after_failures": 10_000});
         (is_own, fitful.clone(), more)
     });
-    let deployment = Deployment::with(&shared().url(), 2, settings.to_vec()).await;
-    let stop = AtomicBool::new(false);
+    let mut redis = durable();
+    let deployment = Deployment::with(&redis.url(), 2, settings.to_vec()).await;
+    let (stop, begun) = (AtomicBool::new(false), Instant::now());
     let striking = async {
-        let kills = strike(&deployment, time).await;
+        let is_over = async || begun.elapsed() >= time;
+        let kills = strike(&deployment, &mut redis, is_over).await;
         stop.store(true, Ordering::Relaxed);
         kills
     };
@@ -104,18 +142,11 @@ async fn counts_are_exact_after_kills_though_receivers_fail() {
         assert_eq!(queued, rows.len(), "each is counted once");
         check_failures(&webhook(&deployment.app, &hook.id).await, &rows);
         let failures = rows.iter().filter(|row| row["status"] == "FAILED").count();
-        // A failure for good is emitted once.
-        let path = "/v1/admin/events?event_type=system.webhook_delivery_failed&";
-        let of_hook = |event: &&Value| event["data"]["details"]["subscription_id"] == *hook.id;
-        // The list of events follows a moment later.
-        within(
-            Duration::from_secs(20),
-            "each failure has its event",
-            || async {
-                let listed = deployment.all(path, "/events").await;
-                let count = listed.iter().filter(of_hook).count();
-                (count == failures).then_some(()).ok_or((count, failures))
-            },
+        emitted(
+            &deployment,
+            hook,
+            "system.webhook_delivery_failed",
+            failures,
         )
         .await;
         failed += failures;
@@ -130,4 +161,46 @@ async fn counts_are_exact_after_kills_though_receivers_fail() {
     deployment.check_order(&events);
     println!("{kills} kills in {time:?}; deliveries and failures of each: {ends:?}");
     assert!(failed > 0 && kills > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_is_disabled_once_after_as_many_failures_as_it_may_have() {
+    const FAILURES: usize = 60;
+    let dead = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": FAILURES});
+    let settings = [true, false].map(|is_own| (is_own, Reply::HangUp, dead.clone()));
+    let mut redis = durable();
+    let deployment = Deployment::with(&redis.url(), 2, settings.to_vec()).await;
+    let stop = AtomicBool::new(false);
+    let striking = async {
+        let is_over = async || {
+            for hook in &deployment.hooks {
+                // Redis may not answer yet.
+                let path = format!("{HOOKS}/{}", hook.id);
+                let response = deployment.app.get_as_admin(&path).await;
+                if response.body["status"] != "DISABLED" {
+                    return false;
+                }
+            }
+            true
+        };
+        let kills = strike(&deployment, &mut redis, is_over).await;
+        stop.store(true, Ordering::Relaxed);
+        kills
+    };
+    let striking = tokio::time::timeout(Duration::from_secs(60), striking);
+    let ((), kills) = tokio::join!(deployment.fund_until(&stop), striking);
+    assert!(kills.expect("both are disabled in time") > 0);
+    for hook in &deployment.hooks {
+        let record = webhook(&deployment.app, &hook.id).await;
+        assert_eq!(record["status"], "DISABLED");
+        assert_eq!(record["consecutive_failures"], FAILURES, "{record}");
+        emitted(&deployment, hook, "webhook.disabled", 1).await;
+        emitted(
+            &deployment,
+            hook,
+            "system.webhook_delivery_failed",
+            FAILURES,
+        )
+        .await;
+    }
 }
