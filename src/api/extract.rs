@@ -18,7 +18,7 @@ use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::Json;
 use crate::domain::payload_hash::{Hashed, PayloadHash};
 use crate::domain::refusal::BadCredential;
-use crate::evidence::{Endpoint, attested_request};
+use crate::evidence::{Endpoint, attested_body};
 
 /// A request body of the runtime plane.
 pub trait RuntimeBody: Read + Send {
@@ -58,9 +58,10 @@ where
         let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let json = Json::parse(&bytes)?;
         let sizes = state.body_limits.check_members(&json, bytes.len());
-        let payload_hash = PayloadHash::of_body(&json);
+        let (payload_hash, canonical) = PayloadHash::with_canonical(&json);
         let endpoint = T::ENDPOINT.filter(|_| state.ledger.attests());
-        let attested = endpoint.map(|endpoint| attested_request(endpoint, &json));
+        let attested =
+            endpoint.map(|endpoint| attested_body(endpoint, &json, &payload_hash, canonical));
         let request = T::from_json(json)?;
         sizes?;
         let path = P::from_request_parts(&mut parts, state).await?;

@@ -11,6 +11,8 @@ use super::json::{Canonical, Json};
 pub struct AttestedRequest {
     /// The members that the client sent, save those without effect.
     pub canonical: Canonical,
+    /// The digest of the canonical form, as a [payload hash](super::payload_hash::PayloadHash) has it.
+    pub digest: String,
     /// Which members with a default are among them: see [`named_defaults`].
     pub named: String,
     /// Whether it only tries.

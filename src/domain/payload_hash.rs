@@ -33,7 +33,18 @@ impl PayloadHash {
     /// Over a body. What means the same hashes the same: member order, white space, an absent optional member and its `null`,
     /// `dry_run: false` and `grace_period_ms: 5000` (fixed defaults) and their absence.
     pub fn of_body(body: &Json) -> Self {
-        Self::of_canonical(&normalised(body).canonical())
+        Self::with_canonical(body).0
+    }
+
+    /// The same, with the canonical form if it is that of the whole body.
+    pub fn with_canonical(body: &Json) -> (Self, Option<String>) {
+        let normalised = normalised(body);
+        let canonical = normalised.canonical();
+        let is_whole = matches!(normalised, Cow::Borrowed(_));
+        (
+            Self::of_canonical(&canonical),
+            is_whole.then_some(canonical),
+        )
     }
 
     /// Over a body that changes some members of a record, in which `null` means to remove, and what names the record.
@@ -56,7 +67,8 @@ impl PayloadHash {
         Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))
     }
 
-    fn of_canonical(canonical: &str) -> Self {
+    /// Over a canonical form.
+    pub fn of_canonical(canonical: &str) -> Self {
         let digest = Sha256::digest(canonical);
         Self(BASE64_URL_SAFE_NO_PAD.encode(&digest[..16]))
     }

@@ -21,7 +21,7 @@ pub use issuer::{Issuer, ServerId, ServerIdError, Signer};
 pub use issuers::{Issuers, IssuersError, SignerForm};
 pub use key::{PublicKey, SigningKey};
 pub use key_set::{KeySet, KeySetError, ListedKey};
-pub use payload::{Payload, attested_request, attested_response};
+pub use payload::{Payload, attested_body, attested_request, attested_response};
 pub use registry::{Registered, Registry};
 pub use schema::Misfit;
 pub use verification::{Disposition, Keys, Verification, dialect_of, verify};

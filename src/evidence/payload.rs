@@ -7,18 +7,38 @@ use super::schema;
 use crate::domain::dialect::Dialect;
 use crate::domain::evidence::{AttestedRequest, named_defaults};
 use crate::domain::json::{Canonical, Json, push_string};
+use crate::domain::payload_hash::PayloadHash;
 
 /// The attested part of an accepted body: the members that the client sent, without absent ones, which may be `null`, and
 /// without those that have no effect. What is free stays as it was sent.
 pub fn attested_request(endpoint: Endpoint, body: &Json) -> AttestedRequest {
+    let (payload_hash, canonical) = PayloadHash::with_canonical(body);
+    attested_body(endpoint, body, &payload_hash, canonical)
+}
+
+/// The same, where the digest of the body is known, with the canonical form if it is that of the whole body.
+pub fn attested_body(
+    endpoint: Endpoint,
+    body: &Json,
+    payload_hash: &PayloadHash,
+    canonical: Option<String>,
+) -> AttestedRequest {
     let mirror = schema::request_of(endpoint);
-    let kept = match schema::keeps_all(mirror, body) {
-        true => None,
-        false => Some(schema::kept(mirror, body)),
-    };
+    let kept = (!schema::keeps_all(mirror, body)).then(|| schema::kept(mirror, body));
     let request = kept.as_ref().unwrap_or(body);
+    // Most requests are attested whole and as they are hashed, so that one text is written and hashed once.
+    let shared = canonical.filter(|_| kept.is_none() && body.first_rounded().is_none());
+    let (canonical, digest) = match shared {
+        Some(text) => (Canonical::of_exact(text), payload_hash.clone()),
+        None => {
+            let canonical = Canonical::of_json(request);
+            let digest = PayloadHash::of_canonical(canonical.as_str());
+            (canonical, digest)
+        }
+    };
     AttestedRequest {
-        canonical: Canonical::of_json(request),
+        canonical,
+        digest: digest.to_string(),
         named: named_defaults(request),
         is_dry_run: request.member("dry_run") == Some(&Json::Bool(true)),
     }

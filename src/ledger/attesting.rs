@@ -269,7 +269,7 @@ pub(crate) fn evidence_lines(
         lines,
         "\n{}\n{}\n{request_id}\n{}\n{}\n{kept}",
         statements::traced(&cause.trace_id, &request.named),
-        statements::digest_of(&request.canonical),
+        request.digest,
         endpoint.as_str(),
         refusals_per_minute,
     );

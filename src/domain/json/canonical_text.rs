@@ -25,6 +25,14 @@ impl Canonical {
         }
     }
 
+    /// Of a value of which [`Json::canonical`] is known and [`Json::first_rounded`] finds nothing: then both forms are one text.
+    pub fn of_exact(text: String) -> Self {
+        Self {
+            text,
+            rounded: None,
+        }
+    }
+
     /// Of what an object serializes to, without the members of these names; `None` where that is no JSON. It is made without a
     /// [`Json`] between, save for kinds of values that are written as text, such as raw JSON.
     pub fn of(object: &impl Serialize, without: &[&str]) -> Option<Self> {

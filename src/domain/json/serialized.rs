@@ -13,6 +13,9 @@ use super::canonical::{
 /// Bytes of most responses, at most.
 const CAPACITY: usize = 1_024;
 
+/// An integer of so many characters is below 2^53 either way.
+const SHORT_DIGITS: usize = 15;
+
 /// The value is of a kind that only its text knows, such as raw JSON.
 #[derive(Debug, thiserror::Error)]
 #[error("a kind of value that is written as text")]
@@ -62,7 +65,9 @@ impl<'w> Writer<'w> {
     fn integer(&mut self, integer: impl Display) -> Written {
         let start = self.text.len();
         let _ = write!(self.text, "{integer}");
-        if is_exact_integer(&self.text[start..]) {
+        // Most have fewer digits than 2^53.
+        let written = &self.text[start..];
+        if written.len() <= SHORT_DIGITS || is_exact_integer(written) {
             return Ok(());
         }
         let literal = self.text.split_off(start);

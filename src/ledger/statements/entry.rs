@@ -3,14 +3,11 @@
 //! The create and the end of a reservation are read back from its record, so their entries name it. Everything else has a short
 //! life or no record, so its entry has all of it, with `inputs` as records have them. Each entry has `kind` and `digest`.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use sha2::{Digest, Sha256};
-
 use super::refusals::of_refusal;
 use super::{Attested, of_create, of_end, of_outcome, unknown_format};
 use crate::domain::ids::ReservationId;
 use crate::domain::json::Canonical;
+use crate::domain::payload_hash::PayloadHash;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::words::words;
 use crate::ledger::bodies::decide::OutcomeKind;
@@ -83,7 +80,8 @@ pub fn of_entry(entry: &Record, record: &Record) -> Result<Attested, EntryFault>
     };
     let attested = attested.ok_or_else(|| RecordError::of(inputs))?;
     let request = attested.statement.payload.request();
-    match request.map(digest_of).as_deref() == entry.get("digest") {
+    let digest = request.map(digest_of);
+    match digest.as_ref().map(PayloadHash::as_str) == entry.get("digest") {
         true => Ok(attested),
         false => Err(EntryFault::AnotherRequest),
     }
@@ -97,10 +95,10 @@ fn known_format(record: &Record, inputs: &str) -> Result<(), EntryFault> {
     }
 }
 
-/// The first 128 bits of the SHA-256 over a request as it is attested, 22 characters base64url. An entry keeps it, so that the
-/// signer finds out whether it read back the request that was accepted.
-pub fn digest_of(request: &Canonical) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest(request.as_str())[..16])
+/// The digest of a request as it is attested. An entry keeps it, so that the signer finds out whether it read back the request
+/// that was accepted.
+pub fn digest_of(request: &Canonical) -> PayloadHash {
+    PayloadHash::of_canonical(request.as_str())
 }
 
 fn kind_of(entry: &Record) -> Result<EntryKind, RecordError> {

@@ -26,14 +26,15 @@ fn an_entry_stands_for_what_its_record_attests() {
         ),
     ] {
         let digest = direct.statement.payload.request().map(digest_of);
-        let entry = entry(kind, &digest.expect("a request"));
+        let entry = entry(kind, digest.expect("a request").as_str());
         assert_eq!(reservation_of(&entry), Ok(Some(reservation())));
         let attested = of_entry(&entry, &record).expect("an entry");
         assert_eq!(id_of(&attested), id_of(&direct));
         // Another request under the same id, as after the purge of the first.
-        let other = entry
-            .clone()
-            .with("digest", digest_of(&Canonical::of_json(&Json::Null)));
+        let other = entry.clone().with(
+            "digest",
+            digest_of(&Canonical::of_json(&Json::Null)).as_str(),
+        );
         let fault = of_entry(&other, &record).expect_err("another request");
         assert_eq!(fault, EntryFault::AnotherRequest);
         // A record that is gone.
@@ -52,7 +53,9 @@ fn e11_an_entry_without_a_record_has_everything() {
         .pairs()
         .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let entry: Record = fields.collect();
-    let entry = entry.with("kind", "dry_run").with("digest", digest);
+    let entry = entry
+        .with("kind", "dry_run")
+        .with("digest", digest.as_str());
     assert_eq!(reservation_of(&entry), Ok(None));
     let attested = of_entry(&entry, &Record::default()).expect("an entry");
     let direct = of_outcome(OutcomeKind::DryRun, &record).expect("a record");
