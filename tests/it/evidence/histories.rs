@@ -177,11 +177,6 @@ async fn history(more: &[&'static str]) {
             .expect("a text")
             .to_owned();
         *kinds.entry(kind).or_insert(0) += 1;
-        let text = envelope.to_string();
-        assert!(
-            !issued.app.keys.iter().any(|key| text.contains(key)),
-            "a secret in {text}"
-        );
     }
     assert!(kinds.len() >= 4, "{kinds:?}");
 }
