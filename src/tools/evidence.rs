@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::client::http;
 use crate::evidence::{Disposition, Keys, PublicKey, Verification, dialect_of, verify};
+use crate::telemetry::error_chain;
 
 /// Longer documents are not read: a request of the service is shorter.
 const BYTES_MAX: u64 = 4 << 20;
@@ -151,22 +152,23 @@ fn bounded(source: impl std::io::Read) -> Result<Vec<u8>, String> {
 async fn fetch(url: Url, ca_file: Option<PathBuf>) -> Result<Vec<u8>, String> {
     let client = http(&url, RESPONSE_LIMIT, ca_file).map_err(|error| error.to_string())?;
     let response = client.get(url).send().await;
-    let mut response = response.map_err(|error| error.without_url().to_string())?;
+    let mut response = response.map_err(why)?;
     if response.status() != reqwest::StatusCode::OK {
         return Err(format!("the server responded with {}", response.status()));
     }
     let mut bytes = Vec::new();
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| error.without_url().to_string())?
-    {
+    while let Some(chunk) = response.chunk().await.map_err(why)? {
         bytes.extend_from_slice(&chunk);
         if bytes.len() as u64 > BYTES_MAX {
             return Err(format!("it is longer than {BYTES_MAX} bytes"));
         }
     }
     Ok(bytes)
+}
+
+/// A failed request with its causes, such as a certificate that nobody here trusts.
+fn why(error: reqwest::Error) -> String {
+    error_chain(&error.without_url())
 }
 
 #[cfg(test)]

@@ -199,4 +199,13 @@ async fn keys_are_fetched_from_the_server_that_was_named() {
         text.contains("signer_resolution_failed: ") && text.contains("302"),
         "{text}"
     );
+    // A server that cannot be reached, and why.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let refused = format!("http://{}/", closed.local_addr().expect("an address"));
+    drop(closed);
+    for arguments in [&["-", "--jwks", &refused][..], &[&refused]] {
+        let (code, text) = verify(&envelopes[0], arguments).await;
+        let has_cause = text.contains("Connection refused");
+        assert_eq!((code, has_cause), (Some(2), true), "{text}");
+    }
 }
