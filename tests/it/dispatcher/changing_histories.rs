@@ -1,5 +1,5 @@
 //! Random histories of two tenants whose subscriptions are changed: selectors, scope, receiver, secret and policy; until one of the
-//! tenants is closed. A model says what must arrive, what may, and by which secrets it is signed.
+//! tenants is closed. A model says what must arrive, what may, how often, in which order, and by which secrets it is signed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,6 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::changing_model::{FUNDED, Happened, Modelled, UPDATED};
 use super::noisy_tenants::quiet;
 use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
@@ -22,101 +23,6 @@ const STEPS: usize = 100;
 
 /// Subscriptions at once.
 const HOOKED: usize = 5;
-
-const FUNDED: &str = "budget.funded";
-const UPDATED: &str = "tenant.updated";
-
-/// What happened: the request that caused it, and what a subscription selects by.
-#[derive(Debug, Clone)]
-struct Happened {
-    request: String,
-    tenant: usize,
-    event_type: &'static str,
-}
-
-/// A subscription: its settings as they were after each change, and what it must get.
-struct Modelled {
-    id: String,
-    /// `None`: the operator's.
-    owner: Option<usize>,
-    types: BTreeSet<&'static str>,
-    scope: Option<String>,
-    receivers: Vec<Receiver>,
-    secrets: Vec<String>,
-    is_active: bool,
-    /// By request: the first secret with which it may be signed.
-    must: BTreeMap<String, usize>,
-    may: BTreeMap<String, usize>,
-}
-
-impl Modelled {
-    fn selects(&self, what: &Happened) -> bool {
-        let scope = (what.event_type == FUNDED).then_some("tenant:umbra");
-        let in_scope = match self.scope.as_deref() {
-            None => true,
-            Some(filter) => match filter.strip_suffix('*') {
-                Some(start) => {
-                    scope.is_some_and(|scope| scope.len() > start.len() && scope.starts_with(start))
-                }
-                None => scope == Some(filter),
-            },
-        };
-        self.owner.is_none_or(|owner| owner == what.tenant)
-            && self.types.contains(what.event_type)
-            && in_scope
-    }
-
-    /// What arrived: the request that caused it, and whether a secret signed it.
-    fn arrived(&self) -> Vec<(String, Vec<usize>)> {
-        let mut all = Vec::new();
-        for receiver in &self.receivers {
-            for one in receiver.arrived() {
-                let signature = one.header("x-service-signature").expect("a signature");
-                let signs = |(at, secret): (usize, &String)| {
-                    (sign(secret, &one.body) == signature).then_some(at)
-                };
-                let by = self.secrets.iter().enumerate().filter_map(signs).collect();
-                all.push((one.header("x-request-id").expect("an id").to_owned(), by));
-            }
-        }
-        all
-    }
-
-    fn missing(&self) -> Vec<String> {
-        let arrived: BTreeSet<_> = self
-            .arrived()
-            .into_iter()
-            .map(|(request, _)| request)
-            .collect();
-        let missing = self
-            .must
-            .keys()
-            .filter(|request| !arrived.contains(*request));
-        missing.cloned().collect()
-    }
-
-    /// What has not arrived by now may or may not arrive.
-    fn leave(&mut self) {
-        for request in self.missing() {
-            let from = self.must.remove(&request).expect("it is there");
-            self.may.insert(request, from);
-        }
-    }
-
-    fn check(&self) {
-        for (request, by) in self.arrived() {
-            let from = self.must.get(&request).or_else(|| self.may.get(&request));
-            let from = from.unwrap_or_else(|| panic!("{}: {request} is not for it", self.id));
-            let fits = by.iter().any(|at| at >= from);
-            assert!(
-                fits,
-                "{}: {request} is signed by {by:?}, from {from} on",
-                self.id
-            );
-        }
-        assert_eq!(self.missing(), Vec::<String>::new(), "{} lacks", self.id);
-    }
-}
 
 struct History {
     app: TestApp,
@@ -323,6 +229,17 @@ impl History {
         }
     }
 
+    /// Waits until no attempt is due any more.
+    async fn ended(&self) {
+        for hook in self.hooks.iter().filter(|hook| hook.is_active) {
+            eventually(&format!("all of {} succeed", hook.id), || async {
+                let open = hook.open();
+                open.is_empty().then_some(()).ok_or(open)
+            })
+            .await;
+        }
+    }
+
     /// Lets the fan-out see all that happened.
     async fn seen_all(&mut self) {
         // It looks at all outboxes four times a second.
@@ -366,8 +283,9 @@ async fn w18_what_arrives_is_what_a_model_says_while_webhooks_change_and_a_tenan
     }
     history.close().await;
     history.drained().await;
+    history.ended().await;
     for hook in &history.hooks {
-        hook.check();
+        hook.check(&history.happened);
     }
 }
 

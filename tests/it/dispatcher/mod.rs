@@ -7,6 +7,7 @@ mod budget_gauges;
 pub(crate) mod burn_rates;
 mod catch_up;
 mod changing_histories;
+mod changing_model;
 pub(crate) mod clocks;
 mod damaged_indexes;
 mod damaged_lanes;

@@ -56,7 +56,14 @@ pub struct Arrived {
     /// Headers, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
+    /// Its place among all requests that arrived anywhere.
+    pub place: usize,
+    /// Whether [`Reply::Fitful`] has answered it with 200.
+    pub is_taken: bool,
 }
+
+/// How many requests have arrived anywhere.
+static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 
 impl Arrived {
     pub fn header(&self, name: &str) -> Option<&str> {
@@ -185,7 +192,11 @@ where
     }
     let mut times = 0;
     while let Some(request) = read(&mut stream).await {
-        kept.lock().expect("no panic").push(request);
+        let at = {
+            let mut kept = kept.lock().expect("no panic");
+            kept.push(request);
+            kept.len() - 1
+        };
         times += 1;
         let reply = reply_now();
         let sent = match &reply {
@@ -216,7 +227,10 @@ where
                     rand::random_range(0..100) < *failing,
                     rand::random_range(0..3),
                 ) {
-                    (false, _) => respond(&mut stream, 200, "").await,
+                    (false, _) => {
+                        kept.lock().expect("no panic")[at].is_taken = true;
+                        respond(&mut stream, 200, "").await
+                    }
                     (true, 0) => respond(&mut stream, 500, "").await,
                     (true, 1) => {
                         let _ = stream.write_all(b"HTTP/1.1 200 x\r\nContent-").await;
@@ -300,6 +314,8 @@ async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Arrived> {
                     line,
                     headers,
                     body,
+                    place: ARRIVED.fetch_add(1, Ordering::SeqCst),
+                    is_taken: false,
                 });
             }
         }
