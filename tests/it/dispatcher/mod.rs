@@ -31,6 +31,7 @@ mod idempotency;
 pub(crate) mod lease;
 mod lost_entries;
 mod lost_replies;
+mod many_in_flight;
 mod mended_keys;
 mod noisy_tenants;
 mod outboxes;

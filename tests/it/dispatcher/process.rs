@@ -42,7 +42,11 @@ impl Dispatcher {
         }
     }
 
-    async fn metric(&self, name: &str) -> Option<f64> {
+    pub(crate) fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) async fn metric(&self, name: &str) -> Option<f64> {
         let text = http::get(format!("{}/metrics", self.metrics))
             .await
             .ok()?
