@@ -267,7 +267,10 @@ local function write_end(ending, to)
   if ending.waits then
     put_back(ending, ARGV[at + 5])
   else
-    if not ending.is_retry then book_leave_lane(book, ending, subscription) end
+    if not ending.is_retry and book_leave_lane(book, ending, subscription) then
+      -- Those who take deliveries have the lane restored.
+      redis.pcall('ZADD', lanes, now, ending.lane)
+    end
     if ending.retries then
       retry(ending, ARGV[at + 5], unpack(ARGV, at + 8, to))
     else

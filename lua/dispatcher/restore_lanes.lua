@@ -151,7 +151,6 @@ if redis.call('EXISTS', subscription.window) == 1 then
   redis.call('HSET', subscription.window, 'open', counts.open, 'flying', counts.flying, 'retrying', counts.retrying,
     'replaying', counts.replaying)
   redis.call('HDEL', subscription.window, 'uncounted')
-  local owner = subscription.owner.name
-  if redis.call('HINCRBY', open, owner, counts.open - before) <= 0 then redis.call('HDEL', open, owner) end
+  open_add(open, subscription.owner.name, counts.open - before)
 end
 return {'restored', restored, ''}

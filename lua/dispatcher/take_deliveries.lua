@@ -91,6 +91,13 @@ local function note_uncounted(subscription)
   uncounted[subscription.id], uncounted[#uncounted + 1] = true, subscription.id
 end
 
+-- Returns whether a lane that is to be looked at was lost: it has something then, unless first attempts of it overlap. What is open
+-- and not in flight must be somewhere.
+local function is_lost(lane, subscription, is_retries, concurrency)
+  if not is_retries and concurrency > 1 or redis.call('EXISTS', lane_prefix .. lane) == 1 then return false end
+  return (tonumber(redis.call('HGET', subscription.window, 'open')) or 0) > subscription.flying
+end
+
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane, at_ms)
   local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
@@ -107,6 +114,9 @@ local function look(lane, at_ms)
     note_uncounted(subscription)
     -- It may have been deleted. It is looked at until its deliveries are counted.
     if #ids == 0 then return now + MISSING_MS, true end
+  elseif #ids == 0 and is_lost(lane, subscription, is_retries, concurrency) then
+    note_uncounted(subscription)
+    return ''
   end
   local flying, ended = 0, 0
   reads = reads + #ids
@@ -164,13 +174,6 @@ redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
 
--- Remembers, beyond the end of this dispatcher, whose deliveries may not be where they are counted. A window that is damaged begins
--- anew.
-local function mark_uncounted(id)
-  local window = window_prefix .. id
-  if redis.pcall('HEXISTS', window, 'open') == 1 then redis.call('HSET', window, 'uncounted', '1') end
-end
-
 local function ids_of(why) return table.concat(ends_by[why] or {}, ' ') end
 local reply = {'taken', 0, ids_of(TOO_OLD), ids_of(NOT_ACTIVE), ids_of(GONE), ids_of(LOST), ids_of(DAMAGED),
   table.concat(uncounted, ' '), table.concat(damaged, '\n')}
@@ -192,10 +195,10 @@ for _, step in ipairs(plan) do
     reply[#reply + 1] = {claim_write(book, claim, delivery, subscription)}
   end
 end
-for _, id in ipairs(uncounted) do mark_uncounted(id) end
+for _, id in ipairs(uncounted) do book_mark_uncounted(book, id) end
 for _, lane in ipairs(looked_at) do
   local again = lane.again
-  if lane.is_damaged then mark_uncounted(lane.name:match('^[^:]*')) end
+  if lane.is_damaged then book_mark_uncounted(book, lane.name:match('^[^:]*')) end
   if lane.name:find('^[^:]*:retries$') and not lane.is_damaged and not lane.is_missing then
     -- The next is due at its own time, or again soon where it is due already.
     local first = redis.call('ZRANGE', lane_prefix .. lane.name, 0, 0, 'WITHSCORES')

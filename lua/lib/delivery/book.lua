@@ -172,13 +172,22 @@ end
 
 -- The effects.
 
--- Takes a delivery out of its lane.
+-- Remembers, beyond the end of a dispatcher, that deliveries of a subscription may not be where they are counted. A window that is
+-- damaged begins anew.
+local function book_mark_uncounted(book, id)
+  local window = book.prefixes.window .. id
+  if redis.pcall('HEXISTS', window, 'open') == 1 then redis.call('HSET', window, 'uncounted', '1') end
+end
+
+-- Takes a delivery out of its lane. Returns whether the lane was lost: it is not there, and what waited behind it is not, either.
 local function book_leave_lane(book, delivery, subscription)
   if delivery.is_retry then
     redis.call('ZREM', book.prefixes.lane .. subscription.id .. ':retries', delivery.id)
-  elseif not delivery.is_lost_to_lane then
-    redis.call('LREM', book.prefixes.lane .. delivery.lane, '1', delivery.id)
+  elseif not delivery.is_lost_to_lane and redis.call('LREM', book.prefixes.lane .. delivery.lane, '1', delivery.id) == 0 then
+    book_mark_uncounted(book, subscription.id)
+    return true
   end
+  return false
 end
 
 -- Counts a delivery that is not open any more.
@@ -210,7 +219,9 @@ end
 local function book_wait(book, lanes, delivery, subscription, due_ms)
   local lane = subscription.id .. ':retries'
   redis.call('ZADD', book.prefixes.lane .. lane, due_ms, delivery.id)
-  redis.call('ZADD', lanes, 'LT', due_ms, lane)
+  local is_known = redis.call('ZADD', lanes, 'LT', due_ms, lane) == 0
+  -- A lane of retries that is to be looked at has some: those were lost.
+  if is_known and redis.call('ZCARD', book.prefixes.lane .. lane) == 1 then book_mark_uncounted(book, subscription.id) end
 end
 
 -- Adds to a count of a window. A window that was damaged has begun anew, and does not count what was open before; a dispatcher of
@@ -219,6 +230,12 @@ local function window_add(window, name, count)
   if count == 0 then return end
   local sum = redis.pcall('HINCRBY', window, name, count)
   if type(sum) ~= 'number' or sum < 0 then redis.call('HSET', window, name, '0') end
+end
+
+-- Adds to the number of an owner's open deliveries. One that is no number is 0.
+local function open_add(open, owner, count)
+  local sum = redis.pcall('HINCRBY', open, owner, count)
+  if type(sum) ~= 'number' or sum <= 0 then redis.call('HDEL', open, owner) end
 end
 
 -- Writes the window of a subscription, and the times of its record.
@@ -252,6 +269,6 @@ local function book_write(book, claims, open)
     book_write_subscription(book, subscription)
   end
   for owner, count in pairs(ended) do
-    if count > 0 and redis.call('HINCRBY', open, owner, -count) <= 0 then redis.call('HDEL', open, owner) end
+    if count > 0 then open_add(open, owner, -count) end
   end
 end

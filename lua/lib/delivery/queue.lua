@@ -164,6 +164,7 @@ local function window_write(queue, window, behind, open)
     redis.call('ZADD', window.index, unpack(window.rows))
     set('open', window.open)
     set('queued', window.queued)
+    if window.has_lost then set('uncounted', '1') end
     redis.call('HSET', open, window.owner.name, window.owner.open)
     redis.call('PEXPIRE', window.index, INDEX_MS)
   end
@@ -182,7 +183,11 @@ local function queue_write(queue, lanes, behind, open)
     local ids = queue.ids[lane]
     local length = redis.call('RPUSH', queue.prefixes.lane .. lane, unpack(ids))
     -- Otherwise those before them, which are in flight or are looked at, bring them.
-    if length - #ids < queue.lane_concurrency then redis.call('ZADD', lanes, 'NX', queue.now, lane) end
+    local is_known = length - #ids < queue.lane_concurrency and redis.call('ZADD', lanes, 'NX', queue.now, lane) == 0
+    -- A lane that is to be looked at has something, unless first attempts of it overlap: that was lost.
+    if is_known and length == #ids and queue.lane_concurrency == 1 then
+      queue.windows[lane:match('^[^:]*')].has_lost = true
+    end
   end
   for _, window in pairs(queue.windows) do window_write(queue, window, behind, open) end
 end

@@ -267,7 +267,7 @@ keys! { partition {
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
     /// How many deliveries of a subscription are open, in flight, in flight as retries, and open of replays: `open`, `flying`,
     /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours),
-    /// *`uncounted`* (something was damaged, so that these counts may be wrong).
+    /// *`uncounted`* (something was damaged or lost, so that these counts may be wrong).
     ///
     /// While it is behind: `behind <cursor>`, the place in an outbox behind which its events are not queued yet, by the field of
     /// `fanned`; `sources` (how many such places), `missed` (events behind them, by the hour since 1970), `epoch` of the

@@ -17,14 +17,14 @@ use crate::harness::within;
 const SLOW: Reply = Reply::After(Duration::from_secs(2));
 
 /// A subscription to what happens to `umbra`, with its keys.
-struct Mended {
-    app: TestApp,
-    id: String,
+pub(super) struct Mended {
+    pub app: TestApp,
+    pub id: String,
     at: Partition,
 }
 
 impl Mended {
-    async fn own(receiver: &Receiver) -> Self {
+    pub async fn own(receiver: &Receiver) -> Self {
         let app = here().await;
         let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
         let id = made(&app, body).await;
@@ -35,7 +35,7 @@ impl Mended {
         }
     }
 
-    async fn system(receiver: &Receiver) -> Self {
+    pub async fn system(receiver: &Receiver) -> Self {
         let app = here().await;
         let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
         let made = app.post_as_admin(HOOKS, body).await.expect(201);
@@ -47,7 +47,7 @@ impl Mended {
         }
     }
 
-    async fn queue(&self, count: usize) {
+    pub async fn queue(&self, count: usize) {
         fund(&self.app, count).await;
         assert_eq!(
             follow(&fan_out(&self.app)).await,
@@ -59,11 +59,11 @@ impl Mended {
         format!("{}:{}:umbra", self.id, umbra())
     }
 
-    fn lane(&self) -> String {
+    pub fn lane(&self) -> String {
         self.app.store.keys().lane(self.at, &self.lane_name())
     }
 
-    fn retries(&self) -> String {
+    pub fn retries(&self) -> String {
         self.app
             .store
             .keys()
@@ -79,12 +79,18 @@ impl Mended {
         self.app.run::<()>(&["SET", key, "something else"]).await;
     }
 
-    async fn delete(&self, key: &str) {
+    pub async fn delete(&self, key: &str) {
         assert_eq!(self.app.run::<i64>(&["DEL", key]).await, 1, "{key}");
     }
 
+    /// Spoils the count of an owner's open deliveries.
+    pub async fn damage_count(&self, owner: &str) {
+        let open = self.app.store.keys().open_deliveries(self.at);
+        self.app.run::<i64>(&["HSET", &open, owner, "many"]).await;
+    }
+
     /// Damaged lanes, and retries whose records are damaged, are looked at again after a minute; these now.
-    async fn look_now(&self) {
+    pub async fn look_now(&self) {
         let waits: Vec<String> = self.app.run(&["ZRANGE", &self.retries(), "0", "-1"]).await;
         for id in waits {
             self.app
@@ -100,7 +106,7 @@ impl Mended {
     }
 
     /// Nothing is open and nothing in flight any more, by each count.
-    async fn is_even(&self, what: &str) {
+    pub async fn is_even(&self, what: &str) {
         let (window, open) = (
             self.app.store.keys().window(self.at, &self.id),
             self.app.store.keys().open_deliveries(self.at),
@@ -119,7 +125,7 @@ impl Mended {
     }
 }
 
-async fn arrive(receiver: &Receiver, count: usize) {
+pub(super) async fn arrive(receiver: &Receiver, count: usize) {
     within(Duration::from_secs(20), "the events arrive", || async {
         let arrived = receiver.arrived().len();
         (arrived == count).then_some(()).ok_or(arrived)

@@ -30,6 +30,7 @@ mod histories;
 mod idempotency;
 pub(crate) mod lease;
 mod lost_entries;
+mod lost_lanes;
 mod lost_replies;
 mod many_in_flight;
 mod mended_keys;
