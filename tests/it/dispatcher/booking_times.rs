@@ -1,4 +1,4 @@
-//! A call that books as many ends as one may books them within a millisecond.
+//! A call that books as many ends as one may takes no longer than a millisecond's worth of commands.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,6 +26,13 @@ const FIXED: usize = 22;
 /// Arguments of an end: eight, and two fields of the record.
 const EACH: usize = 12;
 
+/// Commands that take a millisecond or so in a script: 0.8 ms on a quiet machine, 1.5 ms on a busy one.
+const A_MILLISECOND: usize = 1_200;
+
+/// So many of them, on one key.
+const YARDSTICK: &str =
+    "for _ = 1, tonumber(ARGV[1]) do redis.call('HINCRBY', KEYS[1], 'field', 1) end";
+
 /// How many arguments a logged call had, of which the log keeps the first.
 fn arguments(call: &[String]) -> usize {
     let last = call.last().map_or("", String::as_str);
@@ -37,7 +44,7 @@ fn arguments(call: &[String]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_many_ends_as_one_call_books_take_less_than_a_millisecond() {
+async fn as_many_ends_as_one_call_books_take_no_longer_than_a_millisecond_of_commands() {
     let redis = tokio::task::block_in_place(|| {
         RedisServer::start_with(&[
             "--slowlog-log-slower-than",
@@ -59,16 +66,28 @@ async fn as_many_ends_as_one_call_books_take_less_than_a_millisecond() {
     fund(&app, EVENTS).await;
     let running = Running::start(&app);
     within(Duration::from_secs(60), "all arrive", || async {
+        // Beside the calls that are measured, since other processes take the processor at times.
+        app.run::<()>(&[
+            "EVAL",
+            YARDSTICK,
+            "1",
+            "yardstick",
+            &A_MILLISECOND.to_string(),
+        ])
+        .await;
         let arrived = receiver.arrived().len();
         (arrived == HOOKS * EVENTS).then_some(()).ok_or(arrived)
     })
     .await;
     running.stop().await;
     let log: Vec<Vec<Value>> = redis.run(&["SLOWLOG", "GET", "-1"]);
-    let mut times = BTreeMap::<usize, Vec<u64>>::new();
+    let (mut times, mut yardstick) = (BTreeMap::<usize, Vec<u64>>::new(), Vec::new());
     for entry in log {
         let us: u64 = redis::from_redis_value(entry[2].clone()).expect("a number");
         let call: Vec<String> = redis::from_redis_value(entry[3].clone()).expect("words");
+        if call[0] == "EVAL" && call[1] == YARDSTICK {
+            yardstick.push(us);
+        }
         // The lanes come first of its keys, and the claims behind them.
         let is_booking = call.len() > 6
             && call[0].eq_ignore_ascii_case("evalsha")
@@ -91,5 +110,12 @@ async fn as_many_ends_as_one_call_books_take_less_than_a_millisecond() {
     let (ends, most) = times.last_key_value().expect("calls were logged");
     assert!(*ends >= 8, "{ends} ends at once");
     // Another process may have had the processor, so not each call is judged.
-    assert!(most[most.len() / 4] < 1_000, "{most:?} µs");
+    let quartile = |times: &[u64]| times[times.len() / 4];
+    yardstick.sort_unstable();
+    let (booked, a_millisecond) = (quartile(most), quartile(&yardstick));
+    println!("{booked} µs, and {a_millisecond} µs for the yardstick");
+    assert!(
+        booked < a_millisecond,
+        "{booked} µs, but {a_millisecond} µs for the yardstick"
+    );
 }
