@@ -36,7 +36,7 @@ pub struct EvidenceVerifyArgs {
     #[arg(long, value_name = "HEX", value_parser = public_key)]
     pin: Option<PublicKey>,
     /// Base URL of the issuer, with /v1, as the envelope must have it to the letter. Its key set is fetched, unless --jwks names one
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = server_id)]
     server_id: Option<String>,
     /// PEM file with the authorities that signed the certificates of those servers; replaces the system's
     #[arg(long, value_name = "FILE")]
@@ -49,6 +49,16 @@ pub struct EvidenceVerifyArgs {
 fn public_key(text: &str) -> Result<PublicKey, String> {
     PublicKey::parse(text)
         .ok_or_else(|| "64 lower-case hexadecimal digits of an Ed25519 public key".to_owned())
+}
+
+/// As it was written: it is compared to the letter.
+fn server_id(text: &str) -> Result<String, String> {
+    match Url::parse(text) {
+        Ok(url) if ["http", "https"].contains(&url.scheme()) => Ok(text.to_owned()),
+        _ => Err(
+            "write the base URL of the issuer, such as https://authority.example.com/v1".to_owned(),
+        ),
+    }
 }
 
 /// Runs `evidence verify` and prints what it found; returns the exit code of the process.

@@ -199,6 +199,11 @@ async fn keys_are_fetched_from_the_server_that_was_named() {
         text.contains("signer_resolution_failed: ") && text.contains("302"),
         "{text}"
     );
+    // What is no URL could only name a file.
+    for server_id in ["authority.example.com", "/v1", "file:///v1"] {
+        let (code, text) = verify(&envelopes[0], &["-", "--server-id", server_id]).await;
+        assert_eq!((code, text.contains("base URL")), (Some(2), true), "{text}");
+    }
     // A server that cannot be reached, and why.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let refused = format!("http://{}/", closed.local_addr().expect("an address"));
