@@ -169,14 +169,14 @@ impl Signer {
                 places.push((partition, followed.after));
             }
         }
-        let mut large = Vec::new();
+        let (mut large, mut signed) = (Vec::new(), Ok(()));
         for some in places.chunks(PARTITIONS) {
-            self.sign_beyond(some, &mut large, pass).await?;
+            signed = signed.and(self.sign_beyond(some, &mut large, pass).await);
         }
         for place in std::mem::take(&mut large) {
-            self.sign_beyond(&[place], &mut large, pass).await?;
+            signed = signed.and(self.sign_beyond(&[place], &mut large, pass).await);
         }
-        Ok(())
+        signed
     }
 
     /// Signs what lies beyond places. Where the first entry is too large to be read beside others, its place is `large`.
@@ -223,6 +223,7 @@ impl Signer {
         self.store.read_unsigned(places, bounds, &FIELDS).await
     }
 
+    /// Signs entries. What one node keeps from being done waits for the next try, so it fails before the first one or not at all.
     async fn sign(
         &mut self,
         entries: Vec<UnsignedEntry>,
@@ -244,43 +245,40 @@ impl Signer {
                     done.push(place);
                 }
                 Outcome::Unknown(id, why) => left.push((place, id, why)),
-                Outcome::Damaged(why) => match self.quarantine(place, &why).await {
-                    Ok(()) => pass.quarantined += 1,
-                    Err(error) => {
-                        debug!(%error, "evidence cannot be put into quarantine yet: {error}");
-                        self.again(place);
-                    }
-                },
+                Outcome::Damaged(why) => self.quarantine(place, &why, pass).await,
             }
         }
-        self.keep(signed, pass).await?;
-        self.leave(left).await?;
-        if done.is_empty() {
-            return Ok(());
-        }
-        let dropped = self.store.drop_unsigned(&done).await?;
-        let refused = done
-            .into_iter()
-            .zip(dropped)
-            .filter(|(_, dropped)| !dropped);
-        refused.for_each(|(place, _)| self.again(place));
+        self.keep(signed, pass).await;
+        self.leave(left).await;
+        self.drop(done).await;
         Ok(())
     }
 
+    /// Removes entries that have no envelope. One that is still there is tried again.
+    async fn drop(&mut self, done: Vec<Queued>) {
+        if done.is_empty() {
+            return;
+        }
+        let dropped = self.store.drop_unsigned(&done).await;
+        let dropped = dropped.unwrap_or_else(|_| vec![false; done.len()]);
+        let left = done.into_iter().zip(dropped).filter(|(_, gone)| !gone);
+        left.for_each(|(place, _)| self.again(place));
+    }
+
     /// Keeps envelopes. One whose node is out of reach is signed again.
-    async fn keep(
-        &mut self,
-        signed: Vec<(Queued, EvidenceId, String)>,
-        pass: &mut SignerPass,
-    ) -> Result<(), StoreError> {
+    async fn keep(&mut self, signed: Vec<(Queued, EvidenceId, String)>, pass: &mut SignerPass) {
         if signed.is_empty() {
-            return Ok(());
+            return;
         }
         let envelopes: Vec<_> = signed
             .iter()
             .map(|(_, id, bytes)| (id.clone(), bytes.as_bytes()))
             .collect();
-        let kept = self.store.keep_envelopes(&envelopes, self.ttl_ms).await?;
+        let kept = self.store.keep_envelopes(&envelopes, self.ttl_ms).await;
+        let kept = kept.unwrap_or_else(|error| {
+            error!(%error, "envelopes cannot be stored: {error}");
+            vec![false; envelopes.len()]
+        });
         let now_ms = self.store.clock().now_ms();
         let look_at = Instant::now() + self.confirmed_after;
         for ((place, id, _), is_kept) in signed.into_iter().zip(kept) {
@@ -297,17 +295,26 @@ impl Signer {
                 followed.signed(place.1, id, look_at);
             }
         }
-        Ok(())
     }
 
-    async fn quarantine(&self, place: Queued, why: &str) -> Result<(), StoreError> {
+    /// Puts an entry into quarantine, unless another dispatcher did; later if that is not possible yet.
+    async fn quarantine(&mut self, place: Queued, why: &str, pass: &mut SignerPass) {
         let (partition, entry) = place;
-        error!(
-            %partition, %entry,
-            "evidence entry {entry} of {partition} cannot be signed and goes into quarantine: {why}"
-        );
-        self.count("quarantined");
-        self.store.quarantine_unsigned(place, why).await
+        match self.store.quarantine_unsigned(place, why).await {
+            Ok(true) => {
+                error!(
+                    %partition, %entry,
+                    "evidence entry {entry} of {partition} cannot be signed and is in quarantine now: {why}"
+                );
+                self.count("quarantined");
+                pass.quarantined += 1;
+            }
+            Ok(false) => (),
+            Err(error) => {
+                debug!(%error, "evidence cannot be put into quarantine yet: {error}");
+                self.again(place);
+            }
+        }
     }
 
     fn again(&mut self, (partition, place): Queued) {

@@ -182,7 +182,7 @@ impl Store {
         Ok(replies.iter().map(is_gone).collect())
     }
 
-    /// Puts an entry that nobody can sign into quarantine, with the reason.
+    /// Puts an entry that nobody can sign into quarantine, with the reason. Returns whether it was still queued.
     ///
     /// # Errors
     /// [`StoreError`]
@@ -190,14 +190,15 @@ impl Store {
         &self,
         (partition, entry): Queued,
         why: &str,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let call = QuarantineUnsigned {
             partition,
             entry: entry.to_string(),
             why,
             kept: QUARANTINED_MAX,
         };
-        self.outcome_on(Lane::Background, &call).await.map(drop)
+        let reply = self.outcome_on(Lane::Background, &call).await?;
+        Ok(matches!(reply, QuarantineUnsignedReply::Quarantined))
     }
 
     /// How many entries are in quarantine in these partitions; those out of reach count none.

@@ -11,6 +11,7 @@ mod gauge;
 mod histories;
 pub(crate) mod issued;
 mod kills;
+mod node_down;
 mod off;
 mod public_reads;
 mod registry;

@@ -64,7 +64,7 @@ impl Workers {
 }
 
 /// A cluster whose masters serve without each other.
-pub(super) fn cluster() -> RedisCluster {
+pub(crate) fn cluster() -> RedisCluster {
     block_in_place(|| {
         let cluster = RedisCluster::start();
         for master in &cluster.masters {
@@ -76,7 +76,7 @@ pub(super) fn cluster() -> RedisCluster {
 }
 
 /// The position of the master that owns a key.
-pub(super) fn place_of(cluster: &RedisCluster, key: &str) -> usize {
+pub(crate) fn place_of(cluster: &RedisCluster, key: &str) -> usize {
     let port = block_in_place(|| cluster.owner(key).0.port);
     let place = cluster.masters.iter().position(|m| m.port == port);
     place.expect("a master")
