@@ -41,7 +41,7 @@ pub enum Command {
     Logout(LogoutArgs),
     /// Measure a running service, then check its ledgers
     Bench(Box<BenchArgs>),
-    /// Ask a process of this machine whether it is healthy, as a container's health check
+    /// Ask processes whether they are healthy, as a container's health check or until they are
     Health(HealthArgs),
     /// Show every limit of the API and its value in this environment
     Limits(LimitsArgs),

@@ -1,4 +1,4 @@
-//! `budget-authority health`: asks a process of this machine for its health, as a container's health check.
+//! `budget-authority health`: asks processes for their health, as a container's health check or once a release is installed.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -7,31 +7,40 @@ use std::time::Duration;
 use clap::Args;
 use reqwest::Url;
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
 use super::client::{base_url, deepest_cause, printable};
 use crate::config::{LISTEN, METRICS_LISTEN, address_or_off};
 
+/// Between a response and the next request to the same address.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// Arguments of `health`.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
-Prints one line. Exit code: 0 healthy, 1 not healthy or nobody listens, 2 wrong usage.
+Prints one line per address. Exit code: 0 all are healthy, 1 one is not healthy or nobody listens there, 2 wrong usage.
 
 Examples:
   budget-authority health                               the API, on the address of BUDGET_LISTEN
   budget-authority health --metrics                     a dispatcher, or any process, on the address of BUDGET_METRICS_LISTEN
   budget-authority health --live                        whether the process runs, whatever the state of Redis
-  budget-authority health --url http://127.0.0.1:7880   another address")]
+  budget-authority health --url http://127.0.0.1:7880   another address
+  budget-authority health --wait-s 60 --url http://api:7878 --url http://dispatcher:7879
+                                                        two addresses, each for up to a minute until it is healthy")]
 pub struct HealthArgs {
-    /// Address of the process, in place of that in the settings: http://host:port. A path that it names replaces /ready
-    #[arg(long, value_name = "URL", conflicts_with = "metrics", value_parser = plain_url)]
-    url: Option<Url>,
+    /// Address of the process, in place of that in the settings: http://host:port. A path that it names replaces /ready. May be given several times
+    #[arg(long = "url", value_name = "URL", conflicts_with = "metrics", value_parser = plain_url)]
+    urls: Vec<Url>,
     /// Use the address of /metrics, which has the probes too: the only address of a dispatcher
     #[arg(long)]
     metrics: bool,
     /// Ask whether the process runs (/live), not whether it can serve requests (/ready)
     #[arg(long)]
     live: bool,
-    /// How long to wait for the response, in milliseconds
+    /// Ask each address again until it is healthy, for so many seconds; then start no further request
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    wait_s: Option<u64>,
+    /// How long to wait for a response, in milliseconds
     #[arg(long, value_name = "MS", default_value = "2000", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     timeout_ms: u64,
     /// Address of the API; an unspecified one such as 0.0.0.0 means 127.0.0.1
@@ -61,41 +70,70 @@ fn plain_url(text: &str) -> Result<Url, String> {
     }
 }
 
-/// Probes the process and prints one line.
+/// Probes the processes at the same time, and prints one line for each.
 pub async fn run(args: HealthArgs) -> ExitCode {
-    let Some(url) = args.probe() else {
-        eprintln!(
-            "BUDGET_METRICS_LISTEN is off: the process has no probes on an address of its metrics"
-        );
-        return ExitCode::from(2);
-    };
-    let outcome = probe(&url, Duration::from_millis(args.timeout_ms)).await;
-    let url = printable(&url);
-    match outcome {
-        Ok(warning) => {
-            let warning = warning.map_or_else(String::new, |text| format!("; warning: {text}"));
-            println!("healthy: {url} returned 200{warning}");
-            ExitCode::SUCCESS
-        }
+    let urls = match args.probes() {
+        Ok(urls) => urls,
         Err(reason) => {
-            println!("not healthy: {url} {reason}");
-            ExitCode::FAILURE
+            eprintln!("{reason}");
+            return ExitCode::from(2);
+        }
+    };
+    let timeout = Duration::from_millis(args.timeout_ms);
+    let wait = Duration::from_secs(args.wait_s.unwrap_or(0));
+    let probing: Vec<_> = urls
+        .into_iter()
+        .map(|url| tokio::spawn(line(url, timeout, wait)))
+        .collect();
+    let mut code = ExitCode::SUCCESS;
+    for probed in probing {
+        match probed.await.expect("a probe does not panic") {
+            Ok(line) => println!("healthy: {line}"),
+            Err(line) => {
+                println!("not healthy: {line}");
+                code = ExitCode::FAILURE;
+            }
         }
     }
+    code
 }
 
 impl HealthArgs {
-    /// The URL of the probe; `None` where the metrics have no address.
-    fn probe(&self) -> Option<Url> {
-        let mut url = match (&self.url, self.metrics) {
-            (Some(url), _) => url.clone(),
-            (None, false) => url_of(self.listen),
-            (None, true) => url_of(self.metrics_listen?),
+    /// The URLs of the probes, or why these arguments name none.
+    fn probes(&self) -> Result<Vec<Url>, String> {
+        let urls = match (self.urls.is_empty(), self.metrics) {
+            (false, _) => self.urls.clone(),
+            (true, false) => vec![url_of(self.listen)],
+            (true, true) => vec![url_of(self.metrics_listen.ok_or(
+                "BUDGET_METRICS_LISTEN is off: the process has no probes on an address of its metrics",
+            )?)],
         };
+        urls.into_iter().map(|url| self.probe(url)).collect()
+    }
+
+    /// The URL with the path of the probe, unless it names one.
+    fn probe(&self, mut url: Url) -> Result<Url, String> {
         if url.path() == "/" {
             url.set_path(if self.live { "/live" } else { "/ready" });
+        } else if self.live {
+            let url = printable(&url);
+            return Err(format!("{url} names a path: leave that out, or --live"));
         }
-        Some(url)
+        Ok(url)
+    }
+}
+
+/// What to print about an address: `Ok` if it is healthy, at once or before so much time is over.
+async fn line(url: Url, timeout: Duration, wait: Duration) -> Result<String, String> {
+    let until = Instant::now() + wait;
+    let name = printable(&url);
+    loop {
+        match probe(&url, timeout).await {
+            Ok(None) => return Ok(format!("{name} returned 200")),
+            Ok(Some(warning)) => return Ok(format!("{name} returned 200; warning: {warning}")),
+            Err(_) if Instant::now() + PAUSE < until => sleep(PAUSE).await,
+            Err(reason) => return Err(format!("{name} {reason}")),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
-//! `budget-authority health`, as a container's health check runs it.
+//! `budget-authority health`, as a container's health check and `helm test` run it.
 
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use budget_authority::tools::dev::child;
 
@@ -108,6 +109,54 @@ async fn a_process_that_does_not_respond_in_time_is_not_healthy() {
 }
 
 #[tokio::test]
+async fn several_addresses_are_healthy_if_each_is() {
+    let redis = RedisServer::start();
+    let replica = Replica::start(&redis.url(), "several", &[]);
+    let up = format!("http://{}", replica.address);
+    let down = format!("http://127.0.0.1:{}", free_port());
+    let both = [up.as_str(), "--url", &format!("{up}/live")];
+    let exited = until(0, &[&["--url"], &both[..]].concat(), &[]).await;
+    let healthy = |path: &str| format!("healthy: {up}{path} returned 200\n");
+    assert_eq!(exited.out, healthy("/ready") + &healthy("/live"));
+
+    // In the order of the arguments, whichever responds first.
+    let exited = health(&["--url", &down, "--url", &up], &[]).await;
+    assert_eq!(exited.code, 1);
+    let lines: Vec<_> = exited.out.lines().collect();
+    let refused = format!("not healthy: {down}/ready cannot be reached: Connection refused");
+    assert!(lines[0].starts_with(&refused), "{exited:?}");
+    assert_eq!(lines[1..], [healthy("/ready").trim_end()]);
+}
+
+#[tokio::test]
+async fn it_waits_until_a_process_that_starts_later_is_healthy() {
+    let redis = RedisServer::start();
+    let mut replica = Replica::start(&redis.url(), "later", &[]);
+    replica.process.kill();
+    // The command's first connection ends here, without a response.
+    let first = tokio::net::TcpListener::bind(replica.address);
+    let first = first.await.expect("its port is free");
+    let url = format!("http://{}", replica.address);
+    let arguments = ["--wait-s", "20", "--url", &url];
+    let (exited, ()) = tokio::join!(health(&arguments, &[]), async {
+        drop(first.accept().await.expect("a connection"));
+        drop(first);
+        replica.process.restart();
+    });
+    assert_eq!(exited.out, format!("healthy: {url}/ready returned 200\n"));
+    assert_eq!((exited.code, exited.err.as_str()), (0, ""));
+}
+
+#[tokio::test]
+async fn it_waits_no_longer_than_told() {
+    let url = format!("http://127.0.0.1:{}", free_port());
+    let started = Instant::now();
+    let exited = health(&["--wait-s", "1", "--url", &url], &[]).await;
+    assert!(started.elapsed() >= Duration::from_millis(500));
+    assert_eq!((exited.code, exited.out.lines().count()), (1, 1));
+}
+
+#[tokio::test]
 async fn wrong_usage_exits_with_2() {
     for arguments in [
         &["--url", "https://127.0.0.1:7878"][..],
@@ -116,6 +165,10 @@ async fn wrong_usage_exits_with_2() {
         &["--metrics", "--metrics-listen", "off"],
         &["--listen", "here"],
         &["--timeout-ms", "0"],
+        &["--wait-s", "0"],
+        &["--wait-s", "3601"],
+        &["--url", "http://127.0.0.1:7878/ready", "--live"],
+        &["--url", "http://127.0.0.1:7878", "--url", "ready"],
     ] {
         let exited = health(arguments, &[]).await;
         assert_eq!(exited.code, 2, "{arguments:?}: {exited:?}");
