@@ -11,18 +11,90 @@ fn instructions() -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
+/// Those below a line, up to the next `FROM`.
+fn below(from: &str) -> Vec<String> {
+    let all = instructions();
+    let mut lines = all.into_iter().skip_while(|line| line != from);
+    lines.next().unwrap_or_else(|| panic!("no {from}"));
+    lines
+        .take_while(|line| !line.starts_with("FROM "))
+        .collect()
+}
+
 /// What follows a word at the start of an instruction of the last stage.
 fn last(word: &str) -> String {
-    let all = instructions();
-    let found = all
+    let all = below("FROM scratch");
+    let mut found = all
         .iter()
-        .rev()
-        .take_while(|line| !line.starts_with("FROM "));
-    let mut found = found.filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+        .filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     found
         .next()
         .unwrap_or_else(|| panic!("no {word}"))
         .to_owned()
+}
+
+#[test]
+fn no_instruction_of_the_image_needs_a_shell() {
+    let all = instructions();
+    let mut stages = all.iter().filter(|line| line.starts_with("FROM "));
+    assert_eq!(stages.next_back().map(String::as_str), Some("FROM scratch"));
+    for line in below("FROM scratch") {
+        assert!(
+            !line.starts_with("RUN ") && !line.starts_with("SHELL "),
+            "{line}"
+        );
+        let command = ["ENTRYPOINT ", "CMD ", "HEALTHCHECK "]
+            .iter()
+            .any(|word| line.starts_with(word));
+        assert!(!command || line.ends_with("\"]"), "{line}");
+    }
+    // A platform without a default of its own finds the commands too.
+    let path = last("ENV");
+    let folder = path.strip_prefix("PATH=").expect("PATH");
+    assert_eq!(last("COPY --from=build"), format!("/out/ {folder}/"));
+}
+
+#[test]
+fn the_image_has_what_the_binaries_need_of_the_system() {
+    // Of the Debian that they are built on: an older C library may lack what they link to.
+    let all = instructions();
+    let mut from = all.iter().filter_map(|line| line.strip_suffix(" AS build"));
+    let debian = from.next().expect("a stage").rsplit('-').next();
+    let debian = debian.expect("the release of Debian");
+    let runtime = below(&format!("FROM debian:{debian}-slim AS runtime")).join("\n");
+    let needed = [
+        " libc6 ",
+        " libgcc-s1 ",
+        " > etc/ssl/certs/ca-certificates.crt",
+        " > etc/nsswitch.conf",
+        "install -d -m 1777 tmp",
+    ];
+    for part in needed {
+        assert!(runtime.contains(part), "{part}");
+    }
+    let user = format!(" budget:x:{}::/:/", last("USER"));
+    assert!(runtime.contains(&user), "{user}");
+}
+
+/// The packages of the image are chosen by hand, so a library that a new crate links to would be missing there.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_binaries_link_to_libraries_of_the_image_alone() {
+    for binary in [
+        env!("CARGO_BIN_EXE_budget-authority"),
+        env!("CARGO_BIN_EXE_budget-dispatcher"),
+    ] {
+        let output = std::process::Command::new("ldd").arg(binary).output();
+        let output = output.expect("a part of the C library");
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(text.contains("libc.so"), "{text}");
+        for line in text.lines() {
+            let name = line.split_whitespace().next().unwrap_or_default();
+            let name = name.rsplit('/').next().unwrap_or_default();
+            let known = ["linux-vdso", "ld-linux", "libc.", "libm.", "libgcc_s."];
+            assert!(known.iter().any(|it| name.starts_with(it)), "{line}");
+        }
+    }
 }
 
 #[test]
@@ -40,14 +112,7 @@ fn the_image_runs_without_root_checks_its_health_and_says_what_it_is() {
     );
     assert_eq!(last("EXPOSE"), "7878 7879 7880");
     let labels = last("LABEL");
-    for name in [
-        "title",
-        "description",
-        "licenses",
-        "version",
-        "revision",
-        "base.name",
-    ] {
+    for name in ["title", "description", "licenses", "version", "revision"] {
         assert!(
             labels.contains(&format!("org.opencontainers.image.{name}=\"")),
             "{name}"
