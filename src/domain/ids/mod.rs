@@ -344,12 +344,12 @@ fn is_lower_hex(byte: u8) -> bool {
 
 /// Lower-case hexadecimal digits, two for each byte.
 pub fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-    let mut text = String::with_capacity(2 * bytes.len());
+    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
+    let mut digits = Vec::with_capacity(2 * bytes.len());
     for byte in bytes {
-        text.extend([digit(byte >> 4), digit(byte & 15)]);
+        digits.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
     }
-    text
+    String::from_utf8(digits).expect("digits are ASCII")
 }
 
 #[cfg(test)]
