@@ -9,14 +9,15 @@ local EVIDENCE_FORMAT = '1'
 
 -- Returns what a record or an entry keeps for the envelope, and the digest; nil where no issuer signs at this time.
 local function evidence_inputs(evidence, now)
+  local number, from_ms, until_ms, behind = evidence:match('^(%d+):(%d+):(%d*)()')
+  while number and not (now >= tonumber(from_ms) and now < (tonumber(until_ms) or math.huge)) do
+    number, from_ms, until_ms, behind = evidence:match('^ (%d+):(%d+):(%d*)()', behind)
+  end
+  if not number then return end
   -- A pattern over all lines costs more.
-  local first = evidence:find('\n', 1, true)
+  local first = evidence:find('\n', behind, true)
   local second = evidence:find('\n', first + 1, true)
   local third = evidence:find('\n', second + 1, true)
   local traced, digest = evidence:sub(first + 1, second - 1), evidence:sub(second + 1, third - 1)
-  for number, from_ms, until_ms in evidence:sub(1, first - 1):gmatch('(%d+):(%d+):(%d*)') do
-    if now >= tonumber(from_ms) and now < (tonumber(until_ms) or math.huge) then
-      return EVIDENCE_FORMAT .. ' ' .. number .. ' ' .. traced, digest
-    end
-  end
+  return EVIDENCE_FORMAT .. ' ' .. number .. ' ' .. traced, digest
 end
