@@ -1,6 +1,6 @@
 //! References to signed evidence, as responses and records carry them.
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
 
 use super::dialect::Dialect;
 use super::fields::{Described, Member, object, plain_field};
@@ -63,10 +63,10 @@ impl EvidenceRef {
 
 impl Serialize for EvidenceRef {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("evidence_id", &self.evidence_id)?;
-        map.serialize_entry(self.dialect.words().evidence_url_member, &self.url)?;
-        map.end()
+        let mut object = serializer.serialize_struct("EvidenceRef", 2)?;
+        object.serialize_field("evidence_id", &self.evidence_id)?;
+        object.serialize_field(self.dialect.words().evidence_url_member, &self.url)?;
+        object.end()
     }
 }
 

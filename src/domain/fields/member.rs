@@ -1,7 +1,7 @@
 //! One member of an object: its name, rules and default.
 
 use serde::Serialize;
-use serde::ser::SerializeMap;
+use serde::ser::SerializeStruct;
 use serde_json::{Value as Schema, json};
 
 use super::components::Components;
@@ -118,7 +118,11 @@ impl<T: Field> Member<T> {
     ///
     /// # Errors
     /// Of the serializer.
-    pub fn serialize_into<M: SerializeMap>(self, value: &T, map: &mut M) -> Result<(), M::Error>
+    pub fn serialize_into<S: SerializeStruct>(
+        self,
+        value: &T,
+        object: &mut S,
+    ) -> Result<(), S::Error>
     where
         T: Serialize,
     {
@@ -126,7 +130,7 @@ impl<T: Field> Member<T> {
             return Ok(());
         }
         let name = self.named_by.map_or(self.name, |named_by| named_by(value));
-        map.serialize_entry(name, value)
+        object.serialize_field(name, value)
     }
 
     /// Reads the member from a record.

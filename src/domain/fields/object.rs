@@ -56,11 +56,11 @@
 ///
 /// impl serde::Serialize for Extension { // `Serialize`: responses have it.
 ///     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-///         let mut map = serializer.serialize_map(None)?;
+///         let mut object = serializer.serialize_struct("Extension", 2)?;
 ///         let (extend_by_ms, reason) = Self::members();
-///         extend_by_ms.serialize_into(&self.extend_by_ms, &mut map)?;
-///         reason.serialize_into(&self.reason, &mut map)?;
-///         map.end()
+///         extend_by_ms.serialize_into(&self.extend_by_ms, &mut object)?;
+///         reason.serialize_into(&self.reason, &mut object)?;
+///         object.end()
 ///     }
 /// }
 /// ```
@@ -145,11 +145,12 @@ macro_rules! object {
     (@Serialize $name:ident [$($member:ident)*] $check:tt $ignored:tt) => {
         impl serde::Serialize for $name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                use serde::ser::SerializeMap as _;
-                let mut map = serializer.serialize_map(None)?;
+                use serde::ser::SerializeStruct as _;
+                let count = [$(stringify!($member)),*].len();
+                let mut object = serializer.serialize_struct(stringify!($name), count)?;
                 let ($($member,)*) = Self::members();
-                $($member.serialize_into(&self.$member, &mut map)?;)*
-                map.end()
+                $($member.serialize_into(&self.$member, &mut object)?;)*
+                object.end()
             }
         }
     };
