@@ -66,6 +66,53 @@ fn it_is_the_canonical_form_of_the_text() {
     }
 }
 
+/// A structure whose names differ in all places, with fields or as a map.
+struct Names {
+    fields: bool,
+}
+
+impl serde::Serialize for Names {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::{SerializeMap as _, SerializeStruct as _};
+        const NAMES: [&str; 14] = [
+            "abcdefghz",
+            "abcdefgh",
+            "abcdefg",
+            "abcdefghi",
+            "abcdefg\u{ff}",
+            "abcdefg\u{fb33}",
+            "abcdefg\u{1f600}",
+            "abcdefg~",
+            "abcdef\u{e9}g",
+            "b",
+            "",
+            "a\u{7f}",
+            "\u{fb33}abcdefgh",
+            "\u{1f600}abcdefgh",
+        ];
+        if !self.fields {
+            let mut map = serializer.serialize_map(None)?;
+            for name in NAMES {
+                map.serialize_entry(name, &name.len())?;
+            }
+            return map.end();
+        }
+        let mut object = serializer.serialize_struct("Names", NAMES.len())?;
+        for name in NAMES {
+            object.serialize_field(name, &name.len())?;
+        }
+        object.end()
+    }
+}
+
+#[test]
+fn names_that_begin_alike_are_sorted_by_what_follows() {
+    for fields in [false, true] {
+        let canonical = Canonical::of(&Names { fields }, &[]).expect("JSON");
+        assert_eq!(canonical.as_str(), parsed(&Names { fields }).rfc8785());
+    }
+}
+
 #[test]
 fn an_integer_that_is_rounded_is_named() {
     for amount in [9_007_199_254_740_993, i64::MIN, i64::MAX, 1 << 53, -5, 0] {
