@@ -61,17 +61,21 @@ impl Store {
         Ok(stored)
     }
 
-    /// Whether each of these envelopes is stored. One whose node is out of reach is not.
+    /// Whether each of these envelopes is stored; `None` where its node is out of reach.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
-    pub async fn envelopes_found(&self, ids: &[EvidenceId]) -> Result<Vec<bool>, StoreError> {
+    pub async fn envelopes_found(
+        &self,
+        ids: &[EvidenceId],
+    ) -> Result<Vec<Option<bool>>, StoreError> {
         let exists = |id| command("EXISTS", self.envelope_key(id), NO_ARGS);
         let commands: Vec<_> = ids.iter().map(exists).collect();
         let replies = self.query_reachable(&commands).await?;
+        let is_found = |reply: Value| reply == Value::Int(1);
         Ok(replies
-            .iter()
-            .map(|found| *found == Some(Value::Int(1)))
+            .into_iter()
+            .map(|reply| reply.map(is_found))
             .collect())
     }
 

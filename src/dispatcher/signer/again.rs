@@ -1,10 +1,12 @@
 //! Tries again what could not be signed, or was not found; and leaves to others what this dispatcher cannot sign.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::envelopes::Signers;
 use super::partition::Wait;
 use super::{BATCH, PARTITIONS, Signer, SignerPass};
 use crate::domain::ids::{EvidenceId, Partition};
@@ -23,13 +25,19 @@ impl Signer {
                 let first = followed.waiting(wait).due(now);
                 due.extend(first.map(|first| (*partition, first)));
             }
+            if due.is_empty() {
+                continue;
+            }
+            let signers = self.signers().await?;
             let mut large = Vec::new();
             for some in due.chunks(PARTITIONS) {
-                let tried = self.try_again(wait, some, Some(&mut large), pass).await;
+                let tried = self
+                    .try_again(&signers, wait, some, Some(&mut large), pass)
+                    .await;
                 signed = signed.and(tried);
             }
             for place in large {
-                let tried = self.try_again(wait, &[place], None, pass).await;
+                let tried = self.try_again(&signers, wait, &[place], None, pass).await;
                 signed = signed.and(tried);
             }
         }
@@ -40,6 +48,7 @@ impl Signer {
     /// beside others, the place is `large`.
     async fn try_again(
         &mut self,
+        signers: &Arc<Signers>,
         wait: Wait,
         places: &[Queued],
         mut large: Option<&mut Vec<Queued>>,
@@ -84,29 +93,25 @@ impl Signer {
             entries.extend(waits);
             batches.push((place.0, batch));
         }
-        let signed = self.sign(entries, pass).await;
+        self.sign(signers, entries, pass).await;
         for (partition, batch) in batches {
-            self.finish(wait, partition, &batch, signed.is_ok(), pass);
+            self.finish(wait, partition, &batch, pass);
         }
-        signed
+        Ok(())
     }
 
-    /// After a batch was tried: puts it back if that broke off, and finds out whether it helped.
+    /// After a batch was tried: finds out whether it helped.
     fn finish(
         &mut self,
         wait: Wait,
         partition: Partition,
         batch: &BTreeSet<EntryId>,
-        is_done: bool,
         pass: &mut SignerPass,
     ) {
         let Some(followed) = self.followed.get_mut(&partition) else {
             return;
         };
         let waiting = followed.waiting(wait);
-        if !is_done {
-            batch.iter().for_each(|place| waiting.add(*place));
-        }
         let helped = batch.iter().any(|place| !waiting.contains(*place));
         self.tried(wait, partition, helped, pass);
     }
@@ -130,7 +135,7 @@ impl Signer {
         .into_iter();
         let look_at = Instant::now() + self.confirmed_after;
         for ((partition, entry), id, why) in entries {
-            let signed = id.filter(|_| found.next() == Some(true));
+            let signed = id.filter(|_| found.next() == Some(Some(true)));
             if signed.is_none() {
                 self.count("unknown");
             }

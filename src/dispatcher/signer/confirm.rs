@@ -15,8 +15,8 @@ use crate::store::dispatcher::unsigned::Queued;
 const LOOKS: usize = 5_000;
 
 impl Signer {
-    /// Removes entries whose envelopes are found some time after they were signed.
-    pub(super) async fn confirm(&mut self, pass: &mut SignerPass) -> Result<(), StoreError> {
+    /// Removes entries whose envelopes are found some time after they were signed. What cannot be looked for yet is later.
+    pub(super) async fn confirm(&mut self, pass: &mut SignerPass) {
         let now = Instant::now();
         let mut due = Vec::new();
         for (partition, followed) in &mut self.followed {
@@ -29,26 +29,23 @@ impl Signer {
             );
         }
         if due.is_empty() {
-            return Ok(());
+            return;
         }
         let ids: Vec<_> = due.iter().map(|(_, one)| one.id.clone()).collect();
-        let found = match self.store.envelopes_found(&ids).await {
-            Ok(found) => found,
-            Err(error) => {
-                self.look_later(due);
-                return Err(error);
-            }
-        };
-        let mut confirmed = Vec::new();
+        let found = self.store.envelopes_found(&ids).await;
+        let found = found.unwrap_or_else(|_| vec![None; ids.len()]);
+        let (mut confirmed, mut later) = (Vec::new(), Vec::new());
         for ((partition, one), found) in due.into_iter().zip(found) {
             match found {
-                true => confirmed.push((partition, one)),
-                false => {
+                Some(true) => confirmed.push((partition, one)),
+                Some(false) => {
                     self.count("lost");
                     self.again((partition, one.place));
                 }
+                None => later.push((partition, one)),
             }
         }
+        self.look_later(later);
         let places: Vec<Queued> = confirmed.iter().map(|(p, one)| (*p, one.place)).collect();
         let dropped = self.store.drop_unsigned(&places).await;
         let dropped = dropped.unwrap_or_else(|_| vec![false; places.len()]);
@@ -58,7 +55,6 @@ impl Signer {
             .partition(|(_, dropped)| *dropped);
         pass.confirmed += gone.len();
         self.look_later(left.into_iter().map(|(one, _)| one).collect());
-        Ok(())
     }
 
     fn look_later(&mut self, entries: Vec<(Partition, SignedEntry)>) {

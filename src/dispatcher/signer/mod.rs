@@ -149,11 +149,11 @@ impl Signer {
             self.followed.entry(*partition).or_default();
         }
         // Whatever fails, the rest is done: what is confirmed frees memory, and the gauge must tell.
-        let confirmed = self.confirm(&mut pass).await;
+        self.confirm(&mut pass).await;
         let signed = self.sign_new(&leased, &mut pass).await;
         let again = self.sign_again(&mut pass).await;
         let told = self.gauge(&leased).await;
-        confirmed.and(signed).and(again).and(told).map(|()| pass)
+        signed.and(again).and(told).map(|()| pass)
     }
 
     /// Signs what lies beyond the places that were reached.
@@ -169,12 +169,18 @@ impl Signer {
                 places.push((partition, followed.after));
             }
         }
+        if places.is_empty() {
+            return Ok(());
+        }
+        let signers = self.signers().await?;
         let (mut large, mut signed) = (Vec::new(), Ok(()));
         for some in places.chunks(PARTITIONS) {
-            signed = signed.and(self.sign_beyond(some, &mut large, pass).await);
+            let beyond = self.sign_beyond(&signers, some, &mut large, pass).await;
+            signed = signed.and(beyond);
         }
         for place in std::mem::take(&mut large) {
-            signed = signed.and(self.sign_beyond(&[place], &mut large, pass).await);
+            let beyond = self.sign_beyond(&signers, &[place], &mut large, pass).await;
+            signed = signed.and(beyond);
         }
         signed
     }
@@ -182,6 +188,7 @@ impl Signer {
     /// Signs what lies beyond places. Where the first entry is too large to be read beside others, its place is `large`.
     async fn sign_beyond(
         &mut self,
+        signers: &Arc<Signers>,
         places: &[Queued],
         large: &mut Vec<Queued>,
         pass: &mut SignerPass,
@@ -200,7 +207,7 @@ impl Signer {
             entries.extend(read.entries);
         }
         let reached: Vec<Queued> = entries.iter().map(|entry| entry.place).collect();
-        self.sign(entries, pass).await?;
+        self.sign(signers, entries, pass).await;
         for (partition, place) in reached {
             if let Some(followed) = self.followed.get_mut(&partition) {
                 followed.after = followed.after.max(place);
@@ -223,46 +230,48 @@ impl Signer {
         self.store.read_unsigned(places, bounds, &FIELDS).await
     }
 
-    /// Signs entries. What one node keeps from being done waits for the next try, so it fails before the first one or not at all.
-    async fn sign(
-        &mut self,
-        entries: Vec<UnsignedEntry>,
-        pass: &mut SignerPass,
-    ) -> Result<(), StoreError> {
-        if entries.is_empty() {
-            return Ok(());
-        }
-        let signers = Arc::new(Signers {
+    /// Who signs, as far as it is known by now.
+    async fn signers(&self) -> Result<Arc<Signers>, StoreError> {
+        Ok(Arc::new(Signers {
             registry: self.issuing.registry(&self.store).await?,
             config: self.config.clone(),
-        });
+        }))
+    }
+
+    /// Signs entries. What a lost node prevents waits for the next try.
+    async fn sign(
+        &mut self,
+        signers: &Arc<Signers>,
+        entries: Vec<UnsignedEntry>,
+        pass: &mut SignerPass,
+    ) {
         let (mut signed, mut done, mut left) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, outcome) in envelopes::sign(&signers, entries).await {
+        for (place, outcome) in envelopes::sign(signers, entries).await {
             match outcome {
                 Outcome::Signed(id, bytes) => signed.push((place, id, bytes)),
-                Outcome::Rounded => {
-                    self.count("unrepresentable_number");
-                    done.push(place);
-                }
+                Outcome::Rounded => done.push(place),
                 Outcome::Unknown(id, why) => left.push((place, id, why)),
                 Outcome::Damaged(why) => self.quarantine(place, &why, pass).await,
             }
         }
         self.keep(signed, pass).await;
         self.leave(left).await;
-        self.drop(done).await;
-        Ok(())
+        self.drop_rounded(done).await;
     }
 
-    /// Removes entries that have no envelope. One that is still there is tried again.
-    async fn drop(&mut self, done: Vec<Queued>) {
-        if done.is_empty() {
+    /// Removes entries that have no envelope, since it would round a number. One that is still there is tried again.
+    async fn drop_rounded(&mut self, entries: Vec<Queued>) {
+        if entries.is_empty() {
             return;
         }
-        let dropped = self.store.drop_unsigned(&done).await;
-        let dropped = dropped.unwrap_or_else(|_| vec![false; done.len()]);
-        let left = done.into_iter().zip(dropped).filter(|(_, gone)| !gone);
-        left.for_each(|(place, _)| self.again(place));
+        let dropped = self.store.drop_unsigned(&entries).await;
+        let dropped = dropped.unwrap_or_else(|_| vec![false; entries.len()]);
+        for (place, is_gone) in entries.into_iter().zip(dropped) {
+            match is_gone {
+                true => self.count("unrepresentable_number"),
+                false => self.again(place),
+            }
+        }
     }
 
     /// Keeps envelopes. One whose node is out of reach is signed again.

@@ -162,7 +162,7 @@ async fn e17_an_absent_envelope_is_not_found_and_not_cached() {
             .envelopes_found(&[id.clone(), published.id.clone()])
             .await
             .expect("found"),
-        [false, true]
+        [Some(false), Some(true)]
     );
     Published::keep(store, &id, &bytes, Some(60_000)).await;
     assert_eq!(

@@ -125,7 +125,10 @@ async fn notices_nothing(app: &TestApp, tenant: &Tenant) {
 /// Which of these envelopes are not stored.
 async fn lacking(app: &TestApp, ids: &[EvidenceId]) -> BTreeSet<String> {
     let found = app.store.envelopes_found(ids).await.expect("a reply");
-    let found = ids.iter().zip(found).filter(|(_, is_found)| !is_found);
+    let found = ids
+        .iter()
+        .zip(found)
+        .filter(|(_, found)| *found != Some(true));
     found.map(|(id, _)| id.as_str().to_owned()).collect()
 }
 
