@@ -86,6 +86,18 @@ impl OwnPlaces {
     }
 }
 
+impl Place<'_> {
+    /// How many lists of its owner have a place, this one included.
+    pub fn lists(&self) -> u32 {
+        let free = self
+            .places
+            .as_ref()
+            .map_or(0, |all| all.available_permits());
+        let taken = self.of.all.limit.saturating_sub(free);
+        u32::try_from(taken).unwrap_or(u32::MAX)
+    }
+}
+
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.permit = None;
@@ -109,7 +121,11 @@ mod tests {
         let first = acme.take().await.ok();
         let second = acme.take().await.ok();
         assert!(first.is_some() && second.is_some());
-        assert!(operators.take().await.is_ok(), "those of others are free");
+        let lists = |place: &Option<Place<'_>>| place.as_ref().map(Place::lists);
+        assert_eq!(lists(&second), Some(2));
+        let others = operators.take().await.ok();
+        assert_eq!(lists(&others), Some(1), "those of others are free");
+        drop(others);
         let third = tokio::spawn({
             let acme = acme.clone();
             async move { acme.take().await.is_ok() }

@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::gathering::Place;
 use super::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, Walk};
 use crate::domain::refusal::{TooManyGather, TooManyToSort};
 
 /// Rows that a script reads at once for a list that gathers, behind its first step: requests of others come between.
 pub const GATHER_ROWS: usize = 50;
 
-/// Between two steps a list that gathers waits so many times as long as the last one took, and leaves Redis to others.
+/// Between two steps a list that gathers waits so many times as long as the last one took, and leaves Redis to others. If further
+/// lists of its owner gather, it waits as many times longer, so that together they take hardly more of Redis than one.
 const PAUSE_STEPS: u32 = 3;
 /// It waits no longer than this, so that it comes to an end beside others too.
-const PAUSE_MAX: Duration = Duration::from_millis(5);
+const PAUSE_MAX: Duration = Duration::from_millis(8);
 
 /// Rows that come first after the last page, in order: a page, and one more to know whether another follows.
 pub struct Sorted<'q, T, F, K> {
@@ -106,7 +108,10 @@ where
         }
         match place {
             None => place = Some(query.place().await?),
-            Some(_) => sleep((took * PAUSE_STEPS).min(PAUSE_MAX)).await,
+            Some(ref place) => {
+                let lists = place.as_ref().map_or(1, Place::lists);
+                sleep((took * PAUSE_STEPS * lists).min(PAUSE_MAX)).await;
+            }
         }
     }
 }
