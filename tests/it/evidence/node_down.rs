@@ -100,6 +100,7 @@ async fn e17_envelopes_that_cannot_be_looked_for_hold_up_no_other_partition() {
         if app.run(&["EXISTS", &ours.envelope]).await {
             return;
         }
+        // Until the others have found out that the node is gone.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     panic!("the last one is not signed");
