@@ -15,7 +15,7 @@ use crate::store::dispatcher::unsigned::Queued;
 const LOOKS: usize = 5_000;
 
 impl Signer {
-    /// Removes entries whose envelopes are found some time after they were signed. What cannot be looked for yet is later.
+    /// Removes entries whose envelopes are found some time after they were signed. What is out of reach is looked for later.
     pub(super) async fn confirm(&mut self, pass: &mut SignerPass) {
         let now = Instant::now();
         let mut due = Vec::new();
