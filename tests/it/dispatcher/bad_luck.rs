@@ -21,7 +21,7 @@ use crate::harness::within;
 
 /// How long all may take to arrive: the claims of a dead dispatcher are taken over after some 12 s, those that nobody knows
 /// of end after 35 s.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 const FUND: &str = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
 
