@@ -30,6 +30,7 @@ pub mod resp_server;
 pub mod response;
 pub mod retrying_client;
 pub mod runtime_calls;
+mod shared;
 pub mod slow_proxy;
 pub mod tenant_fixture;
 pub mod tenant_holds;

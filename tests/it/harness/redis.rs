@@ -13,19 +13,7 @@ use budget_authority::tools::dev::child;
 use redis::{Connection, FromRedisValue, RedisResult, Value};
 
 use super::eventually_blocking;
-
-/// One server that all tests may share; each takes a key prefix of its own.
-pub fn shared() -> &'static RedisServer {
-    static SHARED: LazyLock<RedisServer> = LazyLock::new(|| {
-        // Records stay lists, as the service advises: the `DUMP` of a hash table depends on its history.
-        let settings = ["--appendonly", "no", "--hash-max-listpack-value", "1024"];
-        let server = RedisServer::start_with(&settings);
-        // Nothing drops a static, and this server writes no file.
-        let _ = fs::remove_dir_all(server.folder.path());
-        server
-    });
-    &SHARED
-}
+pub use super::shared::shared;
 
 /// A server with an append-only file, so that a restart finds its data.
 pub struct RedisServer {
@@ -46,6 +34,13 @@ impl RedisServer {
     /// A server with further settings, as on its command line: `["--maxmemory", "3mb"]`.
     pub fn start_with(settings: &[&str]) -> Self {
         Self::start_in(Vec::new(), settings)
+    }
+
+    /// The same without a file, for a server that is never dropped.
+    pub(super) fn start_in_memory(settings: &[&str]) -> Self {
+        let server = Self::start_with(&[&["--appendonly", "no"], settings].concat());
+        let _ = fs::remove_dir_all(server.folder.path());
+        server
     }
 
     /// The same in an environment.
@@ -165,10 +160,13 @@ impl RedisServer {
         client.get_connection_with_timeout(Duration::from_secs(5))
     }
 
-    /// Runs a command given as words.
+    /// Runs a command given as words, once the server has loaded its data.
     pub fn run<T: FromRedisValue>(&self, words: &[&str]) -> T {
-        self.try_run(words)
-            .unwrap_or_else(|error| panic!("{words:?}: {error}"))
+        let result = eventually_blocking("its data is loaded", || match self.try_run(words) {
+            Err(error) if error.code() == Some("LOADING") => Err(error),
+            result => Ok(result),
+        });
+        result.unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
 
     fn try_run<T: FromRedisValue>(&self, words: &[&str]) -> RedisResult<T> {
