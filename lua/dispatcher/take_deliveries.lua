@@ -47,13 +47,13 @@ local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, 
 -- @include base/time, delivery/book, delivery/claim
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
 -- subscription has as many in flight as it may have is looked at again, and one whose owner has.
-local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 64, 8, 200, 1000
+local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 32, 8, 200, 1000
 -- When a lane is looked at again that has a key of another type, and one whose deliveries may be missing.
 local DAMAGED_MS, MISSING_MS = 60000, 5000
 -- Why a delivery fails whose record does not say what it is.
 local DAMAGED = 'The delivery is damaged'
 -- Deliveries of one call that are read, and that are ended, about.
-local READS, ENDS = 256, 64
+local READS, ENDS = 128, 32
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,

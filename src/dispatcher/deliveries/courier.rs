@@ -37,7 +37,7 @@ pub const IN_FLIGHT_MAX: usize = 4_000;
 pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + KEPT_MAX;
 
 /// Deliveries that one call claims.
-const TAKEN: usize = 64;
+const TAKEN: usize = 32;
 
 /// How often claims of dead dispatchers are looked for.
 const DEAD_CLAIMS: Duration = Duration::from_secs(2);

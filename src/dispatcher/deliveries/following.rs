@@ -14,7 +14,7 @@ use crate::domain::tenant::SYSTEM;
 use crate::store::dispatcher::fan_out::{Cursors, FannedTo, QueuedDelivery};
 
 /// Deliveries that one call queues at most, each half a dozen commands.
-pub(super) const DELIVERIES: usize = 50;
+pub(super) const DELIVERIES: usize = 25;
 
 /// Deliveries of one outbox that one pass queues at most; and of these of one tenant.
 pub(super) const PASS_DELIVERIES: usize = 500;

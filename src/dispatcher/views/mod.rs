@@ -228,8 +228,8 @@ impl EventFollower {
                     continue;
                 };
                 rows.take(outbox.partition, &entry.pointer, &facts, pass);
-                if batch.rows + rows.rows.len() >= BATCH_ROWS {
-                    batch.push(rows.split());
+                while !cut && batch.rows + rows.rows.len() >= BATCH_ROWS {
+                    batch.push(rows.split(BATCH_ROWS - batch.rows));
                     cut = !self
                         .send(&mut batch, reached, pass)
                         .await?
@@ -240,7 +240,7 @@ impl EventFollower {
                 reached.remove(&outbox.partition);
             }
             if rows.next.is_some() {
-                batch.push(rows.split());
+                batch.push(rows.split(BATCH_ROWS));
             }
         }
         self.send(&mut batch, reached, pass).await.map(drop)
@@ -327,8 +327,19 @@ impl PendingRows {
         }
     }
 
-    /// Takes the rows so far; the next ones begin where they end.
-    fn split(&mut self) -> Followed {
+    /// Takes so many rows of those so far; the next ones begin where they end. In the middle of a pointer the cursor stays:
+    /// to add its first rows once more changes nothing.
+    fn split(&mut self, count: usize) -> Followed {
+        if let Some(read) = self.read
+            && count < self.rows.len()
+        {
+            return Followed {
+                partition: self.partition,
+                read: Some(read),
+                next: read,
+                rows: self.rows.drain(..count).collect(),
+            };
+        }
         let next = self.next.take().unwrap_or_default();
         Followed {
             partition: self.partition,

@@ -36,7 +36,7 @@ type FollowedRows = ((String, String, String), Counted<Vec<IndexRow>>);
 type IndexRow = (usize, String, String);
 
 /// Rows that one call adds at best, so that it stays below a millisecond: each is a handful of commands.
-pub const BATCH_ROWS: usize = 50;
+pub const BATCH_ROWS: usize = 25;
 
 /// How much longer than its logs a day of a view stays.
 const MARGIN: Duration = Duration::from_secs(2 * 86_400);
