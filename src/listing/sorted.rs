@@ -10,7 +10,7 @@ use super::{Bounds, ListQuery, Page, Position, RowOrder, SortKey, Walk};
 use crate::domain::refusal::{TooManyGather, TooManyToSort};
 
 /// Rows that a script reads at once for a list that gathers, behind its first step: requests of others come between.
-pub const GATHER_ROWS: usize = 50;
+pub const GATHER_ROWS: usize = 30;
 
 /// Between two steps a list that gathers waits so many times as long as the last one took, and leaves Redis to others. If further
 /// lists of its owner gather, it waits as many times longer, so that together they take hardly more of Redis than one.

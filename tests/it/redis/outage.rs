@@ -202,7 +202,7 @@ async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
         Some(200)
     );
 
-    // A list that gathers has more time: 160 calls at 20 ms.
+    // A list that gathers has more time: 270 calls at 20 ms.
     way.delay(Duration::from_millis(20));
     let begun = Instant::now();
     let listed = client

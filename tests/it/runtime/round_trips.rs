@@ -347,7 +347,7 @@ async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
         let extra = &app.store.metrics().extra_round_trips;
         extra.with_label_values(&["paging"]).get()
     };
-    // Reservations are looked at 101 at a time, ledgers 201; where they are sorted 50 at a time behind the first step, so that others get in
+    // Reservations are looked at 101 at a time, ledgers 201; where they are sorted 30 at a time behind the first step, so that others get in
     // between.
     let cases = [
         ("/v1/reservations?limit=200", 200, 2),
@@ -358,7 +358,7 @@ async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
             5,
         ),
         ("/v1/reservations?limit=1&status=COMMITTED", 0, 5),
-        ("/v1/reservations?limit=200&sort_by=reserved", 200, 8),
+        ("/v1/reservations?limit=200&sort_by=reserved", 200, 13),
         (
             "/v1/balances?tenant=acme&limit=200&include_children=true",
             200,
