@@ -186,7 +186,7 @@ async fn a_tenant_at_every_limit_harms_no_ledger_of_another() {
     let (output, report) = bench(&["--limits"]).await;
     let rows = report["rows"].as_array();
     let rows = rows.unwrap_or_else(|| panic!("{output:?}"));
-    assert_eq!(rows.len(), 7);
+    assert_eq!(rows.len(), 8);
     for row in rows {
         for strikes in [&row["quiet"]["strikes"], &row["beside"]["strikes"]] {
             let ended = ["done", "limited", "failed"].map(|how| strikes[how].as_u64());

@@ -13,7 +13,9 @@ use crate::tools::setup::UNIT;
 words! {
     /// What the tenant repeats.
     Attack {
-        /// Lists that gather and sort all rows. First, while there are not too many to sort.
+        /// A reservation that crosses nothing, and its release: no attack, but what the others are to be compared with.
+        Usual = "usual",
+        /// Lists that gather and sort all rows. Early, while there are not too many to sort.
         Lists = "lists",
         /// A reservation of a whole budget that crosses every threshold, and its release.
         Crossings = "crossings",
@@ -36,15 +38,8 @@ impl Attack {
     pub async fn strike(self, hostile: &Hostile, number: u64) -> Result<(), CallError> {
         let client = &hostile.client;
         match self {
-            Self::Crossings => {
-                let reserve =
-                    hostile.charge(OperationId::CreateReservation, "estimate", CROSSED, number);
-                let made = client.send(&reserve).await?;
-                let id = made["reservation_id"].as_str().unwrap_or_default();
-                let release = json!({"idempotency_key": format!("release {number}")});
-                let release = Call::to(OperationId::ReleaseReservation, id).body(&release);
-                client.send(&release).await?;
-            }
+            Self::Usual => hostile.hold(1, "usual", number).await?,
+            Self::Crossings => hostile.hold(CROSSED, "crossing", number).await?,
             Self::Metadata => {
                 let mut event = hostile.charge(OperationId::CreateEvent, "actual", 0, number);
                 let text = "m".repeat(METADATA_BYTES - r#"{"m":""}"#.len());
@@ -98,6 +93,11 @@ impl Attack {
         Ok(())
     }
 
+    /// Whether it may cost others no more than so many times their p99: what is no attack may.
+    pub fn is_bounded(self) -> bool {
+        self != Self::Usual
+    }
+
     /// Whether a refusal with this status is what the attack is for.
     pub fn expects(self, status: u16) -> bool {
         match self {
@@ -109,6 +109,18 @@ impl Attack {
 }
 
 impl Hostile {
+    /// Reserves, and releases what is held.
+    async fn hold(&self, amount: i64, key: &str, number: u64) -> Result<(), CallError> {
+        let mut reserve = self.charge(OperationId::CreateReservation, "estimate", amount, number);
+        let body = reserve.body.as_mut().expect("it has one");
+        body["idempotency_key"] = Value::from(format!("{key} {number}"));
+        let made = self.client.send(&reserve).await?;
+        let id = made["reservation_id"].as_str().unwrap_or_default();
+        let release = json!({"idempotency_key": format!("release {number}")});
+        let release = Call::to(OperationId::ReleaseReservation, id).body(&release);
+        self.client.send(&release).await.map(drop)
+    }
+
     /// A request of the runtime plane for the budget that is crossed, with its amount in `member`.
     fn charge(&self, operation: OperationId, member: &str, amount: i64, number: u64) -> Call {
         let mut body = json!({

@@ -68,6 +68,7 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Limits, BenchError> {
         eprintln!("{attack}");
         rows.push(Row {
             attack: attack.as_str(),
+            is_bounded: attack.is_bounded(),
             quiet: bench.quiet(attack).await?,
             beside: bench.beside(attack).await?,
         });
