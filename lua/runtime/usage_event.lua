@@ -43,7 +43,8 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   bytes_limited now_ms until_ms limit present | corrupt key | unit_mismatch scope units | budget_not_found |
-  inactive status scope | sweep_first now_ms | denied reason scope remaining | applied now_ms charged depths snapshots
+  inactive status scope | sweep_first now_ms | denied reason scope remaining |
+  applied now_ms events charged depths snapshots
 Writes:
   On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
   events; and the bytes, where it counts. Otherwise nothing.
@@ -108,7 +109,7 @@ end
 local charged, reason, blocking = overage_charge(budgets, used, overage_policy)
 if not charged then return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining} end
 local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
-local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, kept_from)}
+local reply, kept = {'applied', now, 0, charged, ''}, {unpack(ARGV, kept_from)}
 local depths, minus_charged = '', int64_sub(0, charged)
 for i = 1, #budgets do
   local budget = budgets[i]
@@ -118,11 +119,11 @@ for i = 1, #budgets do
   end
   eventless = eventless and no_threshold_crossed(budget, thresholds)
   depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
-  reply[4 + i] = budget_snapshot(budget)
-  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
+  reply[5 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[5 + i]
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
-reply[4] = depths
+reply[5] = depths
 if not eventless then
   -- @cold ledger/event_preconditions
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
@@ -153,5 +154,6 @@ if not eventless then
     ledger_events(events, budget, unit, scope, thresholds, true, {'data.overage_policy', overage_policy})
   end
   events_point(events)
+  reply[3] = events.count
 end
 return reply

@@ -82,8 +82,14 @@ impl Ledger {
                 scope_path,
                 snapshots,
                 now_ms,
+                events,
             } => {
                 self.traffic.ended(&owner);
+                let tenant_key = match caller {
+                    Caller::Tenant(caller) => Some(caller),
+                    Caller::Admin(_) => None,
+                };
+                self.event_rates.count(&owner, tenant_key, events);
                 self.metrics
                     .allowed(DecidedBy::Release, Decision::Allow, unit);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;

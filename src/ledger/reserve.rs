@@ -106,17 +106,19 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:create",
         };
+        let refused = |error: &OperationError| {
+            self.traffic.refused(&caller.tenant, error);
+            self.metrics.refused(DecidedBy::Reserve, Some(unit), error);
+        };
+        let _permit = self.event_rates.admit(caller).await.inspect_err(refused)?;
         let created = self
             .created_under(&replay, target, draft.as_ref(), call)
             .await;
-        let created = created.inspect_err(|error| {
-            self.traffic.refused(&caller.tenant, error);
-            self.metrics.refused(DecidedBy::Reserve, Some(unit), error);
-        });
-        match created? {
+        match created.inspect_err(refused)? {
             (
                 ReserveReply::Reserved {
                     now_ms,
+                    events,
                     ttl_ms,
                     depths,
                     snapshots,
@@ -124,6 +126,7 @@ impl Ledger {
                 policy,
             ) => {
                 self.traffic.decided(&caller.tenant, false);
+                self.event_rates.count(&caller.tenant, Some(caller), events);
                 let caps = policy.and_then(|policy| policy.caps.clone());
                 let decision = Decision::allow(caps.as_ref());
                 self.metrics.allowed(DecidedBy::Reserve, decision, unit);

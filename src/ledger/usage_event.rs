@@ -127,18 +127,22 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:commit",
         };
-        let created = self.created_under(&replay, target, None, call).await;
-        let (reply, _) = created.inspect_err(|error| {
+        let refused = |error: &OperationError| {
             self.metrics
                 .refused(DecidedBy::UsageEvent, Some(unit), error);
-        })?;
+        };
+        let _permit = self.event_rates.admit(caller).await.inspect_err(refused)?;
+        let created = self.created_under(&replay, target, None, call).await;
+        let (reply, _) = created.inspect_err(refused)?;
         let (charged, balances) = match reply {
             UsageEventReply::Applied {
                 charged,
                 depths,
                 snapshots,
+                events,
                 ..
             } => {
+                self.event_rates.count(&caller.tenant, Some(caller), events);
                 self.metrics
                     .allowed(DecidedBy::UsageEvent, Decision::Allow, unit);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;

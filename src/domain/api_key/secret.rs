@@ -23,7 +23,7 @@ random_id! {
 }
 
 /// SHA-256 of a whole API key, 43 characters base64url: what the store keeps and the scripts compare. `{:?}` does not show it.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct KeyHash(String);
 
 impl KeyHash {

@@ -120,6 +120,7 @@ impl Reservation {
             | Self::TooManyExtensions(_)
             | Self::RateLimited { .. }
             | Self::StoredTooMuch { .. }
+            | Self::CausedTooMuch { .. }
             | Self::BudgetNotFound(_) => return None,
         })
     }

@@ -9,6 +9,7 @@ pub(crate) mod decide;
 pub(crate) mod decision_metrics;
 pub(crate) mod denials;
 pub(crate) mod dry_run;
+mod event_rates;
 pub(crate) mod events;
 pub(crate) mod expire;
 pub(crate) mod expiry;
