@@ -182,12 +182,12 @@ async fn a_webhook_is_disabled_once_after_as_many_failures_as_it_may_have() {
         // Each kill costs the time until its claims are taken over: kills without an end leave no time for failures.
         let is_over = async || begun.elapsed() >= Duration::from_secs(10) || are_disabled().await;
         let kills = strike(&deployment, &mut redis, is_over).await;
+        within(LIMIT, "both are disabled", are_disabled).await;
         stop.store(true, Ordering::Relaxed);
         kills
     };
     let ((), kills) = tokio::join!(deployment.fund_until(&stop), striking);
     assert!(kills > 0);
-    within(LIMIT, "both are disabled", are_disabled).await;
     for hook in &deployment.hooks {
         let record = webhook(&deployment.app, &hook.id).await;
         assert_eq!(record["status"], "DISABLED");
