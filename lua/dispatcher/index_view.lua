@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/index_rows.rs.
 Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
-neither. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
-written. Adding a row again changes nothing. A cursor that is no id counts as none.
+neither. A cursor that is not to move yet is its own next one. Where a cursor is not as the caller read it, another has
+followed that outbox meanwhile, and nothing of it is written. Adding a row again changes nothing. A cursor that is no id
+counts as none.
 
 Raises where the key of an index has another type.
 

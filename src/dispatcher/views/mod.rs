@@ -253,7 +253,7 @@ impl EventFollower {
         reached: &mut BTreeSet<Partition>,
         pass: &mut ViewPass,
     ) -> Result<Vec<Partition>, StoreError> {
-        let Batch { parts, .. } = std::mem::take(batch);
+        let parts = batch.take();
         if parts.is_empty() {
             return Ok(Vec::new());
         }
@@ -264,11 +264,17 @@ impl EventFollower {
         let mut moved = Vec::new();
         for (part, cursor) in parts.iter().zip(cursors) {
             if cursor == Some(part.next) {
-                pass.added += part.rows.len();
-                let types = part.rows.iter().filter_map(|row| row.row.kind.as_deref());
-                types.for_each(|event_type| self.metrics.event(event_type));
+                let types = part.rows.iter().map(|row| row.row.kind.clone());
+                batch.uncounted.extend(types);
+                // What is added in the middle of a pointer may be added once more, by whoever moves the cursor.
+                if part.read != Some(part.next) {
+                    pass.added += batch.uncounted.len();
+                    let types = batch.uncounted.drain(..).flatten();
+                    types.for_each(|event_type| self.metrics.event(&event_type));
+                }
                 moved.push(part.partition);
             } else {
+                batch.uncounted.clear();
                 // Another dispatcher moved the cursor meanwhile, perhaps not as far.
                 reached.remove(&part.partition);
             }
@@ -300,12 +306,19 @@ lease_worker!(
 struct Batch {
     parts: Vec<Followed>,
     rows: usize,
+    /// Types of the events that were added so far of a pointer, whose other ones come in the next calls.
+    uncounted: Vec<Option<String>>,
 }
 
 impl Batch {
     fn push(&mut self, part: Followed) {
         self.rows += part.rows.len();
         self.parts.push(part);
+    }
+
+    fn take(&mut self) -> Vec<Followed> {
+        self.rows = 0;
+        std::mem::take(&mut self.parts)
     }
 }
 
