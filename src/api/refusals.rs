@@ -191,8 +191,8 @@ impl ApiError {
             R::Reservation(Reservation::StoredTooMuch { limit, present, retry_in_ms, until_ms }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .beyond("BUDGET_STORED_BYTES_PER_MINUTE", *limit, *present),
-            R::Reservation(Reservation::CausedTooMuch { limit, present }) => self
-                .retry_after(Duration::from_secs(1))
+            R::Reservation(Reservation::CausedTooMuch { limit, present, retry_in_ms }) => self
+                .retry_after(Duration::from_millis(retry_in_ms.unsigned_abs()))
                 .beyond("BUDGET_EVENTS_PER_SECOND", *limit, *present),
             R::Webhook(Webhook::TestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)

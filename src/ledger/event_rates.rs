@@ -2,7 +2,10 @@
 //! long as dozens that cross none.
 //!
 //! Of a tenant that causes more, reservations and usage events go one after the other, and wait until what was caused is made
-//! up for. Only keys wait with which events were caused, so that nobody without a valid key gets into a tenant's way.
+//! up for. Only keys wait with which events were caused, so that nobody who never had a valid key gets into a tenant's way.
+//!
+//! What is caused is known from the reply. Who hangs up before the response, and opens a connection for each request, is not
+//! counted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +49,13 @@ struct EventRate {
     keys: HashSet<KeyHash>,
 }
 
+impl EventRate {
+    /// Whether it is still needed: something is to be made up for, was so a moment ago, or a request goes on.
+    fn is_present(&self, now: Instant) -> bool {
+        self.until + IDLE > now || self.one.available_permits() == 0
+    }
+}
+
 impl Ledger {
     /// With a limit of events that a tenant's requests may cause at this replica in a second; 0 for none.
     #[must_use]
@@ -87,6 +97,13 @@ impl EventRates {
         }
     }
 
+    /// Lets a key that is not valid any more wait no longer.
+    pub fn forget(&self, caller: &RuntimeCaller) {
+        if let Some(rate) = self.of_tenants().get_mut(&caller.tenant) {
+            rate.keys.remove(&caller.key_hash);
+        }
+    }
+
     /// Counts the events that a request has caused. `caller`: whose key proved valid; `None` for an operator.
     pub fn count(&self, tenant: &TenantId, caller: Option<&RuntimeCaller>, events: i64) {
         let Some(each) = Duration::from_secs(1).checked_div(self.per_second) else {
@@ -96,7 +113,7 @@ impl EventRates {
             return;
         }
         let (now, mut rates) = (Instant::now(), self.of_tenants());
-        rates.retain(|_, rate| rate.until + IDLE > now);
+        rates.retain(|_, rate| rate.is_present(now));
         let rate = rates.entry(tenant.clone()).or_insert_with(|| EventRate {
             until: now,
             one: Arc::new(Semaphore::new(1)),
@@ -112,12 +129,10 @@ impl EventRates {
     /// What the caller waits for, if it must.
     fn waiting(&self, caller: &RuntimeCaller) -> Option<Arc<Semaphore>> {
         let mut rates = self.of_tenants();
+        let now = Instant::now();
+        rates.retain(|_, rate| rate.is_present(now));
+        self.is_any.store(!rates.is_empty(), Ordering::Relaxed);
         let rate = rates.get(&caller.tenant)?;
-        if rate.until + IDLE < Instant::now() {
-            rates.remove(&caller.tenant);
-            self.is_any.store(!rates.is_empty(), Ordering::Relaxed);
-            return None;
-        }
         let waits = rate.keys.contains(&caller.key_hash);
         waits.then(|| Arc::clone(&rate.one))
     }
@@ -131,10 +146,12 @@ impl EventRates {
     }
 
     fn refusal(&self, tenant: &TenantId) -> ReservationRefusal {
-        let beyond = self.to_make_up(tenant).as_secs_f64() * f64::from(self.per_second);
+        let pause = self.to_make_up(tenant);
+        let beyond = pause.as_secs_f64() * f64::from(self.per_second);
         ReservationRefusal::CausedTooMuch {
             limit: self.per_second.into(),
             present: i64::from(self.per_second) + beyond.ceil() as i64,
+            retry_in_ms: i64::try_from(pause.as_millis()).unwrap_or(i64::MAX),
         }
     }
 

@@ -110,23 +110,25 @@ impl Ledger {
             self.traffic.refused(&caller.tenant, error);
             self.metrics.refused(DecidedBy::Reserve, Some(unit), error);
         };
-        let _permit = self.event_rates.admit(caller).await.inspect_err(refused)?;
+        let events = |reply: &ReserveReply| match reply {
+            ReserveReply::Reserved { events, .. } => *events,
+            ReserveReply::Replayed { .. } => 0,
+        };
         let created = self
-            .created_under(&replay, target, draft.as_ref(), call)
+            .admitted_under(&replay, target, draft.as_ref(), call, events)
             .await;
         match created.inspect_err(refused)? {
             (
                 ReserveReply::Reserved {
                     now_ms,
-                    events,
                     ttl_ms,
                     depths,
                     snapshots,
+                    ..
                 },
                 policy,
             ) => {
                 self.traffic.decided(&caller.tenant, false);
-                self.event_rates.count(&caller.tenant, Some(caller), events);
                 let caps = policy.and_then(|policy| policy.caps.clone());
                 let decision = Decision::allow(caps.as_ref());
                 self.metrics.allowed(DecidedBy::Reserve, decision, unit);

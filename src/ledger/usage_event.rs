@@ -131,18 +131,19 @@ impl Ledger {
             self.metrics
                 .refused(DecidedBy::UsageEvent, Some(unit), error);
         };
-        let _permit = self.event_rates.admit(caller).await.inspect_err(refused)?;
-        let created = self.created_under(&replay, target, None, call).await;
-        let (reply, _) = created.inspect_err(refused)?;
+        let events = |reply: &UsageEventReply| match reply {
+            UsageEventReply::Applied { events, .. } => *events,
+            UsageEventReply::Replayed { .. } => 0,
+        };
+        let created = self.admitted_under(&replay, target, None, call, events);
+        let (reply, _) = created.await.inspect_err(refused)?;
         let (charged, balances) = match reply {
             UsageEventReply::Applied {
                 charged,
                 depths,
                 snapshots,
-                events,
                 ..
             } => {
-                self.event_rates.count(&caller.tenant, Some(caller), events);
                 self.metrics
                     .allowed(DecidedBy::UsageEvent, Decision::Allow, unit);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
