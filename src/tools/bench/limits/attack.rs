@@ -13,10 +13,10 @@ use crate::tools::setup::UNIT;
 words! {
     /// What the tenant repeats.
     Attack {
+        /// Lists that gather and sort all rows. First, while there are not too many to sort.
+        Lists = "lists",
         /// A reservation that crosses nothing, and its release: no attack, but what the others are to be compared with.
         Usual = "usual",
-        /// Lists that gather and sort all rows. Early, while there are not too many to sort.
-        Lists = "lists",
         /// A reservation of a whole budget that crosses every threshold, and its release.
         Crossings = "crossings",
         /// Usage events of no amount with as much `metadata` as there may be.
