@@ -195,8 +195,8 @@ impl Ledger {
     }
 
     /// The same for a request that may cause many events: it waits until it may go, see
-    /// [`EventRates`](super::event_rates::EventRates). One that may not, but was made before, gets its response. `events`: how many a
-    /// reply tells of.
+    /// [`EventRates`](super::event_rates::EventRates). One that may not, but was made before, gets its response. `events`: how many
+    /// a reply reports.
     pub(super) async fn admitted_under<C>(
         &self,
         replay: &Replay<'_>,
