@@ -146,12 +146,12 @@ impl EventRates {
     }
 
     fn refusal(&self, tenant: &TenantId) -> ReservationRefusal {
-        let pause = self.to_make_up(tenant);
-        let beyond = pause.as_secs_f64() * f64::from(self.per_second);
+        let retry_in_ms = i64::try_from(self.to_make_up(tenant).as_millis()).unwrap_or(i64::MAX);
+        let limit = i64::from(self.per_second);
         ReservationRefusal::CausedTooMuch {
-            limit: self.per_second.into(),
-            present: i64::from(self.per_second) + beyond.ceil() as i64,
-            retry_in_ms: i64::try_from(pause.as_millis()).unwrap_or(i64::MAX),
+            limit,
+            present: limit.saturating_add(limit.saturating_mul(retry_in_ms) / 1_000),
+            retry_in_ms,
         }
     }
 

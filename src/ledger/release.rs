@@ -85,11 +85,11 @@ impl Ledger {
                 events,
             } => {
                 self.traffic.ended(&owner);
-                let tenant_key = match caller {
+                let holder = match caller {
                     Caller::Tenant(caller) => Some(caller),
                     Caller::Admin(_) => None,
                 };
-                self.event_rates.count(&owner, tenant_key, events);
+                self.event_rates.count(&owner, holder, events);
                 self.metrics
                     .allowed(DecidedBy::Release, Decision::Allow, unit);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;

@@ -12,8 +12,9 @@ use crate::store::{Day, Lane, Store, StoreError};
 
 signature! {
     /// Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
-    /// neither. A cursor that is not to move yet is its own next one. Where a cursor is not as the caller read it, another has followed that outbox meanwhile, and nothing of it is
-    /// written. Adding a row again changes nothing. A cursor that is no id counts as none.
+    /// neither. A cursor that is not to move yet is its own next one. Where a cursor is not as the caller read it, another has
+    /// followed that outbox meanwhile, and nothing of it is written. Adding a row again changes nothing. A cursor that is no id
+    /// counts as none.
     ///
     /// Raises where the key of an index has another type.
     INDEX_VIEW: IndexView -> IndexViewReply = "dispatcher/index_view", flags "allow-oom";

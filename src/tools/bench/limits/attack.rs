@@ -93,7 +93,7 @@ impl Attack {
         Ok(())
     }
 
-    /// Whether it may cost others no more than so many times their p99: what is no attack may.
+    /// Whether what it costs others has a bound: what an ordinary tenant costs has none.
     pub fn is_bounded(self) -> bool {
         self != Self::Usual
     }
