@@ -4,8 +4,7 @@
 //! Of a tenant that causes more, reservations and usage events go one after the other, and wait until what was caused is made
 //! up for. Only keys wait with which events were caused, so that nobody who never had a valid key gets into a tenant's way.
 //!
-//! What is caused is known from the reply. Who hangs up before the response, and opens a connection for each request, is not
-//! counted.
+//! What is caused is known from the reply, which comes although a client hung up: its request is carried out.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};

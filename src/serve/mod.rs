@@ -6,6 +6,7 @@
 //! 2. No connection is accepted. [`LAST_CALL`] later, idle connections are closed.
 //! 3. Requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
 
+mod carried;
 mod complaints;
 mod connections;
 pub mod descriptors;

@@ -21,6 +21,7 @@ use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use crate::config::ConnectionLimits;
+use crate::serve::carried::Carried;
 use crate::serve::connections::{Bounds, Connections, Place};
 use crate::serve::timeouts::{Progress, TimedStream};
 use crate::serve::unread::SharedBody;
@@ -69,11 +70,9 @@ impl Server {
             let serve = |stream: TcpStream, peer, progress, place: Option<Place>| {
                 let _ = stream.set_nodelay(true);
                 let (router, phase) = (router.clone(), phase.clone());
-                let served = connection(stream, peer, router, limits, phase, progress);
-                tokio::spawn(async move {
-                    served.await;
-                    drop(place);
-                });
+                let place = Arc::new(place);
+                let served = connection(stream, peer, router, limits, phase, progress, place);
+                tokio::spawn(served);
             };
             let mut refusing = phase.clone();
             loop {
@@ -150,6 +149,7 @@ async fn recover(error: io::Error) {
     }
 }
 
+/// Serves one connection. Its `place` is taken until the last of its requests is done, though the client hung up.
 async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
@@ -157,6 +157,7 @@ async fn connection(
     limits: ConnectionLimits,
     mut phase: watch::Receiver<Phase>,
     progress: Arc<Progress>,
+    place: Arc<Option<Place>>,
 ) {
     let stopping = phase.clone();
     let made_room = Arc::clone(&progress);
@@ -171,7 +172,9 @@ async fn connection(
         let request = Request::from_parts(head, Body::new(body.clone()));
         let response = router.clone().oneshot(request);
         let (stopping, progress) = (stopping.clone(), Arc::clone(&progress));
-        async move {
+        let place = Arc::clone(&place);
+        Carried::new(async move {
+            let _place = place;
             let mut response: Response<Body> = response.await?;
             if !waits {
                 body.read_if_unread().await;
@@ -186,7 +189,7 @@ async fn connection(
                 response.headers_mut().insert(header::CONNECTION, close);
             }
             Ok::<_, Infallible>(response)
-        }
+        })
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

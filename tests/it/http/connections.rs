@@ -1,17 +1,18 @@
 //! Too many connections: who makes room, and that probes are served all the same.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use budget_authority::config::ConnectionLimits;
 use reqwest::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::harness::app::config;
 use crate::harness::redis::shared;
-use crate::harness::{http, store};
+use crate::harness::{eventually, http, store};
 use crate::http::serving::Service;
 
 /// Far above what these tests wait for, far below the limits of an idle connection.
@@ -181,6 +182,33 @@ async fn a_connection_that_never_begins_is_closed_long_before_an_idle_one() {
     ask(&mut used, "/live").await;
     let mut rest = [0; 4_096];
     assert!(used.read(&mut rest).await.expect("still open") > 0);
+}
+
+#[tokio::test]
+async fn a_request_goes_on_after_its_client_hung_up_and_takes_a_place_until_it_is_done() {
+    let service = service(&["--max-connections-per-address", "1"]).await;
+    let held = &service.held;
+    let mut gone = open(service.api).await;
+    ask(&mut gone, "/held").await;
+    eventually("the request has begun", async || {
+        held.begun.load(Ordering::SeqCst) == 1
+    })
+    .await;
+    drop(gone);
+    for _ in 0..20 {
+        let mut next = open(service.api).await;
+        assert!(is_closed(&mut next).await);
+        // Time for the server to see that the client is gone.
+        sleep(Duration::from_millis(10)).await;
+    }
+    held.go.notify_one();
+    eventually("the place is free", async || {
+        let mut next = open(service.api).await;
+        ask(&mut next, "/live").await;
+        is_served(&mut next).await
+    })
+    .await;
+    assert_eq!(held.done.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]

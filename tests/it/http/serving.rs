@@ -1,6 +1,8 @@
 //! The server itself: probes, metrics, plain HTTP/1 clients, and a shutdown that loses nothing.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -20,6 +22,7 @@ use budget_authority::telemetry::Telemetry;
 use reqwest::StatusCode;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::harness::app::{ANY, config};
@@ -33,6 +36,26 @@ pub(crate) struct Service {
     pub(crate) metrics: SocketAddr,
     pub(crate) shutdown: Shutdown,
     pub(crate) running: JoinHandle<Result<(), ServeError>>,
+    /// What goes on at `/held`.
+    pub(crate) held: Arc<Held>,
+}
+
+/// Requests that the test holds back.
+#[derive(Default)]
+pub(crate) struct Held {
+    pub(crate) begun: AtomicUsize,
+    pub(crate) done: AtomicUsize,
+    /// Lets one of them go.
+    pub(crate) go: Notify,
+}
+
+impl Held {
+    async fn hold(&self) -> &'static str {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.go.notified().await;
+        self.done.fetch_add(1, Ordering::SeqCst);
+        "done"
+    }
 }
 
 impl Service {
@@ -51,7 +74,10 @@ impl Service {
             address(&listeners.api),
             address(listeners.metrics.as_ref().expect("bound")),
         );
+        let held = Arc::new(Held::default());
+        let holding = Arc::clone(&held);
         let router = Router::new()
+            .route("/held", get(async move || holding.hold().await))
             .route(
                 "/peer",
                 get(async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string()),
@@ -79,6 +105,7 @@ impl Service {
             metrics,
             shutdown,
             running,
+            held,
         }
     }
 

@@ -1,14 +1,18 @@
 //! How many events the requests of a tenant cause at a replica is bounded.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::harness::app::TestApp;
-use crate::harness::redis::shared;
-use crate::harness::retrying_client::RetryingClient;
+use crate::harness::eventually;
+use crate::harness::redis::{RedisServer, shared};
+use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
 use crate::harness::runtime_calls::{Event, ask_body};
+use crate::harness::slow_proxy::SlowProxy;
 
 const ROOT: &str = "tenant:acme";
 const SETTING: &str = "BUDGET_EVENTS_PER_SECOND";
@@ -17,8 +21,11 @@ const THRESHOLDS: i64 = 24;
 
 /// A service that admits so many events in a second, and a tenant with many thresholds.
 async fn service(events_per_second: &str) -> TestApp {
-    let settings = ["--events-per-second", events_per_second];
-    let app = TestApp::spawn_on(&shared().url(), &settings).await;
+    service_on(&shared().url(), &["--events-per-second", events_per_second]).await
+}
+
+async fn service_on(redis_url: &str, settings: &[&str]) -> TestApp {
+    let app = TestApp::spawn_on(redis_url, settings).await;
     app.budget(ROOT, 1_000, 0).await;
     let thresholds = (1..=THRESHOLDS).map(|step| (step * 40_000).to_string());
     let thresholds = thresholds.collect::<Vec<_>>().join(" ");
@@ -78,6 +85,32 @@ async fn who_would_wait_longer_than_a_second_is_refused_and_holds_nothing() {
     app.decide("decide", ROOT, 1).await.expect(200);
     app.extend(&id, "extend", 1_000).await.expect(200);
     app.commit(&id, "commit", 990).await.expect(200);
+}
+
+#[tokio::test]
+async fn who_hangs_up_before_the_response_is_counted() {
+    let server = RedisServer::start();
+    let way = SlowProxy::to(server.port).await;
+    let settings = [&["--events-per-second", "1"][..], LONG_REDIS_TIMEOUT];
+    let app = Arc::new(service_on(&way.url(), &settings.concat()).await);
+    // Connects, which may not take long.
+    app.reserve("first", 1).await.expect(200);
+    way.delay(Duration::from_millis(400));
+    let client = Arc::clone(&app);
+    let waiting = tokio::spawn(async move { cross(&client, "all").await });
+    let outbox = app.store.keys().outbox(app.callers[0].partition);
+    eventually("it has crossed them", async || {
+        server.run::<i64>(&["XLEN", &outbox]) > 0
+    })
+    .await;
+    waiting.abort();
+    way.delay(Duration::ZERO);
+    let number = AtomicUsize::new(0);
+    eventually("the next ones wait", async || {
+        let key = number.fetch_add(1, Ordering::Relaxed).to_string();
+        app.reserve(&key, 1).await.status == 429
+    })
+    .await;
 }
 
 #[tokio::test]
