@@ -1,16 +1,15 @@
 //! Settings of the log.
 
 use clap::{Args, ValueEnum};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// Flags of the log.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
     /// What to log: a level, or `target=level` pairs, comma-separated
-    #[arg(long, env = "BUDGET_LOG", value_name = "FILTER", default_value = "info", value_parser = filter)]
-    pub log: String,
+    #[arg(long, env = "BUDGET_LOG", value_name = "FILTER", default_value = "info", value_parser = log_filter)]
+    pub log: Targets,
     /// One JSON object per line, or text for people
     #[arg(long, env = "BUDGET_LOG_FORMAT", default_value = "json")]
     pub log_format: LogFormat,
@@ -25,38 +24,57 @@ pub enum LogFormat {
     Text,
 }
 
-fn filter(text: &str) -> Result<String, String> {
-    // The filter would take a misspelt level for a target and silence everything else.
-    let bare = |part: &&str| !part.is_empty() && !part.contains(['=', '[', ':']);
-    for part in text.split(',').map(str::trim).filter(bare) {
-        if part.parse::<LevelFilter>().is_err() {
-            return Err(format!(
-                "`{part}` is not a level: write error, warn, info, debug, trace or off, or target=level"
-            ));
-        }
+/// Reads a level, or pairs of target and level; the last level without a target is for all other targets, which log nothing
+/// without one.
+///
+/// # Errors
+/// What is wrong, as a sentence.
+pub fn log_filter(text: &str) -> Result<Targets, String> {
+    let mut filter = Targets::new();
+    for part in text.split(',').map(str::trim) {
+        let (target, level) = match part.split_once('=') {
+            Some((target, level)) => (Some(target.trim()), level.trim()),
+            None => (None, part),
+        };
+        let level: LevelFilter = level.parse().map_err(|_| {
+            format!(
+                "`{level}` is not a level: write error, warn, info, debug, trace or off, or target=level"
+            )
+        })?;
+        filter = match target {
+            Some(target) => filter.with_target(target, level),
+            None => filter.with_default(level),
+        };
     }
-    EnvFilter::try_new(text)
-        .map(|_| text.to_owned())
-        .map_err(|error| error.to_string())
+    Ok(filter)
 }
 
 #[cfg(test)]
 mod tests {
+    use tracing::Level;
+
     use super::*;
 
     #[test]
     fn a_word_without_target_is_a_level() {
-        for good in [
-            "info",
-            "WARN",
-            "off",
-            "info,access_log=debug",
-            "budget_authority::sweep=trace",
+        let enabled = |text: &str, target: &str, level| {
+            log_filter(text).expect(text).would_enable(target, &level)
+        };
+        assert!(enabled("WARN", "any", Level::WARN) && !enabled("WARN", "any", Level::INFO));
+        assert!(!enabled("off", "any", Level::ERROR));
+        let both = "info, access_log=debug";
+        assert!(enabled(both, "access_log", Level::DEBUG));
+        assert!(enabled(both, "any", Level::INFO) && !enabled(both, "any", Level::DEBUG));
+        assert!(enabled("budget=trace", "budget::sweep", Level::TRACE));
+        assert!(!enabled("budget=trace", "any", Level::ERROR));
+        for bad in [
+            "",
+            "inof",
+            "info,access_log",
+            "access_log=inof",
+            "[span]=info,x",
         ] {
-            assert_eq!(filter(good).as_deref(), Ok(good));
-        }
-        for bad in ["inof", "info,access_log", "access_log=inof"] {
-            assert!(filter(bad).is_err(), "{bad}");
+            assert!(log_filter(bad).is_err(), "{bad}");
         }
     }
 }

@@ -37,7 +37,7 @@ pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceLimits, EvidenceSeedArg
 pub(crate) use http::LISTEN;
 pub use http::{CorsOrigins, HttpConfig};
 pub use limits::{LIMITS_HEADING, LimitsConfig};
-pub use log::{LogArgs, LogFormat};
+pub use log::{LogArgs, LogFormat, log_filter};
 pub use retention::RetentionConfig;
 pub use secrets::SecretArgs;
 pub use store::{StoreArgs, StoreConfig};

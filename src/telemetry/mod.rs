@@ -7,7 +7,6 @@ use std::error::Error;
 use std::io::IsTerminal as _;
 
 use prometheus::{Registry, TextEncoder};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -21,9 +20,7 @@ use crate::config::{LogArgs, LogFormat};
 
 /// Starts the log on standard error, unless the process has one.
 pub fn start_log(args: &LogArgs) {
-    // The filter was parsed with the flags, so it is valid.
-    let filter = EnvFilter::try_new(&args.log).unwrap_or_else(|_| EnvFilter::new("info"));
-    let registry = tracing_subscriber::registry().with(filter);
+    let registry = tracing_subscriber::registry().with(args.log.clone());
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal());

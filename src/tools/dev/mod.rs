@@ -14,12 +14,14 @@ use std::time::Duration;
 
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
+use tracing_subscriber::filter::Targets;
 
 pub use error::DevError;
 
 use crate::api;
 use crate::config::{
-    BudgetGaugeConfig, ConfigError, DetectorConfig, LogArgs, ServeArgs, ServeConfig, SigningConfig,
+    BudgetGaugeConfig, ConfigError, DetectorConfig, LogArgs, LogFormat, ServeArgs, ServeConfig,
+    SigningConfig, log_filter,
 };
 use crate::dispatcher::{self as dispatch, Settings};
 use crate::domain::admin_key::AdminKeys;
@@ -63,8 +65,8 @@ pub struct DevArgs {
     #[arg(long)]
     no_demo: bool,
     /// What to log: a level, or `target=level` pairs, comma-separated
-    #[arg(long, value_name = "FILTER", default_value = "warn")]
-    log: String,
+    #[arg(long, value_name = "FILTER", default_value = "warn", value_parser = log_filter)]
+    log: Targets,
 }
 
 impl DevArgs {
@@ -72,7 +74,7 @@ impl DevArgs {
     pub fn log(&self) -> LogArgs {
         LogArgs {
             log: self.log.clone(),
-            log_format: crate::config::LogFormat::Text,
+            log_format: LogFormat::Text,
         }
     }
 }

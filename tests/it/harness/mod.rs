@@ -44,13 +44,18 @@ use std::time::Duration;
 
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 use tokio::time::Instant;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Starts a log of the library's warnings with `RUST_LOG`; silent otherwise.
+/// Starts a log as `RUST_LOG` says, such as `info`; silent otherwise.
 pub fn init_log() {
-    let filter = tracing_subscriber::EnvFilter::from_default_env();
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_test_writer()
+    let filter = std::env::var("RUST_LOG").unwrap_or_default();
+    let filter: Targets = filter.parse().unwrap_or_default();
+    let lines = tracing_subscriber::fmt::layer().with_test_writer();
+    let _ = tracing_subscriber::registry()
+        .with(filter)
+        .with(lines)
         .try_init();
 }
 
