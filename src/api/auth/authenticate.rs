@@ -4,12 +4,15 @@
 //! body that cannot be read) is checked here afterwards: its own response is sent only to the holder of a valid key. The
 //! admin key is compared here, because it is configured here.
 
+use std::time::Duration;
+
 use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tokio::time::sleep;
 
 use super::ambiguous::ambiguity;
 use super::audit::{self, AlreadyAudited};
@@ -24,6 +27,9 @@ use crate::api::trace::{Correlation, EffectiveTenant};
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::BadCredential;
+
+/// A request beyond a limit is refused after so long.
+const LIMITED_AFTER: Duration = Duration::from_millis(250);
 
 /// What a route knows of the requests that it gets.
 #[derive(Clone)]
@@ -90,6 +96,10 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
             response
         }
     };
+    if response.status() == StatusCode::TOO_MANY_REQUESTS {
+        // Even a refusal takes Redis a check of the key. Who repeats it at once would have as many as it can send.
+        sleep(LIMITED_AFTER).await;
+    }
     let caller = caller.ok();
     unauthorized::note(
         state,

@@ -1,5 +1,7 @@
 //! How many requests the keys of a tenant may make.
 
+use std::time::{Duration, Instant};
+
 use reqwest::Method;
 use serde_json::json;
 
@@ -116,5 +118,12 @@ async fn the_runtime_plane_has_a_rate_only_where_it_is_set() {
     assert_eq!(reserved, held, "a refused one holds nothing");
     let (_, refused) = until_refused(async |_| app.get("/v1/reservations").await).await;
     assert_waits(&refused);
+    let begun = Instant::now();
+    let (more, _) = until_refused(async |_| app.get("/v1/reservations").await).await;
+    let took = begun.elapsed();
+    assert!(
+        more <= 1 && took >= Duration::from_millis(250),
+        "{more} in {took:?}"
+    );
     app.get("/v1/admin/policies").await.expect(200);
 }
