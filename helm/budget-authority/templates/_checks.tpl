@@ -1,6 +1,10 @@
 {{/* Values that contradict each other, each with a sentence that says what to change. */}}
 {{- define "budget-authority.checks" -}}
 {{- $values := .Values -}}
+{{- $fullname := include "budget-authority.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) -}}
+  {{- fail (printf "Objects would be called %s, but names of Services begin with a small letter and hold small letters, digits and -: choose another name of the release, or fullnameOverride." $fullname) -}}
+{{- end -}}
 {{- with .Values.redis -}}
   {{- $ways := list -}}
   {{- if .url }}{{ $ways = append $ways "redis.url" }}{{ end -}}
@@ -47,7 +51,12 @@
 {{- end -}}
 {{- range $component := list "api" "dispatcher" -}}
   {{- $part := get $values $component -}}
+  {{- $variables := list -}}
   {{- range $variable := $part.extraEnv -}}
+    {{- if has $variable.name $variables -}}
+      {{- fail (printf "%s.extraEnv sets %s twice: keep one of them." $component $variable.name) -}}
+    {{- end -}}
+    {{- $variables = append $variables $variable.name -}}
     {{- with get $homes $variable.name -}}
       {{- fail (printf "%s.extraEnv sets %s, which is set by the chart: use %s." $component $variable.name .) -}}
     {{- end -}}

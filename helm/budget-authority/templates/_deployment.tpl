@@ -42,15 +42,13 @@ spec:
         {{- range $name, $value := merge (dict) $part.podLabels $values.commonLabels }}
         {{ $name }}: {{ $value | quote }}
         {{- end }}
-      {{- $own := include "budget-authority.secretData" $root | trim }}
-      {{- if or $own $part.podAnnotations }}
+      {{- $annotations := $part.podAnnotations }}
+      {{- with include "budget-authority.secretData" $root | trim }}
+      {{- $annotations = merge (dict "checksum/secret" (sha256sum .)) $annotations }}
+      {{- end }}
+      {{- with $annotations }}
       annotations:
-        {{- with $own }}
-        checksum/secret: {{ . | sha256sum | quote }}
-        {{- end }}
-        {{- with $part.podAnnotations }}
         {{- toYaml . | nindent 8 }}
-        {{- end }}
       {{- end }}
     spec:
       serviceAccountName: {{ include "budget-authority.serviceAccountName" $root | quote }}
@@ -189,7 +187,7 @@ spec:
       topologySpreadConstraints:
         {{- range . }}
         - {{- toYaml . | nindent 10 }}
-          {{- if not .labelSelector }}
+          {{- if not (hasKey . "labelSelector") }}
           labelSelector:
             matchLabels:
               {{- $selector | nindent 14 }}

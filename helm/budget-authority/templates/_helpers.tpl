@@ -34,14 +34,14 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels of an object: list of the root and a component, which may be empty. */}}
+{{/* Labels of an object: list of the root, a component, which may be empty, and perhaps further labels. */}}
 {{- define "budget-authority.labels" -}}
 {{- $root := index . 0 -}}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | quote }}
 app.kubernetes.io/managed-by: {{ $root.Release.Service | quote }}
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | replace "+" "_" | quote }}
 {{ include "budget-authority.selector" . }}
-{{- range $name, $value := $root.Values.commonLabels }}
+{{- range $name, $value := merge (dict) (index (append . dict) 2) $root.Values.commonLabels }}
 {{ $name }}: {{ $value | quote }}
 {{- end }}
 {{- end -}}
