@@ -27,7 +27,7 @@ use clap_complete::Shell;
 async fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(args) => serve(*args).await.map_err(Into::into),
-        Command::Dev(args) => develop(args).await,
+        Command::Dev(args) => develop(*args).await,
         Command::Ledger(LedgerCommand::Verify { args, store }) => {
             return verified(store, async |store| {
                 verify::run(&store, &args, std::io::stdout()).await

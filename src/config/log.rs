@@ -1,5 +1,7 @@
 //! Settings of the log.
 
+use std::str::FromStr as _;
+
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
@@ -36,17 +38,30 @@ pub fn log_filter(text: &str) -> Result<Targets, String> {
             Some((target, level)) => (Some(target.trim()), level.trim()),
             None => (None, part),
         };
-        let level: LevelFilter = level.parse().map_err(|_| {
+        let named = LevelFilter::from_str(level)
+            .ok()
+            .filter(|_| !level.is_empty());
+        let level = named.ok_or_else(|| {
             format!(
                 "`{level}` is not a level: write error, warn, info, debug, trace or off, or target=level"
             )
         })?;
         filter = match target {
+            Some(target) if target.is_empty() || target.contains(not_of_a_target) => {
+                return Err(format!(
+                    "`{target}` is not a target: they hold letters, digits, _ and ::, such as budget_authority::dispatcher"
+                ));
+            }
             Some(target) => filter.with_target(target, level),
             None => filter.with_default(level),
         };
     }
     Ok(filter)
+}
+
+/// Whether a character is in no target: these are paths of modules, and names such as `access_log`.
+fn not_of_a_target(character: char) -> bool {
+    !character.is_ascii_alphanumeric() && !['_', ':', '-', '.'].contains(&character)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub enum Command {
     /// Serve the API: the runtime plane and the admin plane
     Serve(Box<ServeArgs>),
     /// Run a development stack: a private Redis, the API, the background work and a demo tenant
-    Dev(DevArgs),
+    Dev(Box<DevArgs>),
     /// Operate a running service: tenants, API keys, budgets, policies, reservations, events, audit
     Admin(Box<AdminArgs>),
     /// Check an admin key, and keep it with the URL of its service in a profile for `admin`

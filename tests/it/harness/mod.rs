@@ -50,8 +50,9 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Starts a log as `RUST_LOG` says, such as `info`; silent otherwise.
 pub fn init_log() {
-    let filter = std::env::var("RUST_LOG").unwrap_or_default();
-    let filter: Targets = filter.parse().unwrap_or_default();
+    let filter = std::env::var("RUST_LOG").ok();
+    let filter = filter.and_then(|text| text.parse().ok());
+    let filter: Targets = filter.unwrap_or_default();
     let lines = tracing_subscriber::fmt::layer().with_test_writer();
     let _ = tracing_subscriber::registry()
         .with(filter)
