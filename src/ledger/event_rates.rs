@@ -4,7 +4,7 @@
 //! Of a tenant that causes more, reservations and usage events go one after the other, and wait until what was caused is made
 //! up for. Only keys wait with which events were caused, so that nobody who never had a valid key gets into a tenant's way.
 //!
-//! What is caused is known from the reply, which comes although a client hung up: its request is carried out.
+//! What is caused is known from the reply, which comes although a client hangs up: its request is carried out.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,6 +11,7 @@ mod complaints;
 mod connections;
 pub mod descriptors;
 mod memory;
+mod phase;
 mod server;
 mod timeouts;
 mod unread;
@@ -35,7 +36,8 @@ use crate::store::{Issuing, Store, StoreError, issuers};
 use crate::telemetry::{Meter, Telemetry, measure};
 use complaints::Complaints;
 use connections::Bounds;
-use server::{Phase, Server};
+use phase::Phase;
+use server::Server;
 
 /// How long idle connections stay open after the listener closed; never longer than the shutdown delay.
 const LAST_CALL: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderValue, Request, Response, StatusCode, header};
+use axum::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -23,6 +23,7 @@ use tracing::{debug, warn};
 use crate::config::ConnectionLimits;
 use crate::serve::carried::Carried;
 use crate::serve::connections::{Bounds, Connections, Place};
+use crate::serve::phase::Phase;
 use crate::serve::timeouts::{Progress, TimedStream};
 use crate::serve::unread::SharedBody;
 
@@ -30,21 +31,6 @@ use crate::serve::unread::SharedBody;
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 /// The longest head of a request, in bytes; above, the status is 431.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
-
-/// The phases of the shutdown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
-    /// Serving.
-    Running,
-    /// Serving, with `Connection: close` in each response.
-    Stopping,
-    /// The same, without new connections.
-    Refusing,
-    /// Closing idle connections; requests in flight finish.
-    Draining,
-    /// Dropping all connections.
-    Aborted,
-}
 
 /// All listeners of a process and their connections.
 pub(super) struct Server {
@@ -117,9 +103,9 @@ impl Server {
         self.phase.send_replace(phase);
     }
 
-    /// Waits until all connections are closed, at most `limit`; whether all were.
+    /// Waits until all connections are closed and all requests done, at most `limit`; whether all were.
     pub(super) async fn all_closed(&self, limit: Duration) -> bool {
-        // Each connection and listener holds a receiver.
+        // Each connection, listener and request holds a receiver.
         let closed = tokio::time::timeout(limit, self.phase.closed()).await;
         closed.is_ok()
     }
@@ -167,13 +153,14 @@ async fn connection(
         request.extensions_mut().insert(ConnectInfo(peer));
         // A client that waits for `100 Continue` has sent no body, and reading would ask for it.
         let waits = request.headers().contains_key(header::EXPECT);
+        let changes = request.method() != Method::GET;
         let (head, body) = request.into_parts();
         let body = SharedBody::new(body);
         let request = Request::from_parts(head, Body::new(body.clone()));
         let response = router.clone().oneshot(request);
         let (stopping, progress) = (stopping.clone(), Arc::clone(&progress));
-        let place = Arc::clone(&place);
-        Carried::new(async move {
+        let (place, phase) = (Arc::clone(&place), stopping.clone());
+        let answered = async move {
             let _place = place;
             let mut response: Response<Body> = response.await?;
             if !waits {
@@ -189,7 +176,8 @@ async fn connection(
                 response.headers_mut().insert(header::CONNECTION, close);
             }
             Ok::<_, Infallible>(response)
-        })
+        };
+        Carried::new(answered, changes, phase)
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

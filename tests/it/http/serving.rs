@@ -77,7 +77,7 @@ impl Service {
         let held = Arc::new(Held::default());
         let holding = Arc::clone(&held);
         let router = Router::new()
-            .route("/held", get(async move || holding.hold().await))
+            .route("/held", post(async move || holding.hold().await))
             .route(
                 "/peer",
                 get(async |ConnectInfo(peer): ConnectInfo<SocketAddr>| peer.to_string()),

@@ -95,7 +95,7 @@ async fn who_hangs_up_before_the_response_is_counted() {
     let app = Arc::new(service_on(&way.url(), &settings.concat()).await);
     // Connects, which may not take long.
     app.reserve("first", 1).await.expect(200);
-    way.delay(Duration::from_millis(400));
+    way.delay(Duration::from_millis(1_500));
     let client = Arc::clone(&app);
     let waiting = tokio::spawn(async move { cross(&client, "all").await });
     let outbox = app.store.keys().outbox(app.callers[0].partition);
@@ -104,6 +104,8 @@ async fn who_hangs_up_before_the_response_is_counted() {
     })
     .await;
     waiting.abort();
+    let ended = waiting.await.expect_err("it still waits");
+    assert!(ended.is_cancelled(), "{ended}");
     way.delay(Duration::ZERO);
     let number = AtomicUsize::new(0);
     eventually("the next ones wait", async || {
