@@ -28,7 +28,7 @@ use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::BadCredential;
 
-/// A request beyond a limit is refused after so long.
+/// A request beyond the rate of its tenant is refused after so long.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
 
 /// What a route knows of the requests that it gets.
@@ -81,6 +81,8 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
         Ok(caller) if let Err(error) = admitted(&guard, caller) => {
+            // Each takes Redis a check of the key. Who repeats it at once would have as many as it can send.
+            sleep(LIMITED_AFTER).await;
             checked(&guard, caller, refused(error)).await
         }
         Ok(caller) => {
@@ -96,10 +98,6 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
             response
         }
     };
-    if response.status() == StatusCode::TOO_MANY_REQUESTS {
-        // Even a refusal takes Redis a check of the key. Who repeats it at once would have as many as it can send.
-        sleep(LIMITED_AFTER).await;
-    }
     let caller = caller.ok();
     unauthorized::note(
         state,
