@@ -6,11 +6,11 @@
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-# What the compiler keeps for the next build takes a fifth of the first one; it is kept from the first `cargo build` or `make test` on.
-FIRST := $(if $(wildcard $(or $(CARGO_TARGET_DIR),target)/debug/incremental),,CARGO_INCREMENTAL=0)
+# What the compiler keeps for the next build takes a fifth of the first one. It is kept from the first `cargo build` or `make test` on.
+UNTIL_THEN := $(if $(wildcard $(or $(CARGO_TARGET_DIR),target)/debug/incremental/*),,CARGO_INCREMENTAL=0)
 run: ## Run the development stack: Redis, API, workers and a demo tenant
 	@.ci/need cargo cc curl redis-server
-	$(FIRST) cargo run --bin budget-authority -- dev $(ARGS)
+	$(UNTIL_THEN) cargo run --bin budget-authority -- dev $(ARGS)
 
 PREFIX ?= $(HOME)/.local
 install: ## Install the two binaries into PREFIX/bin, by default ~/.local/bin
