@@ -96,6 +96,9 @@ async fn the_receiver_in_rust_verifies_and_prints() {
         "build",
         "--quiet",
         "--locked",
+        // That of all tests, so that nothing below it is built once more.
+        "--profile",
+        "test",
         "--example",
         "webhook_receiver",
     ]);
