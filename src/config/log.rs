@@ -84,10 +84,14 @@ mod tests {
         assert!(!enabled("budget=trace", "any", Level::ERROR));
         for bad in [
             "",
+            "info,",
             "inof",
             "info,access_log",
             "access_log=inof",
-            "[span]=info,x",
+            "access_log=",
+            "=info",
+            "[span]=info",
+            "budget[span{id=1}]=info",
         ] {
             assert!(log_filter(bad).is_err(), "{bad}");
         }
