@@ -74,10 +74,14 @@ fn interpolated(text: &str, values: &BTreeMap<String, String>) -> String {
     while let Some((before, variable)) = rest.split_once("${") {
         let (variable, after) = variable.split_once('}').expect("a closed variable");
         let name = variable.strip_suffix(":?see .env.example");
-        let name = name.unwrap_or_else(|| panic!("{variable} may be missing unnoticed"));
-        let value = values.get(name);
         done += before;
-        done += value.unwrap_or_else(|| panic!("{name} is not in .env.example"));
+        done += match (name, variable.split_once(":-")) {
+            (Some(name), _) => values
+                .get(name)
+                .unwrap_or_else(|| panic!("{name} is not in .env.example")),
+            (None, Some((_, default))) => default,
+            (None, None) => panic!("{variable} may be missing unnoticed"),
+        };
         rest = after;
     }
     (done + rest).replace("$$", "$")
