@@ -63,7 +63,7 @@ enum Area {
     /// Policies: caps, rate limits and defaults of scopes
     #[command(subcommand)]
     Policy(policies::Command),
-    /// Reservations: holds and their outcome
+    /// Reservations: holds and their outcome, at the address of the API
     #[command(subcommand)]
     Reservation(reservations::Command),
     /// Webhooks: where events are sent
