@@ -122,7 +122,7 @@ async fn a_snapshot_is_taken_restored_and_verified_as_the_guide_says() {
     let folder = WorkFolder::new();
     let guide = "docs/backup-and-restore.md";
     let [backup] = scripts(guide, "Back up").try_into().expect("one script");
-    shell(&folder, &backup, &[("BUDGET_REDIS_URL", &server.url())]);
+    shell(&folder, &backup, &[("REDIS", &server.url())]);
     // What happens later is not in the backup.
     app.reserve("later", 50).await.expect(200);
     let meta = fs::read_to_string(folder.path("home/backups/meta.json")).expect("a copy");
@@ -148,10 +148,7 @@ async fn a_copy_of_the_append_only_file_has_everything() {
         .try_into()
         .expect("one script");
     let (_, directory): (String, String) = server.run(&["CONFIG", "GET", "dir"]);
-    let variables = [
-        ("BUDGET_REDIS_URL", server.url()),
-        ("REDIS_DIRECTORY", directory),
-    ];
+    let variables = [("REDIS", server.url()), ("REDIS_DIRECTORY", directory)];
     let variables = variables
         .each_ref()
         .map(|(name, value)| (*name, value.as_str()));
