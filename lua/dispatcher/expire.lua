@@ -91,8 +91,8 @@ for _, row in ipairs(expired) do
     'data.expires_at_ms', record[8], 'data.extensions_used', record[9] or '0'})
 end
 for _, budget in ipairs(moved) do
-  if not no_threshold_crossed(budget, thresholds) then
-    ledger_events(events, budget, budget.unit, budget.scope, thresholds, false)
+  if not no_threshold_crossed(budget, thresholds, now) then
+    ledger_events(events, budget, budget.unit, budget.scope, thresholds)
   end
 end
 if #ids > 0 then

@@ -40,7 +40,7 @@ Replies, the first that applies:
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
   unit_mismatch scope units | corrupt key | overage_rejected scope reserved | sweep_first now_ms |
   denied reason scope remaining | attested now_ms refused |
-  committed now_ms events unit charged released depths scope_path overage_policy overage snapshots
+  committed now_ms unit charged released depths scope_path overage_policy overage snapshots
 Writes:
   On committed: the reservation, its due time and expiry, the ledgers, their place in the index of those over their
   limit or in debt, events, the rates where a policy counts commits, the bytes where the request counts, and the entry
@@ -113,20 +113,20 @@ if beyond then
   compared = int64_lt(charge, overage) and 'capped' or 'beyond'
 end
 local thresholds, eventless, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
-local reply = {'committed', now, 0, unit, charged, 0, depths, scope_path, overage_policy, compared}
+local reply = {'committed', now, unit, charged, 0, depths, scope_path, overage_policy, compared}
 local kept = {unpack(ARGV, kept_from)}
-if int64_lt(charged, estimate) then reply[6] = int64_sub(estimate, charged) end
+if int64_lt(charged, estimate) then reply[5] = int64_sub(estimate, charged) end
 for i = 1, #budgets do
   local budget = budgets[i]
   local debt_by = budget.deficit or 0
   if not ledger_move_charge(budget, returned, minus_estimate, int64_sub(charged, debt_by), debt_by) then
     return {'corrupt', budget.key}
   end
-  eventless = eventless and no_threshold_crossed(budget, thresholds)
-  reply[10 + i] = budget_snapshot(budget)
-  kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[10 + i]
+  eventless = eventless and no_threshold_crossed(budget, thresholds, now)
+  reply[9 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'commit.' .. budget.depth, reply[9 + i]
   if debt_by ~= 0 then
-    kept[#kept + 1], kept[#kept + 2], reply[10] = 'debt.' .. budget.depth, debt_by, 'debt'
+    kept[#kept + 1], kept[#kept + 2], reply[9] = 'debt.' .. budget.depth, debt_by, 'debt'
   end
 end
 if beyond or not eventless then
@@ -184,11 +184,10 @@ if beyond or not eventless then
     if budget.debt_by ~= 0 or budget.becomes_over then
       over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
     end
-    ledger_events(events, budget, unit, scope, thresholds, true,
+    ledger_events(events, budget, unit, scope, thresholds,
       {'data.reservation_id', reservation_id, 'data.overage_policy', overage_policy})
   end
   events_point(events)
-  reply[3] = events.count
   if events.count > 0 then day_register(days, tenant_key, settings, tenant, day, now) end
 end
 return reply

@@ -35,7 +35,7 @@ ARGV[kept_to + 1..]  audit           to the end              Names and values of
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | not_found | foreign | scope_forbidden filter |
   idempotency_mismatch | replayed now_ms record | tenant_unreadable | tenant_closed | expired | finalized status |
-  corrupt key | attested now_ms refused | released now_ms events unit estimate depths scope_path snapshots
+  corrupt key | attested now_ms refused | released now_ms unit estimate depths scope_path snapshots
 Writes:
   On released: the reservation, its due time and expiry, the ledgers, events, the audit entry, the entry of evidence. On
   attested: the entry and its count. Otherwise nothing.
@@ -86,13 +86,13 @@ if now > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end
 local thresholds, eventless, minus_estimate = thresholds_parse(settings[TENANT_THRESHOLDS]), true, int64_sub(0, estimate)
-local reply, kept = {'released', now, 0, unit, estimate_text, depths, scope_path}, {unpack(ARGV, kept_from, kept_to)}
+local reply, kept = {'released', now, unit, estimate_text, depths, scope_path}, {unpack(ARGV, kept_from, kept_to)}
 for i = 1, #budgets do
   local budget = budgets[i]
   if not ledger_move_hold(budget, estimate, minus_estimate) then return {'corrupt', budget.key} end
-  eventless = eventless and no_threshold_crossed(budget, thresholds)
-  reply[7 + i] = budget_snapshot(budget)
-  kept[#kept + 1], kept[#kept + 2] = 'release.' .. budget.depth, reply[7 + i]
+  eventless = eventless and no_threshold_crossed(budget, thresholds, now)
+  reply[6 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'release.' .. budget.depth, reply[6 + i]
 end
 if not eventless then
   -- @cold ledger/event_preconditions
@@ -129,10 +129,9 @@ if not eventless then
   -- @cold log/events, ledger/thresholds_crossed, ledger/ledger_events
   local events = events_new(event_log, outbox, owner, day, now, context, action_kind or '*')
   for _, budget in ipairs(budgets) do
-    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds, false)
+    ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), thresholds)
   end
   events_point(events)
-  reply[3] = events.count
   logged = logged or events.count > 0
 end
 if audit_append then audit_append(now, {unpack(ARGV, audit_from)}) end

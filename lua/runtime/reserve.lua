@@ -58,7 +58,7 @@ Replies, the first that applies:
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   rate_limited now_ms until_ms policy_id | bytes_limited now_ms until_ms limit present | corrupt key |
   unit_mismatch scope units | budget_not_found | sweep_first now_ms | denied reason scope remaining |
-  over_limit scope remaining since | attested now_ms refused | reserved now_ms events ttl_ms depths snapshots
+  over_limit scope remaining since | attested now_ms refused | reserved now_ms ttl_ms depths snapshots
 Writes:
   On reserved: the reservation, its index, its due time, its expiry where the grace is not the usual one, the ledgers,
   the rates, events, the entry of evidence. On denied, over_limit and tenant_closed: the event. On attested: the entry,
@@ -79,7 +79,7 @@ local facts_to = 23 + ARGV[23]
 -- @include ledger/usual_grace
 local action_kind = ARGV[facts_from + 1]
 
--- Emits the event of a denial, or those that the moves of ledgers caused. Returns how many.
+-- Emits the event of a denial, or those that the moves of ledgers caused.
 local function emit(now, settings, what)
   -- @cold log/events, log/denials, ledger/thresholds_crossed, ledger/ledger_events
   local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
@@ -95,11 +95,10 @@ local function emit(now, settings, what)
     day_register(days, tenant_key, settings, tenant, day, now)
   else
     for _, budget in ipairs(what.moved) do
-      ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), what.thresholds, true)
+      ledger_events(events, budget, unit, budget_scope(scope_path, budget.depth), what.thresholds)
     end
   end
   events_point(events)
-  return events.count
 end
 
 -- A refusal after evaluation.
@@ -179,17 +178,17 @@ local max_extensions = int64(policy_extensions) or int64(settings[TENANT_EXTENSI
 if not (overage_policy and max_ttl_ms and ttl_ms and max_extensions) then return {'corrupt', tenant_key} end
 ttl_ms = math.min(ttl_ms, max_ttl_ms)
 local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
-local reply, kept = {'reserved', now, 0, ttl_ms, ''}, {unpack(ARGV, facts_from)}
+local reply, kept = {'reserved', now, ttl_ms, ''}, {unpack(ARGV, facts_from)}
 local depths, minus_estimate = '', int64_sub(0, estimate)
 for i = 1, #budgets do
   local budget = budgets[i]
   if not ledger_move_hold(budget, minus_estimate, estimate) then return {'corrupt', budget.key} end
-  eventless = eventless and no_threshold_crossed(budget, thresholds)
+  eventless = eventless and no_threshold_crossed(budget, thresholds, now)
   depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
-  reply[5 + i] = budget_snapshot(budget)
-  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[5 + i]
+  reply[4 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
 end
-reply[5] = depths
+reply[4] = depths
 if not eventless then
   -- @cold ledger/event_preconditions
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
@@ -226,5 +225,5 @@ if counts then
   if counts.bytes_by > 0 then rates_count(counts, 3, counts.bytes_by) end
 end
 for i = 1, #budgets do ledger_write_hold(budgets[i]) end
-if not eventless then reply[3] = emit(now, settings, {moved = budgets, thresholds = thresholds}) end
+if not eventless then emit(now, settings, {moved = budgets, thresholds = thresholds}) end
 return reply

@@ -43,8 +43,7 @@ Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | clock now_ms | idempotency_mismatch |
   replayed now_ms record | tenant_unreadable | tenant_closed | tenant_suspended | stale now_ms version |
   bytes_limited now_ms until_ms limit present | corrupt key | unit_mismatch scope units | budget_not_found |
-  inactive status scope | sweep_first now_ms | denied reason scope remaining |
-  applied now_ms events charged depths snapshots
+  inactive status scope | sweep_first now_ms | denied reason scope remaining | applied now_ms charged depths snapshots
 Writes:
   On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in debt,
   events; and the bytes, where it counts. Otherwise nothing.
@@ -109,7 +108,7 @@ end
 local charged, reason, blocking = overage_charge(budgets, used, overage_policy)
 if not charged then return {'denied', reason, budget_scope(scope_path, blocking.depth), blocking.remaining} end
 local thresholds, eventless = thresholds_parse(settings[TENANT_THRESHOLDS]), true
-local reply, kept = {'applied', now, 0, charged, ''}, {unpack(ARGV, kept_from)}
+local reply, kept = {'applied', now, charged, ''}, {unpack(ARGV, kept_from)}
 local depths, minus_charged = '', int64_sub(0, charged)
 for i = 1, #budgets do
   local budget = budgets[i]
@@ -117,13 +116,13 @@ for i = 1, #budgets do
   if not ledger_move_charge(budget, minus_charged, 0, int64_sub(charged, debt_by), debt_by) then
     return {'corrupt', budget.key}
   end
-  eventless = eventless and no_threshold_crossed(budget, thresholds)
+  eventless = eventless and no_threshold_crossed(budget, thresholds, now)
   depths = i == 1 and budget.depth or depths .. ' ' .. budget.depth
-  reply[5 + i] = budget_snapshot(budget)
-  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[5 + i]
+  reply[4 + i] = budget_snapshot(budget)
+  kept[#kept + 1], kept[#kept + 2] = 'create.' .. budget.depth, reply[4 + i]
   if debt_by ~= 0 then kept[#kept + 1], kept[#kept + 2] = 'debt.' .. budget.depth, debt_by end
 end
-reply[5] = depths
+reply[4] = depths
 if not eventless then
   -- @cold ledger/event_preconditions
   local corrupt_key = event_preconditions(budgets, event_log, outbox)
@@ -151,9 +150,8 @@ if not eventless then
     if budget.debt_by ~= 0 or budget.becomes_over then
       over_limit_or_in_debt_write(over_limit_or_in_debt, tenant .. ' ' .. unit .. ' ' .. scope, budget.debt, budget.over)
     end
-    ledger_events(events, budget, unit, scope, thresholds, true, {'data.overage_policy', overage_policy})
+    ledger_events(events, budget, unit, scope, thresholds, {'data.overage_policy', overage_policy})
   end
   events_point(events)
-  reply[3] = events.count
 end
 return reply

@@ -73,11 +73,9 @@ impl From<Refusal> for ApiError {
             R::Reservation(Reservation::TooManyExtensions(_)) => {
                 (S::CONFLICT, Code::MaxExtensionsExceeded)
             }
-            R::Reservation(
-                Reservation::RateLimited { .. }
-                | Reservation::StoredTooMuch { .. }
-                | Reservation::CausedTooMuch { .. },
-            ) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
+            R::Reservation(Reservation::RateLimited { .. } | Reservation::StoredTooMuch { .. }) => {
+                (S::TOO_MANY_REQUESTS, Code::LimitExceeded)
+            }
             // They have been evaluated, save denials that only decisions know.
             R::Tenant(Tenant::Closed(_))
             | R::Reservation(
@@ -191,9 +189,6 @@ impl ApiError {
             R::Reservation(Reservation::StoredTooMuch { limit, present, retry_in_ms, until_ms }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .beyond("BUDGET_STORED_BYTES_PER_MINUTE", *limit, *present),
-            R::Reservation(Reservation::CausedTooMuch { limit, present, retry_in_ms }) => self
-                .retry_after(Duration::from_millis(retry_in_ms.unsigned_abs()))
-                .beyond("BUDGET_EVENTS_PER_SECOND", *limit, *present),
             R::Webhook(Webhook::TestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)
                 .with_details(json!({"limit": most, "present": most})),

@@ -111,7 +111,6 @@ impl AppState {
                 reservation_days,
             )
             .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
-            .events_per_second(config.limits.events_per_second)
             .attesting(issuing.clone().map(|issuing| Attesting {
                 issuing,
                 refusals_per_minute: config.evidence_limits.refusals_per_minute,

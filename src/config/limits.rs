@@ -39,12 +39,6 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_STORED_BYTES_PER_MINUTE", value_name = "BYTES", default_value = "67108864",
           value_parser = clap::value_parser!(u64).range(0..=1 << 40))]
     pub stored_bytes_per_minute: u64,
-    /// Events that the reservations, commits, releases and usage events of a tenant may cause at a replica in a second, counted
-    /// where one of them causes more than 8, as when many thresholds are crossed at once; further reservations and usage events
-    /// wait up to a second and are then refused. 0 for no limit
-    #[arg(long, env = "BUDGET_EVENTS_PER_SECOND", value_name = "N", default_value = "5000",
-          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub events_per_second: u32,
     /// Policies that a tenant may have
     #[arg(long, env = "BUDGET_POLICIES_PER_TENANT", value_name = "N", default_value_t = CountLimits::DEFAULT.policies,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]

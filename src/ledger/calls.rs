@@ -9,7 +9,7 @@ use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::policy::{InForce, PolicySelection};
-use crate::domain::refusal::{AccessRefusal, Refusal, ReservationRefusal, TenantRefusal};
+use crate::domain::refusal::{AccessRefusal, ReservationRefusal, TenantRefusal};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
 use crate::store::runtime::expire::expire_tenant;
@@ -192,44 +192,6 @@ impl Ledger {
         }
         let replayed = Box::pin(self.run(Lane::Request, target, replay)).await?;
         Ok((replayed.into(), None))
-    }
-
-    /// The same for a request that may cause many events: it waits until it may go, see
-    /// [`EventRates`](super::event_rates::EventRates). One that may not, but was made before, gets its response. `events`: how many
-    /// a reply reports.
-    pub(super) async fn admitted_under<C>(
-        &self,
-        replay: &Replay<'_>,
-        target: Target<'_>,
-        draft: Option<&Draft<'_>>,
-        call: impl Fn(&Attempt) -> C,
-        events: impl Fn(&C::Outcome) -> i64,
-    ) -> Result<(C::Outcome, Option<Arc<InForce>>), OperationError>
-    where
-        C: ScriptCall,
-        C::Outcome: From<ReplayReply>,
-    {
-        let caller = replay.caller;
-        let created = match self.event_rates.admit(caller).await {
-            Ok(permit) => {
-                let created = self.created_under(replay, target, draft, call).await;
-                let events = created.as_ref().map_or(0, |(reply, _)| events(reply));
-                self.event_rates.count(&caller.tenant, Some(caller), events);
-                drop(permit);
-                created
-            }
-            Err(refusal) => match Box::pin(self.run(Lane::Request, target, replay)).await {
-                // It was not made before.
-                Err(OperationError::Store(StoreError::Full)) => Err(refusal),
-                replayed => replayed.map(|replayed| (replayed.into(), None)),
-            },
-        };
-        if let Err(OperationError::Refused(Refusal::Access(AccessRefusal::Unauthorized(_)))) =
-            created
-        {
-            self.event_rates.forget(caller);
-        }
-        created
     }
 
     /// Above this number in a minute, a tenant's denials are only counted.

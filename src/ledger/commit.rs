@@ -79,11 +79,9 @@ impl Ledger {
                 overage,
                 snapshots,
                 now_ms,
-                events,
             } => {
                 self.metrics.committed(overage_policy, overage, unit);
                 self.traffic.ended(&caller.tenant);
-                self.event_rates.count(&caller.tenant, Some(caller), events);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 self.traffic
                     .charged(&caller.tenant, unit, charged, &balances);

@@ -126,9 +126,9 @@ impl Reason {
                 Reservation::Expired(_) => Self::ReservationExpired,
                 Reservation::Finalized { .. } => Self::ReservationFinalized,
                 Reservation::TooManyExtensions(_) => Self::MaxExtensionsExceeded,
-                Reservation::RateLimited { .. }
-                | Reservation::StoredTooMuch { .. }
-                | Reservation::CausedTooMuch { .. } => Self::LimitExceeded,
+                Reservation::RateLimited { .. } | Reservation::StoredTooMuch { .. } => {
+                    Self::LimitExceeded
+                }
                 Reservation::UnitMismatch { .. } => Self::UnitMismatch,
                 Reservation::BudgetNotFound(_) => Self::BudgetNotFound,
                 Reservation::Denied { denial, .. } => (*denial).into(),

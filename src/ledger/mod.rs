@@ -7,7 +7,6 @@ mod calls;
 mod commit;
 mod decide;
 mod decisions;
-mod event_rates;
 mod extend;
 mod facts;
 mod get;
@@ -40,7 +39,6 @@ use std::sync::Arc;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::record::RecordError;
 use crate::store::Store;
-use event_rates::EventRates;
 use policies::PolicyCache;
 
 /// The ledger: every operation of the runtime plane. Cheap to clone.
@@ -50,7 +48,6 @@ pub struct Ledger {
     denied_per_minute: u32,
     extensions_max: u32,
     stored_bytes_max: i64,
-    event_rates: EventRates,
     retention_days: i64,
     policies: Arc<PolicyCache>,
     traffic: Traffic,
@@ -74,7 +71,6 @@ impl Ledger {
             denied_per_minute,
             extensions_max,
             stored_bytes_max: 0,
-            event_rates: EventRates::default(),
             retention_days,
             policies: Arc::new(PolicyCache::new()),
             metrics: LedgerMetrics::default(),

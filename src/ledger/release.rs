@@ -82,14 +82,8 @@ impl Ledger {
                 scope_path,
                 snapshots,
                 now_ms,
-                events,
             } => {
                 self.traffic.ended(&owner);
-                let holder = match caller {
-                    Caller::Tenant(caller) => Some(caller),
-                    Caller::Admin(_) => None,
-                };
-                self.event_rates.count(&owner, holder, events);
                 self.metrics
                     .allowed(DecidedBy::Release, Decision::Allow, unit);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;

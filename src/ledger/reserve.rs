@@ -110,12 +110,8 @@ impl Ledger {
             self.traffic.refused(&caller.tenant, error);
             self.metrics.refused(DecidedBy::Reserve, Some(unit), error);
         };
-        let events = |reply: &ReserveReply| match reply {
-            ReserveReply::Reserved { events, .. } => *events,
-            ReserveReply::Replayed { .. } => 0,
-        };
         let created = self
-            .admitted_under(&replay, target, draft.as_ref(), call, events)
+            .created_under(&replay, target, draft.as_ref(), call)
             .await;
         match created.inspect_err(refused)? {
             (
@@ -124,7 +120,6 @@ impl Ledger {
                     ttl_ms,
                     depths,
                     snapshots,
-                    ..
                 },
                 policy,
             ) => {

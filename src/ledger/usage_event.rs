@@ -131,11 +131,7 @@ impl Ledger {
             self.metrics
                 .refused(DecidedBy::UsageEvent, Some(unit), error);
         };
-        let events = |reply: &UsageEventReply| match reply {
-            UsageEventReply::Applied { events, .. } => *events,
-            UsageEventReply::Replayed { .. } => 0,
-        };
-        let created = self.admitted_under(&replay, target, None, call, events);
+        let created = self.created_under(&replay, target, None, call);
         let (reply, _) = created.await.inspect_err(refused)?;
         let (charged, balances) = match reply {
             UsageEventReply::Applied {

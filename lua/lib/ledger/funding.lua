@@ -2,7 +2,7 @@
 funding: computes what a funding operation makes of a ledger. It is moved in memory first, where a figure beyond its
 range is still a refusal; `reserved` never moves.
 ]]
--- @include base/int64, base/int64_wrapping, ledger/thresholds_crossed, log/events
+-- @include base/int64, base/int64_wrapping, ledger/announced, ledger/announced_write, ledger/thresholds_crossed, log/events
 
 -- Returns nil, or the refusal: corrupt, budget_exceeded or out_of_range. spent: what RESET_SPENT starts from. The figures as
 -- they were stay in `before`.
@@ -44,25 +44,17 @@ local function funding_write(budget, base_spent, base_debt, now)
   if not budget.over then redis.call('HDEL', budget.key, 'over_limit_by') end
 end
 
--- Returns the thresholds that the operation crossed, though the allocated amount moved as well; none where nothing is
--- allocated.
-local function funding_crossed(budget, thresholds)
+-- Returns the thresholds that the operation crossed, though the allocated amount moved as well, in the order of their
+-- events, and the direction; none where nothing is allocated.
+local function funding_crossed(budget, thresholds, used)
   local before, crossed, direction = budget.before, {}, nil
   if not (int64_lt(0, before.allocated) and int64_lt(0, budget.allocated)) then return crossed end
   local used_before = int64_add(before.spent, before.reserved) or INT64_MAX
-  local used = int64_add(budget.spent, budget.reserved) or INT64_MAX
   for _, millionths in ipairs(thresholds) do
-    local was_reached = not int64_lt(used_before, threshold_amount(millionths, before.allocated))
-    local is_reached = not int64_lt(used, threshold_amount(millionths, budget.allocated))
-    if was_reached ~= is_reached then
+    local is_reached = threshold_reached(used, millionths, budget.allocated)
+    if threshold_reached(used_before, millionths, before.allocated) ~= is_reached then
       direction = is_reached and 'rising' or 'falling'
-      crossed[#crossed + 1] = millionths
-    end
-  end
-  if direction == 'falling' then
-    for i = 1, math.floor(#crossed / 2) do
-      local j = #crossed + 1 - i
-      crossed[i], crossed[j] = crossed[j], crossed[i]
+      table.insert(crossed, is_reached and #crossed + 1 or 1, millionths)
     end
   end
   return crossed, direction
@@ -83,12 +75,16 @@ local function funding_events(events, budget, operation, unit, scope, thresholds
     data[#data + 1], data[#data + 2] = state[1] .. 'status', budget.status
   end
   event_append(events, FUNDING_EVENTS[operation], scope, data)
-  local crossed, direction = funding_crossed(budget, thresholds)
+  local used = int64_add(budget.spent, budget.reserved) or INT64_MAX
+  local crossed, direction = funding_crossed(budget, thresholds, used)
   for _, millionths in ipairs(crossed) do
     event_append(events, 'budget.threshold_crossed', scope, {'data.unit', unit, 'data.threshold_millionths', millionths,
       'data.direction', direction, 'data.allocated', budget.allocated, 'data.remaining', budget.remaining,
       'data.spent', budget.spent, 'data.reserved', budget.reserved})
   end
+  -- What lies above the use may rise again at once.
+  local _, at_ms = announced_read(budget)
+  announced_write(budget, threshold_highest(thresholds, used, budget.allocated), direction == 'rising' and events.now or at_ms, 0)
   if budget.over ~= budget.before.over then
     event_append(events, budget.over and 'budget.over_limit_entered' or 'budget.over_limit_exited', scope,
       {'data.unit', unit, 'data.debt', budget.debt, 'data.overdraft_limit', budget.limit,

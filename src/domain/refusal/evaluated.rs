@@ -120,7 +120,6 @@ impl Reservation {
             | Self::TooManyExtensions(_)
             | Self::RateLimited { .. }
             | Self::StoredTooMuch { .. }
-            | Self::CausedTooMuch { .. }
             | Self::BudgetNotFound(_) => return None,
         })
     }

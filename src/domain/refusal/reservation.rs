@@ -59,20 +59,6 @@ pub enum ReservationRefusal {
         /// When it begins, on the store's clock, in milliseconds.
         until_ms: i64,
     },
-    /// The requests of the tenant have caused more events than a replica admits.
-    #[error(
-        "The requests of this tenant cause too many events: {present} of late, and at most {limit} are admitted in a second; \
-         retry in {} s, or let fewer thresholds be crossed at once",
-        seconds(*.retry_in_ms)
-    )]
-    CausedTooMuch {
-        /// How many a second admits.
-        limit: i64,
-        /// How many were caused, beyond what is made up for.
-        present: i64,
-        /// Time until all is made up for, in milliseconds.
-        retry_in_ms: i64,
-    },
     /// The ledgers of the scope count other units.
     #[error("Unit mismatch at {scope}: requested {requested}, available {}", words_of(.expected))]
     UnitMismatch {

@@ -64,8 +64,10 @@ keys! { partition {
     rates: hash = ("rates:" tenant), "TTL of 2 minutes";
     /// One ledger.
     ///
-    /// Also: `base_spent` and `base_debt` (what purged records charged and owed), *`over_limit_by`* (the reservation or usage
-    /// event that took it over its limit, until it is no longer over it), *`metadata`*, *`closed_at_ms`*. Always
+    /// Also: `base_spent` and `base_debt` (what purged records charged and owed), *`announced`* (empty, or the highest
+    /// threshold whose rise was announced, in millionths, when, and when the ledger was announced as exhausted; 0 for none),
+    /// *`over_limit_by`* (the reservation or usage event that took it over its limit, until it is no longer over it),
+    /// *`metadata`*, *`closed_at_ms`*. Always
     /// `remaining = allocated - spent - reserved - debt`.
     budget: hash = ("budget:" tenant ":" unit ":" scope), "never";
     /// What the keys of a tenant's ledgers start with; unit, `:` and scope follow.

@@ -44,7 +44,7 @@ signature! {
         tenant_unreadable, tenant_closed, expired, finalized, unit_mismatch, corrupt, overage_rejected, sweep_first, denied,
         attested,
         committed: Committed {
-            now_ms: i64, events: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath,
+            now_ms: i64, unit: Unit, charged: i64, released: i64, depths: String, scope_path: ScopePath,
             overage_policy: OveragePolicy, overage: Overage, snapshots: Vec<String>,
         },
     }

@@ -41,7 +41,7 @@ signature! {
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, expired, finalized, corrupt, attested,
         released: Released {
-            now_ms: i64, events: i64, unit: Unit, estimate: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
+            now_ms: i64, unit: Unit, estimate: i64, depths: String, scope_path: ScopePath, snapshots: Vec<String>,
         },
     }
     writes "On released: the reservation, its due time and expiry, the ledgers, events, the audit entry, the entry of evidence. \

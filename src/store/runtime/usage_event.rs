@@ -44,7 +44,7 @@ signature! {
         replayed: Replayed { now_ms: i64, record: Record },
         tenant_unreadable, tenant_closed, tenant_suspended, stale, bytes_limited, corrupt, unit_mismatch, budget_not_found, inactive,
         sweep_first, denied,
-        applied: Applied { now_ms: i64, events: i64, charged: i64, depths: String, snapshots: Vec<String> },
+        applied: Applied { now_ms: i64, charged: i64, depths: String, snapshots: Vec<String> },
     }
     writes "On applied: the usage event, its index, the ledgers, their place in the index of those over their limit or in \
 debt, events; and the bytes, where it counts. Otherwise nothing."

@@ -58,7 +58,13 @@ impl RedisFixture {
 
     /// Reads the entries of a stream, oldest first.
     pub async fn entries(&self, stream: &str) -> Vec<Fields> {
-        let entries: Vec<(String, Vec<String>)> = self.run(&["XRANGE", stream, "-", "+"]).await;
+        let entries = self.entries_from(stream, "-").await;
+        entries.into_iter().map(|(_, facts)| facts).collect()
+    }
+
+    /// The same from an id on, as XRANGE takes it, with their ids.
+    pub async fn entries_from(&self, stream: &str, from: &str) -> Vec<(String, Fields)> {
+        let entries: Vec<(String, Vec<String>)> = self.run(&["XRANGE", stream, from, "+"]).await;
         let facts = |fields: Vec<String>| {
             let (mut facts, mut fields) = (Fields::new(), fields.into_iter());
             while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
@@ -69,7 +75,7 @@ impl RedisFixture {
         };
         entries
             .into_iter()
-            .map(|(_, fields)| facts(fields))
+            .map(|(id, fields)| (id, facts(fields)))
             .collect()
     }
 

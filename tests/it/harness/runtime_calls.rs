@@ -57,6 +57,16 @@ impl Event {
     }
 }
 
+/// What a ledger has announced, at another time.
+pub fn announced_at(announced: &str, at_ms: i64) -> String {
+    let words = announced.split_whitespace().enumerate();
+    let moved = words.map(|(place, word)| match place {
+        1.. if word != "0" => at_ms.to_string(),
+        _ => word.to_owned(),
+    });
+    moved.collect::<Vec<_>>().join(" ")
+}
+
 /// An amount of TOKENS as the wire shows it.
 pub fn tokens(amount: i64) -> Value {
     json!({"unit": "TOKENS", "amount": amount})
@@ -259,6 +269,14 @@ impl TestApp {
         self.run::<()>(&["ZADD", &other, "XX", &expires, id]).await;
         self.run::<()>(&["ZADD", &tenants, "LT", &due, tenant])
             .await;
+    }
+
+    /// Moves the times of what a ledger of the first tenant in TOKENS has announced.
+    pub async fn announced_at(&self, scope: &str, at_ms: i64) {
+        let key = self.ledger_key(0, scope);
+        let stored: Option<String> = self.run(&["HGET", &key, "announced"]).await;
+        let announced = announced_at(&stored.unwrap_or_default(), at_ms);
+        self.set(&key, &[("announced", &announced)]).await;
     }
 
     /// What a sweep of the first tenant expires now.

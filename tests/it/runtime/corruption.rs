@@ -39,6 +39,7 @@ async fn with_hold() -> (TestApp, String) {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 900, json!({})).await;
+    app.announced_at(ROOT, 1_000).await;
     (app, id)
 }
 

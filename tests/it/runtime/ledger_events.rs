@@ -81,6 +81,7 @@ async fn expiry_is_emitted_before_the_thresholds_that_it_falls_below() {
         let id = app.held(scope, 400, json!({})).await;
         app.backdate(&id, 60_000).await;
     }
+    app.announced_at(ROOT, 1_000).await;
     let before = app.events().await.len();
     assert_eq!((before, app.sweep().await), (1, 2));
     let events = app.events().await;

@@ -1,5 +1,6 @@
 //! The runtime plane.
 
+mod alerts;
 pub(crate) mod auth;
 pub(crate) mod auth_failures;
 pub(crate) mod balances;
@@ -9,7 +10,6 @@ pub(crate) mod decide;
 pub(crate) mod decision_metrics;
 pub(crate) mod denials;
 pub(crate) mod dry_run;
-mod event_rates;
 pub(crate) mod events;
 pub(crate) mod expire;
 pub(crate) mod expiry;

@@ -71,7 +71,7 @@ async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
         "debt",
         "overdraft_limit",
         "is_over_limit",
-        "ledger_id",
+        "announced",
     ];
     assert_eq!(fields[..9], first);
     let index = fixture

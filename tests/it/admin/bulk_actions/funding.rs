@@ -138,7 +138,7 @@ async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
         let ledger = |agent: usize| {
             let key = fixture.budget_key("umbra", &format!("tenant:umbra/agent:a{agent}"));
             let fields: BTreeMap<String, String> = fixture.redis().run(&["HGETALL", &key]);
-            let named = ["scope", "ledger_id", "updated_at_ms"];
+            let named = ["scope", "ledger_id", "updated_at_ms", "announced"];
             let fields = fields.into_iter();
             fields
                 .filter(|(name, _)| !named.contains(&name.as_str()))

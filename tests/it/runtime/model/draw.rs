@@ -102,6 +102,11 @@ pub enum Step {
     Sweep {
         tenant: usize,
     },
+    /// What a ledger has announced becomes old.
+    Age {
+        which: usize,
+        to_future: bool,
+    },
 }
 
 pub const PLACES: [&[(Level, &str)]; 5] = [
@@ -201,6 +206,7 @@ pub fn history() -> impl Strategy<Value = Vec<Step>> {
             |(tenant, suspended, overage, extensions)| Step::ChangeTenant { tenant, suspended, overage, extensions }),
         2 => (0..16usize).prop_map(|which| Step::Lapse { which }),
         1 => (0..2usize).prop_map(|tenant| Step::Sweep { tenant }),
+        3 => (0..16usize, prop::bool::weighted(0.2)).prop_map(|(which, to_future)| Step::Age { which, to_future }),
         1 => open(),
     ];
     // A close, if any, comes late: little happens after it.

@@ -53,11 +53,13 @@ impl Model {
                 Err(reason) => return Outcome::Deny(reason),
             }
         } else {
+            let before = self.books_of(&held.names);
             for name in &held.names {
                 let book = self.book(name);
                 book.reserved -= held.estimate;
                 book.spent += actual;
             }
+            self.moved(&held.names, &before);
             overage
         };
         let response = Outcome::Done {
@@ -92,9 +94,11 @@ impl Model {
             Status::Active if held.dead => return Outcome::Refused("Expired"),
             Status::Active => {}
         }
+        let before = self.books_of(&held.names);
         for name in &held.names {
             self.book(name).reserved -= held.estimate;
         }
+        self.moved(&held.names, &before);
         let response = Outcome::Done {
             charged: held.estimate,
             books: self.snapshot(&held.names),

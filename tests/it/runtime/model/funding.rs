@@ -46,6 +46,7 @@ impl Model {
             self.charged_over.remove(name);
         }
         self.books.insert(name.clone(), after);
+        self.funded(name, before);
         Outcome::Extended
     }
 }

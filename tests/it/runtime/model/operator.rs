@@ -1,5 +1,7 @@
 //! What operators do to ledgers and tenants, in plain arithmetic.
 
+use std::collections::BTreeMap;
+
 use budget_authority::domain::reservation::Status;
 
 use super::draw::Overage;
@@ -66,15 +68,19 @@ impl Model {
 
     /// Expires the dead holds of a tenant.
     pub fn sweep(&mut self, tenant: usize) {
+        let mut before = BTreeMap::new();
         for index in 0..self.held.len() {
             let held = self.held[index].clone();
             if held.tenant == tenant && held.status == Status::Active && held.dead {
                 for name in &held.names {
+                    before.entry(name.clone()).or_insert(self.books[name]);
                     self.book(name).reserved -= held.estimate;
                 }
                 self.held[index].status = Status::Expired;
             }
         }
+        let (names, before): (Vec<_>, Vec<_>) = before.into_iter().unzip();
+        self.moved(&names, &before);
     }
 
     /// Ends all that a tenant owns: what is held returns.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::alerts::Announced;
 use super::sides::enclosing;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;
@@ -77,6 +78,12 @@ pub struct Model {
     pub suspended: HashSet<usize>,
     /// What tenants say of overage, and how often they allow to extend, where nothing else does.
     pub settings: HashMap<usize, (Option<OveragePolicy>, i64)>,
+    /// What ledgers have announced.
+    pub announced: HashMap<Name, Announced>,
+    /// The alerts of the present step: tenant, ledger, event.
+    pub alerts: Vec<(usize, String, String)>,
+    /// Where the events of a tenant begin that no step has compared.
+    pub seen_events: HashMap<usize, String>,
 }
 
 impl Model {
@@ -177,9 +184,11 @@ impl Model {
         if let Some(reason) = self.denial(&names, amount) {
             return Outcome::Deny(reason);
         }
+        let before = self.books_of(&names);
         for name in &names {
             self.book(name).reserved += amount;
         }
+        self.moved(&names, &before);
         self.held.push(Held {
             tenant,
             names: names.clone(),
@@ -207,6 +216,7 @@ impl Model {
         policy: OveragePolicy,
     ) -> Result<i128, &'static str> {
         let overdraft = policy == OveragePolicy::AllowWithOverdraft;
+        let before = self.books_of(names);
         let mut charge = overage;
         for name in names {
             let book = self.books[name];
@@ -238,6 +248,7 @@ impl Model {
                 self.charged_over.insert(name.clone());
             }
         }
+        self.moved(names, &before);
         Ok(charge)
     }
 
@@ -277,8 +288,12 @@ impl Model {
         if actual > 0 && policy == OveragePolicy::Reject && short(self) {
             return Outcome::Deny("BUDGET_EXCEEDED");
         }
+        let before = self.books_of(&names);
         let charged = match actual {
-            0 => Ok(0),
+            0 => {
+                self.moved(&names, &before);
+                Ok(0)
+            }
             _ => self.charge(&names, 0, actual, policy),
         };
         match charged {

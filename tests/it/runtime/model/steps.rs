@@ -11,6 +11,7 @@ use budget_authority::ledger::{
 };
 use budget_authority::store::runtime::expire::expire_tenant;
 
+use super::alerts::{age, compare_alerts};
 use super::draw::{Step, UNITS};
 use super::operator_steps;
 use super::policies::govern;
@@ -313,6 +314,10 @@ pub async fn run(
             model.held[index].dead = true;
             (Outcome::Extended, Outcome::Extended)
         }
+        Step::Age { which, to_future } => {
+            age(fixture, model, which, to_future).await;
+            (Outcome::Extended, Outcome::Extended)
+        }
         Step::Sweep { tenant } => {
             let (name, now) = (
                 &fixture.callers[tenant].tenant,
@@ -331,9 +336,9 @@ pub async fn run(
             "answered {response:?}, the model says {expected:?}"
         ));
     }
-    compare(fixture, model)
-        .await
-        .map_err(|difference| format!("after step {number}: {difference}"))
+    let after = |difference| format!("after step {number}: {difference}");
+    compare(fixture, model).await.map_err(after)?;
+    compare_alerts(fixture, model).await.map_err(after)
 }
 
 fn denied(reason_code: &str) -> Outcome {

@@ -1,0 +1,9 @@
+--[[ announced_write: writes what a ledger has announced, if it differs from what is stored. ]]
+
+local function announced_write(budget, threshold, at_ms, exhausted_at_ms)
+  local text = ''
+  if threshold ~= 0 or exhausted_at_ms ~= 0 then
+    text = ('%d %d %d'):format(threshold, threshold ~= 0 and at_ms or 0, exhausted_at_ms)
+  end
+  if text ~= (budget.announced or '') then redis.call('HSET', budget.key, 'announced', text) end
+end
