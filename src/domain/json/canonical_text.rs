@@ -5,7 +5,6 @@ use std::fmt;
 use serde::Serialize;
 
 use super::canonical::Form;
-use super::serialized::Writer;
 use super::{Json, canonical};
 
 /// A value in the canonical form of RFC 8785, and whether that form keeps all its digits.
@@ -33,14 +32,8 @@ impl Canonical {
         }
     }
 
-    /// Of what an object serializes to, without the members of these names; `None` where that is no JSON. It is made without a
-    /// [`Json`] between, save for kinds of values that are written as text, such as raw JSON.
+    /// Of what an object serializes to, without the members of these names; `None` where that is no JSON.
     pub fn of(object: &impl Serialize, without: &[&str]) -> Option<Self> {
-        let mut writer = Writer::without(without);
-        if object.serialize(&mut writer).is_ok() {
-            let Writer { text, rounded, .. } = writer;
-            return Some(Self { text, rounded });
-        }
         let text = serde_json::to_vec(object).ok()?;
         let mut json = Json::parse(&text).ok()?;
         if let Json::Object(members) = &mut json {

@@ -8,7 +8,6 @@ mod canonical;
 mod canonical_text;
 mod error;
 mod free_object;
-mod serialized;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
