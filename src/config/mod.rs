@@ -81,6 +81,8 @@ pub struct DispatcherArgs {
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
     secrets: SecretArgs,
     #[command(flatten)]
     webhooks: WebhookConfig,
@@ -299,6 +301,7 @@ impl DispatcherArgs {
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
         let store = self.store.into_config()?.with_memory(self.memory)?;
+        let store = store.with_wait(self.wait);
         let retention = self.retention.check()?;
         let evidence = self.evidence.into_config(store.dialect, &retention)?;
         Ok(DispatcherConfig {

@@ -84,12 +84,12 @@ pub struct StoreArgs {
     dialect: Dialect,
 }
 
-/// Flags of what only requests wait for.
+/// Flags of writes that wait for replicas.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Redis")]
 pub struct WaitArgs {
-    /// Replicas that must have what a request writes before it gets its response, within a quarter of BUDGET_REDIS_TIMEOUT_MS;
-    /// else it is 503, and its retry gets the response. 0: none
+    /// Replicas that must have a write within a quarter of BUDGET_REDIS_TIMEOUT_MS: what a request writes, else its response is 503,
+    /// and a retry gets the response; and signed evidence, else it is signed again. 0: none
     #[arg(long, alias = "wait", env = "BUDGET_REDIS_WAIT", value_name = "N", default_value = "0",
           value_parser = clap::value_parser!(u16).range(0..=16))]
     redis_wait: u16,

@@ -46,7 +46,7 @@ pub use metrics::{LeaseMetrics, ViewMetrics};
 pub use outboxes::Outboxes;
 pub use rollups::Rollups;
 pub use sealer::{SealPass, Sealer, Tail};
-pub use signer::{Signer, SignerMetrics, SignerPass, UnsignedWatch};
+pub use signer::{BacklogGauge, Signer, SignerMetrics, SignerPass};
 pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, ViewPass};
 
@@ -171,7 +171,7 @@ pub fn start(
             let signer = Signer::new(store(), signing_clock, config, issuing, signing);
             workers.start(signer, &leases);
         }
-        None => workers.start(UnsignedWatch::new(store(), signing_clock, signing), &leases),
+        None => workers.start(BacklogGauge::new(store(), signing_clock, signing), &leases),
     }
     start_detectors(
         &mut workers,

@@ -1,10 +1,12 @@
 //! Signed envelopes, byte for byte as they are served.
 
-use redis::Value;
+use redis::{Cmd, Value};
+use tokio::task::JoinSet;
 
 use super::records::{NO_ARGS, command, read_reply};
 use super::{Lane, Store, StoreError};
 use crate::domain::ids::EvidenceId;
+use crate::driver::connection::Request;
 
 /// Bytes of envelopes that go out at once.
 const SENT_BYTES: usize = 1 << 20;
@@ -22,21 +24,22 @@ impl Store {
         read_reply(reply.await?)
     }
 
-    /// Stores envelopes, each for `ttl_ms` milliseconds from now, or for ever. Whoever stores one again stores the same bytes,
-    /// and their time begins anew. So many go out at once as make a megabyte, but one at least.
+    /// Writes envelopes, each for `ttl_ms` milliseconds from now, or for ever. Writing one again writes the same bytes, and its time
+    /// begins anew. They are sent a megabyte at a time, but at least one.
     ///
-    /// Returns of each whether it is stored: not while its node is out of reach or full.
+    /// Returns of each whether it is written, also to as many replicas as `BUDGET_REDIS_WAIT` requires: not while its node is out of
+    /// reach or full.
     ///
     /// # Errors
     /// [`StoreError`] of other kinds.
-    pub async fn keep_envelopes(
+    pub async fn write_envelopes(
         &self,
         envelopes: &[(EvidenceId, impl AsRef<[u8]>)],
         ttl_ms: Option<i64>,
     ) -> Result<Vec<bool>, StoreError> {
-        let mut stored = Vec::with_capacity(envelopes.len());
-        while stored.len() < envelopes.len() {
-            let left = &envelopes[stored.len()..];
+        let mut written = Vec::with_capacity(envelopes.len());
+        while written.len() < envelopes.len() {
+            let left = &envelopes[written.len()..];
             let sizes = left.iter().map(|(_, bytes)| bytes.as_ref().len());
             let sent = &left[..sent_at_once(sizes)];
             let set = |(id, bytes): &(EvidenceId, _)| {
@@ -47,18 +50,55 @@ impl Store {
                 (key, set)
             };
             let commands: Vec<_> = sent.iter().map(set).collect();
+            if self.inner.wait > 0 {
+                written.extend(self.write_replicated(commands).await?);
+                continue;
+            }
             match self.query_reachable(&commands).await {
                 Ok(replies) => {
-                    stored.extend(replies.iter().map(|reply| *reply == Some(Value::Okay)));
+                    written.extend(replies.iter().map(|reply| *reply == Some(Value::Okay)));
                 }
                 // The others may belong to another node.
                 Err(StoreError::Unavailable(_) | StoreError::Full) => {
-                    stored.resize(stored.len() + sent.len(), false);
+                    written.resize(written.len() + sent.len(), false);
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(stored)
+        Ok(written)
+    }
+
+    /// Sends writes over the connections whose replies wait for replicas. Returns of each whether enough replicas have it.
+    async fn write_replicated(
+        &self,
+        commands: Vec<(String, Cmd)>,
+    ) -> Result<Vec<bool>, StoreError> {
+        let timed = self.begin_call()?;
+        self.deployment_by(timed.deadline).await?;
+        let mut writes = JoinSet::new();
+        let mut written = vec![false; commands.len()];
+        for (index, (key, command)) in commands.into_iter().enumerate() {
+            let (store, deadline) = (self.clone(), timed.deadline);
+            writes.spawn(async move {
+                let mark = store.keys().replicated_beside(&key);
+                let request = Request {
+                    key: key.as_bytes(),
+                    command: &command,
+                    script: None,
+                    mark: Some(&mark),
+                };
+                let sent = store
+                    .inner
+                    .connection
+                    .send(request, Lane::Request, deadline);
+                (index, sent.await)
+            });
+        }
+        for (index, sent) in writes.join_all().await {
+            written[index] =
+                sent.is_ok_and(|sent| sent.too_few.is_none() && sent.value == Value::Okay);
+        }
+        Ok(written)
     }
 
     /// Whether each of these envelopes is stored; `None` where its node is out of reach.

@@ -13,7 +13,7 @@ use crate::store::dispatcher::unsigned::{Queued, UnsignedEntry};
 /// Fewer entries are not worth another core.
 const PART_MIN: usize = 32;
 
-/// Who signs.
+/// Issuers and their keys.
 pub(super) struct Signers {
     /// Issuers by number.
     pub registry: Arc<Registry>,
@@ -21,16 +21,16 @@ pub(super) struct Signers {
     pub config: SigningConfig,
 }
 
-/// What becomes of an entry.
+/// The outcome for an entry.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// Its envelope: id and bytes.
+    /// Id and bytes of its envelope.
     Signed(EvidenceId, String),
-    /// It has none: the canonical form would round a number.
+    /// No envelope: the canonical form would round a number.
     Rounded,
-    /// Another dispatcher can sign it, or a later release. The id of its envelope, where its issuer is known; and why.
+    /// Only another dispatcher, or a later release, can sign it. The id of its envelope, where its issuer is known; the reason.
     Unknown(Option<EvidenceId>, String),
-    /// Nobody can.
+    /// Nobody can sign it; the reason.
     Damaged(String),
 }
 

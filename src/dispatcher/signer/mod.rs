@@ -1,23 +1,19 @@
-//! Signs evidence: follows the streams of the leased partitions, and keeps the envelope of each entry under its id.
+//! Signs evidence: follows the streams of the leased partitions, and writes the envelope of each entry under its id.
 //!
-//! An entry leaves its stream once its envelope was found a minute after it was signed, so a failover that loses the envelope
-//! loses no evidence: it is signed again, to the same bytes. What this dispatcher has signed is known to its memory alone. Who
-//! takes a partition over begins at the first entry that is left, and does again what may have been done, which changes nothing.
+//! An entry leaves its stream once its envelope is written, with as many replicas as `BUDGET_REDIS_WAIT` requires. The signer
+//! keeps its place in memory only: a dispatcher that takes a partition over begins at the first entry that is left. Signing one
+//! twice writes the same bytes.
 
-mod again;
-mod confirm;
+mod backlog;
+mod cursor;
 mod envelopes;
-mod oldest;
-mod partition;
-mod waiting;
-mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tracing::{debug, error};
+use tracing::{debug, error, warn};
 
 use super::due::partitions;
 use super::sweep::ClockWatch;
@@ -28,9 +24,9 @@ use crate::ledger::statements::FIELDS;
 use crate::metrics::metrics;
 use crate::store::dispatcher::unsigned::{Queued, ReadBounds, UnsignedEntry, UnsignedRead};
 use crate::store::{Issuing, Lease, Store, StoreError};
+pub use backlog::BacklogGauge;
+use cursor::Cursor;
 use envelopes::{Outcome, Signers};
-use partition::{CONFIRMED_AFTER, Followed};
-pub use watch::UnsignedWatch;
 
 /// The pause while nothing is queued: evidence can be read within a second.
 const IDLE: Duration = Duration::from_millis(250);
@@ -49,7 +45,7 @@ metrics! {
     pub struct SignerMetrics {
         /// Entries of evidence, by outcome.
         pub entries: IntCounterVec["outcome"] = "budget_evidence_entries_total",
-        /// Age of the oldest entry that could not be signed yet.
+        /// Age of the oldest entry without an envelope.
         pub oldest_unsigned_seconds: Gauge = "budget_evidence_oldest_unsigned_seconds",
         /// From the decision to the stored envelope.
         pub delay: Histogram buckets [0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0, 300.0] = "budget_evidence_delay_seconds",
@@ -58,21 +54,11 @@ metrics! {
     }
 }
 
-impl SignerMetrics {
-    /// Of these entries, by how long each has waited.
-    fn show_oldest(&self, ages: impl Iterator<Item = Duration>) {
-        let oldest = ages.max().unwrap_or_default();
-        self.oldest_unsigned_seconds.set(oldest.as_secs_f64());
-    }
-}
-
 /// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SignerPass {
-    /// Envelopes kept.
+    /// Envelopes written.
     pub signed: usize,
-    /// Entries removed whose envelope was found.
-    pub confirmed: usize,
     /// Entries put into quarantine.
     pub quarantined: usize,
     /// Whether more is queued.
@@ -92,20 +78,17 @@ impl SignerPass {
 /// Signs evidence.
 pub struct Signer {
     store: Store,
-    clock: ClockWatch,
     config: SigningConfig,
     issuing: Issuing,
     ttl_ms: Option<i64>,
-    confirmed_after: Duration,
-    followed: HashMap<Partition, Followed>,
-    counted_at: Option<Instant>,
-    /// The age of the oldest entry that should have left its stream by now.
-    old: Option<Duration>,
+    cursors: HashMap<Partition, Cursor>,
+    backlog: BacklogGauge,
+    measured_at: Option<Instant>,
     metrics: SignerMetrics,
 }
 
 impl Signer {
-    /// A worker that signs with the keys of `config`, for the issuers of `issuing`. `clock` tells whether the store's jumped.
+    /// A worker that signs with the keys of `config`, for the issuers of `issuing`. `clock` says whether the store's jumped.
     pub fn new(
         store: Store,
         clock: ClockWatch,
@@ -116,24 +99,15 @@ impl Signer {
         let retention = config.evidence.retention;
         let ttl_ms = retention.map(|kept| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
         Self {
+            backlog: BacklogGauge::new(store.clone(), clock, metrics.clone()),
             store,
-            clock,
             config,
             issuing,
             ttl_ms,
-            confirmed_after: CONFIRMED_AFTER,
-            followed: HashMap::new(),
-            counted_at: None,
-            old: None,
+            cursors: HashMap::new(),
+            measured_at: None,
             metrics,
         }
-    }
-
-    /// With another time after which an envelope must be found.
-    #[must_use]
-    pub fn confirming_after(mut self, after: Duration) -> Self {
-        self.confirmed_after = after;
-        self
     }
 
     /// Does one bounded pass over the partitions of `leases`.
@@ -143,77 +117,81 @@ impl Signer {
     pub async fn run_once(&mut self, leases: &[Lease]) -> Result<SignerPass, StoreError> {
         let mut pass = SignerPass::default();
         let leased = partitions(leases);
-        self.followed
-            .retain(|partition, _| leased.contains(partition));
-        for partition in &leased {
-            self.followed.entry(*partition).or_default();
+        let signed = self.sign_queued(&leased, &mut pass).await;
+        // Also after a failure, which is when the gauge matters.
+        let is_due = |at: Instant| at.elapsed() >= backlog::PERIOD;
+        if self.measured_at.is_none_or(is_due) {
+            self.measured_at = Some(Instant::now());
+            self.backlog.measure(&leased).await?;
         }
-        // Whatever fails, the rest is done: what is confirmed frees memory, and the gauge must tell.
-        self.confirm(&mut pass).await;
-        let signed = self.sign_new(&leased, &mut pass).await;
-        let again = self.sign_again(&mut pass).await;
-        let told = self.gauge(&leased).await;
-        signed.and(again).and(told).map(|()| pass)
+        signed.map(|()| pass)
     }
 
-    /// Signs what lies beyond the places that were reached.
-    async fn sign_new(
+    /// Signs what is queued behind the cursors.
+    async fn sign_queued(
         &mut self,
         leased: &[Partition],
         pass: &mut SignerPass,
     ) -> Result<(), StoreError> {
-        let mut places: Vec<Queued> = Vec::new();
-        for (partition, count) in self.store.with_unsigned(leased).await? {
-            if let Some(followed) = self.followed.get_mut(&partition) {
-                followed.queued = count;
-                places.push((partition, followed.after));
-            }
-        }
-        if places.is_empty() {
+        let queued = HashMap::from_iter(self.store.with_unsigned(leased).await?);
+        // Whatever an empty stream will hold is new.
+        self.cursors
+            .retain(|partition, _| queued.contains_key(partition));
+        if queued.is_empty() {
             return Ok(());
         }
         let signers = self.signers().await?;
+        let now = Instant::now();
+        let place = |partition: &Partition| {
+            let cursor = self.cursors.entry(*partition).or_default();
+            (*partition, cursor.begin(now))
+        };
+        let places: Vec<Queued> = queued.keys().map(place).collect();
         let (mut large, mut signed) = (Vec::new(), Ok(()));
         for some in places.chunks(PARTITIONS) {
-            let beyond = self.sign_beyond(&signers, some, &mut large, pass).await;
-            signed = signed.and(beyond);
+            let behind = self.sign_behind(&signers, some, &queued, pass).await;
+            signed = signed.and(behind.map(|unread| large.extend(unread)));
         }
-        for place in std::mem::take(&mut large) {
-            let beyond = self.sign_beyond(&signers, &[place], &mut large, pass).await;
-            signed = signed.and(beyond);
+        for place in large {
+            let behind = self.sign_behind(&signers, &[place], &queued, pass).await;
+            signed = signed.and(behind.map(|_| ()));
         }
         signed
     }
 
-    /// Signs what lies beyond places. Where the first entry is too large to be read beside others, its place is `large`.
-    async fn sign_beyond(
+    /// Signs what is queued behind places. Returns those whose first entry is too large to be read beside others.
+    async fn sign_behind(
         &mut self,
         signers: &Arc<Signers>,
         places: &[Queued],
-        large: &mut Vec<Queued>,
+        queued: &HashMap<Partition, usize>,
         pass: &mut SignerPass,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Queued>, StoreError> {
         let read = self.read(places, BATCH / places.len()).await?;
-        let mut entries = Vec::new();
+        let (mut entries, mut large, mut ended) = (Vec::new(), Vec::new(), Vec::new());
         for (place, read) in places.iter().zip(read) {
             let Some(read) = read else { continue };
-            match read.entries.is_empty() && read.next.is_some() {
-                true => large.push(*place),
-                false => pass.more |= read.next.is_some(),
-            }
-            if let (None, Some(followed)) = (read.next, self.followed.get_mut(&place.0)) {
-                followed.reached_end(read.entries.len());
+            match read.next {
+                Some(_) if read.entries.is_empty() => large.push(*place),
+                Some(_) => pass.more = true,
+                None => ended.push(place.0),
             }
             entries.extend(read.entries);
         }
-        let reached: Vec<Queued> = entries.iter().map(|entry| entry.place).collect();
-        self.sign(signers, entries, pass).await;
-        for (partition, place) in reached {
-            if let Some(followed) = self.followed.get_mut(&partition) {
-                followed.after = followed.after.max(place);
+        let places: Vec<Queued> = entries.iter().map(|entry| entry.place).collect();
+        let removed = self.sign(signers, entries, pass).await;
+        for (partition, place) in places {
+            let cursor = self.cursors.entry(partition).or_default();
+            cursor.advance(place, removed.contains_key(&partition));
+        }
+        for partition in ended {
+            let removed = removed.get(&partition).copied().unwrap_or_default();
+            if queued.get(&partition).is_some_and(|count| *count > removed) {
+                let cursor = self.cursors.entry(partition).or_default();
+                cursor.retry_later(Instant::now());
             }
         }
-        Ok(())
+        Ok(large)
     }
 
     /// So many entries behind each place, in a reply of a bounded size; one at least if there is but one place.
@@ -230,7 +208,7 @@ impl Signer {
         self.store.read_unsigned(places, bounds, &FIELDS).await
     }
 
-    /// Who signs, as far as it is known by now.
+    /// The known issuers and their keys.
     async fn signers(&self) -> Result<Arc<Signers>, StoreError> {
         Ok(Arc::new(Signers {
             registry: self.issuing.registry(&self.store).await?,
@@ -238,76 +216,103 @@ impl Signer {
         }))
     }
 
-    /// Signs entries. What a lost node prevents waits for the next try.
+    /// Signs entries, and removes those that are done from their streams. Returns how many that were, by partition.
     async fn sign(
         &mut self,
         signers: &Arc<Signers>,
         entries: Vec<UnsignedEntry>,
         pass: &mut SignerPass,
-    ) {
-        let (mut signed, mut done, mut left) = (Vec::new(), Vec::new(), Vec::new());
+    ) -> HashMap<Partition, usize> {
+        let (mut signed, mut done, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
+        let mut removed = HashMap::new();
         for (place, outcome) in envelopes::sign(signers, entries).await {
             match outcome {
                 Outcome::Signed(id, bytes) => signed.push((place, id, bytes)),
-                Outcome::Rounded => done.push(place),
-                Outcome::Unknown(id, why) => left.push((place, id, why)),
-                Outcome::Damaged(why) => self.quarantine(place, &why, pass).await,
+                Outcome::Rounded => {
+                    self.count("unrepresentable_number");
+                    done.push(place);
+                }
+                Outcome::Unknown(id, why) => unknown.push((place, id, why)),
+                Outcome::Damaged(why) => {
+                    if self.quarantine(place, &why, pass).await {
+                        *removed.entry(place.0).or_default() += 1;
+                    }
+                }
             }
         }
-        self.keep(signed, pass).await;
-        self.leave(left).await;
-        self.drop_rounded(done).await;
+        done.extend(self.write(signed, pass).await);
+        done.extend(self.signed_elsewhere(unknown).await);
+        if done.is_empty() {
+            return removed;
+        }
+        let dropped = self.store.drop_unsigned(&done).await;
+        let dropped = dropped.unwrap_or_else(|_| vec![false; done.len()]);
+        for ((partition, _), _) in done.iter().zip(dropped).filter(|(_, is_gone)| *is_gone) {
+            *removed.entry(*partition).or_default() += 1;
+        }
+        removed
     }
 
-    /// Removes entries that have no envelope, since it would round a number. One that is still there is tried again.
-    async fn drop_rounded(&mut self, entries: Vec<Queued>) {
-        if entries.is_empty() {
-            return;
-        }
-        let dropped = self.store.drop_unsigned(&entries).await;
-        let dropped = dropped.unwrap_or_else(|_| vec![false; entries.len()]);
-        for (place, is_gone) in entries.into_iter().zip(dropped) {
-            match is_gone {
-                true => self.count("unrepresentable_number"),
-                false => self.again(place),
-            }
-        }
-    }
-
-    /// Keeps envelopes. One whose node is out of reach is signed again.
-    async fn keep(&mut self, signed: Vec<(Queued, EvidenceId, String)>, pass: &mut SignerPass) {
-        if signed.is_empty() {
-            return;
-        }
+    /// Writes envelopes. Returns the entries whose envelope is written; the others are signed again.
+    async fn write(
+        &self,
+        signed: Vec<(Queued, EvidenceId, String)>,
+        pass: &mut SignerPass,
+    ) -> Vec<Queued> {
         let envelopes: Vec<_> = signed
             .iter()
             .map(|(_, id, bytes)| (id.clone(), bytes.as_bytes()))
             .collect();
-        let kept = self.store.keep_envelopes(&envelopes, self.ttl_ms).await;
-        let kept = kept.unwrap_or_else(|error| {
+        let written = self.store.write_envelopes(&envelopes, self.ttl_ms).await;
+        let written = written.unwrap_or_else(|error| {
             error!(%error, "envelopes cannot be stored: {error}");
             vec![false; envelopes.len()]
         });
         let now_ms = self.store.clock().now_ms();
-        let look_at = Instant::now() + self.confirmed_after;
-        for ((place, id, _), is_kept) in signed.into_iter().zip(kept) {
-            if !is_kept {
+        let mut done = Vec::new();
+        for ((place, ..), is_written) in signed.into_iter().zip(written) {
+            if !is_written {
                 self.count("failed");
-                self.again(place);
                 continue;
             }
             pass.signed += 1;
             self.count("signed");
             let delay_ms = now_ms.saturating_sub_unsigned(place.1.ms).max(0);
             self.metrics.delay.observe(delay_ms as f64 / 1000.0);
-            if let Some(followed) = self.followed.get_mut(&place.0) {
-                followed.signed(place.1, id, look_at);
-            }
+            done.push(place);
         }
+        done
     }
 
-    /// Puts an entry into quarantine, unless another dispatcher did; later if that is not possible yet.
-    async fn quarantine(&mut self, place: Queued, why: &str, pass: &mut SignerPass) {
+    /// Of entries that this dispatcher cannot sign, those whose envelope another one has written. The others stay in the stream,
+    /// and one warning per partition gives the reason.
+    async fn signed_elsewhere(
+        &mut self,
+        unknown: Vec<(Queued, Option<EvidenceId>, String)>,
+    ) -> Vec<Queued> {
+        let ids: Vec<EvidenceId> = unknown.iter().filter_map(|(_, id, _)| id.clone()).collect();
+        let mut found = match ids.is_empty() {
+            true => Vec::new(),
+            false => self.store.envelopes_found(&ids).await.unwrap_or_default(),
+        }
+        .into_iter();
+        let mut done = Vec::new();
+        for ((partition, entry), id, why) in unknown {
+            if id.is_some() && found.next() == Some(Some(true)) {
+                done.push((partition, entry));
+                continue;
+            }
+            self.count("unknown");
+            let cursor = self.cursors.entry(partition).or_default();
+            if !std::mem::replace(&mut cursor.is_reported, true) {
+                warn!(%partition, %entry, "evidence entry {entry} of {partition} waits for another dispatcher: {why}");
+            }
+        }
+        done
+    }
+
+    /// Moves an entry into quarantine. Returns whether it has left the stream; if not, it is tried again.
+    async fn quarantine(&self, place: Queued, why: &str, pass: &mut SignerPass) -> bool {
         let (partition, entry) = place;
         match self.store.quarantine_unsigned(place, why).await {
             Ok(true) => {
@@ -318,18 +323,13 @@ impl Signer {
                 self.count("quarantined");
                 pass.quarantined += 1;
             }
-            Ok(false) => (),
+            Ok(false) => debug!(%partition, %entry, "another dispatcher has moved it"),
             Err(error) => {
                 debug!(%error, "evidence cannot be put into quarantine yet: {error}");
-                self.again(place);
+                return false;
             }
         }
-    }
-
-    fn again(&mut self, (partition, place): Queued) {
-        if let Some(followed) = self.followed.get_mut(&partition) {
-            followed.again(place);
-        }
+        true
     }
 
     fn count(&self, outcome: &str) {

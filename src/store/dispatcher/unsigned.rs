@@ -93,7 +93,7 @@ pub struct ReadBounds {
 }
 
 impl Store {
-    /// Of these partitions those with entries that are to be signed, or to be confirmed, and how many. One out of reach has none.
+    /// Those of the partitions that have unsigned entries, and how many. A partition out of reach is left out.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.

@@ -142,7 +142,7 @@ keys! { partition {
     /// Fields of an entry: `kind` (`create`, `end`, `decision`, `dry_run`, `refusal`) and `digest` of the request; of a create or end
     /// the `id` of the reservation, whose record has the rest; of others `inputs` (format, issuer, trace, what the client named) and
     /// all else that the envelope is made of.
-    unsigned: stream = ("unsigned"), "an entry when its envelope was found a minute after it was signed";
+    unsigned: stream = ("unsigned"), "an entry when its envelope is written";
     /// Entries of that stream that nobody can sign: their fields, `entry` (their place there), `why`, and `oldest_ms`
     /// (the time of the oldest entry up to this one, since they come in no order).
     unsignable: stream = ("unsignable"), "by an operator; the oldest beyond 10,000";

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use super::issued::{Issued, LATER, ON, measured_signer, signer, signing_config};
+use super::issued::{Issued, ON, measured_signer, signer, signing_config};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::evidence_keys::key;
@@ -79,7 +79,7 @@ async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
     decide(&app, "d").await;
     queue(&app, "1", 1, NEW - 1).await;
     let mut issued = Issued {
-        signer: signer(&app, ON).confirming_after(LATER),
+        signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,
     };
@@ -88,7 +88,8 @@ async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
     let took_new = begun.elapsed();
 
     // Redis takes no envelope, so each entry was tried, and waits.
-    queue(&issued.app, "1", NEW, LEFT).await;
+    decide(&issued.app, "e").await;
+    queue(&issued.app, "1", NEW, LEFT - 1).await;
     let memory = async |issued: &Issued, most: &str| {
         let full = ["CONFIG", "SET", "maxmemory", most];
         issued.app.run::<String>(&full).await;
@@ -128,7 +129,7 @@ async fn e22_entries_that_others_must_sign_delay_what_can_be_signed_by_their_rea
 
     // Who takes over reads all of them once.
     let (other, metrics) = measured_signer(&issued.app, signing_config(ON));
-    issued.signer = other.confirming_after(LATER);
+    issued.signer = other;
     let (mut signed, mut count) = (0, 0);
     loop {
         let done = pass(&mut issued).await;
@@ -173,7 +174,7 @@ async fn e16_an_entry_that_was_overlooked_is_signed_although_another_waits_befor
     issued.app.run::<i64>(&["DEL", &stream]).await;
     add(&issued.app, 400, "77").await;
     add(&issued.app, 1, "1").await;
-    issued.signer = signer(&issued.app, ON).confirming_after(Duration::ZERO);
+    issued.signer = signer(&issued.app, ON);
     assert_eq!(issued.sign().await.signed, 1);
     // Its envelope is found, so that only the other one is known.
     pass(&mut issued).await;

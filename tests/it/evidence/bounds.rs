@@ -1,7 +1,5 @@
 //! What the signer reads and writes at once has a bounded number of bytes, however large requests are.
 
-use std::time::Duration;
-
 use budget_authority::domain::log_entry::EntryId;
 use budget_authority::ledger::statements::FIELDS;
 use budget_authority::store::dispatcher::unsigned::{ReadBounds, UnsignedRead};
@@ -39,7 +37,7 @@ async fn e16_large_requests_are_signed_a_few_at_once() {
     app.budget("tenant:acme", 1_000, 0).await;
     app.budget_of(1, "tenant:bolt", 1_000).await;
     let mut issued = Issued {
-        signer: signer(&app, ON).confirming_after(Duration::ZERO),
+        signer: signer(&app, ON),
         settings,
         app,
     };

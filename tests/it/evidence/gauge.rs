@@ -1,12 +1,10 @@
 //! What the gauge of the oldest unsigned entry tells, by which operators know that a seed is needed no more.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use budget_authority::dispatcher::{Signer, SignerMetrics, UnsignedWatch};
+use budget_authority::dispatcher::{BacklogGauge, Signer, SignerMetrics};
 
-use super::issued::{
-    Issued, LATER, ON, clock_watch, measured_signer, measured_signer_by, signing_config,
-};
+use super::issued::{Issued, ON, clock_watch, measured_signer, measured_signer_by, signing_config};
 #[cfg(target_os = "linux")]
 use crate::dispatcher::clocks::JumpingRedis;
 use crate::dispatcher::fan_out::leases;
@@ -38,10 +36,10 @@ async fn waiting(seconds: i64, issuer: &str) -> Issued {
     issued
 }
 
-/// A signer that finds envelopes some time after they were signed, and its metrics.
-fn measured(app: &TestApp, confirmed_after: Duration) -> (Signer, SignerMetrics) {
+/// A signer and its metrics.
+fn measured(app: &TestApp) -> (Signer, SignerMetrics) {
     let (signer, metrics) = measured_signer(app, signing_config(ON));
-    (signer.confirming_after(confirmed_after), metrics)
+    (signer, metrics)
 }
 
 /// After one pass.
@@ -53,7 +51,7 @@ async fn gauge((signer, metrics): &mut (Signer, SignerMetrics)) -> f64 {
 #[tokio::test]
 async fn e22_an_entry_whose_issuer_nobody_knows_raises_the_gauge_at_once() {
     let issued = waiting(100, "77").await;
-    let mut signer = measured(&issued.app, LATER);
+    let mut signer = measured(&issued.app);
     for _ in 0..2 {
         let age = gauge(&mut signer).await;
         assert!((99.0..200.0).contains(&age), "{age}");
@@ -65,19 +63,15 @@ async fn e22_an_entry_whose_issuer_nobody_knows_raises_the_gauge_at_once() {
 #[tokio::test]
 async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_seen() {
     let issued = waiting(-3_600, "77").await;
-    let mut signer = measured(&issued.app, LATER);
-    let (_, metrics) = measured(&issued.app, LATER);
-    let mut watch = UnsignedWatch::new(issued.app.store.clone(), clock_watch(), metrics.clone());
+    let (_, metrics) = measured(&issued.app);
+    let mut watch = BacklogGauge::new(issued.app.store.clone(), clock_watch(), metrics.clone());
     let begun = Instant::now();
     for _ in 0..2 {
-        gauge(&mut signer).await;
         watch.run_once(&leases()).await.expect("Redis answers");
     }
-    for metrics in [&signer.1, &metrics] {
-        let age = metrics.oldest_unsigned_seconds.get();
-        let most = begun.elapsed().as_secs_f64();
-        assert!(age > 0.0 && age <= most, "{age} of {most}");
-    }
+    let age = metrics.oldest_unsigned_seconds.get();
+    let most = begun.elapsed().as_secs_f64();
+    assert!(age > 0.0 && age <= most, "{age} of {most}");
     // Another dispatcher has signed it.
     let stream = issued
         .app
@@ -101,40 +95,39 @@ async fn e22_what_is_on_its_way_when_the_clock_jumps_ahead_raises_no_alarm() {
     clock.time(&app.store).await.expect("Redis answers");
     redis.jump(3_600);
     let mut signer = measured_signer_by(&app, clock.clone(), signing_config(ON));
-    assert!(gauge(&mut signer).await < 60.0, "it is to be confirmed");
+    assert!(gauge(&mut signer).await < 60.0, "it was just queued");
     let metrics = &signer.1;
-    let mut watch = UnsignedWatch::new(app.store.clone(), clock, metrics.clone());
+    let mut watch = BacklogGauge::new(app.store.clone(), clock, metrics.clone());
     watch.run_once(&leases()).await.expect("Redis answers");
     assert!(metrics.oldest_unsigned_seconds.get() < 60.0);
 }
 
 #[tokio::test]
-async fn e20_after_five_minutes_the_gauge_is_0_only_if_all_is_confirmed() {
-    // Signed, and not confirmed yet: what is young enough does not count, and the rest does.
-    for (seconds, counts) in [(100, false), (400, true)] {
-        let issued = waiting(seconds, "1").await;
-        let mut signer = measured(&issued.app, LATER);
-        let age = gauge(&mut signer).await;
-        assert_eq!(age >= 399.0, counts, "{seconds}: {age}");
-        assert_eq!(age == 0.0, !counts, "{seconds}: {age}");
-        assert_eq!(issued.envelopes().await.len(), 1);
-
-        // Who takes over finds the same, and nothing once it is confirmed.
-        let mut signer = measured(&issued.app, Duration::ZERO);
-        let age = gauge(&mut signer).await;
-        assert_eq!(age > 0.0, counts, "{seconds}: {age}");
-        while issued.queued().await > 0 {
-            gauge(&mut signer).await;
+async fn e20_the_gauge_is_0_once_all_is_signed() {
+    let mut issued = waiting(400, "1").await;
+    let mut watch = {
+        let (_, metrics) = measured(&issued.app);
+        let store = issued.app.store.clone();
+        (
+            BacklogGauge::new(store, clock_watch(), metrics.clone()),
+            metrics,
+        )
+    };
+    for (is_signed, age) in [(false, 399.0..500.0), (true, 0.0..0.001)] {
+        if is_signed {
+            assert_eq!(gauge(&mut measured(&issued.app)).await, 0.0);
         }
-        let mut next = measured(&issued.app, LATER);
-        assert_eq!(gauge(&mut next).await, 0.0);
+        watch.0.run_once(&leases()).await.expect("Redis answers");
+        let found = watch.1.oldest_unsigned_seconds.get();
+        assert!(age.contains(&found), "{found}");
     }
+    assert_eq!(issued.sign().await.signed, 0);
 }
 
 #[tokio::test]
-async fn e20_what_was_not_reached_counts_after_five_minutes() {
+async fn e20_an_entry_that_a_failing_pass_did_not_reach_counts() {
     let issued = waiting(400, "1").await;
-    let mut signer = measured(&issued.app, LATER);
+    let mut signer = measured(&issued.app);
     // A pass that cannot read who issues reaches no entry.
     let registry = issued.app.store.keys().issuers();
     issued.app.run::<i64>(&["DEL", &registry]).await;

@@ -1,14 +1,13 @@
 //! A service that attests, its signer, and a client that checks what it reads.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use budget_authority::config::{DispatcherArgs, SigningConfig};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
 use budget_authority::dispatcher::{Signer, SignerMetrics, SignerPass};
 use budget_authority::domain::json::Json;
 use budget_authority::evidence::{Disposition, Endpoint, Keys, verify};
-use budget_authority::store::Issuing;
+use budget_authority::store::{Issuing, Store};
 use clap::Parser;
 use reqwest::Method;
 use serde_json::Value;
@@ -85,10 +84,19 @@ pub fn measured_signer_by(
     clock: ClockWatch,
     config: SigningConfig,
 ) -> (Signer, SignerMetrics) {
+    measured_signer_on(app.store.clone(), clock, config)
+}
+
+/// A signer of this store.
+pub fn measured_signer_on(
+    store: Store,
+    clock: ClockWatch,
+    config: SigningConfig,
+) -> (Signer, SignerMetrics) {
     let issuing = Issuing::new(config.evidence.issuers.clone());
     let metrics = SignerMetrics::register(&prometheus::Registry::new());
     let metrics = metrics.expect("distinct names");
-    let signer = Signer::new(app.store.clone(), clock, config, issuing, metrics.clone());
+    let signer = Signer::new(store, clock, config, issuing, metrics.clone());
     (signer, metrics)
 }
 
@@ -125,7 +133,6 @@ impl Issued {
                 .await
                 .expect("Redis answers");
             sum.signed += pass.signed;
-            sum.confirmed += pass.confirmed;
             sum.quarantined += pass.quarantined;
             if !pass.more && pass.signed == 0 {
                 return sum;
@@ -279,6 +286,3 @@ fn is_same(one: &Value, other: &Value) -> bool {
 fn parsed(value: &Value) -> Json {
     Json::parse(value.to_string().as_bytes()).expect("JSON")
 }
-
-/// Long enough that nothing is confirmed in a test that does not want it.
-pub const LATER: Duration = Duration::from_secs(600);

@@ -44,7 +44,7 @@ impl Published {
     async fn keep(store: &Store, id: &EvidenceId, bytes: &str, ttl_ms: Option<i64>) {
         let envelopes = [(id.clone(), bytes.to_owned())];
         store
-            .keep_envelopes(&envelopes, ttl_ms)
+            .write_envelopes(&envelopes, ttl_ms)
             .await
             .expect("it is stored");
     }

@@ -1,17 +1,22 @@
 //! The signer loses no entry and doubles none, whatever happens to it or to what it made.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::issued::{Issued, LATER, ON, signer};
+use tokio::task::block_in_place;
+
+use super::issued::{Issued, ON, clock_watch, measured_signer_on, signer, signing_config};
 use crate::dispatcher::fan_out::leases;
 use crate::dispatcher::retention::{retention, run};
 use crate::harness::app::TestApp;
 use crate::harness::past_day::{End, PastDay};
 use crate::harness::redis::{RedisServer, shared};
+use crate::harness::replicas::RedisPair;
 use crate::harness::runtime_calls::ask_body;
 use crate::harness::store;
 use budget_authority::dispatcher::SignerPass;
+use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::log_entry::EntryId;
+use budget_authority::store::{RedisOptions, Store, StoreMetrics};
 
 const SCOPE: &str = "tenant:acme";
 
@@ -27,49 +32,39 @@ async fn reserved(count: usize) -> Issued {
 }
 
 #[tokio::test]
-async fn e16_an_entry_goes_once_its_envelope_was_found() {
+async fn e16_an_entry_goes_once_its_envelope_is_written() {
     let mut issued = reserved(5).await;
-    issued.signer = signer(&issued.app, ON).confirming_after(LATER);
-    assert_eq!(issued.sign().await.signed, 5);
-    assert_eq!(issued.queued().await, 5, "not before they were looked for");
-    // One that takes over signs again, to the same bytes, and finds all but one, which was lost meanwhile.
-    let before = issued.envelopes().await;
-    assert_eq!(before.len(), 5);
-    issued.signer = signer(&issued.app, ON).confirming_after(Duration::from_millis(1));
-    let pass = issued
-        .signer
-        .run_once(&leases())
-        .await
-        .expect("Redis answers");
-    assert_eq!(pass.signed, 5);
-    assert_eq!(issued.envelopes().await, before);
-    issued.app.run::<i64>(&["DEL", &before[0]]).await;
-    // Until it is time to look for them.
-    tokio::time::sleep(Duration::from_millis(5)).await;
-    let pass = issued
-        .signer
-        .run_once(&leases())
-        .await
-        .expect("Redis answers");
     let expected = SignerPass {
-        confirmed: 4,
+        signed: 5,
         ..SignerPass::default()
     };
-    assert_eq!(pass, expected);
-    assert_eq!(issued.queued().await, 1);
-    let mut confirmed = 0;
-    while confirmed == 0 {
-        // Until it is time to sign again.
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        confirmed += issued
-            .signer
-            .run_once(&leases())
-            .await
-            .expect("Redis answers")
-            .confirmed;
-    }
+    assert_eq!(issued.sign().await, expected);
     assert_eq!(issued.queued().await, 0);
-    assert_eq!(issued.envelopes().await, before);
+    assert_eq!(issued.envelopes().await.len(), 5);
+}
+
+/// As after a crash between the envelope and the removal of its entry.
+#[tokio::test]
+async fn e16_an_entry_that_is_still_there_is_signed_again_to_the_same_bytes() {
+    let mut issued = reserved(3).await;
+    let keys = issued.app.store.keys();
+    let stream = keys.unsigned(issued.app.callers[0].partition);
+    let copy = format!("{stream}:copy");
+    issued.app.run::<i64>(&["COPY", &stream, &copy]).await;
+    issued.sign().await;
+    let mut envelopes = Vec::new();
+    for key in issued.envelopes().await {
+        envelopes.push((issued.app.run::<String>(&["GET", &key]).await, key));
+    }
+    assert_eq!(envelopes.len(), 3);
+    issued.app.run::<String>(&["RENAME", &copy, &stream]).await;
+    issued.app.run::<i64>(&["DEL", &envelopes[0].1]).await;
+    issued.signer = signer(&issued.app, ON);
+    assert_eq!(issued.sign().await.signed, 3);
+    assert_eq!(issued.queued().await, 0);
+    for (bytes, key) in envelopes {
+        assert_eq!(issued.app.run::<String>(&["GET", &key]).await, bytes);
+    }
 }
 
 #[tokio::test]
@@ -91,7 +86,7 @@ async fn e02_an_entry_that_was_changed_goes_into_quarantine_and_others_do_not() 
         .await;
     let pass = issued.sign().await;
     assert_eq!((pass.signed, pass.quarantined), (2, 1));
-    assert_eq!(issued.queued().await, 2);
+    assert_eq!(issued.queued().await, 0);
     let key = issued
         .app
         .store
@@ -132,42 +127,7 @@ async fn e02_an_entry_of_an_unknown_format_or_issuer_waits() {
     }
     let pass = issued.sign().await;
     assert_eq!((pass.signed, pass.quarantined), (2, 0));
-    assert_eq!(issued.queued().await, 4);
-}
-
-#[tokio::test]
-async fn e16_what_was_signed_is_confirmed_after_an_outage_too() {
-    let start = || RedisServer::start_with(&["--appendfsync", "always"]);
-    let mut redis = tokio::task::spawn_blocking(start).await.expect("a server");
-    let app = TestApp::spawn_on(&redis.url(), ON).await;
-    app.budget(SCOPE, 1_000, 0).await;
-    let signer = signer(&app, ON).confirming_after(Duration::from_millis(1));
-    let mut issued = Issued {
-        signer,
-        settings: ON.to_vec(),
-        app,
-    };
-    for n in 0..3 {
-        issued
-            .app
-            .post("/v1/reservations", ask_body(&format!("k{n}"), SCOPE, 1))
-            .await
-            .expect(200);
-    }
-    let pass = issued.signer.run_once(&leases()).await;
-    assert_eq!(pass.expect("Redis answers").signed, 3);
-    redis.kill();
-    // It is time to look for the envelopes, and nobody responds.
-    assert!(issued.signer.run_once(&leases()).await.is_err());
-    redis.restart();
-    let mut confirmed = 0;
-    while confirmed < 3 {
-        // Until the connection is there again, and it is time to look.
-        tokio::time::sleep(Duration::from_millis(100)).await;
-        let pass = issued.signer.run_once(&leases()).await;
-        confirmed += pass.map_or(0, |pass| pass.confirmed);
-    }
-    assert_eq!(issued.queued().await, 0);
+    assert_eq!(issued.queued().await, 2);
 }
 
 #[tokio::test]
@@ -179,7 +139,7 @@ async fn e16_what_redis_refuses_to_remove_is_removed_later() {
     let body = ask_body("k", SCOPE, 1);
     app.post("/v1/reservations", body).await.expect(200);
     let mut issued = Issued {
-        signer: signer(&app, ON).confirming_after(Duration::from_millis(1)),
+        signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,
     };
@@ -190,21 +150,46 @@ async fn e16_what_redis_refuses_to_remove_is_removed_later() {
     allow(&issued, "-xdel").await;
     let pass = issued.signer.run_once(&leases()).await;
     assert_eq!(pass.expect("Redis answers").signed, 1);
-    // Until it is time to look for the envelope.
-    tokio::time::sleep(Duration::from_millis(5)).await;
-    let pass = issued.signer.run_once(&leases()).await;
-    assert_eq!(pass.expect("Redis answers"), SignerPass::default());
     assert_eq!(issued.queued().await, 1);
     allow(&issued, "+xdel").await;
-    let mut done = SignerPass::default();
-    while done.confirmed == 0 {
-        // Until it is time to look again.
+    eventually_signed(&mut issued).await;
+    assert_eq!(issued.envelopes().await.len(), 1);
+}
+
+/// Passes until nothing is queued.
+async fn eventually_signed(issued: &mut Issued) {
+    let begun = Instant::now();
+    while issued.queued().await > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "all is signed");
+        // Until it is time to sign again.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let pass = issued.signer.run_once(&leases()).await;
-        done = pass.expect("Redis answers");
+        pass.expect("Redis answers");
     }
-    assert_eq!((done.signed, done.confirmed), (0, 1));
-    assert_eq!(issued.queued().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn e16_with_waiting_an_entry_goes_once_replicas_have_its_envelope() {
+    let pair = block_in_place(RedisPair::start);
+    let app = TestApp::spawn_on(&pair.master.url(), ON).await;
+    app.budget(SCOPE, 1_000, 0).await;
+    let body = ask_body("k", SCOPE, 1);
+    app.post("/v1/reservations", body).await.expect(200);
+    let stream = app.store.keys().unsigned(app.callers[0].partition);
+    // There is one replica.
+    for (replicas, signed) in [(2, 0), (1, 1)] {
+        let mut options = RedisOptions::new(pair.master.url());
+        options.wait = replicas;
+        let (keys, dialect) = (app.store.keys().clone(), Dialect::Service.as_str());
+        let metrics = StoreMetrics::register(&prometheus::Registry::new());
+        let store = Store::new(&options, keys, dialect, metrics.expect("distinct names"));
+        let store = store.expect("a URL");
+        let (mut signer, _) = measured_signer_on(store, clock_watch(), signing_config(ON));
+        let pass = signer.run_once(&leases()).await;
+        assert_eq!(pass.expect("Redis answers").signed, signed, "{replicas}");
+        let queued: i64 = app.run(&["XLEN", &stream]).await;
+        assert_eq!(queued, 1 - signed as i64, "{replicas}");
+    }
 }
 
 #[tokio::test]

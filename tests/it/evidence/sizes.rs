@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, LATER, ON, signer};
+use super::issued::{Issued, ON, signer};
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
@@ -78,7 +78,7 @@ async fn evidence_takes_as_many_bytes_as_the_document_says() {
     }
     let off = app.replica(&[]).await;
     let mut issued = Issued {
-        signer: signer(&app, ON).confirming_after(LATER),
+        signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,
     };
@@ -127,7 +127,7 @@ async fn evidence_takes_as_many_bytes_as_the_document_says() {
     let [attested_max] = documented("the same with evidence, which keeps");
     let [ended] = documented("envelope of evidence of a create or a commit");
     let [decided, refused] = documented("envelope of a decision, of a refusal |");
-    let entries: [usize; 4] = documented("entry that is not signed or not confirmed yet");
+    let entries: [usize; 4] = documented("entry that is not signed yet");
     let found = [
         (
             "a decision keeps more",

@@ -23,7 +23,7 @@ async fn app(redis_url: &str) -> TestApp {
 async fn stored(store: &Store, count: i64) -> Vec<(EvidenceId, String)> {
     let issuers = issuers(&[listed('a', 0, None)]);
     let envelopes: Vec<_> = (0..count).map(|at| signed(&issuers, 'a', at)).collect();
-    let kept = store.keep_envelopes(&envelopes, Some(3_600_000)).await;
+    let kept = store.write_envelopes(&envelopes, Some(3_600_000)).await;
     kept.expect("they are stored");
     envelopes
 }
@@ -62,7 +62,7 @@ async fn e17_envelopes_lie_on_every_master_and_are_found_while_their_slot_moves(
         (200, bytes.clone()),
         "moved before its slot"
     );
-    let again = app.store.keep_envelopes(&envelopes[..1], None).await;
+    let again = app.store.write_envelopes(&envelopes[..1], None).await;
     again.expect("it is stored again");
     block_in_place(|| resharding.finish());
     assert_eq!(read(&app, id).await, (200, bytes.clone()), "moved");

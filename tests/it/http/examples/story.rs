@@ -261,7 +261,7 @@ async fn attest(story: &mut Recorder) {
     let now = now_ms(&story.app.store).await;
     let (id, bytes) = signed(&issuers(&[listed('a', 0, None)]), 'a', now);
     let envelopes = [(id.clone(), bytes)];
-    let kept = story.app.store.keep_envelopes(&envelopes, None).await;
+    let kept = story.app.store.write_envelopes(&envelopes, None).await;
     kept.expect("it is stored");
     story
         .call(O::GetEvidence, &[("evidence_id", id.as_str())], Value::Null)
