@@ -23,13 +23,13 @@ pub fn exit_code(outcome: Result<(), Box<dyn Error>>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The shutdown signal of a process. Cheap to clone; it is never taken back.
+/// The shutdown signal of a process. Cheap to clone; it cannot be revoked.
 #[derive(Debug, Clone)]
 pub struct Shutdown {
     phase: Arc<watch::Sender<Phase>>,
 }
 
-/// How far the shutdown has come.
+/// A phase of the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Running,

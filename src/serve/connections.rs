@@ -1,4 +1,4 @@
-//! The open connections of an address: how many there may be, and which ones make room when there are too many.
+//! The open connections of an address: their limits, and which ones are closed to make room.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use crate::api::auth::client_address::{TrustedProxies, is_trusted, network_of};
 use crate::telemetry::HttpMetrics;
 
 /// How soon to look for an idle connection again.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+const RETRY_AFTER: Duration = Duration::from_millis(20);
 /// How often to log that a limit is reached.
 const WARN_EVERY: Duration = Duration::from_secs(60);
 
@@ -29,7 +29,7 @@ pub(super) struct Bounds {
     pub(super) open_max: usize,
     /// From one client address.
     pub(super) per_client_max: usize,
-    /// Peers that speak for many clients, and so have no limit of their own.
+    /// Proxies, which have no limit per client address.
     pub(super) trusted: TrustedProxies,
     /// Counts what the bounds close or refuse.
     pub(super) metrics: HttpMetrics,
@@ -66,7 +66,7 @@ pub(super) struct Place {
 
 enum Admission {
     Admitted(Place),
-    /// All others are at work.
+    /// No connection is idle.
     Full,
     Refused,
 }
@@ -80,8 +80,8 @@ impl Connections {
         }))
     }
 
-    /// Finds a place for a connection. Where there is none, the longest idle connection is closed; if none is idle, this
-    /// waits. `None` where the peer has too many, and none of them is idle.
+    /// Waits for a place for a connection. If all are taken, the longest idle connection is closed. `None` if the peer has too
+    /// many and none of them is idle.
     pub(super) async fn admit(&self, peer: IpAddr, progress: &Arc<Progress>) -> Option<Place> {
         let mut counted = false;
         loop {
@@ -90,8 +90,8 @@ impl Connections {
             match self.try_admit(peer, progress, &mut counted) {
                 Admission::Admitted(place) => return Some(place),
                 Admission::Refused => return None,
-                // What became idle meanwhile tells nobody.
-                Admission::Full => drop(tokio::time::timeout(LOOK_AGAIN, freed).await),
+                // A connection that becomes idle notifies nobody.
+                Admission::Full => drop(tokio::time::timeout(RETRY_AFTER, freed).await),
             }
         }
     }
@@ -109,7 +109,7 @@ impl Connections {
         }
         if table.open.len() >= bounds.open_max {
             self.count(&mut table, OPEN_MAX, counted);
-            // Several at once, because finding them takes a look at all.
+            // Several at once, because finding them scans all.
             if !table.close_idle((bounds.open_max / 100).max(1), |_| true) {
                 return Admission::Full;
             }
@@ -173,7 +173,7 @@ impl Table {
         }
     }
 
-    /// Closes so many of the connections that have no request, the longest idle ones first; whether there was any.
+    /// Closes up to `count` idle connections, the longest idle ones first; whether there was any.
     fn close_idle(&mut self, count: usize, among: impl Fn(&Open) -> bool) -> bool {
         let chosen = self.open.iter().filter(|(_, open)| among(open));
         let mut idle: Vec<_> = chosen

@@ -1,14 +1,14 @@
-//! How many files, and so connections, the process may have open.
+//! The limit of open files, which bounds the connections of the process.
 
 use tracing::warn;
 
 /// Connections to Redis, logs and listeners, beside those that are counted.
 const OTHERS: u64 = 200;
 
-/// Lets the process open as many files as it may at most: the default of many systems is 1,024. Warns where that is too few for so
-/// many connections.
+/// Raises the limit of open files to its maximum: the default of many systems is 1,024. Warns if the maximum is too low for so many
+/// connections.
 pub fn raise_limit(connections: usize) {
-    let Some(limit) = raised() else {
+    let Some(limit) = raise_to_maximum() else {
         return;
     };
     let needed = connections as u64 + OTHERS;
@@ -24,7 +24,7 @@ pub fn raise_limit(connections: usize) {
 /// Raises the limit to its maximum; `None` where the system has none.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "the standard library has no such call")]
-fn raised() -> Option<u64> {
+fn raise_to_maximum() -> Option<u64> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -41,7 +41,7 @@ fn raised() -> Option<u64> {
 }
 
 #[cfg(not(unix))]
-fn raised() -> Option<u64> {
+fn raise_to_maximum() -> Option<u64> {
     None
 }
 
@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn the_limit_is_raised_to_its_maximum() {
-        let limit = raised().expect("the system has one");
+        let limit = raise_to_maximum().expect("the system has one");
         assert!(limit >= 1_024, "{limit}");
-        assert_eq!(raised(), Some(limit));
+        assert_eq!(raise_to_maximum(), Some(limit));
     }
 }

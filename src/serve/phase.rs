@@ -1,6 +1,6 @@
-//! How far the shutdown is.
+//! The phases of the shutdown.
 
-/// The phases of the shutdown.
+/// A phase of the shutdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// Serving.

@@ -1,4 +1,4 @@
-//! Where spans go: OTLP over HTTP, as the usual `OTEL_*` variables say.
+//! Exports spans as OTLP over HTTP, configured by the usual `OTEL_*` variables.
 
 use std::env;
 
@@ -21,7 +21,7 @@ const PROTOCOLS: [&str; 2] = [
     "OTEL_EXPORTER_OTLP_PROTOCOL",
 ];
 
-/// The library would take another one for the default.
+/// For any other value, the library would silently use its default.
 const SAMPLERS: [&str; 6] = [
     "always_on",
     "always_off",
@@ -37,15 +37,15 @@ pub enum SpansError {
     /// Another protocol.
     #[error("{variable}: `{value}` is not supported; spans are exported as http/protobuf")]
     Protocol {
-        /// The variable that asks for it.
+        /// The variable.
         variable: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
     },
     /// Another exporter.
     #[error("OTEL_TRACES_EXPORTER: `{0}` is not supported; write otlp or none")]
     Exporter(String),
-    /// Another sampler, or a share that is none.
+    /// Another sampler, or an invalid share.
     #[error(
         "{variable}: `{value}` is not supported; OTEL_TRACES_SAMPLER is one of {}, and OTEL_TRACES_SAMPLER_ARG the share of \
          a …traceidratio, from 0 to 1",
@@ -54,7 +54,7 @@ pub enum SpansError {
     Sampler {
         /// The variable.
         variable: &'static str,
-        /// What it says.
+        /// Its value.
         value: String,
     },
     /// The endpoint or another variable cannot be used.
@@ -67,7 +67,7 @@ pub enum SpansError {
 pub struct Export(Option<SdkTracerProvider>);
 
 impl Export {
-    /// Exports what is left, for some seconds at most.
+    /// Exports the remaining spans, for some seconds at most.
     pub async fn end(self) {
         let Some(provider) = self.0 else { return };
         // It waits for its own thread.
@@ -83,10 +83,10 @@ impl Export {
 /// # Errors
 /// [`SpansError`] names the variable.
 pub fn start(service: &'static str) -> Result<Export, SpansError> {
-    if !is_wanted(&given)? {
+    if !is_enabled(&given)? {
         return Ok(Export(None));
     }
-    // The client wants one; an error only says that there is one already.
+    // The HTTP client needs a default provider; an error only says that one is installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let exporter = SpanExporter::builder().with_http().build()?;
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
@@ -110,7 +110,7 @@ fn given(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
 }
 
-fn is_wanted(given: &impl Fn(&str) -> Option<String>) -> Result<bool, SpansError> {
+fn is_enabled(given: &impl Fn(&str) -> Option<String>) -> Result<bool, SpansError> {
     let is_disabled = given("OTEL_SDK_DISABLED").is_some_and(|it| it.eq_ignore_ascii_case("true"));
     if is_disabled || !ENDPOINTS.iter().any(|name| given(name).is_some()) {
         return Ok(false);
@@ -161,49 +161,49 @@ fn has_name(given: &impl Fn(&str) -> Option<String>) -> bool {
 mod tests {
     use super::*;
 
-    fn wanted(variables: &[(&str, &str)]) -> Result<bool, String> {
+    fn enabled(variables: &[(&str, &str)]) -> Result<bool, String> {
         let given = |name: &str| {
             let mut variables = variables.iter();
             let found = variables.find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         };
-        is_wanted(&given).map_err(|error| error.to_string())
+        is_enabled(&given).map_err(|error| error.to_string())
     }
 
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
 
     #[test]
     fn spans_are_exported_where_an_endpoint_is_named_and_nothing_forbids_it() {
-        assert_eq!(wanted(&[]), Ok(false));
-        assert_eq!(wanted(&[ENDPOINT]), Ok(true));
+        assert_eq!(enabled(&[]), Ok(false));
+        assert_eq!(enabled(&[ENDPOINT]), Ok(true));
         let traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1/x");
-        assert_eq!(wanted(&[traces]), Ok(true));
+        assert_eq!(enabled(&[traces]), Ok(true));
         for off in [
             ("OTEL_SDK_DISABLED", "TRUE"),
             ("OTEL_TRACES_EXPORTER", "none"),
         ] {
-            assert_eq!(wanted(&[ENDPOINT, off]), Ok(false), "{off:?}");
+            assert_eq!(enabled(&[ENDPOINT, off]), Ok(false), "{off:?}");
         }
         let otlp = [
             ENDPOINT,
             ("OTEL_TRACES_EXPORTER", "otlp"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
         ];
-        assert_eq!(wanted(&otlp), Ok(true));
+        assert_eq!(enabled(&otlp), Ok(true));
     }
 
     #[test]
-    fn what_cannot_be_done_is_refused() {
+    fn unsupported_values_are_refused() {
         let grpc = ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc");
-        let refused = wanted(&[ENDPOINT, grpc]).expect_err("no such protocol");
+        let refused = enabled(&[ENDPOINT, grpc]).expect_err("no such protocol");
         assert!(
             refused.contains("OTEL_EXPORTER_OTLP_PROTOCOL: `grpc`"),
             "{refused}"
         );
-        let zipkin = wanted(&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "zipkin")]);
+        let zipkin = enabled(&[ENDPOINT, ("OTEL_TRACES_EXPORTER", "zipkin")]);
         assert!(zipkin.expect_err("no such exporter").contains("zipkin"));
         let traces = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf");
-        assert_eq!(wanted(&[ENDPOINT, traces, grpc]), Ok(true));
+        assert_eq!(enabled(&[ENDPOINT, traces, grpc]), Ok(true));
         let ratio = ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio");
         for (variable, value, sampler) in [
             ("OTEL_TRACES_SAMPLER", "xray", None),
@@ -212,11 +212,11 @@ mod tests {
         ] {
             let given = [Some(ENDPOINT), Some((variable, value)), sampler];
             let given: Vec<_> = given.into_iter().flatten().collect();
-            let refused = wanted(&given).expect_err("no such sampler");
+            let refused = enabled(&given).expect_err("no such sampler");
             let expected = format!("{variable}: `{value}`");
             assert!(refused.starts_with(&expected), "{refused}");
         }
         let share = ("OTEL_TRACES_SAMPLER_ARG", "0.25");
-        assert_eq!(wanted(&[ENDPOINT, ratio, share]), Ok(true));
+        assert_eq!(enabled(&[ENDPOINT, ratio, share]), Ok(true));
     }
 }

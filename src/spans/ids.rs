@@ -1,4 +1,4 @@
-//! Ids of spans. The library draws them at random, unless ours are to be known elsewhere.
+//! Ids of spans: random, unless another process must be able to compute them.
 
 use std::cell::Cell;
 
@@ -6,9 +6,9 @@ use opentelemetry::trace::{SpanId, TraceId};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
 use sha2::{Digest, Sha256};
 
-/// Ids of the next span; what is `None` is drawn.
+/// Ids of the next span; `None` for a random one.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Chosen {
+pub(super) struct SpanIds {
     /// Its trace, if it has no parent.
     pub trace: Option<TraceId>,
     /// The span itself.
@@ -16,27 +16,27 @@ pub(super) struct Chosen {
 }
 
 thread_local! {
-    static CHOSEN: Cell<Option<Chosen>> = const { Cell::new(None) };
+    static NEXT: Cell<Option<SpanIds>> = const { Cell::new(None) };
 }
 
-/// Gives ids to the span that this thread begins next.
-pub(super) fn choose(ids: Option<Chosen>) {
-    CHOSEN.set(ids);
+/// Sets the ids of the span that this thread begins next.
+pub(super) fn set_next(ids: Option<SpanIds>) {
+    NEXT.set(ids);
 }
 
-/// Takes what was chosen.
+/// Uses the ids that were set, or random ones.
 #[derive(Debug, Default)]
 pub(super) struct Ids(RandomIdGenerator);
 
 impl IdGenerator for Ids {
     fn new_trace_id(&self) -> TraceId {
-        let chosen = CHOSEN.get().and_then(|ids| ids.trace);
-        chosen.unwrap_or_else(|| self.0.new_trace_id())
+        let next = NEXT.get().and_then(|ids| ids.trace);
+        next.unwrap_or_else(|| self.0.new_trace_id())
     }
 
     fn new_span_id(&self) -> SpanId {
-        let chosen = CHOSEN.get().and_then(|ids| ids.span);
-        chosen.unwrap_or_else(|| self.0.new_span_id())
+        let next = NEXT.get().and_then(|ids| ids.span);
+        next.unwrap_or_else(|| self.0.new_span_id())
     }
 }
 
@@ -63,16 +63,16 @@ mod tests {
     }
 
     #[test]
-    fn chosen_ids_are_taken_and_others_drawn() {
+    fn ids_that_are_set_are_used_and_others_are_random() {
         let ids = Ids::default();
         let span = SpanId::from(7);
-        choose(Some(Chosen {
+        set_next(Some(SpanIds {
             trace: None,
             span: Some(span),
         }));
         assert_eq!(ids.new_span_id(), span);
         assert_ne!(ids.new_trace_id(), TraceId::INVALID);
-        choose(None);
+        set_next(None);
         assert_ne!(ids.new_span_id(), span);
     }
 }

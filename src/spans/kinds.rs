@@ -9,7 +9,7 @@ use opentelemetry::trace::{
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::Span;
 
-use super::ids::{Chosen, of_request};
+use super::ids::{SpanIds, of_request};
 use super::{TRACER, begin};
 
 tokio::task_local! {
@@ -17,7 +17,7 @@ tokio::task_local! {
     static REQUEST: Context;
 }
 
-/// Where a trace comes from, and by which request it got here.
+/// The trace and the request that a span belongs to.
 #[derive(Debug, Clone, Copy)]
 pub struct SpanCause<'a> {
     /// The trace, 32 hexadecimal digits.
@@ -79,14 +79,14 @@ impl RequestSpan {
             .with_kind(SpanKind::Server)
             .with_attributes(attributes);
         let parent = parent_id.and_then(|id| cause.remote(SpanId::from(id)));
-        let ids = Chosen {
+        let ids = SpanIds {
             trace: cause.trace(),
             span: Some(of_request(request_id)),
         };
         Some(Self(begin(tracer, builder, &below(parent), ids)))
     }
 
-    /// Does the work of the request, so that its scripts have spans below this one.
+    /// Runs the work of the request, so that the spans of its scripts are children of this one.
     pub async fn around<F: Future>(&self, work: F) -> F::Output {
         let context = below(Some(self.0.span_context().clone()));
         REQUEST.scope(context, work).await
@@ -123,7 +123,7 @@ impl ScriptSpan {
             let builder = SpanBuilder::from_name(script)
                 .with_kind(SpanKind::Client)
                 .with_attributes(attributes);
-            begin(tracer, builder, request, Chosen::default())
+            begin(tracer, builder, request, SpanIds::default())
         });
         started.ok().map(Self)
     }
@@ -160,9 +160,9 @@ impl AttemptSpan {
             .with_kind(SpanKind::Client)
             .with_attributes(attributes)
             .with_links(links.into_iter().collect());
-        // Without flags nobody has decided for the trace: the sampler does so by its id, as it did for the request.
+        // Without flags, the sampler decides by the trace id, as it did for the request.
         let parent = request.and_then(|span| cause.remote(span));
-        let ids = Chosen {
+        let ids = SpanIds {
             trace: Some(trace),
             span: None,
         };
@@ -174,7 +174,7 @@ impl AttemptSpan {
         u64::from_be_bytes(self.0.span_context().span_id().to_bytes())
     }
 
-    /// Ends it. `status`: of the response, if one came; `reason`: what the attempt came to, a word.
+    /// Ends it. `status`: of the response, if one came; `reason`: the outcome of the attempt, a word.
     pub fn end(mut self, status: Option<i64>, reason: &'static str) {
         if let Some(status) = status {
             let code = KeyValue::new("http.response.status_code", status);
