@@ -137,7 +137,7 @@ impl Workers {
                 let pause = match outcome {
                     Ok(next) => {
                         if failures > 0 {
-                            warn!(worker = name, failures, "worker `{name}` works again after {failures} failed passes");
+                            warn!(worker = name, failures, "worker `{name}` recovered after {failures} failed passes");
                         }
                         failures = 0;
                         match next {

@@ -1,4 +1,4 @@
-//! Runs the API: binds, serves until shutdown, and loses no accepted request.
+//! Runs the API: binds, serves until shutdown, and finishes every accepted request.
 //!
 //! The shutdown has steps, so that no load balancer sends into a connection that is about to close:
 //! 1. Readiness fails and each response carries `Connection: close`. Requests are served for `BUDGET_SHUTDOWN_DELAY_MS`
@@ -6,10 +6,10 @@
 //! 2. No connection is accepted. [`LAST_CALL`] later, idle connections are closed.
 //! 3. Requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
 
-mod carried;
-mod complaints;
 mod connections;
 pub mod descriptors;
+mod detach;
+mod log_throttle;
 mod memory;
 mod phase;
 mod server;
@@ -34,8 +34,8 @@ use crate::shutdown::Shutdown;
 use crate::spans::SpansError;
 use crate::store::{Issuing, Store, StoreError, issuers};
 use crate::telemetry::{Meter, Telemetry, measure};
-use complaints::Complaints;
 use connections::Bounds;
+use log_throttle::LogThrottle;
 use phase::Phase;
 use server::Server;
 
@@ -60,7 +60,7 @@ pub enum ServeError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// An address cannot be listened on.
-    #[error("{variable}: cannot listen on {address}: {}", explained(.reason))]
+    #[error("{variable}: cannot listen on {address}: {}", advice(.reason))]
     Bind {
         /// The setting that names the address.
         variable: &'static str,
@@ -126,7 +126,7 @@ pub async fn bind(variable: &'static str, address: SocketAddr) -> Result<TcpList
 }
 
 /// Why an address cannot be listened on, and what to do where that is known.
-fn explained(reason: &io::Error) -> String {
+fn advice(reason: &io::Error) -> String {
     match reason.kind() {
         io::ErrorKind::AddrInUse => {
             "another process listens there; stop that one, or choose another address".to_owned()
@@ -157,7 +157,7 @@ pub async fn run(
     }
     descriptors::raise_limit(config.process.connections.open_max);
     planes.ledger.register(telemetry.registry())?;
-    let counting = tokio::spawn(count_traffic(&planes, shutdown.clone()));
+    let counting = tokio::spawn(store_traffic(&planes, shutdown.clone()));
     let meter = Meter::new(telemetry.http.clone(), planes.measured);
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
@@ -224,11 +224,11 @@ async fn emit_auth_failures(store: Store, auth_failures: AuthFailures, shutdown:
     }
 }
 
-/// How often to bring to Redis what was counted for detectors.
+/// How often to store the counts for detectors.
 const TRAFFIC_PERIOD: Duration = Duration::from_secs(5);
 
-/// Brings what was counted for detectors to Redis until shutdown.
-fn count_traffic(planes: &Planes, shutdown: Shutdown) -> impl Future<Output = ()> + use<> {
+/// Stores the counts for detectors until shutdown.
+fn store_traffic(planes: &Planes, shutdown: Shutdown) -> impl Future<Output = ()> + use<> {
     let traffic = planes.traffic.clone();
     async move {
         while !shutdown.has_begun() {
@@ -236,9 +236,9 @@ fn count_traffic(planes: &Planes, shutdown: Shutdown) -> impl Future<Output = ()
                 () = tokio::time::sleep(TRAFFIC_PERIOD) => {}
                 () = shutdown.begun() => return,
             }
-            // It is kept and counted with the next; other metrics say that Redis is out of reach.
+            // The counts are kept for the next time; other metrics report the outage.
             if let Err(error) = traffic.run_once().await {
-                debug!(error = %error, "cannot store what was counted for detectors; it is retried: {error}");
+                debug!(error = %error, "cannot store the counts for detectors; it is retried: {error}");
             }
         }
     }
@@ -322,7 +322,7 @@ const DEPLOYMENT_PERIOD: Duration = Duration::from_secs(2);
 /// Returns only when the deployment or its Redis cannot be used. Warns about a Redis that is absent, configured dangerously, or
 /// short of memory, and about a deployment that lost its record.
 async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreError {
-    let mut complaints = Complaints::default();
+    let mut throttle = LogThrottle::default();
     let findings = loop {
         let checked = async {
             let findings = store.inspect().await?;
@@ -335,13 +335,13 @@ async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreErro
         match checked.await {
             Ok(findings) => break findings,
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full)) => {
-                complaints.waiting_for_redis(&error);
+                throttle.redis_unavailable(&error);
             }
             Err(refused) => return refused,
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
-    complaints.over("Redis responds");
+    throttle.resolved("Redis responds");
     for finding in findings {
         warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
     }
@@ -352,16 +352,16 @@ async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreErro
     }
 }
 
-/// Reads again who signs evidence and until when, as other processes may have registered it.
+/// Refreshes the registry of evidence keys, which other processes may have changed.
 async fn watch_issuers(store: &Store, issuing: Option<&Issuing>) -> ! {
-    let (mut complaints, mut was_stale) = (Complaints::default(), false);
+    let (mut throttle, mut was_stale) = (LogThrottle::default(), false);
     loop {
         tokio::time::sleep(issuers::REFRESH_EVERY).await;
         let Some(issuing) = issuing else { continue };
         match issuing.refresh(store).await {
-            Ok(()) => complaints.over("the keys of evidence are read again"),
-            Err(error @ StoreError::Deployment(_)) => complaints.keys_of_evidence(&error),
-            // Other messages say that Redis is out of reach.
+            Ok(()) => throttle.resolved("the keys of evidence are read again"),
+            Err(error @ StoreError::Deployment(_)) => throttle.evidence_keys(&error),
+            // Other messages report the outage.
             Err(error) => {
                 debug!(error = %error, "the keys of evidence cannot be read again: {error}");
             }
@@ -378,14 +378,14 @@ async fn watch_issuers(store: &Store, issuing: Option<&Issuing>) -> ! {
     }
 }
 
-/// Says when the deployment's record is gone or another one, and when it is back.
+/// Logs when the deployment's record is missing or different, and when it is back.
 async fn watch_record(store: &Store) -> ! {
-    let mut complaints = Complaints::default();
+    let mut throttle = LogThrottle::default();
     loop {
         tokio::time::sleep(DEPLOYMENT_PERIOD).await;
         match store.compare_deployment().await {
-            Ok(()) => complaints.over("the deployment's record is back"),
-            Err(error) => complaints.other_data(&error),
+            Ok(()) => throttle.resolved("the deployment's record is back"),
+            Err(error) => throttle.wrong_deployment(&error),
         }
     }
 }

@@ -21,8 +21,8 @@ use tower::ServiceExt;
 use tracing::{debug, warn};
 
 use crate::config::ConnectionLimits;
-use crate::serve::carried::Carried;
 use crate::serve::connections::{Bounds, Connections, Place};
+use crate::serve::detach::DetachOnDrop;
 use crate::serve::phase::Phase;
 use crate::serve::timeouts::{Progress, TimedStream};
 use crate::serve::unread::SharedBody;
@@ -177,7 +177,7 @@ async fn connection(
             }
             Ok::<_, Infallible>(response)
         };
-        Carried::new(answered, changes, phase)
+        DetachOnDrop::new(answered, changes, phase)
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())

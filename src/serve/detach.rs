@@ -1,4 +1,4 @@
-//! Carries out requests whose clients hung up: Redis may have them already, and what they cause there must be counted.
+//! Finishes requests whose clients hung up: Redis may have them already, and their outcome there must be counted.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,23 +9,23 @@ use tokio::sync::watch;
 
 use super::phase::Phase;
 
-/// A request that goes on in a task of its own when it is dropped before its end, as hyper drops it when the client hangs up.
-pub(super) struct Carried<F>
+/// A request that moves to a task of its own when it is dropped early, as hyper drops it when the client hangs up.
+pub(super) struct DetachOnDrop<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    /// Until it is done.
+    /// `None` once it is done.
     request: Option<Pin<Box<F>>>,
     changes: bool,
     phase: watch::Receiver<Phase>,
 }
 
-impl<F> Carried<F>
+impl<F> DetachOnDrop<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    /// `changes`: one that only reads need not go on, since nobody gets what it finds. `phase`: of the server; once connections
-    /// are dropped with their requests, none goes on.
+    /// Without `changes` the request only reads, and ends with its client. `phase`: of the server; when it aborts connections,
+    /// their requests end too.
     pub(super) fn new(request: F, changes: bool, phase: watch::Receiver<Phase>) -> Self {
         Self {
             request: Some(Box::pin(request)),
@@ -35,7 +35,7 @@ where
     }
 }
 
-impl<F> Future for Carried<F>
+impl<F> Future for DetachOnDrop<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
@@ -53,15 +53,15 @@ where
     }
 }
 
-impl<F> Drop for Carried<F>
+impl<F> Drop for DetachOnDrop<F>
 where
     F: Future<Output: Send> + Send + 'static,
 {
     fn drop(&mut self) {
         let request = self.request.take();
-        // A panic of a handler is a response already; one below it must not go on.
-        let goes_on = self.changes && !std::thread::panicking();
-        if !goes_on || *self.phase.borrow() == Phase::Aborted {
+        // A panic of a handler is a response by now. After one below it, the request must not run again.
+        let detaches = self.changes && !std::thread::panicking();
+        if !detaches || *self.phase.borrow() == Phase::Aborted {
             return;
         }
         if let (Some(request), Ok(runtime)) = (request, Handle::try_current()) {
