@@ -60,7 +60,7 @@ ROWS = [
                 "reqps",
                 [
                     ("sum by (plane, reason) (rate(budget_auth_failures_total{$own}[$__rate_interval]))", "{{plane}} {{reason}}"),
-                    ("sum by (setting) (rate(budget_limit_refusals_total{$own}[$__rate_interval]))", "{{setting}}"),
+                    ("sum by (limit) (rate(budget_limit_refusals_total{$own}[$__rate_interval]))", "{{limit}}"),
                 ],
             ),
         ],

@@ -49,7 +49,7 @@ ROWS = [
         [
             (
                 "Left out",
-                "Budgets of all tenants that were left without gauges, since BUDGET_METRICS_TENANTS_SERIES is reached.",
+                "Budgets of all tenants that were left without gauges, since there would be more than 1,000 series.",
                 "short",
                 [("sum by (instance) (increase(budget_gauges_left_out_total{$own}[$__rate_interval]))", "{{instance}}")],
             ),

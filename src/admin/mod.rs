@@ -37,7 +37,6 @@ pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 use audit::entry;
 
 use crate::domain::api_key::secret::KeyId;
-use crate::domain::audit::FAILURES_PER_MINUTE_DEFAULT;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::{IdempotencyKey, TenantId};
@@ -58,7 +57,6 @@ pub struct Admin {
     sealing: SealingKeys,
     cross_tenant_list: bool,
     limits: CountLimits,
-    audit_failures_per_minute: u32,
     last_overview: Arc<overview::LastOverview>,
 }
 
@@ -99,7 +97,6 @@ impl Admin {
             sealing: SealingKeys::default(),
             cross_tenant_list: false,
             limits: CountLimits::DEFAULT,
-            audit_failures_per_minute: FAILURES_PER_MINUTE_DEFAULT,
             last_overview: Arc::default(),
         }
     }
@@ -112,14 +109,6 @@ impl Admin {
     /// With other limits than the defaults.
     pub fn limits(self, limits: CountLimits) -> Self {
         Self { limits, ..self }
-    }
-
-    /// With another bound of the audit entries that a tenant's refused requests write in a minute.
-    pub fn audit_failures_per_minute(self, audit_failures_per_minute: u32) -> Self {
-        Self {
-            audit_failures_per_minute,
-            ..self
-        }
     }
 
     /// Whether the admin key may list the budgets of all tenants at once.

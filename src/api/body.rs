@@ -19,13 +19,14 @@ pub struct BodyLimits {
     pub time: Duration,
     /// The largest `metadata`, as JSON text.
     pub metadata_bytes: usize,
-    /// The largest `metrics`, as JSON text.
-    pub metrics_bytes: usize,
     /// The largest `caps`, as JSON text.
     pub caps_bytes: usize,
-    /// The most entries of the `scope_filter` of an API key.
-    pub scope_filter_entries: usize,
 }
+
+/// The largest `metrics` of a commit or usage event, as JSON text. As much as `metadata`, which lies beside it in the record.
+const METRICS_BYTES_MAX: usize = 16 * 1024;
+/// The most entries of the `scope_filter` of an API key. Each request under the key may look at all of them.
+const SCOPE_FILTER_MAX: usize = 64;
 
 impl BodyLimits {
     /// Checks the members that are stored as they are sent, or looked through by every request. `body_bytes` is the size
@@ -38,12 +39,12 @@ impl BodyLimits {
             return Ok(());
         };
         for (name, value) in members {
-            let (limit, setting) = match name.as_ref() {
-                "metadata" => (self.metadata_bytes, "BUDGET_METADATA_LIMIT_BYTES"),
-                "metrics" => (self.metrics_bytes, "BUDGET_METRICS_LIMIT_BYTES"),
-                "caps" => (self.caps_bytes, "BUDGET_CAPS_LIMIT_BYTES"),
+            let (limit, label) = match name.as_ref() {
+                "metadata" => (self.metadata_bytes, "metadata_bytes"),
+                "metrics" => (METRICS_BYTES_MAX, "metrics_bytes"),
+                "caps" => (self.caps_bytes, "caps_bytes"),
                 "scope_filter" => {
-                    self.check_entries(value)?;
+                    check_entries(value)?;
                     continue;
                 }
                 _ => continue,
@@ -51,30 +52,26 @@ impl BodyLimits {
             // A member is smaller than its body, so that most are not measured.
             if body_bytes > limit && value.compact().len() > limit {
                 let present = value.compact().len();
-                let reason = format!(
-                    "must have at most {limit} bytes of JSON text ({setting}), not {present}"
-                );
+                let reason = format!("must have at most {limit} bytes of JSON text, not {present}");
                 let error = ApiError::from(Problems::one(name, reason));
-                return Err(error.beyond(setting, limit as i64, present as i64));
+                return Err(error.beyond(label, limit as i64, present as i64));
             }
         }
         Ok(())
     }
+}
 
-    /// Checks how many entries the scope filter of an API key has. That of a subscription is no list.
-    fn check_entries(&self, filter: &Json) -> Result<(), ApiError> {
-        let (limit, setting) = (self.scope_filter_entries, "BUDGET_SCOPE_FILTER_LIMIT");
-        match filter {
-            Json::Array(entries) if entries.len() > limit => {
-                let present = entries.len();
-                let reason =
-                    format!("must have at most {limit} entries ({setting}), not {present}");
-                let message = Problems::one("scope_filter", reason).to_string();
-                let error = ApiError::new(StatusCode::BAD_REQUEST, Code::LimitExceeded, message);
-                Err(error.beyond(setting, limit as i64, present as i64))
-            }
-            _ => Ok(()),
+/// Checks how many entries the scope filter of an API key has. That of a subscription is not a list.
+fn check_entries(filter: &Json) -> Result<(), ApiError> {
+    match filter {
+        Json::Array(entries) if entries.len() > SCOPE_FILTER_MAX => {
+            let (limit, present) = (SCOPE_FILTER_MAX, entries.len());
+            let reason = format!("must have at most {limit} entries, not {present}");
+            let message = Problems::one("scope_filter", reason).to_string();
+            let error = ApiError::new(StatusCode::BAD_REQUEST, Code::LimitExceeded, message);
+            Err(error.beyond("scope_filter_entries", limit as i64, present as i64))
         }
+        _ => Ok(()),
     }
 }
 

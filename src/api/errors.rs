@@ -187,9 +187,10 @@ impl ApiError {
         self
     }
 
-    /// Above the limit that `setting` sets, with both numbers for programs. The metric counts it by setting.
-    pub fn beyond(mut self, setting: &'static str, limit: i64, present: i64) -> Self {
-        self.extras.limit = Some(RefusedLimit(setting));
+    /// Above a limit, with both numbers for programs. The metric counts it under `label`: the setting that sets the limit, or the
+    /// name of a constant one.
+    pub fn beyond(mut self, label: &'static str, limit: i64, present: i64) -> Self {
+        self.extras.limit = Some(RefusedLimit(label));
         self.with_details(json!({"limit": limit, "present": present}))
     }
 

@@ -31,7 +31,7 @@ use state::AppState;
 
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
-    planes_reaching(config, store, egress(config))
+    planes_reaching(config, store, config.webhooks.egress())
 }
 
 /// The same with a way out of the caller's choice.
@@ -43,12 +43,8 @@ pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> P
 
 /// Says what an operator should know of at each start.
 pub async fn warn_at_start(config: ServeConfig, store: Store) {
-    let state = AppState::new(&config, &store, egress(&config));
+    let state = AppState::new(&config, &store, config.webhooks.egress());
     if let Err(error) = state.webhooks.warn_of_open_security().await {
         tracing::debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");
     }
-}
-
-fn egress(config: &ServeConfig) -> Egress {
-    config.webhooks.egress(config.limits.webhook_lookup_limit)
 }

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::shutdown::Shutdown;
-use crate::store::{MemoryStep, Store, StoreError};
+use crate::store::{MemoryStep, REFUSE_PERCENT, Store, StoreError};
 use crate::telemetry::{Telemetry, error_chain};
 
 /// A probe waits this long for Redis.
@@ -76,13 +76,10 @@ impl Probes {
 
     /// What readiness says while the fullest node is short of memory.
     fn memory_warning(&self) -> Option<String> {
-        let (share, steps) = (self.store.fullest_share(), self.store.memory_steps());
+        let share = self.store.fullest_share();
         let percent = share.percent();
-        (steps.at(share) > MemoryStep::Enough).then(|| {
-            format!(
-                "Redis uses {percent} % of maxmemory; from {} % on, creates, events and decisions are refused",
-                steps.refuse
-            )
+        (MemoryStep::at(share) > MemoryStep::Enough).then(|| {
+            format!("Redis uses {percent} % of maxmemory; from {REFUSE_PERCENT} % on, creates, events and decisions are refused")
         })
     }
 

@@ -194,17 +194,17 @@ impl ApiError {
                 .with_details(json!({"limit": most, "present": most})),
             R::Webhook(Webhook::OwnerTestedTooOften { most, retry_in_ms, until_ms, .. }) => self
                 .limited_until(*retry_in_ms, *until_ms)
-                .beyond("BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE", *most, *most),
+                .beyond("webhook_tests_per_minute", *most, *most),
             R::Budget(Budget::Exceeded { budget, requested, remaining }) => {
                 self.with_details(json!({
                     "scope": budget.scope, "unit": budget.unit, "requested": requested, "remaining": remaining,
                 }))
             }
             R::Webhook(Webhook::UrlNotAdmitted(_)) => self.with_details(json!({"field": "url"})),
-            R::TooMany(excess) => self.beyond(excess.count.setting(), excess.limit, excess.present),
+            R::TooMany(excess) => self.beyond(excess.count.label(), excess.limit, excess.present),
             R::Gather(TooManyGather { limit, .. }) => {
                 let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-                self.retry_after(Duration::from_secs(1)).beyond(TooManyGather::SETTING, limit, limit)
+                self.retry_after(Duration::from_secs(1)).beyond("gathering_lists", limit, limit)
             }
             R::Bulk(Bulk::TooManyMatched(total) | Bulk::CountMismatch(total)) => {
                 self.with_details(json!({"total_matched": total}))

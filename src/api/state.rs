@@ -64,7 +64,7 @@ pub struct Handles {
 impl AppState {
     /// From the configuration, over a store.
     pub fn new(config: &ServeConfig, store: &Store, egress: Egress) -> Self {
-        let http = &config.http;
+        let (http, fixed) = (&config.http, &config.fixed_limits);
         let retention = &config.retention;
         let [event_days, audit_days, reservation_days] =
             [retention.events, retention.audit, retention.reservations].map(days);
@@ -75,23 +75,22 @@ impl AppState {
                 store.clone(),
                 config.store.dialect,
                 config.admin_keys.clone(),
-                AdminKeyBackoff::new(http.admin_key_failures),
+                AdminKeyBackoff::new(fixed.admin_key_failures),
             ),
             request_rates: RequestRates::new(
                 Rate {
                     per_second: config.limits.requests_per_second,
-                    burst: config.limits.request_burst,
+                    burst: fixed.request_burst,
                 },
                 Rate {
                     per_second: config.limits.runtime_requests_per_second,
-                    burst: config.limits.runtime_request_burst,
+                    burst: fixed.request_burst,
                 },
             ),
             auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
                 .sealing(config.secrets.clone())
-                .limits(config.limits.counts())
-                .audit_failures_per_minute(config.limits.audit_failures_per_minute)
+                .limits(config.limits.counts(fixed))
                 .cross_tenant_list(http.allow_cross_tenant_list),
             webhooks: Webhooks::new(
                 store.clone(),
@@ -99,37 +98,28 @@ impl AppState {
                 egress,
                 config.store.dialect.words(),
                 event_days,
-                config.limits.webhook_test_limit_per_minute,
             )
-            .limits(config.limits.counts()),
+            .limits(config.limits.counts(fixed)),
             events: Events::new(store.clone(), event_days),
             audit_logs: AuditLogs::new(store.clone(), audit_days),
-            ledger: Ledger::new(
-                store.clone(),
-                http.denied_events_per_minute,
-                config.limits.extensions_per_reservation,
-                reservation_days,
-            )
-            .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
-            .attesting(issuing.clone().map(|issuing| Attesting {
-                issuing,
-                refusals_per_minute: config.evidence_limits.refusals_per_minute,
-                retention: evidence.and_then(|evidence| evidence.retention),
-                metrics: AttestingMetrics::default(),
-            })),
+            ledger: Ledger::new(store.clone(), reservation_days)
+                .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
+                .attesting(issuing.clone().map(|issuing| Attesting {
+                    issuing,
+                    retention: evidence.and_then(|evidence| evidence.retention),
+                    metrics: AttestingMetrics::default(),
+                })),
             issuing,
             key_set: evidence.map(published),
-            public_limiter: PublicLimiter::new(config.evidence_limits.requests_per_minute),
-            gather_places: GatherPlaces::new(config.limits.gathering_lists_per_tenant),
+            public_limiter: PublicLimiter::new(config.limits.evidence_requests_per_minute),
+            gather_places: GatherPlaces::new(GatherPlaces::PER_OWNER),
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),
             body_limits: BodyLimits {
                 bytes: http.body_limit_bytes,
-                time: http.body_timeout,
-                metadata_bytes: config.limits.metadata_limit_bytes,
-                metrics_bytes: config.limits.metrics_limit_bytes,
-                caps_bytes: config.limits.caps_limit_bytes,
-                scope_filter_entries: config.limits.scope_filter_limit,
+                time: fixed.body_timeout,
+                metadata_bytes: fixed.metadata_bytes,
+                caps_bytes: fixed.caps_bytes,
             },
         }))
     }

@@ -41,12 +41,10 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         dialect: config.store.dialect,
         retention: config.retention,
         secrets: config.secrets,
-        egress: config.webhooks.egress(config.deliveries.look_ups),
+        egress: config.webhooks.egress(),
         in_flight: dispatch::IN_FLIGHT_MAX,
         lane_concurrency: config.deliveries.lane_concurrency,
-        retry_jitter: config.deliveries.retry_jitter,
-        detectors: config.detectors,
-        budget_gauges: config.budget_gauges,
+        metrics_tenants: config.metrics_tenants,
         evidence: config.evidence.zip(issuing.clone()),
     };
     serve::descriptors::raise_limit(dispatch::CONNECTIONS_MAX);

@@ -7,7 +7,7 @@ use secrecy::ExposeSecret;
 
 use super::error::ConfigError;
 use super::secret_file::SecretSetting;
-use super::values::{OnOrOff as _, boolish, setting};
+use super::values::setting;
 use crate::domain::admin_key::AdminKeys;
 
 /// The shortest admin key, in characters: what 128 random bits take in hexadecimal.
@@ -23,7 +23,9 @@ const SETTING: SecretSetting = SecretSetting {
 #[command(next_help_heading = "Admin keys")]
 pub struct AdminKeyArgs {
     /// Admin keys, each KEY or NAME=KEY, comma-separated; list two while one replaces the other. `keys generate` prints
-    /// one. Audit entries show the name. Without any, no admin key is accepted
+    /// one. Audit entries show the name. Without any, no admin key is accepted.
+    ///
+    /// Change it when a key is replaced, or a person or program gets or loses access
     #[arg(
         long,
         env = "BUDGET_ADMIN_KEYS",
@@ -34,12 +36,11 @@ pub struct AdminKeyArgs {
         value_parser = setting(AdminKeys::parse)
     )]
     admin_keys: AdminKeys,
-    /// File with the admin keys, in place of BUDGET_ADMIN_KEYS
+    /// File with the admin keys, in place of BUDGET_ADMIN_KEYS.
+    ///
+    /// Set it when the platform mounts secrets as files
     #[arg(long, env = "BUDGET_ADMIN_KEYS_FILE", value_name = "FILE")]
     admin_keys_file: Option<PathBuf>,
-    /// Accept admin keys of less than 32 characters, which can be guessed
-    #[arg(long, env = "BUDGET_ALLOW_SHORT_ADMIN_KEYS", value_parser = boolish(), on_or_off())]
-    allow_short_admin_keys: bool,
 }
 
 impl AdminKeyArgs {
@@ -53,14 +54,14 @@ impl AdminKeyArgs {
                 None => (self.admin_keys, SETTING.value),
             };
         match keys.first_below(KEY_CHARS_MIN) {
-            Some((entry, chars)) if !self.allow_short_admin_keys => Err(ConfigError::Value {
+            Some((entry, chars)) => Err(ConfigError::value(
                 variable,
-                reason: format!(
+                format!(
                     "the key of entry {entry} has {chars} characters, but it needs {KEY_CHARS_MIN} so that nobody guesses \
-                     it; `budget-authority keys generate` prints one, BUDGET_ALLOW_SHORT_ADMIN_KEYS=true accepts this one"
+                     it; `budget-authority keys generate` prints one"
                 ),
-            }),
-            Some(_) | None => Ok(keys),
+            )),
+            None => Ok(keys),
         }
     }
 }

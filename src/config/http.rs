@@ -18,7 +18,9 @@ pub(crate) const LISTEN: &str = "0.0.0.0:7878";
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "HTTP")]
 pub struct HttpConfig {
-    /// Address of the API
+    /// Address of the API.
+    ///
+    /// Change it when the port is taken, or only one network may reach the API
     #[arg(
         long,
         env = "BUDGET_LISTEN",
@@ -26,26 +28,20 @@ pub struct HttpConfig {
         default_value = LISTEN
     )]
     pub listen: SocketAddr,
-    /// Address of the admin plane, to keep it off the network of agents; by default it shares the address of the API
+    /// Address of the admin plane, to keep it off the network of agents; by default it shares the address of the API.
+    ///
+    /// Set it when agents must not be able to reach the admin plane
     #[arg(long, env = "BUDGET_ADMIN_LISTEN", value_name = "ADDR:PORT")]
     pub admin_listen: Option<SocketAddr>,
-    /// Wrong admin keys from one client address after which its next attempts wait, 1 to 5 seconds each; 0 for no limit
-    #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_ADMIN_KEY_FAILURES", value_name = "N", default_value = "10",
-          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub admin_key_failures: u32,
-    /// Largest request body, in bytes
+    /// Largest request body, in bytes.
+    ///
+    /// Raise it when clients get 413 for requests that they need
     #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_BODY_LIMIT_BYTES", value_name = "BYTES", default_value = "1048576",
           value_parser = clap::value_parser!(u32).range(1_024..=16_777_216).map(|bytes| bytes as usize))]
     pub body_limit_bytes: usize,
-    /// Time that a request body may take to arrive, in milliseconds
-    #[arg(long = "body-timeout-ms", help_heading = LIMITS_HEADING, env = "BUDGET_BODY_TIMEOUT_MS", value_name = "MS", default_value = "10000",
-          value_parser = ms(100..=600_000))]
-    pub body_timeout: Duration,
-    /// Denials per tenant and minute that emit an event each; one more event counts the others
-    #[arg(long, help_heading = LIMITS_HEADING, env = "BUDGET_DENIED_EVENTS_PER_MINUTE", value_name = "N", default_value = "600",
-          value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub denied_events_per_minute: u32,
-    /// Origins whose pages may call the API from a browser, comma-separated, or `*`
+    /// Origins whose pages may call the API from a browser, comma-separated, or `*`.
+    ///
+    /// Set it when a page of another origin calls the API
     #[arg(
         long,
         env = "BUDGET_CORS_ORIGINS",
@@ -55,7 +51,9 @@ pub struct HttpConfig {
         value_parser = setting(CorsOrigins::parse)
     )]
     pub cors_origins: CorsOrigins,
-    /// Networks of load balancers whose X-Forwarded-For is trusted, comma-separated
+    /// Networks of load balancers whose X-Forwarded-For is trusted, comma-separated.
+    ///
+    /// Set it when a load balancer stands in front; otherwise all clients share its address, and the limits of one
     #[arg(
         long,
         env = "BUDGET_TRUSTED_PROXIES",
@@ -64,7 +62,9 @@ pub struct HttpConfig {
     )]
     pub trusted_proxies: Vec<Cidr>,
     /// Let GET /v1/admin/budgets without a tenant list the budgets of all tenants, as some dashboards expect; `true` by
-    /// default in the dialect that has them
+    /// default in the dialect that has them.
+    ///
+    /// Set it when a dashboard lists budgets without naming a tenant
     #[arg(
         long,
         env = "BUDGET_ALLOW_CROSS_TENANT_LIST",
@@ -74,7 +74,9 @@ pub struct HttpConfig {
     )]
     pub allow_cross_tenant_list: bool,
     /// Time after SIGTERM in which requests are still served while /ready responds 503, so that load balancers notice,
-    /// in milliseconds. Ctrl-C (SIGINT) skips it
+    /// in milliseconds. Ctrl-C (SIGINT) skips it.
+    ///
+    /// Raise it when a load balancer sends requests to a replica that is no longer ready
     #[arg(long = "shutdown-delay-ms", env = "BUDGET_SHUTDOWN_DELAY_MS", value_name = "MS", default_value = "5000",
           value_parser = ms(0..=600_000))]
     pub shutdown_delay: Duration,

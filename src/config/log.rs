@@ -9,10 +9,14 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Log")]
 pub struct LogArgs {
-    /// What to log: a level, or `target=level` pairs, comma-separated
+    /// What to log: a level, or `target=level` pairs, comma-separated.
+    ///
+    /// Change it when a problem needs more detail, such as `info,budget_authority::dispatcher=debug`
     #[arg(long, env = "BUDGET_LOG", value_name = "FILTER", default_value = "info", value_parser = log_filter)]
     pub log: Targets,
-    /// One JSON object per line, or text for people
+    /// One JSON object per line, or text for people.
+    ///
+    /// Change it when people read the log in a terminal
     #[arg(long, env = "BUDGET_LOG_FORMAT", default_value = "json")]
     pub log_format: LogFormat,
 }

@@ -2,18 +2,16 @@
 //! start. A contradiction stops the process.
 
 mod admin_keys;
-mod budget_gauges;
-mod detectors;
 mod error;
 mod evidence;
 mod http;
 mod limits;
 mod log;
-mod memory;
 mod retention;
 pub(crate) mod secret_file;
 mod secrets;
 mod store;
+mod tenant_list;
 mod values;
 mod webhooks;
 
@@ -25,22 +23,20 @@ use clap::{Args, Command, FromArgMatches};
 
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::SealingKeys;
-use memory::MemoryArgs;
 use store::WaitArgs;
-use values::ms;
+use values::{ms, setting};
 
 pub use admin_keys::AdminKeyArgs;
-pub use budget_gauges::{BudgetGaugeConfig, TenantList};
-pub use detectors::DetectorConfig;
 pub use error::ConfigError;
-pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceLimits, EvidenceSeedArgs, SigningConfig};
+pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceSeedArgs, SigningConfig};
 pub(crate) use http::LISTEN;
 pub use http::{CorsOrigins, HttpConfig};
-pub use limits::{LIMITS_HEADING, LimitsConfig};
+pub use limits::{FixedLimits, LIMITS_HEADING, LimitsConfig};
 pub use log::{LogArgs, LogFormat, log_filter};
 pub use retention::RetentionConfig;
 pub use secrets::SecretArgs;
 pub use store::{StoreArgs, StoreConfig};
+pub use tenant_list::TenantList;
 pub use webhooks::{DeliveryConfig, WebhookConfig};
 
 /// Settings of `budget-authority serve`.
@@ -65,10 +61,6 @@ pub struct ServeArgs {
     #[command(flatten)]
     evidence: EvidenceArgs,
     #[command(flatten)]
-    evidence_limits: EvidenceLimits,
-    #[command(flatten)]
-    memory: MemoryArgs,
-    #[command(flatten)]
     process: ProcessConfig,
     /// The log, which starts before settings are checked against each other.
     #[command(flatten)]
@@ -88,18 +80,19 @@ pub struct DispatcherArgs {
     webhooks: WebhookConfig,
     #[command(flatten)]
     deliveries: DeliveryConfig,
-    #[command(flatten)]
-    detectors: DetectorConfig,
-    #[command(flatten)]
-    budget_gauges: BudgetGaugeConfig,
+    /// Tenants whose budgets have gauges, by their ids, comma-separated: four series for each budget, with tenant, scope and
+    /// unit as labels. None by default.
+    ///
+    /// Set it when dashboards or alerts need the figures of single budgets
+    #[arg(long, help_heading = "Metrics", env = "BUDGET_METRICS_TENANTS", value_name = "ID,…", default_value = "",
+          hide_default_value = true, value_parser = setting(TenantList::parse))]
+    metrics_tenants: TenantList,
     #[command(flatten)]
     retention: RetentionConfig,
     #[command(flatten)]
     evidence: EvidenceArgs,
     #[command(flatten)]
     evidence_seeds: EvidenceSeedArgs,
-    #[command(flatten)]
-    memory: MemoryArgs,
     #[command(flatten)]
     process: ProcessConfig,
     /// The log, which starts before settings are checked against each other.
@@ -114,7 +107,9 @@ pub(crate) const METRICS_LISTEN: &str = "0.0.0.0:7879";
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Process")]
 pub struct ProcessConfig {
-    /// Address of /metrics, or `off`; it needs no key, so it is never the address of the API
+    /// Address of /metrics, or `off`; it needs no key, so it is never the address of the API.
+    ///
+    /// Change it when the port is taken, or only one network may scrape
     #[arg(
         long,
         env = "BUDGET_METRICS_LISTEN",
@@ -125,16 +120,22 @@ pub struct ProcessConfig {
     // Written as a path, so that clap reads it as a value of its own and not as a flag that may be absent.
     pub metrics_listen: std::option::Option<SocketAddr>,
     /// Open connections on each address. Further ones close the longest idle one, or wait while none is idle. Each takes a
-    /// file descriptor
+    /// file descriptor.
+    ///
+    /// Raise it when the log says that BUDGET_MAX_CONNECTIONS is reached, and the process may open as many files
     #[arg(long = "max-connections", help_heading = LIMITS_HEADING, env = "BUDGET_MAX_CONNECTIONS", value_name = "N", default_value = "10000",
           value_parser = clap::value_parser!(u32).range(1..=1_000_000).map(ConnectionLimits::of))]
     pub connections: ConnectionLimits,
     /// Open connections from one client address, or from one /64 network of IPv6, on each address. Further ones close its
-    /// longest idle one, or are refused. Trusted proxies have no limit
+    /// longest idle one, or are refused. Trusted proxies have no limit.
+    ///
+    /// Raise it when more clients than that share an address, as behind NAT
     #[arg(long = "max-connections-per-address", help_heading = LIMITS_HEADING, env = "BUDGET_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N",
           default_value = "2000", value_parser = clap::value_parser!(u32).range(1..=1_000_000).map(|n| n as usize))]
     pub connections_per_address: usize,
-    /// Time that requests and workers may take to finish at shutdown, in milliseconds
+    /// Time that requests and workers may take to finish at shutdown, in milliseconds.
+    ///
+    /// Raise it when the log says at shutdown that the grace period was too short
     #[arg(long = "shutdown-grace-ms", env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = ms(0..=600_000))]
     pub shutdown_grace: Duration,
@@ -165,10 +166,10 @@ pub struct ServeConfig {
     pub retention: RetentionConfig,
     /// What one tenant may store.
     pub limits: LimitsConfig,
+    /// The same in every deployment.
+    pub fixed_limits: FixedLimits,
     /// Signed evidence; `None` while it is off.
     pub evidence: Option<EvidenceConfig>,
-    /// Its limits.
-    pub evidence_limits: EvidenceLimits,
     /// Metrics, connections and shutdown.
     pub process: ProcessConfig,
 }
@@ -184,10 +185,8 @@ pub struct DispatcherConfig {
     pub webhooks: WebhookConfig,
     /// Deliveries to them.
     pub deliveries: DeliveryConfig,
-    /// What is watched.
-    pub detectors: DetectorConfig,
-    /// Whose budgets have gauges.
-    pub budget_gauges: BudgetGaugeConfig,
+    /// Tenants whose budgets have gauges.
+    pub metrics_tenants: TenantList,
     /// How long data is kept.
     pub retention: RetentionConfig,
     /// Evidence that is to be signed; `None` while it is off.
@@ -251,16 +250,15 @@ impl ServeArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
-        let store = self.store.into_config()?.with_memory(self.memory)?;
-        let store = store.with_wait(self.wait);
+        let store = self.store.into_config()?.with_wait(self.wait);
         let http = self.http.check();
         let admin_keys = self.admin_keys.into_keys()?;
         if http.admin_listen.is_some() && admin_keys.is_empty() {
-            return Err(ConfigError::Contradiction {
-                first: "BUDGET_ADMIN_LISTEN",
-                second: "BUDGET_ADMIN_KEYS",
-                reason: "the admin plane has an address but no key",
-            });
+            return Err(ConfigError::contradiction(
+                "BUDGET_ADMIN_LISTEN",
+                "BUDGET_ADMIN_KEYS",
+                "the admin plane has an address but no key",
+            ));
         }
         let process = self.process;
         for (address, variable) in [
@@ -270,14 +268,14 @@ impl ServeArgs {
             if address.is_some_and(|address| address.port() != 0)
                 && address == process.metrics_listen
             {
-                return Err(ConfigError::Contradiction {
-                    first: variable,
-                    second: "BUDGET_METRICS_LISTEN",
-                    reason: "they name the same address",
-                });
+                return Err(ConfigError::contradiction(
+                    variable,
+                    "BUDGET_METRICS_LISTEN",
+                    "they name the same address",
+                ));
             }
         }
-        let retention = self.retention.check()?;
+        let retention = self.retention;
         let evidence = self.evidence.into_config(store.dialect, &retention)?;
         Ok(ServeConfig {
             store,
@@ -287,8 +285,8 @@ impl ServeArgs {
             webhooks: self.webhooks,
             retention,
             limits: self.limits,
+            fixed_limits: FixedLimits::default(),
             evidence,
-            evidence_limits: self.evidence_limits,
             process,
         })
     }
@@ -300,17 +298,15 @@ impl DispatcherArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
-        let store = self.store.into_config()?.with_memory(self.memory)?;
-        let store = store.with_wait(self.wait);
-        let retention = self.retention.check()?;
+        let store = self.store.into_config()?.with_wait(self.wait);
+        let retention = self.retention;
         let evidence = self.evidence.into_config(store.dialect, &retention)?;
         Ok(DispatcherConfig {
             store,
             secrets: self.secrets.into_keys()?,
             webhooks: self.webhooks,
             deliveries: self.deliveries,
-            detectors: self.detectors,
-            budget_gauges: self.budget_gauges,
+            metrics_tenants: self.metrics_tenants,
             retention,
             evidence: self.evidence_seeds.into_config(evidence)?,
             process: self.process,

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::error::ConfigError;
 use super::values::days;
 
 /// How long data is kept.
@@ -12,35 +11,32 @@ use super::values::days;
 #[command(next_help_heading = "Retention")]
 pub struct RetentionConfig {
     /// Days that a reservation is kept after its end, with its idempotency entries, and a usage event after its charge,
-    /// but at least 7. About 1 KB each
+    /// but at least 7. About 1 KB each.
+    ///
+    /// Raise it when reservations are read, or requests repeated, later than this; lower it when Redis lacks memory
     #[arg(long = "reservation-retention-days", env = "BUDGET_RESERVATION_RETENTION_DAYS", value_name = "DAYS",
           default_value = "30", value_parser = days(1..=3_650))]
     pub reservations: Duration,
-    /// Days that events are kept
+    /// Days that events are kept.
+    ///
+    /// Raise it when events are read, or replayed to a webhook, later than this
     #[arg(long = "event-retention-days", env = "BUDGET_EVENT_RETENTION_DAYS", value_name = "DAYS",
           default_value = "90", value_parser = days(1..=3_650))]
     pub events: Duration,
-    /// Days that audit entries are kept; those of unknown callers at most 30
+    /// Days that audit entries are kept; those of unknown callers at most 30.
+    ///
+    /// Raise it when auditors ask for a longer time
     #[arg(long = "audit-retention-days", env = "BUDGET_AUDIT_RETENTION_DAYS", value_name = "DAYS",
           default_value = "400", value_parser = days(1..=3_650))]
     pub audit: Duration,
-    /// Days that the outbox keeps its pointers to events
-    #[arg(long = "outbox-retention-days", env = "BUDGET_OUTBOX_RETENTION_DAYS", value_name = "DAYS",
-          default_value = "7", value_parser = days(1..=365))]
-    pub outbox: Duration,
 }
 
+/// Longer than dispatchers are ever down: an event whose pointer is gone before it was queued for webhooks is not delivered.
+const OUTBOX: Duration = Duration::from_secs(7 * 86_400);
+
 impl RetentionConfig {
-    /// Validates the settings together.
-    pub(super) fn check(self) -> Result<Self, ConfigError> {
-        // Outbox entries point into the event log.
-        if self.events < self.outbox {
-            return Err(ConfigError::Contradiction {
-                first: "BUDGET_EVENT_RETENTION_DAYS",
-                second: "BUDGET_OUTBOX_RETENTION_DAYS",
-                reason: "an event must be kept at least as long as its outbox entry",
-            });
-        }
-        Ok(self)
+    /// How long the outbox keeps its pointers to events: never longer than the events.
+    pub fn outbox(&self) -> Duration {
+        OUTBOX.min(self.events)
     }
 }

@@ -27,11 +27,11 @@ impl SecretSetting {
             return Ok(None);
         };
         if is_given {
-            return Err(ConfigError::Contradiction {
-                first: self.value,
-                second: self.file,
-                reason: "give the secret or the file that holds it, not both",
-            });
+            return Err(ConfigError::contradiction(
+                self.value,
+                self.file,
+                "give the value or the file that holds it, not both",
+            ));
         }
         let text = std::fs::read_to_string(&path);
         let text = text.map_err(|error| self.refused(format!("{}: {error}", path.display())))?;
@@ -43,9 +43,6 @@ impl SecretSetting {
 
     /// The content of the file is refused. The reason must not repeat it.
     pub(super) fn refused(self, reason: impl ToString) -> ConfigError {
-        ConfigError::Value {
-            variable: self.file,
-            reason: reason.to_string(),
-        }
+        ConfigError::value(self.file, reason)
     }
 }

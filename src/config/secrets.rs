@@ -20,7 +20,9 @@ const SETTING: SecretSetting = SecretSetting {
 #[command(next_help_heading = "Secrets")]
 pub struct SecretArgs {
     /// Keys that encrypt the secrets of webhooks in Redis, each `<id>:<32 bytes in base64>`, comma-separated: the first
-    /// encrypts, all decrypt. To replace a key, put the new one in front. Required unless plaintext secrets are allowed
+    /// encrypts, all decrypt. To replace a key, put the new one in front. Required unless plaintext secrets are allowed.
+    ///
+    /// Change it when a key may be known to others
     #[arg(
         long,
         env = "BUDGET_SECRET_KEYS",
@@ -31,10 +33,14 @@ pub struct SecretArgs {
         value_parser = setting(keys)
     )]
     secret_keys: SealingKeys,
-    /// File with those keys, in place of BUDGET_SECRET_KEYS
+    /// File with those keys, in place of BUDGET_SECRET_KEYS.
+    ///
+    /// Set it when the platform mounts secrets as files
     #[arg(long, env = "BUDGET_SECRET_KEYS_FILE", value_name = "FILE")]
     secret_keys_file: Option<PathBuf>,
-    /// Start without such keys: whoever can read Redis can read the secrets of webhooks
+    /// Start without such keys: whoever can read Redis can read the secrets of webhooks.
+    ///
+    /// Set it when a trial needs no protection of secrets
     #[arg(long, env = "BUDGET_ALLOW_PLAINTEXT_SECRETS", value_parser = boolish(), on_or_off())]
     allow_plaintext_secrets: bool,
 }
@@ -47,17 +53,16 @@ impl SecretArgs {
                 None => self.secret_keys,
             };
         match (secret_keys.is_present(), self.allow_plaintext_secrets) {
-            (false, false) => Err(ConfigError::Value {
-                variable: "BUDGET_SECRET_KEYS",
-                reason: "without a key, the secrets of webhooks would lie in Redis as they are; give one, such as \
-                         k1:$(openssl rand -base64 32), or say BUDGET_ALLOW_PLAINTEXT_SECRETS=true"
-                    .to_owned(),
-            }),
-            (true, true) => Err(ConfigError::Contradiction {
-                first: "BUDGET_SECRET_KEYS",
-                second: "BUDGET_ALLOW_PLAINTEXT_SECRETS",
-                reason: "with a key, no secret is stored in plaintext",
-            }),
+            (false, false) => Err(ConfigError::value(
+                "BUDGET_SECRET_KEYS",
+                "without a key, Redis would hold the secrets of webhooks in plaintext; give one, such as \
+                 k1:$(openssl rand -base64 32), or set BUDGET_ALLOW_PLAINTEXT_SECRETS=true",
+            )),
+            (true, true) => Err(ConfigError::contradiction(
+                "BUDGET_SECRET_KEYS",
+                "BUDGET_ALLOW_PLAINTEXT_SECRETS",
+                "with a key, no secret is stored in plaintext",
+            )),
             (true, false) | (false, true) => Ok(secret_keys),
         }
     }

@@ -1,6 +1,7 @@
 //! Redis, the key prefix and the dialect, which all processes of a deployment share.
 
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
-use super::memory::MemoryArgs;
 use super::secret_file::SecretSetting;
 use super::values::{OnOrOff as _, boolish, ms, setting};
 use crate::domain::dialect::Dialect;
@@ -27,7 +27,9 @@ const URL: SecretSetting = SecretSetting {
 pub struct StoreArgs {
     /// Connection URL of Redis: redis://[user:password@]host[:port][/db],
     /// redis+sentinel://host[:port],…/master[/db][?sentinel_user=…&sentinel_password=…],
-    /// redis+cluster://host[:port],… or redis+unix:///path, which may be /path alone; with rediss for TLS. Required, here or in a file
+    /// redis+cluster://host[:port],… or redis+unix:///path, which may be /path alone; with rediss for TLS. Required, here or in a file.
+    ///
+    /// Change it when Redis moves, or its password changes
     #[arg(
         long,
         env = "BUDGET_REDIS_URL",
@@ -36,13 +38,19 @@ pub struct StoreArgs {
         required_unless_present = "redis_url_file"
     )]
     redis_url: Option<SecretString>,
-    /// File with the connection URL of Redis, in place of BUDGET_REDIS_URL
+    /// File with the connection URL of Redis, in place of BUDGET_REDIS_URL.
+    ///
+    /// Set it when the platform mounts secrets as files
     #[arg(long, env = "BUDGET_REDIS_URL_FILE", value_name = "FILE")]
     redis_url_file: Option<PathBuf>,
-    /// PEM file with the authority that signed Redis's certificate; replaces the public ones
+    /// PEM file with the authority that signed Redis's certificate; replaces the public ones.
+    ///
+    /// Set it when no public authority signed the certificate of Redis
     #[arg(long, env = "BUDGET_REDIS_TLS_CA_FILE", value_name = "FILE")]
     redis_tls_ca_file: Option<PathBuf>,
-    /// PEM file with the client certificate for Redis
+    /// PEM file with the client certificate for Redis.
+    ///
+    /// Set it when Redis asks clients for a certificate
     #[arg(
         long,
         env = "BUDGET_REDIS_TLS_CERT_FILE",
@@ -50,7 +58,9 @@ pub struct StoreArgs {
         requires = "redis_tls_key_file"
     )]
     redis_tls_cert_file: Option<PathBuf>,
-    /// PEM file with the private key of that certificate
+    /// PEM file with the private key of that certificate.
+    ///
+    /// Set it when BUDGET_REDIS_TLS_CERT_FILE is set
     #[arg(
         long,
         env = "BUDGET_REDIS_TLS_KEY_FILE",
@@ -59,18 +69,26 @@ pub struct StoreArgs {
     )]
     redis_tls_key_file: Option<PathBuf>,
     /// Time that a request may spend in Redis in all, waiting for connections included, in milliseconds. A list that sorts what has
-    /// no index has eight times as much
+    /// no index has eight times as much.
+    ///
+    /// Raise it when requests get 503 though Redis responds in the end, as over a slow network
     #[arg(long = "redis-timeout-ms", env = "BUDGET_REDIS_TIMEOUT_MS", value_name = "MS", default_value = "2000",
           value_parser = ms(50..=60_000))]
     redis_timeout: Duration,
-    /// Connections to each Redis node, shared by all requests
+    /// Connections to each Redis node, shared by all requests.
+    ///
+    /// Raise it when large responses delay others, or one replica serves most of what Redis can do
     #[arg(long, env = "BUDGET_REDIS_CONNECTIONS", value_name = "N", default_value = "2",
           value_parser = clap::value_parser!(u16).range(1..=64))]
     redis_connections: u16,
-    /// Use a Redis that is too old, or that evicts keys: it may lose reservations and ledgers
+    /// Use a Redis that is too old, or that evicts keys: it may lose reservations and ledgers.
+    ///
+    /// Set it when a trial has no other Redis, and may lose its data
     #[arg(long, env = "BUDGET_ALLOW_UNSAFE_REDIS", value_parser = boolish(), on_or_off())]
     allow_unsafe_redis: bool,
-    /// Prefix of every key, so that one Redis can hold several deployments
+    /// Prefix of every key, so that one Redis can hold several deployments.
+    ///
+    /// Set it when one Redis holds several deployments, before the first start
     #[arg(
         long,
         env = "BUDGET_KEY_PREFIX",
@@ -79,23 +97,27 @@ pub struct StoreArgs {
         value_parser = setting(Keys::new)
     )]
     key_prefix: Keys,
-    /// Vendor names of headers, permissions and events; fixed by the first start on a key prefix
+    /// Vendor names of headers, permissions and events; fixed by the first start on a key prefix.
+    ///
+    /// Set it when clients speak the public Cycles protocol, before the first start
     #[arg(long, env = "BUDGET_DIALECT", default_value_t)]
     dialect: Dialect,
 }
 
-/// Flags of writes that wait for replicas.
+/// Flag of writes that wait for replicas.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Redis")]
 pub struct WaitArgs {
     /// Replicas that must have a write within a quarter of BUDGET_REDIS_TIMEOUT_MS: what a request writes, else its response is 503,
-    /// and a retry gets the response; and signed evidence, else it is signed again. 0: none
+    /// and a retry gets the response; and signed evidence, else it is signed again. 0: none.
+    ///
+    /// Raise it when a failover of Redis must not lose what was confirmed; each change then waits for a replica
     #[arg(long, alias = "wait", env = "BUDGET_REDIS_WAIT", value_name = "N", default_value = "0",
           value_parser = clap::value_parser!(u16).range(0..=16))]
     redis_wait: u16,
 }
 
-/// How a process reaches the data of its deployment.
+/// How a process connects to the data of its deployment.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
     /// `BUDGET_REDIS_URL`, required, with the `BUDGET_REDIS_…` settings beside it.
@@ -107,16 +129,7 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// With the shares from which on its memory counts as short.
-    ///
-    /// # Errors
-    /// See [`ConfigError`].
-    pub(super) fn with_memory(mut self, memory: MemoryArgs) -> Result<Self, ConfigError> {
-        self.redis.memory = memory.into_steps()?;
-        Ok(self)
-    }
-
-    /// With how many replicas must have what a request writes.
+    /// Sets how many replicas must have a write before its response.
     #[must_use]
     pub(super) fn with_wait(mut self, wait: WaitArgs) -> Self {
         self.redis.wait = wait.redis_wait;
@@ -128,10 +141,9 @@ impl StoreConfig {
     /// # Errors
     /// When the URL cannot be used, or the registry holds a store's metrics already.
     pub fn open(&self, registry: &Registry) -> Result<Store, ConfigError> {
-        let metrics = StoreMetrics::register(registry).map_err(|error| ConfigError::Value {
-            variable: "BUDGET_METRICS_LISTEN",
-            reason: error.to_string(),
-        })?;
+        let metrics = StoreMetrics::register(registry);
+        let metrics =
+            metrics.map_err(|error| ConfigError::value("BUDGET_METRICS_LISTEN", error))?;
         Store::new(
             &self.redis,
             self.keys.clone(),
@@ -141,7 +153,7 @@ impl StoreConfig {
         .map_err(url_error)
     }
 
-    /// The same for a tool, which starts no deployment.
+    /// The same for a tool, which only reads and never starts a deployment.
     ///
     /// # Errors
     /// As for [`StoreConfig::open`].
@@ -186,20 +198,19 @@ impl StoreArgs {
         match files.iter().find(|(_, path)| path.is_some()) {
             None => return Ok(None),
             Some((second, _)) if !encrypted => {
-                return Err(ConfigError::Contradiction {
-                    first: "BUDGET_REDIS_URL",
+                return Err(ConfigError::contradiction(
+                    "BUDGET_REDIS_URL",
                     second,
-                    reason: "the URL does not use TLS; write rediss://",
-                });
+                    "the URL does not use TLS; write rediss://",
+                ));
             }
             Some(_) => {}
         }
         let read = |(variable, path): (&'static str, &Option<PathBuf>)| {
             let content = path.as_ref().map(|path| {
-                fs::read(path).map_err(|error| ConfigError::Value {
-                    variable,
-                    reason: format!("{}: {error}", path.display()),
-                })
+                let refused = |error| format!("{}: {error}", path.display());
+                fs::read(path)
+                    .map_err(|error: io::Error| ConfigError::value(variable, refused(error)))
             });
             content.transpose()
         };
@@ -216,8 +227,5 @@ impl StoreArgs {
 }
 
 fn url_error(error: RedisUrlError) -> ConfigError {
-    ConfigError::Value {
-        variable: "BUDGET_REDIS_URL",
-        reason: error.to_string(),
-    }
+    ConfigError::value("BUDGET_REDIS_URL", error)
 }

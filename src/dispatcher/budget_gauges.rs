@@ -11,7 +11,7 @@ use prometheus::{GaugeVec, Registry};
 use tokio::time::Instant;
 
 use super::workers::{Next, lease_worker};
-use crate::config::BudgetGaugeConfig;
+use crate::config::TenantList;
 use crate::domain::amount::Unit;
 use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::ids::TenantId;
@@ -28,6 +28,12 @@ const ROWS: usize = 100;
 
 /// Tenants that one pass reads.
 const TENANTS_PER_PASS: usize = 8;
+
+/// How often the budgets of a tenant are read: as often as Prometheus scrapes by default.
+const INTERVAL: Duration = Duration::from_secs(60);
+
+/// Series in one dispatcher, of 250 budgets. Prometheus keeps each in memory, and a tenant may have thousands of budgets.
+const SERIES_MAX: usize = 1_000;
 
 /// Series of one budget.
 const SERIES_PER_BUDGET: usize = 4;
@@ -84,7 +90,9 @@ struct OfTenant {
 /// Keeps the gauges of budgets.
 pub struct BudgetGauges {
     store: Store,
-    config: BudgetGaugeConfig,
+    listed: TenantList,
+    interval: Duration,
+    series_max: usize,
     metrics: BudgetGaugeMetrics,
     tenants: HashMap<TenantId, OfTenant>,
 }
@@ -94,17 +102,25 @@ impl BudgetGauges {
     ///
     /// # Errors
     /// When one of their names is taken.
-    pub fn new(
-        store: Store,
-        config: BudgetGaugeConfig,
-        registry: &Registry,
-    ) -> prometheus::Result<Self> {
+    pub fn new(store: Store, listed: TenantList, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             store,
-            config,
+            listed,
+            interval: INTERVAL,
+            series_max: SERIES_MAX,
             metrics: BudgetGaugeMetrics::register(registry)?,
             tenants: HashMap::new(),
         })
+    }
+
+    /// The same with another interval and another number of series, for tests.
+    #[must_use]
+    pub fn limited(self, interval: Duration, series_max: usize) -> Self {
+        Self {
+            interval,
+            series_max,
+            ..self
+        }
     }
 
     /// Reads the budgets of some listed tenants that are due, in the partitions of `leases`; whether others are due too.
@@ -128,9 +144,9 @@ impl BudgetGauges {
         }
         let is_due = |tenant: &TenantId| {
             let known = self.tenants.get(tenant);
-            known.is_none_or(|known| known.read_at.elapsed() >= self.config.interval)
+            known.is_none_or(|known| known.read_at.elapsed() >= self.interval)
         };
-        let listed = self.config.tenants.0.iter();
+        let listed = self.listed.0.iter();
         let due: Vec<_> = listed
             .filter(|tenant| is_ours(tenant) && is_due(tenant))
             .take(TENANTS_PER_PASS)
@@ -151,7 +167,7 @@ impl BudgetGauges {
     fn room(&self, tenant: &TenantId) -> usize {
         let others = self.tenants.iter().filter(|(other, _)| *other != tenant);
         let taken: usize = others.map(|(_, known)| known.budgets.len()).sum();
-        (self.config.series_max / SERIES_PER_BUDGET).saturating_sub(taken)
+        (self.series_max / SERIES_PER_BUDGET).saturating_sub(taken)
     }
 
     /// Reads so many budgets of a tenant, in the order of their scopes, and counts those that are left out.

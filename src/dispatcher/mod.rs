@@ -51,7 +51,7 @@ pub use thresholds::ThresholdCopies;
 pub use views::{EventFollower, ViewPass};
 
 use crate::admin::webhooks::Webhooks;
-use crate::config::{BudgetGaugeConfig, DetectorConfig, RetentionConfig, SigningConfig};
+use crate::config::{RetentionConfig, SigningConfig, TenantList};
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::egress::Egress;
@@ -65,7 +65,7 @@ use workers::{Next, Workers};
 /// The pause of the lease keeper after a first failure.
 const LEASE_RETRY: Duration = Duration::from_millis(200);
 
-/// What a dispatcher goes by.
+/// Dispatcher settings.
 pub struct Settings {
     /// Vendor names.
     pub dialect: Dialect,
@@ -79,12 +79,8 @@ pub struct Settings {
     pub in_flight: usize,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
-    /// The delay of a retry may be so many percent longer.
-    pub retry_jitter: u32,
-    /// What is watched.
-    pub detectors: DetectorConfig,
-    /// Whose budgets have gauges.
-    pub budget_gauges: BudgetGaugeConfig,
+    /// Tenants whose budgets have gauges.
+    pub metrics_tenants: TenantList,
     /// Evidence that is to be signed, and who issues it; `None` while it is off.
     pub evidence: Option<(SigningConfig, Issuing)>,
 }
@@ -113,9 +109,7 @@ pub fn start(
         egress,
         in_flight,
         lane_concurrency,
-        retry_jitter,
-        detectors,
-        budget_gauges,
+        metrics_tenants,
         evidence,
     } = settings;
     let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
@@ -163,7 +157,7 @@ pub fn start(
     workers.start(BulkActions::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
     workers.start(rollups, &leases);
-    let budget_gauges = BudgetGauges::new(store(), budget_gauges, registry)?;
+    let budget_gauges = BudgetGauges::new(store(), metrics_tenants, registry)?;
     workers.start(budget_gauges, &leases);
     let signing = SignerMetrics::register(registry)?;
     match evidence {
@@ -173,13 +167,7 @@ pub fn start(
         }
         None => workers.start(BacklogGauge::new(store(), signing_clock, signing), &leases),
     }
-    start_detectors(
-        &mut workers,
-        &leases,
-        store(),
-        (dialect, detectors),
-        registry,
-    )?;
+    start_detectors(&mut workers, &leases, store(), dialect, registry)?;
     let fan_out = FanOut::new(
         store(),
         outboxes,
@@ -210,7 +198,6 @@ pub fn start(
         source: dialect.words().delivery_agent,
         in_flight,
         lane_concurrency,
-        retry_jitter,
     };
     let shutdown = shutdown.clone();
     let courier = Courier::new(
@@ -246,19 +233,19 @@ fn start_detectors(
     workers: &mut Workers,
     leases: &Leases,
     store: Store,
-    (dialect, config): (Dialect, DetectorConfig),
+    dialect: Dialect,
     registry: &Registry,
 ) -> prometheus::Result<()> {
     let metrics = DetectorMetrics::register(registry)?;
     workers.start(BurnRates::new(store.clone(), metrics.clone()), leases);
-    let spikes = Spikes::new(store.clone(), config.spike_samples, metrics.clone());
-    workers.start(spikes, leases);
-    let limit = LatencyLimit {
-        above: config.store_latency_limit,
-        window: LatencyLimit::WINDOW,
-    };
+    workers.start(Spikes::new(store.clone(), metrics.clone()), leases);
     let source = dialect.words().delivery_agent;
-    let watch = Arc::new(Mutex::new(StoreWatch::new(store, source, limit, metrics)));
+    let watch = Arc::new(Mutex::new(StoreWatch::new(
+        store,
+        source,
+        LatencyLimit::default(),
+        metrics,
+    )));
     workers.repeat("store_watch", PROBE_PERIOD, move || {
         let watch = Arc::clone(&watch);
         async move { watch.lock().await.run_once().await.map(|()| Next::Idle) }

@@ -351,7 +351,7 @@ impl Retention {
         now_ms: i64,
         pass: &mut RetentionPass,
     ) -> Result<(), StoreError> {
-        let before_ms = now_ms - millis(self.periods.outbox);
+        let before_ms = now_ms - millis(self.periods.outbox());
         let trimmed = self.store.trim_outboxes(partitions, before_ms).await?;
         // Redis trims whole blocks, so a full step may fall short of the limit by one block of 100 entries.
         pass.more |= trimmed.iter().any(|count| *count > TRIM_ENTRIES - 200);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::cluster::ClusterRouter;
 use super::error::{StoreError, Unavailable};
 use super::link::Dialer;
-use super::memory::{MemoryShare, MemorySteps};
+use super::memory::MemoryShare;
 use super::metrics::ExtraTrip;
 use super::node::{Lane, Node};
 use super::open::SendError;
@@ -46,8 +46,6 @@ pub struct RedisOptions {
     pub allow_unsafe: bool,
     /// Whether the data is meant to end with Redis, so that nobody is warned of it.
     pub ephemeral: bool,
-    /// From which shares of its memory on Redis is short of it.
-    pub memory: MemorySteps,
     /// Whether a deployment without data is started; a tool only reads.
     pub may_start: bool,
     /// How many replicas must have what a request writes before it gets its response.
@@ -69,7 +67,6 @@ impl RedisOptions {
             background_connections: 4,
             allow_unsafe: false,
             ephemeral: false,
-            memory: MemorySteps::DEFAULT,
             may_start: true,
             wait: 0,
         }

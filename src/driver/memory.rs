@@ -2,16 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// From which shares of `maxmemory` on memory counts as short, in percent; ascending.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemorySteps {
-    /// Readiness and the log warn.
-    pub warn: u32,
-    /// Denials are only counted.
-    pub count_denials: u32,
-    /// Creates, usage events and decisions are refused.
-    pub refuse: u32,
-}
+/// Share of `maxmemory`, in percent, from which readiness and the log warn: early enough to add memory.
+const WARN_PERCENT: u32 = 75;
+/// Share from which denials, which cost their callers nothing, are only counted.
+const COUNT_DENIALS_PERCENT: u32 = 85;
+/// Share from which creates, usage events and decisions are refused, so that what is held can still be settled.
+pub const REFUSE_PERCENT: u32 = 90;
 
 /// How short memory is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,22 +23,14 @@ pub enum MemoryStep {
     Refuse,
 }
 
-impl MemorySteps {
-    /// What a deployment starts with.
-    pub const DEFAULT: Self = Self {
-        warn: 75,
-        count_denials: 85,
-        refuse: 90,
-    };
-
+impl MemoryStep {
     /// The step at a share.
-    pub fn at(self, share: MemoryShare) -> MemoryStep {
-        let reaches = |percent: u32| share.permille >= percent * 10;
-        match share {
-            _ if reaches(self.refuse) => MemoryStep::Refuse,
-            _ if reaches(self.count_denials) => MemoryStep::CountDenials,
-            _ if reaches(self.warn) => MemoryStep::Warn,
-            _ => MemoryStep::Enough,
+    pub fn at(share: MemoryShare) -> Self {
+        match share.percent() {
+            REFUSE_PERCENT.. => Self::Refuse,
+            COUNT_DENIALS_PERCENT.. => Self::CountDenials,
+            WARN_PERCENT.. => Self::Warn,
+            _ => Self::Enough,
         }
     }
 }
@@ -125,7 +113,7 @@ mod tests {
 
     #[test]
     fn each_step_begins_at_its_percent() {
-        let step = |permille| MemorySteps::DEFAULT.at(MemoryShare { permille });
+        let step = |permille| MemoryStep::at(MemoryShare { permille });
         let steps = [0, 749, 750, 849, 850, 899, 900, 3_000].map(step);
         use MemoryStep::{CountDenials, Enough, Refuse, Warn};
         let expected = [

@@ -24,6 +24,9 @@ use crate::store::{Issuing, MemoryStep, OperationError, StoreError};
 /// An error has no request above this, in bytes of its canonical form.
 const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
 
+/// Refusals of a tenant that are attested in a minute. A refusal costs its caller nothing, an envelope a signature and about 2 KB.
+const REFUSALS_PER_MINUTE: u32 = 600;
+
 /// Metrics of evidence in replicas.
 #[derive(Debug, Clone)]
 pub struct AttestingMetrics {
@@ -56,8 +59,6 @@ impl AttestingMetrics {
 pub struct Attesting {
     /// Who issues.
     pub issuing: Issuing,
-    /// Refusals of a tenant that are attested in a minute.
-    pub refusals_per_minute: u32,
     /// How long envelopes are kept; `None` for ever.
     pub retention: Option<Duration>,
     /// What it counts.
@@ -141,7 +142,7 @@ impl Ledger {
         }
         // Refusals cost their caller nothing, so they cost no memory that is short.
         let refusals_per_minute = match self.store.memory_step(partition) {
-            MemoryStep::Enough | MemoryStep::Warn => draft.attester.attesting.refusals_per_minute,
+            MemoryStep::Enough | MemoryStep::Warn => REFUSALS_PER_MINUTE,
             MemoryStep::CountDenials | MemoryStep::Refuse => 0,
         };
         let bounded = (endpoint, refusals_per_minute);

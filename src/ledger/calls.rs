@@ -18,6 +18,10 @@ use crate::store::runtime::replay::{Replay, ReplayReply};
 use crate::store::signature::{Refused, ScriptCall};
 use crate::store::{ExtraTrip, Lane, MemoryStep, OperationError, StoreError};
 
+/// Denials of a tenant that emit an event each in a minute. Those beyond are counted, and one event has their number: a denial costs
+/// its caller nothing, an event about 1 KB for months.
+const DENIED_PER_MINUTE: u32 = 600;
+
 impl Ledger {
     /// Runs a script on a lane; a refusal names the target.
     pub(super) async fn run<C: ScriptCall>(
@@ -197,7 +201,7 @@ impl Ledger {
     /// Above this number in a minute, a tenant's denials are only counted.
     pub(super) fn denied_per_minute(&self, caller: &RuntimeCaller) -> u32 {
         match self.store.memory_step(caller.partition) {
-            MemoryStep::Enough | MemoryStep::Warn => self.denied_per_minute,
+            MemoryStep::Enough | MemoryStep::Warn => DENIED_PER_MINUTE,
             MemoryStep::CountDenials | MemoryStep::Refuse => 0,
         }
     }

@@ -45,8 +45,6 @@ use policies::PolicyCache;
 #[derive(Clone)]
 pub struct Ledger {
     store: Store,
-    denied_per_minute: u32,
-    extensions_max: u32,
     stored_bytes_max: i64,
     retention_days: i64,
     policies: Arc<PolicyCache>,
@@ -56,20 +54,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// `denied_per_minute`: a tenant's denials of one minute that become events each; those beyond are counted for a rollup.
-    /// `extensions_max`: of one reservation, whatever its tenant allows.
     /// `retention_days`: how long ended reservations are kept, so how far back a list looks.
-    pub fn new(
-        store: Store,
-        denied_per_minute: u32,
-        extensions_max: u32,
-        retention_days: i64,
-    ) -> Self {
+    pub fn new(store: Store, retention_days: i64) -> Self {
         Self {
             traffic: Traffic::new(store.clone()),
             store,
-            denied_per_minute,
-            extensions_max,
             stored_bytes_max: 0,
             retention_days,
             policies: Arc::new(PolicyCache::new()),

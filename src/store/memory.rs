@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Store, StoreError};
 use crate::domain::ids::Partition;
-use crate::driver::memory::{MemoryShare, MemoryStep, MemorySteps};
+use crate::driver::memory::{MemoryShare, MemoryStep};
 use crate::driver::node::Lane;
 use crate::driver::slot;
 
@@ -20,11 +20,6 @@ pub struct FullestNode {
 }
 
 impl Store {
-    /// From which shares on memory is short.
-    pub fn memory_steps(&self) -> MemorySteps {
-        self.inner.memory
-    }
-
     /// What the fullest node uses, as last seen.
     pub fn fullest_share(&self) -> MemoryShare {
         self.inner.fullest.get()
@@ -33,8 +28,7 @@ impl Store {
     /// How short of memory the node of a partition is, as last seen.
     pub fn memory_step(&self, partition: Partition) -> MemoryStep {
         let key = self.keys().outbox(partition);
-        let share = self.inner.connection.memory_share(slot::of(key.as_bytes()));
-        self.inner.memory.at(share)
+        MemoryStep::at(self.inner.connection.memory_share(slot::of(key.as_bytes())))
     }
 
     /// Asks each node how much of its memory it uses, and remembers it. `None` where no node can be asked; what was seen

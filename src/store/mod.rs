@@ -35,7 +35,7 @@ pub use crate::driver::call::Call;
 pub use crate::driver::clock::{Clock, Day};
 pub use crate::driver::connection::RedisOptions;
 pub use crate::driver::error::{StoreError, Unavailable};
-pub use crate::driver::memory::{MemoryShare, MemoryStep, MemorySteps};
+pub use crate::driver::memory::{MemoryShare, MemoryStep, REFUSE_PERCENT};
 pub use crate::driver::metrics::{ExtraTrip, StoreMetrics};
 pub use crate::driver::node::Lane;
 pub use crate::driver::reply::Reply;
@@ -85,7 +85,6 @@ struct Inner {
     identity: Arc<Identity>,
     allow_unsafe: bool,
     ephemeral: bool,
-    memory: MemorySteps,
     fullest: SeenShare,
     unreadable: Unreadable,
     may_start: bool,
@@ -133,7 +132,6 @@ impl Store {
             identity,
             allow_unsafe: options.allow_unsafe,
             ephemeral: options.ephemeral,
-            memory: options.memory,
             fullest: SeenShare::default(),
             unreadable: Unreadable::default(),
             may_start: options.may_start,

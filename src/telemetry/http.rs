@@ -1,7 +1,7 @@
 //! Metrics of HTTP requests: count, duration and result.
 //!
-//! The counters of every operation are made at the start. So each series exists before its first request, no request makes one,
-//! and what a client sends decides none: whatever is no operation counts as `unmatched`.
+//! The counters of every operation are created at the start. So each series exists before its first request, and no client can
+//! create one: a request that matches no operation counts as `unmatched`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ metrics! {
         pub in_flight: IntGauge = "budget_http_requests_in_flight",
         /// Responses 401 by plane and reason.
         pub auth_failures: IntCounterVec["plane", "reason"] = "budget_auth_failures_total",
-        /// Requests above a limit, by the setting that sets it.
-        pub limit_refusals: IntCounterVec["setting"] = "budget_limit_refusals_total",
+        /// Requests above a limit: the setting that sets it, or the name of a constant one.
+        pub limit_refusals: IntCounterVec["limit"] = "budget_limit_refusals_total",
     }
 }
 
@@ -43,27 +43,27 @@ pub struct RefusedCredential {
     pub reason: &'static str,
 }
 
-/// Marks a response to a request above a limit, for the metrics: the name of the limit's setting.
+/// Marks a response to a request above a limit, for the metrics, with the label of the limit.
 #[derive(Debug, Clone, Copy)]
 pub struct RefusedLimit(pub &'static str);
 
-/// What is measured as one operation: a method on a path of the router.
+/// An operation to measure: a method on a path of the router.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measured {
     /// The method; `HEAD` counts as `GET`.
     pub method: Method,
     /// The path as the router has it.
     pub path: String,
-    /// What the count is called; by default method and path.
+    /// Label of the counter; by default method and path.
     pub name: String,
-    /// What the duration is called, which several may share.
+    /// Label of the duration, which operations may share.
     pub timed_as: String,
 }
 
-/// What the requests to no operation are called.
+/// Label of requests that match no operation.
 const UNMATCHED: &str = "unmatched";
 
-/// What durations are called that nobody looks for: of probes, documents, and of what is no operation.
+/// Label of the durations of probes, documents and requests that match no operation.
 pub const OTHER: &str = "other";
 
 /// Measures requests. Cheap to clone.
@@ -134,7 +134,7 @@ impl Cells {
     }
 }
 
-/// Counts the request down, also when the client disconnects and the request is dropped.
+/// Decrements the gauge, also when the client disconnects and the request is dropped.
 struct InFlight(IntGauge);
 
 impl Drop for InFlight {
@@ -157,8 +157,8 @@ pub async fn measure(State(Meter(meters)): State<Meter>, request: Request, next:
             .with_label_values(&[refused.plane, refused.reason])
             .inc();
     }
-    if let Some(RefusedLimit(setting)) = response.extensions().get() {
-        metrics.limit_refusals.with_label_values(&[*setting]).inc();
+    if let Some(RefusedLimit(limit)) = response.extensions().get() {
+        metrics.limit_refusals.with_label_values(&[*limit]).inc();
     }
     cells.count(response.status(), started);
     response

@@ -43,7 +43,7 @@ pub enum Command {
     Bench(Box<BenchArgs>),
     /// Ask processes whether they are healthy, as a container's health check or until they are
     Health(HealthArgs),
-    /// Show every limit of the API and its value in this environment
+    /// Show the limits of the API that are settings, and their values in this environment
     Limits(LimitsArgs),
     /// Generate keys for the settings; find and measure keys in Redis
     #[command(subcommand)]

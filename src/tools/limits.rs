@@ -1,4 +1,4 @@
-//! `budget-authority limits`: every limit of the API, and its value in this environment.
+//! `budget-authority limits`: every limit of the API that is a setting, and its value in this environment.
 
 use std::ffi::OsStr;
 

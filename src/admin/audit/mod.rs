@@ -9,6 +9,7 @@ pub mod logs;
 use tracing::warn;
 
 use super::Admin;
+use crate::domain::audit::FAILURES_PER_MINUTE;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::printable::printable_up_to;
@@ -59,7 +60,7 @@ pub struct Failure<'a> {
 impl Admin {
     /// Writes the audit entry of a failure. An error here is only logged, because the response is decided.
     pub async fn audit_failure(&self, failure: &Failure<'_>) {
-        let most = Some(self.audit_failures_per_minute);
+        let most = Some(FAILURES_PER_MINUTE);
         let (tenant, sentinel, per_minute) = match failure.caller {
             FailedCaller::Unknown => (None, UNKNOWN_CALLER, most),
             FailedCaller::Tenant => (failure.tenant, NO_TENANT, most),

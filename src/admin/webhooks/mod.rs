@@ -50,7 +50,6 @@ pub struct Webhooks {
     words: &'static Words,
     retention_days: i64,
     limits: CountLimits,
-    tests_per_minute: u32,
 }
 
 /// A subscription as it was read for a change or a use.
@@ -137,14 +136,13 @@ impl Opened {
 }
 
 impl Webhooks {
-    /// Over a store. `retention_days`: how long events are kept. `tests_per_minute`: of all webhooks of one owner.
+    /// Over a store. `retention_days`: how long events are kept.
     pub fn new(
         store: Store,
         keys: SealingKeys,
         egress: Egress,
         words: &'static Words,
         retention_days: i64,
-        tests_per_minute: u32,
     ) -> Self {
         Self {
             store,
@@ -153,13 +151,12 @@ impl Webhooks {
             words,
             retention_days,
             limits: CountLimits::DEFAULT,
-            tests_per_minute,
         }
     }
 
     /// For deliveries alone.
     pub fn deliver(store: Store, keys: SealingKeys, egress: Egress, words: &'static Words) -> Self {
-        Self::new(store, keys, egress, words, 0, 0)
+        Self::new(store, keys, egress, words, 0)
     }
 
     /// With other limits than the defaults.

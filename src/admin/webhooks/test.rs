@@ -27,6 +27,8 @@ use crate::store::{Lane, OperationError};
 
 /// Tests of one subscription in a minute.
 const TESTS_PER_MINUTE: u32 = 10;
+/// Tests of all subscriptions of an owner in a minute. Enough for a person; a test holds a request for up to ten seconds.
+const OWNER_TESTS_PER_MINUTE: u32 = 30;
 
 const LIMITS: Limits = Limits {
     connect: Duration::from_secs(5),
@@ -84,7 +86,7 @@ impl Webhooks {
             subscription_id: id,
             owner,
             most: TESTS_PER_MINUTE,
-            owner_most: self.tests_per_minute,
+            owner_most: OWNER_TESTS_PER_MINUTE,
         };
         let target = opened.target();
         self.store.run_for(Lane::Request, &target, &call).await?;

@@ -111,7 +111,7 @@ impl Access {
              try again in {seconds} s"
         );
         ApiError::limited(message, paused.wait).beyond(
-            "BUDGET_ADMIN_KEY_FAILURES",
+            "admin_key_failures",
             limit.into(),
             present.into(),
         )

@@ -29,7 +29,7 @@ const OPERATOR_FOR: Duration = Duration::from_secs(900);
 /// Counts wrong admin keys by client address. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct AdminKeyBackoff {
-    /// Wrong keys before the first pause; 0: no pauses.
+    /// Wrong keys before the first pause.
     failures_max: u32,
     addresses: Arc<Mutex<Addresses>>,
 }
@@ -61,7 +61,7 @@ pub struct Paused {
 }
 
 impl AdminKeyBackoff {
-    /// Pauses begin after so many wrong keys; with 0 there are none.
+    /// Pauses begin after so many wrong keys.
     pub fn new(failures_max: u32) -> Self {
         Self {
             failures_max,
@@ -101,9 +101,6 @@ impl AdminKeyBackoff {
 
     /// A key was compared and wrong.
     pub fn failed(&self, address: IpAddr, now: Instant) {
-        if self.failures_max == 0 {
-            return;
-        }
         let (address, mut addresses) = (network_of(address), self.addresses());
         if !addresses.make_room(address, now) {
             return;
@@ -177,9 +174,6 @@ mod tests {
         assert_eq!(waits, [0, 0, 1, 2, 4, 5, 5]);
         backoff.failed(guesser, now + FORGOTTEN_AFTER);
         assert_eq!(backoff.pause(guesser, now + FORGOTTEN_AFTER), None);
-        let off = AdminKeyBackoff::new(0);
-        off.failed(guesser, now);
-        assert_eq!(off.pause(guesser, now), None);
     }
 
     #[test]

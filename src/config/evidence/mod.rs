@@ -9,7 +9,6 @@ use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::error::ConfigError;
-use super::limits::LIMITS_HEADING;
 use super::retention::RetentionConfig;
 use super::secret_file::SecretSetting;
 use super::values::days;
@@ -20,8 +19,10 @@ use keys::{listed, listed_keys, pair, signing_keys};
 const SERVER_ID: &str = "BUDGET_EVIDENCE_SERVER_ID";
 const PUBLIC_KEY: &str = "BUDGET_EVIDENCE_PUBLIC_KEY";
 const NBF_MS: &str = "BUDGET_EVIDENCE_NBF_MS";
-const KEYS: &str = "BUDGET_EVIDENCE_KEYS";
-const KEYS_FILE: &str = "BUDGET_EVIDENCE_KEYS_FILE";
+const KEYS: SecretSetting = SecretSetting {
+    value: "BUDGET_EVIDENCE_KEYS",
+    file: "BUDGET_EVIDENCE_KEYS_FILE",
+};
 const SEEDS: SecretSetting = SecretSetting {
     value: "BUDGET_EVIDENCE_SEEDS",
     file: "BUDGET_EVIDENCE_SEEDS_FILE",
@@ -35,11 +36,15 @@ const KEYS_MAX: usize = 256;
 #[command(next_help_heading = "Evidence")]
 pub struct EvidenceArgs {
     /// Public base URL of the API, ending in /v1, under which signed evidence names this deployment; the same for all its processes.
-    /// Evidence is off without it
+    /// Evidence is off without it.
+    ///
+    /// Set it when others must be able to verify what the service decided
     #[arg(long, env = "BUDGET_EVIDENCE_SERVER_ID", value_name = "URL")]
     evidence_server_id: Option<String>,
     /// How envelopes name a key that is new: `raw` by itself, so that the signature can be checked offline; `did` by its id in the
-    /// published key set. A key that is registered keeps its form
+    /// published key set. A key that is registered keeps its form.
+    ///
+    /// Change it when verifiers expect a DID as the signer
     #[arg(
         long,
         env = "BUDGET_EVIDENCE_SIGNER",
@@ -47,25 +52,35 @@ pub struct EvidenceArgs {
         default_value = "raw"
     )]
     evidence_signer: SignerWord,
-    /// Public key that signs evidence, 64 hexadecimal digits; `keys generate --kind evidence` prints one with its seed
+    /// Public key that signs evidence, 64 hexadecimal digits; `keys generate --kind evidence` prints one with its seed.
+    ///
+    /// Change it when another key takes over
     #[arg(long, env = "BUDGET_EVIDENCE_PUBLIC_KEY", value_name = "HEX")]
     evidence_public_key: Option<String>,
-    /// Id of that key in the published key set; its first 16 digits by default
-    #[arg(long, env = "BUDGET_EVIDENCE_KID", value_name = "ID")]
-    evidence_kid: Option<String>,
-    /// Time from which that key signs, in milliseconds since 1970. Required with the key, and never changed
+    /// Time from which that key signs, in milliseconds since 1970. Required with the key, and never changed.
+    ///
+    /// Set it when BUDGET_EVIDENCE_PUBLIC_KEY is set
     #[arg(long, env = "BUDGET_EVIDENCE_NBF_MS", value_name = "MS")]
     evidence_nbf_ms: Option<i64>,
-    /// Time from which that key signs no more, at least 10 minutes ahead when it is added
+    /// Time from which that key signs no more, at least 10 minutes ahead when it is added.
+    ///
+    /// Set it when another key is to take over
     #[arg(long, env = "BUDGET_EVIDENCE_EXP_MS", value_name = "MS")]
     evidence_exp_ms: Option<i64>,
-    /// Further keys, retired and coming ones: a JSON array of {"public_key", "kid", "nbf_ms", "exp_ms"}
+    /// Further keys, retired and coming ones: a JSON array of {"public_key", "kid", "nbf_ms", "exp_ms"}. The id `kid` is the first
+    /// 16 digits of the key by default.
+    ///
+    /// Set it when a key is to take over or has been retired
     #[arg(long, env = "BUDGET_EVIDENCE_KEYS", value_name = "JSON")]
     evidence_keys: Option<String>,
-    /// File with those keys, in place of BUDGET_EVIDENCE_KEYS
+    /// File with those keys, in place of BUDGET_EVIDENCE_KEYS.
+    ///
+    /// Set it when the list of keys is a file that processes share
     #[arg(long, env = "BUDGET_EVIDENCE_KEYS_FILE", value_name = "FILE")]
     evidence_keys_file: Option<PathBuf>,
-    /// Days that signed evidence can be read, 0 for ever. At least as long as a reservation is kept
+    /// Days that signed evidence can be read, 0 for ever. At least as long as a reservation is kept.
+    ///
+    /// Raise it when evidence is fetched later than this
     #[arg(long = "evidence-retention-days", env = "BUDGET_EVIDENCE_RETENTION_DAYS", value_name = "DAYS",
           default_value = "30", value_parser = days(0..=36_500))]
     evidence_retention: Duration,
@@ -80,26 +95,13 @@ enum SignerWord {
     Did,
 }
 
-/// Limits of evidence in the API. They hold while it is off, too: its paths are public.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
-#[command(next_help_heading = LIMITS_HEADING)]
-pub struct EvidenceLimits {
-    /// Refused requests of a tenant that are attested in a minute; further ones get no evidence
-    #[arg(long = "evidence-refusals-per-minute", env = "BUDGET_EVIDENCE_REFUSALS_PER_MINUTE", value_name = "N",
-          default_value = "600", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub refusals_per_minute: u32,
-    /// Requests to the public paths of evidence from one client address, or one /64 network of IPv6, that a replica serves in a
-    /// minute; 0 for no limit
-    #[arg(long = "evidence-requests-per-minute", env = "BUDGET_EVIDENCE_REQUESTS_PER_MINUTE", value_name = "N",
-          default_value = "300", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-    pub requests_per_minute: u32,
-}
-
 /// Flags of the secret halves, for those who sign.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct EvidenceSeedArgs {
-    /// Seeds of the keys that sign evidence, 64 hexadecimal digits each, comma-separated: one for each key whose time is not over
+    /// Seeds of the keys that sign evidence, 64 hexadecimal digits each, comma-separated: one for each key whose time is not over.
+    ///
+    /// Change it when a key is added or its time is over
     #[arg(
         long,
         env = "BUDGET_EVIDENCE_SEEDS",
@@ -107,7 +109,9 @@ pub struct EvidenceSeedArgs {
         hide_env_values = true
     )]
     evidence_seeds: Option<SecretString>,
-    /// File with those seeds, in place of BUDGET_EVIDENCE_SEEDS
+    /// File with those seeds, in place of BUDGET_EVIDENCE_SEEDS.
+    ///
+    /// Set it when the platform mounts secrets as files
     #[arg(long, env = "BUDGET_EVIDENCE_SEEDS_FILE", value_name = "FILE")]
     evidence_seeds_file: Option<PathBuf>,
 }
@@ -169,7 +173,7 @@ impl EvidenceArgs {
         let Some(server_id) = self.evidence_server_id.filter(|text| !text.is_empty()) else {
             return match keys.is_empty() {
                 true => Ok(None),
-                false => Err(value(
+                false => Err(ConfigError::value(
                     SERVER_ID,
                     "evidence has keys but no server id: give the public base URL of the API, such as \
                      https://authority.example.com/v1, or remove the keys",
@@ -177,16 +181,19 @@ impl EvidenceArgs {
             };
         };
         let server_id =
-            ServerId::parse(&server_id).map_err(|error| value(SERVER_ID, &error.to_string()))?;
+            ServerId::parse(&server_id).map_err(|error| ConfigError::value(SERVER_ID, error))?;
         if keys.is_empty() {
-            return Err(value(
+            return Err(ConfigError::value(
                 PUBLIC_KEY,
                 "evidence has a server id but no key: give the public key that signs (`budget-authority keys generate --kind \
                  evidence` prints one), or remove BUDGET_EVIDENCE_SERVER_ID",
             ));
         }
         if keys.len() > KEYS_MAX {
-            return Err(value(KEYS, &format!("there are more than {KEYS_MAX} keys")));
+            return Err(ConfigError::value(
+                KEYS.value,
+                format!("there are more than {KEYS_MAX} keys"),
+            ));
         }
         let form = match self.evidence_signer {
             SignerWord::Raw => SignerForm::Raw,
@@ -195,14 +202,14 @@ impl EvidenceArgs {
         let kept = (!self.evidence_retention.is_zero()).then_some(self.evidence_retention);
         // A record must not show a reference to what is gone.
         if kept.is_some_and(|kept| kept < retention.reservations) {
-            return Err(ConfigError::Contradiction {
-                first: "BUDGET_EVIDENCE_RETENTION_DAYS",
-                second: "BUDGET_RESERVATION_RETENTION_DAYS",
-                reason: "evidence must be kept at least as long as a reservation, or for ever (0)",
-            });
+            return Err(ConfigError::contradiction(
+                "BUDGET_EVIDENCE_RETENTION_DAYS",
+                "BUDGET_RESERVATION_RETENTION_DAYS",
+                "evidence must be kept at least as long as a reservation, or for ever (0)",
+            ));
         }
         let issuers = Issuers::new(dialect, server_id, form, keys);
-        let issuers = issuers.map_err(|error| value(KEYS, &error.to_string()))?;
+        let issuers = issuers.map_err(|error| ConfigError::value(KEYS.value, error))?;
         Ok(Some(EvidenceConfig {
             issuers,
             retention: kept,
@@ -211,55 +218,41 @@ impl EvidenceArgs {
 
     /// The key of the settings that stand for one.
     fn own_key(&self) -> Result<Option<ListedKey>, ConfigError> {
-        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-        let Some(digits) = given(&self.evidence_public_key) else {
+        let given = self.evidence_public_key.as_deref();
+        let Some(digits) = given.filter(|digits| !digits.is_empty()) else {
             let others = [
-                ("BUDGET_EVIDENCE_KID", given(&self.evidence_kid).is_some()),
                 (NBF_MS, self.evidence_nbf_ms.is_some()),
                 ("BUDGET_EVIDENCE_EXP_MS", self.evidence_exp_ms.is_some()),
             ];
             return match others.iter().find(|(_, is_given)| *is_given) {
                 None => Ok(None),
-                Some((other, _)) => Err(value(
+                Some((other, _)) => Err(ConfigError::value(
                     PUBLIC_KEY,
-                    &format!("it is missing, but {other} says something of it"),
+                    format!("it is missing, but {other} says something of it"),
                 )),
             };
         };
         let Some(from_ms) = self.evidence_nbf_ms else {
-            return Err(value(
+            return Err(ConfigError::value(
                 NBF_MS,
                 "say from when on the key signs, in milliseconds since 1970; for the first key, such as $(date +%s000)",
             ));
         };
-        let kid = given(&self.evidence_kid);
-        let key = listed(&digits, kid, Some(from_ms), self.evidence_exp_ms);
-        key.map(Some).map_err(|reason| value(PUBLIC_KEY, &reason))
+        let key = listed(digits, None, Some(from_ms), self.evidence_exp_ms);
+        key.map(Some)
+            .map_err(|reason| ConfigError::value(PUBLIC_KEY, reason))
     }
 
     fn further_keys(&self) -> Result<Vec<ListedKey>, ConfigError> {
-        let text = self.evidence_keys.clone();
-        let text = text.filter(|text| !text.trim().is_empty());
-        let file = self.evidence_keys_file.clone();
-        let file = file.filter(|path| !path.as_os_str().is_empty());
-        let (text, variable) = match (text, file) {
+        let given = self.evidence_keys.as_deref();
+        let given = given.filter(|text| !text.trim().is_empty());
+        let in_file = KEYS.read(given.is_some(), self.evidence_keys_file.clone())?;
+        let (text, variable) = match (given, &in_file) {
+            (_, Some(text)) => (text.expose_secret(), KEYS.file),
+            (Some(text), None) => (text, KEYS.value),
             (None, None) => return Ok(Vec::new()),
-            (Some(text), None) => (text, KEYS),
-            (None, Some(path)) => {
-                let text = std::fs::read_to_string(&path);
-                let text = text
-                    .map_err(|error| value(KEYS_FILE, &format!("{}: {error}", path.display())))?;
-                (text, KEYS_FILE)
-            }
-            (Some(_), Some(_)) => {
-                return Err(ConfigError::Contradiction {
-                    first: KEYS,
-                    second: KEYS_FILE,
-                    reason: "give the keys or the file that holds them, not both",
-                });
-            }
         };
-        listed_keys(&text).map_err(|reason| value(variable, &reason))
+        listed_keys(text).map_err(|reason| ConfigError::value(variable, reason))
     }
 }
 
@@ -272,16 +265,15 @@ impl EvidenceSeedArgs {
         let given = self.evidence_seeds;
         let given = given.filter(|seeds| !seeds.expose_secret().trim().is_empty());
         let in_file = SEEDS.read(given.is_some(), self.evidence_seeds_file)?;
-        let variable = if in_file.is_some() {
-            SEEDS.file
-        } else {
-            SEEDS.value
+        let variable = match &in_file {
+            Some(_) => SEEDS.file,
+            None => SEEDS.value,
         };
         let seeds = in_file.or(given);
         let Some(evidence) = evidence else {
             return match seeds {
                 None => Ok(None),
-                Some(_) => Err(value(
+                Some(_) => Err(ConfigError::value(
                     SERVER_ID,
                     "evidence has seeds but neither a server id nor keys: give both as the API has them, or remove the seeds",
                 )),
@@ -291,19 +283,12 @@ impl EvidenceSeedArgs {
             Some(seeds) => signing_keys(seeds.expose_secret()),
             None => Ok(Vec::new()),
         };
-        let keys = keys.map_err(|reason| value(variable, &reason))?;
+        let keys = keys.map_err(|reason| ConfigError::value(variable, reason))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         pair(&evidence.issuers.key_set().keys, &keys, now_ms)
-            .map_err(|reason| value(variable, &reason))?;
+            .map_err(|reason| ConfigError::value(variable, reason))?;
         Ok(Some(evidence.signed_by(keys)))
-    }
-}
-
-fn value(variable: &'static str, reason: &str) -> ConfigError {
-    ConfigError::Value {
-        variable,
-        reason: reason.to_owned(),
     }
 }
 

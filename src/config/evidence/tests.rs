@@ -123,6 +123,10 @@ fn e20_a_key_signs_for_a_former_server_id_and_another_one_of_its_name_does_not()
 fn e22_half_a_configuration_says_what_is_missing() {
     let [server, key, seed] = key_flags(SEED);
     let (key, seed, nbf) = (key.as_str(), seed.as_str(), "--evidence-nbf-ms=0");
+    let unnameable = format!(
+        r#"--evidence-keys=[{{"public_key":"{}","kid":"k k","nbf_ms":0}}]"#,
+        public('b')
+    );
     for (flags, names) in [
         (
             &[server.as_str()][..],
@@ -130,10 +134,6 @@ fn e22_half_a_configuration_says_what_is_missing() {
         ),
         (&[key, nbf], "BUDGET_EVIDENCE_SERVER_ID"),
         (&[nbf], "BUDGET_EVIDENCE_PUBLIC_KEY BUDGET_EVIDENCE_NBF_MS"),
-        (
-            &[&server, "--evidence-kid=k"],
-            "BUDGET_EVIDENCE_PUBLIC_KEY BUDGET_EVIDENCE_KID",
-        ),
         (
             &["--evidence-server-id=https://a.example", key, nbf],
             "BUDGET_EVIDENCE_SERVER_ID /v1",
@@ -151,8 +151,8 @@ fn e22_half_a_configuration_says_what_is_missing() {
             "BUDGET_EVIDENCE_KEYS ends before",
         ),
         (
-            &[&server, key, nbf, "--evidence-kid=k k"],
-            "BUDGET_EVIDENCE_PUBLIC_KEY characters",
+            &[&server, key, nbf, &unnameable],
+            "BUDGET_EVIDENCE_KEYS characters",
         ),
         (
             &[&server, key, nbf, "--evidence-keys=[{}]"],

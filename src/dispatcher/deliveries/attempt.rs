@@ -67,14 +67,6 @@ impl Outcome {
         }
     }
 
-    /// The same, but a retry comes later, by a share of its delay.
-    pub fn put_off(self, share: f64) -> Self {
-        match self {
-            Self::Retry(delay) => Self::Retry(delay.mul_f64(1.0 + share)),
-            outcome => outcome,
-        }
-    }
-
     /// After how long it goes on.
     pub fn delay(&self) -> Duration {
         match self {
@@ -379,8 +371,5 @@ mod tests {
             max_delay_ms: 1_000,
         };
         assert_eq!(delay_after(&steep, 10), seconds(1));
-        let later = Outcome::Retry(Duration::from_secs(10)).put_off(0.05);
-        assert_eq!(later, Outcome::Retry(Duration::from_millis(10_500)));
-        assert_eq!(Outcome::Success.put_off(0.05), Outcome::Success);
     }
 }

@@ -59,8 +59,6 @@ pub struct CourierSettings {
     pub in_flight: usize,
     /// First attempts of a lane that may be in flight at once.
     pub lane_concurrency: u32,
-    /// The delay of a retry may be so many percent longer.
-    pub retry_jitter: u32,
 }
 
 impl Courier {
@@ -86,7 +84,6 @@ impl Courier {
             name: settings.name,
             source: settings.source,
             lane_concurrency: settings.lane_concurrency,
-            retry_jitter: settings.retry_jitter,
             permits: Permits::new(settings.in_flight),
             starts: Arc::default(),
             bookings: Bookings::default(),

@@ -139,13 +139,8 @@ impl Inner {
             self.shutdown.begun().await;
             sleep(LAST_WAIT).await;
         };
-        let put_off = |mut attempted: Attempted| {
-            let share = f64::from(self.retry_jitter) / 100.0 * rand::random::<f64>();
-            attempted.outcome = attempted.outcome.put_off(share);
-            attempted
-        };
         tokio::select! {
-            attempted = attempted => put_off(attempted),
+            attempted = attempted => attempted,
             () = broken_off => Attempted::new(Outcome::Back, "shutdown"),
         }
     }

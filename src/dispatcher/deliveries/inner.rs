@@ -74,7 +74,6 @@ pub(super) struct Inner {
     pub name: String,
     pub source: &'static str,
     pub lane_concurrency: u32,
-    pub retry_jitter: u32,
     pub permits: Arc<Permits>,
     pub starts: Arc<Starts>,
     /// Attempts that have ended, and are to be booked.

@@ -13,21 +13,19 @@ use crate::store::{Keys, Lease, Store, StoreError};
 /// Tenants of one partition that are looked at in a pass.
 const ROWS: usize = 64;
 
+/// Samples of a window below which no share is unusual: one denial of three requests says nothing.
+const SAMPLES_MIN: u32 = 10;
+
 /// Judges shares.
 pub struct Spikes {
     store: Store,
-    samples_min: u32,
     metrics: DetectorMetrics,
 }
 
 impl Spikes {
-    /// A worker that finds nothing unusual below so many samples.
-    pub fn new(store: Store, samples_min: u32, metrics: DetectorMetrics) -> Self {
-        Self {
-            store,
-            samples_min,
-            metrics,
-        }
+    /// A worker over `store`.
+    pub fn new(store: Store, metrics: DetectorMetrics) -> Self {
+        Self { store, metrics }
     }
 
     /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
@@ -43,7 +41,7 @@ impl Spikes {
         let due = DueRows::poll_within(store, index, leases, now_ms, ROWS, RETRY_AFTER_MS).await?;
         let judge = |lease, tenant: String| async move {
             let cause = Cause::detector().lines();
-            let judged = store.detect_spikes(&tenant, lease, &cause, self.samples_min);
+            let judged = store.detect_spikes(&tenant, lease, &cause, SAMPLES_MIN);
             judged.await
         };
         let pass = emit_rows(store, index, due, now_ms, "spikes", &mut lost, judge).await?;

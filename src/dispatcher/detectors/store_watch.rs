@@ -26,15 +26,20 @@ const ROUND_TRIPS_MIN: usize = 20;
 /// From when on the store is slow.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyLimit {
-    /// The 99th percentile of round trips that is exceeded; zero never.
+    /// The 99th percentile of round trips that is exceeded.
     pub above: Duration,
     /// The time over which it is taken.
     pub window: Duration,
 }
 
-impl LatencyLimit {
-    /// The window of a dispatcher.
-    pub const WINDOW: Duration = Duration::from_secs(60);
+impl Default for LatencyLimit {
+    fn default() -> Self {
+        Self {
+            // An eighth of the default deadline of a request, which takes few round trips.
+            above: Duration::from_millis(250),
+            window: Duration::from_secs(60),
+        }
+    }
 }
 
 /// Probes the store.
@@ -137,7 +142,7 @@ impl StoreWatch {
         let rank = (round_trips.len() * 99).div_ceil(100).saturating_sub(1);
         let p99 = round_trips.get(rank).copied().unwrap_or_default();
         let LatencyLimit { above, window } = self.limit;
-        if above.is_zero() || p99 <= above || round_trips.len() < ROUND_TRIPS_MIN {
+        if p99 <= above || round_trips.len() < ROUND_TRIPS_MIN {
             return Ok(());
         }
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);

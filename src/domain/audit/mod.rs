@@ -22,9 +22,9 @@ use super::record::{Record, RecordError};
 /// The seal of the first entry of a chain.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
-/// Entries of refused requests of a tenant's keys, or of unknown callers in a partition, in a minute, unless a setting says
-/// otherwise.
-pub const FAILURES_PER_MINUTE_DEFAULT: u32 = 600;
+/// Entries of refused requests of a tenant's keys, or of unknown callers in a partition, in a minute: ten a second, which is 30 MB a
+/// day of a program that never stops trying.
+pub const FAILURES_PER_MINUTE: u32 = 600;
 
 /// An entry as it lies in the log.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -80,9 +80,7 @@ pub enum WebhookRefusal {
     #[error("Validation failed: url: {0}")]
     UrlNotAdmitted(String),
     /// Its address was not checked, because too many host names are looked up at the same time.
-    #[error(
-        "Too many host names of webhooks are looked up at the same time (BUDGET_WEBHOOK_LOOKUP_LIMIT); retry"
-    )]
+    #[error("Too many host names of webhooks are looked up at the same time; retry")]
     LookUpsBusy,
     /// It would select nothing.
     #[error(
@@ -132,8 +130,7 @@ pub enum WebhookRefusal {
     },
     /// The owner's webhooks were tested too often in this minute.
     #[error(
-        "The webhooks of {} were tested {most} times in this minute, the most that BUDGET_WEBHOOK_TEST_LIMIT_PER_MINUTE \
-         allows; try again in {} s",
+        "The webhooks of {} were tested {most} times in this minute, the most that is allowed; try again in {} s",
         printable(.owner),
         seconds(*.retry_in_ms)
     )]

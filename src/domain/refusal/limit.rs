@@ -17,12 +17,12 @@ words! {
 }
 
 impl CountLimit {
-    /// The setting that sets the limit, if one does.
-    pub fn setting(self) -> &'static str {
+    /// The setting that sets the limit, or the name of a constant one.
+    pub fn label(self) -> &'static str {
         match self {
             Self::Policies => "BUDGET_POLICIES_PER_TENANT",
             Self::Webhooks => "BUDGET_WEBHOOKS_PER_OWNER",
-            Self::Thresholds => "BUDGET_THRESHOLDS_PER_OWNER",
+            Self::Thresholds => "thresholds_per_owner",
             Self::BurnWindows => "burn_windows",
         }
     }
@@ -60,7 +60,7 @@ pub struct CountLimits {
 }
 
 impl CountLimits {
-    /// The limits unless settings say otherwise.
+    /// The limits unless settings say otherwise. Each request that moves money compares the balance with all the thresholds.
     pub const DEFAULT: Self = Self {
         policies: 1_000,
         webhooks: 500,
@@ -70,7 +70,7 @@ impl CountLimits {
 
 /// The owner has as many as it may, or would have more.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("Too many {}: {present}, with a limit of {limit} ({}); {}", count.counted(), count.setting(), count.way_out())]
+#[error("Too many {}: {present}, with a limit of {limit} ({}); {}", count.counted(), count.label(), count.way_out())]
 pub struct TooMany {
     /// What is counted.
     pub count: CountLimit,

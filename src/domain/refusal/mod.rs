@@ -74,10 +74,9 @@ pub struct TooManyToSort {
 /// As many lists of one owner as may gather rows at the same time do so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "Too many lists at the same time: {limit} are being sorted for {} already, the most that {} allows; \
+    "Too many lists at the same time: {limit} are being sorted for {} already, the most that are allowed; \
      try again in 1 s, or {advice}",
-    owner.as_ref().map_or("operators", TenantId::as_str),
-    Self::SETTING
+    owner.as_ref().map_or("operators", TenantId::as_str)
 )]
 pub struct TooManyGather {
     /// A tenant; `None`: the operators.
@@ -86,9 +85,4 @@ pub struct TooManyGather {
     pub limit: usize,
     /// How to ask instead.
     pub advice: &'static str,
-}
-
-impl TooManyGather {
-    /// The setting that sets the limit.
-    pub const SETTING: &'static str = "BUDGET_GATHERING_LISTS_PER_TENANT";
 }

@@ -9,7 +9,7 @@ use crate::store::{Lane, Store, StoreError};
 /// By how much a lane with first attempts is put off at most: longer than any of them is.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(120);
 
-/// By how much a retry is put off at most, jitter included.
+/// By how much a retry is put off at most.
 const RETRY: Duration = Duration::from_secs(66 * 60);
 
 signature! {

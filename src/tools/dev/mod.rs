@@ -20,8 +20,7 @@ pub use error::DevError;
 
 use crate::api;
 use crate::config::{
-    BudgetGaugeConfig, ConfigError, DetectorConfig, LogArgs, LogFormat, ServeArgs, ServeConfig,
-    SigningConfig, log_filter,
+    ConfigError, LogArgs, LogFormat, ServeArgs, ServeConfig, SigningConfig, TenantList, log_filter,
 };
 use crate::dispatcher::{self as dispatch, Settings};
 use crate::domain::admin_key::AdminKeys;
@@ -153,12 +152,10 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         dialect: config.store.dialect,
         retention: config.retention,
         secrets: config.secrets.clone(),
-        egress: config.webhooks.egress(config.limits.webhook_lookup_limit),
+        egress: config.webhooks.egress(),
         in_flight: dispatch::IN_FLIGHT_MAX,
         lane_concurrency: 1,
-        retry_jitter: 0,
-        detectors: DetectorConfig::default(),
-        budget_gauges: BudgetGaugeConfig::default(),
+        metrics_tenants: TenantList::default(),
         evidence: signing(&data, &config).zip(planes.issuing.clone()),
     };
     let dispatcher =
@@ -210,8 +207,6 @@ fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfi
     let mut flags = vec![
         format!("--redis-url={}", data.redis_url.expose_secret()),
         format!("--listen={address}"),
-        format!("--admin-keys={}", data.admin_key.expose_secret()),
-        "--allow-short-admin-keys".to_owned(),
         format!("--secret-keys={}", data.secret_keys.expose_secret()),
         format!("--dialect={}", args.dialect.as_str()),
         "--metrics-listen=off".to_owned(),
@@ -221,6 +216,9 @@ fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfi
     flags.extend(data.signer.iter().flat_map(Signer::flags));
     let serve = ServeArgs::from_flags(&flags).expect("the flags are known and well-formed");
     let mut config = serve.into_config()?;
+    // It may be short, since only this machine reaches the stack.
+    let admin_keys = AdminKeys::parse(data.admin_key.expose_secret());
+    config.admin_keys = admin_keys.map_err(|error| ConfigError::value("--admin-key", error))?;
     config.store.redis.ephemeral = args.ephemeral;
     Ok(config)
 }
@@ -242,7 +240,7 @@ fn other_dialect(args: &DevArgs, found: String) -> DevError {
     }
 }
 
-/// What the worker that signs goes by.
+/// The key of the worker that signs evidence.
 fn signing(data: &Data, config: &ServeConfig) -> Option<SigningConfig> {
     let evidence = config.evidence.clone()?;
     let key = data.signer.as_ref()?.key.clone();

@@ -57,7 +57,7 @@ async fn who_guesses_admin_keys_has_to_wait_and_others_do_not() {
         .refused(429, "LIMIT_EXCEEDED");
     ask(&app, ADMIN_KEY, guesser).await.expect(200);
     let text = app.telemetry.render().expect("metrics");
-    let counted = r#"budget_limit_refusals_total{setting="BUDGET_ADMIN_KEY_FAILURES"}"#;
+    let counted = r#"budget_limit_refusals_total{limit="admin_key_failures"}"#;
     assert!(text.contains(counted), "{text}");
     let first = budget_authority::domain::ids::Partition::FIRST;
     let audited = app.admin_fixture().audit(first, "__unauth__");

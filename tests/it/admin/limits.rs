@@ -43,7 +43,7 @@ async fn a_tenant_has_no_more_policies_than_its_limit_and_may_change_those_it_ha
         .await
         .expect(200);
     let text = app.telemetry.render().expect("metrics");
-    let line = "budget_limit_refusals_total{setting=\"BUDGET_POLICIES_PER_TENANT\"} 1\n";
+    let line = "budget_limit_refusals_total{limit=\"BUDGET_POLICIES_PER_TENANT\"} 1\n";
     assert!(text.contains(line), "{text}");
 }
 
@@ -65,8 +65,8 @@ async fn an_owner_has_no_more_webhooks_than_its_limit() {
 
 #[tokio::test]
 async fn the_active_webhooks_of_an_owner_watch_no_more_thresholds_than_its_limit() {
-    const SETTING: &str = "BUDGET_THRESHOLDS_PER_OWNER";
-    let app = app(&["--thresholds-per-owner", "3"]).await;
+    const SETTING: &str = "thresholds_per_owner";
+    let app = app(&["--thresholds", "3"]).await;
     let first = made(&app, watching(&[0.1, 0.2])).await;
     let second = made(&app, watching(&[0.2, 0.3])).await;
     let refused = app
@@ -90,7 +90,7 @@ async fn the_active_webhooks_of_an_owner_watch_no_more_thresholds_than_its_limit
     assert_eq!(words(&response, "failed"), [failed]);
 
     // Under a lower limit, what is watched already stays, and may become less.
-    let narrow = app.replica(&["--thresholds-per-owner", "1"]).await;
+    let narrow = app.replica(&["--thresholds", "1"]).await;
     let fewer = json!({"thresholds": {"budget_utilization": [0.6]}});
     assert_eq!(patch(&narrow, &first, fewer).await.status, 200);
     let other = json!({"thresholds": {"budget_utilization": [0.1, 0.8]}});

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::config::{BudgetGaugeConfig, TenantList};
+use budget_authority::config::TenantList;
 use budget_authority::dispatcher::BudgetGauges;
 use budget_authority::domain::amount::Unit;
 use budget_authority::store::{Lease, Store};
@@ -22,14 +22,11 @@ impl Gauges {
     /// Reads at every pass.
     fn of(store: &Store, tenants: &[&str], series_max: usize) -> Self {
         let registry = Registry::new();
-        let config = BudgetGaugeConfig {
-            tenants: TenantList(tenants.iter().map(|name| tenant_id(name)).collect()),
-            interval: Duration::ZERO,
-            series_max,
-        };
-        let worker = BudgetGauges::new(store.clone(), config, &registry);
+        let tenants = TenantList(tenants.iter().map(|name| tenant_id(name)).collect());
+        let worker = BudgetGauges::new(store.clone(), tenants, &registry);
+        let worker = worker.expect("a fresh registry");
         Self {
-            worker: worker.expect("a fresh registry"),
+            worker: worker.limited(Duration::ZERO, series_max),
             registry,
         }
     }

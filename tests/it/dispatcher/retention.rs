@@ -28,7 +28,6 @@ fn retention_after(store: &Store, records: Duration) -> Retention {
         reservations: records,
         events: DAY * 90,
         audit: DAY * 400,
-        outbox: DAY * 7,
     };
     Retention::new(store.clone(), clock, periods, metrics)
 }

@@ -35,7 +35,7 @@ pub(super) fn denied(denied: u64, decided: u64) -> Tally {
 
 pub(super) fn spikes(redis: &RedisFixture) -> Spikes {
     let metrics = DetectorMetrics::register(&Registry::new()).expect("a fresh registry");
-    Spikes::new(redis.store.clone(), 10, metrics)
+    Spikes::new(redis.store.clone(), metrics)
 }
 
 impl Watched {

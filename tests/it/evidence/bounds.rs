@@ -11,7 +11,7 @@ use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
 use crate::harness::runtime_calls::{ask_body, with};
 
-const LARGE: &[&str] = &["--metadata-limit-bytes", "1048576"];
+const LARGE: &[&str] = &["--metadata-bytes", "1048576"];
 
 /// So many reservations of each of two tenants, with so many bytes of metadata.
 async fn reserve(issued: &Issued, count: usize, bytes: usize) {

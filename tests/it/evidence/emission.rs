@@ -233,9 +233,9 @@ async fn e07_what_the_canonical_form_would_round_has_no_evidence() {
 
 #[tokio::test]
 async fn e12_refusals_beyond_the_rate_have_no_evidence_and_successes_do() {
-    let mut issued = with_ledgers(&["--evidence-refusals-per-minute", "3"]).await;
+    let mut issued = with_ledgers(&[]).await;
     let mut attested = 0;
-    for n in 0..6 {
+    for n in 0..606 {
         let refused = issued
             .app
             .post("/v1/reservations", ask_body(&format!("k{n}"), SCOPE, 5_000))
@@ -243,8 +243,8 @@ async fn e12_refusals_beyond_the_rate_have_no_evidence_and_successes_do() {
         let refused = refused.refused(409, "BUDGET_EXCEEDED");
         attested += usize::from(issued.reference(&refused.body).is_some());
     }
-    // Six refusals may fall into two minutes.
-    assert!((3..6).contains(&attested), "{attested}");
+    // The refusals may fall into two minutes.
+    assert!((600..606).contains(&attested), "{attested}");
     let held = issued
         .app
         .post("/v1/reservations", ask_body("held", SCOPE, 5))

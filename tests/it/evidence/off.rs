@@ -44,7 +44,6 @@ impl Measured {
         if attests {
             fixture.ledger = fixture.ledger.clone().attesting(Some(Attesting {
                 issuing: Issuing::new(issuers(&[listed('a', 0, None)])),
-                refusals_per_minute: 600,
                 retention: None,
                 metrics: AttestingMetrics::default(),
             }));

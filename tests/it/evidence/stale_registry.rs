@@ -34,7 +34,6 @@ impl Replica {
         counts.register(&metrics).expect("a name of its own");
         fixture.ledger = ledger.attesting(Some(Attesting {
             issuing: issuing.clone(),
-            refusals_per_minute: 600,
             retention: None,
             metrics: counts,
         }));

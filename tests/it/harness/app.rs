@@ -2,15 +2,16 @@
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 use budget_authority::api;
-use budget_authority::config::{ServeArgs, ServeConfig};
+use budget_authority::config::{FixedLimits, ServeArgs, ServeConfig};
 use budget_authority::domain::amount::Unit;
 use budget_authority::egress::Egress;
 use budget_authority::serve::{Listeners, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::telemetry::Telemetry;
-use clap::Parser;
+use clap::{Args, Parser};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -26,6 +27,41 @@ use super::response::Response;
 struct Cli {
     #[command(flatten)]
     serve: ServeArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+}
+
+/// Words of tests for limits that no setting of the service changes.
+#[derive(Args)]
+struct LimitArgs {
+    #[arg(long)]
+    metadata_bytes: Option<usize>,
+    #[arg(long)]
+    caps_bytes: Option<usize>,
+    #[arg(long)]
+    body_timeout_ms: Option<u64>,
+    #[arg(long)]
+    thresholds: Option<u32>,
+    #[arg(long)]
+    request_burst: Option<u32>,
+    #[arg(long)]
+    admin_key_failures: Option<u32>,
+}
+
+impl LimitArgs {
+    fn limits(&self) -> FixedLimits {
+        let default = FixedLimits::default();
+        let body_timeout = self.body_timeout_ms.map(Duration::from_millis);
+        FixedLimits {
+            metadata_bytes: self.metadata_bytes.unwrap_or(default.metadata_bytes),
+            caps_bytes: self.caps_bytes.unwrap_or(default.caps_bytes),
+            body_timeout: body_timeout.unwrap_or(default.body_timeout),
+            thresholds: self.thresholds.unwrap_or(default.thresholds),
+            request_burst: self.request_burst.unwrap_or(default.request_burst),
+            // All tests share one address, and many send wrong keys.
+            admin_key_failures: self.admin_key_failures.unwrap_or(u32::MAX),
+        }
+    }
 }
 
 /// The admin key of every test service.
@@ -42,8 +78,10 @@ pub fn config(redis_url: &str, settings: &[&str]) -> ServeConfig {
         true => &[],
         false => &["--secret-keys", SECRET_KEYS],
     };
-    let args = Cli::parse_from(words.chain(sealing).chain(settings)).serve;
-    args.into_config().expect("a configuration")
+    let args = Cli::parse_from(words.chain(sealing).chain(settings));
+    let mut config = args.serve.into_config().expect("a configuration");
+    config.fixed_limits = args.limits.limits();
+    config
 }
 
 /// A free port of this machine.
@@ -119,9 +157,6 @@ impl TestApp {
         let mut words = vec!["--key-prefix", prefix, "--shutdown-delay-ms", "0"];
         if !settings.contains(&"--admin-keys") {
             words.extend(["--admin-keys", ADMIN_KEY]);
-        }
-        if !settings.contains(&"--admin-key-failures") {
-            words.extend(["--admin-key-failures", "0"]);
         }
         words.extend(settings);
         let config = config(redis_url, &words);

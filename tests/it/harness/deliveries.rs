@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use budget_authority::config::{BudgetGaugeConfig, TenantList};
+use budget_authority::config::TenantList;
 use budget_authority::dispatcher::{self as dispatch, Dispatcher, Settings};
 use budget_authority::domain::dialect::Dialect;
 use budget_authority::egress::Egress;
@@ -63,33 +63,35 @@ impl Running {
         in_flight: usize,
         settings: &[&str],
     ) -> Self {
-        let gauges = BudgetGaugeConfig::default();
-        let limits = (lane_concurrency, in_flight);
-        Self::launch(redis_url, app, limits, gauges, settings, local())
+        let (none, limits) = (TenantList::default(), (lane_concurrency, in_flight));
+        Self::launch(redis_url, app, limits, none, settings, local())
     }
 
     /// A dispatcher with another way out, and with so many first attempts of a lane in flight.
     pub fn reaching(app: &TestApp, lane_concurrency: u32, way_out: Egress) -> Self {
         let limits = (lane_concurrency, dispatch::IN_FLIGHT_MAX);
-        let gauges = BudgetGaugeConfig::default();
-        Self::launch(&app.redis_url, app, limits, gauges, &[], way_out)
+        Self::launch(
+            &app.redis_url,
+            app,
+            limits,
+            TenantList::default(),
+            &[],
+            way_out,
+        )
     }
 
     /// A dispatcher that has gauges of the budgets of these tenants.
     pub fn with_gauges(app: &TestApp, tenants: &[&str]) -> Self {
-        let gauges = BudgetGaugeConfig {
-            tenants: TenantList(tenants.iter().map(|name| tenant_id(name)).collect()),
-            ..BudgetGaugeConfig::default()
-        };
+        let tenants = TenantList(tenants.iter().map(|name| tenant_id(name)).collect());
         let limits = (1, dispatch::IN_FLIGHT_MAX);
-        Self::launch(&app.redis_url, app, limits, gauges, &[], local())
+        Self::launch(&app.redis_url, app, limits, tenants, &[], local())
     }
 
     fn launch(
         redis_url: &str,
         app: &TestApp,
         (lane_concurrency, in_flight): (u32, usize),
-        budget_gauges: BudgetGaugeConfig,
+        metrics_tenants: TenantList,
         settings: &[&str],
         egress: Egress,
     ) -> Self {
@@ -104,9 +106,7 @@ impl Running {
             egress,
             in_flight,
             lane_concurrency,
-            retry_jitter: 0,
-            detectors: budget_authority::config::DetectorConfig::default(),
-            budget_gauges,
+            metrics_tenants,
             evidence: None,
         };
         let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown);

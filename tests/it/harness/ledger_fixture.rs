@@ -60,7 +60,7 @@ impl LedgerFixture {
 
     fn empty(store: Store, key_prefix: &'static str) -> Self {
         Self {
-            ledger: Ledger::new(store.clone(), 600, 1_000, 30),
+            ledger: Ledger::new(store.clone(), 30),
             redis: RedisFixture::on(store),
             callers: Vec::new(),
             keys: Vec::new(),

@@ -75,7 +75,7 @@ impl TenantFixture {
 
     fn of(admin: AdminFixture, caller: RuntimeCaller) -> Self {
         Self {
-            ledger: Ledger::new(admin.store.clone(), 600, 1_000, 30),
+            ledger: Ledger::new(admin.store.clone(), 30),
             id: caller.tenant.clone(),
             caller,
             admin,

@@ -77,7 +77,7 @@ async fn silent_connections_do_not_keep_a_probe_waiting() {
     let text = http::get(metrics).await.expect("a response").text().await;
     let text = text.expect("text");
     assert!(
-        text.contains(r#"budget_limit_refusals_total{setting="BUDGET_MAX_CONNECTIONS"}"#),
+        text.contains(r#"budget_limit_refusals_total{limit="BUDGET_MAX_CONNECTIONS"}"#),
         "{text}"
     );
 }

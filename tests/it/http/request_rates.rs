@@ -54,7 +54,7 @@ async fn the_admin_plane_has_a_rate_per_tenant_and_the_runtime_plane_has_none() 
     let setting = " are used of 3 at once, and 1 are added per second (BUDGET_REQUESTS_PER_SECOND); try again in 1 s";
     assert!(message.ends_with(setting), "{message}");
     let metrics = app.telemetry.render().expect("metrics");
-    let counted = r#"budget_limit_refusals_total{setting="BUDGET_REQUESTS_PER_SECOND"}"#;
+    let counted = r#"budget_limit_refusals_total{limit="BUDGET_REQUESTS_PER_SECOND"}"#;
     assert!(metrics.contains(counted), "{metrics}");
     // It leaves no audit entry.
     let (keys, caller) = (app.store.keys(), &app.callers[0]);
@@ -82,7 +82,7 @@ async fn a_change_counts_by_what_is_stored_of_it() {
         "1",
         "--request-burst",
         "3",
-        "--metadata-limit-bytes",
+        "--metadata-bytes",
         "1000000",
     ];
     let app = umbra_on(TestApp::spawn_reaching(public_names(), &settings).await).await;
@@ -102,12 +102,7 @@ async fn a_change_counts_by_what_is_stored_of_it() {
 
 #[tokio::test]
 async fn the_runtime_plane_has_a_rate_only_where_it_is_set() {
-    let settings = [
-        "--runtime-requests-per-second",
-        "1",
-        "--runtime-request-burst",
-        "3",
-    ];
+    let settings = ["--runtime-requests-per-second", "1", "--request-burst", "3"];
     let app = TestApp::spawn_on(&shared().url(), &settings).await;
     app.budget("tenant:acme", 1_000, 0).await;
     let reserve = async |number| app.reserve(&format!("r{number}"), 1).await;

@@ -111,6 +111,17 @@ async fn from_85_percent_on_denials_are_only_counted() {
     let denials = app.store.keys().denials(app.callers[0].partition, "acme");
     let counted: [u32; 2] = app.run(&["HMGET", &denials, "count", "suppressed"]).await;
     assert_eq!(counted, [3, 3]);
+    // The first denial of the next minute emits their number.
+    let minute: i64 = app.run(&["HGET", &denials, "minute_ms"]).await;
+    let past = (minute - 60_000).to_string();
+    app.set(&denials, &[("minute_ms", &past)]).await;
+    app.decide("next", ROOT, 5_000).await;
+    let events = app.events().await;
+    let lines: Vec<_> = events
+        .iter()
+        .map(|it| it.line(&["metadata.count"]))
+        .collect();
+    assert_eq!(lines, ["reservation.denied tenant:acme 3"]);
 }
 
 #[tokio::test]

@@ -47,7 +47,6 @@ impl Workers {
             reservations: DAY,
             events: DAY,
             audit: DAY,
-            outbox: DAY,
         };
         Self {
             keeper: LeaseKeeper::new(

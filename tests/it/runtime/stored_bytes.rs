@@ -66,7 +66,7 @@ async fn creates_and_events_above_the_limit_wait_for_the_next_minute() {
     event.refused(429, "LIMIT_EXCEEDED");
     assert_eq!(app.digest().await, before);
     let metrics = app.telemetry.render().expect("metrics");
-    let line = format!("budget_limit_refusals_total{{setting=\"{SETTING}\"}} 2\n");
+    let line = format!("budget_limit_refusals_total{{limit=\"{SETTING}\"}} 2\n");
     assert!(metrics.contains(&line), "{metrics}");
 
     // What stores little of its own passes, and so do other tenants.

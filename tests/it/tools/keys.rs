@@ -102,7 +102,7 @@ async fn the_admin_key_of_an_operator_can_be_in_a_file() {
     run(Some(""), &path).await.done();
     run(Some(ADMIN_KEY), &path).await.refused(
         2,
-        "give the secret or the file that holds it, not both; `unset BUDGET_ADMIN_KEY`",
+        "give the value or the file that holds it, not both; `unset BUDGET_ADMIN_KEY`",
     );
     let missing = path.with_extension("missing");
     run(None, &missing)

@@ -8,7 +8,6 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::harness::app::TestApp;
-use crate::harness::redis;
 
 /// The entries of today: stream id, then names and values.
 async fn booked(app: &TestApp) -> Vec<(String, Vec<String>)> {
@@ -130,9 +129,13 @@ async fn refused(app: &TestApp, tenant: usize) -> Vec<(String, Vec<String>)> {
 
 #[tokio::test]
 async fn a_flood_of_requests_that_a_key_may_not_make_is_summed_up_for_its_tenant_alone() {
-    let settings = ["--audit-failures-per-minute", "20"];
-    let app = TestApp::spawn_on(&redis::shared().url(), &settings).await;
+    let app = TestApp::spawn().await;
     app.with_left_in_minute(Duration::from_secs(20)).await;
+    let (keys, caller) = (app.store.keys(), &app.callers[0]);
+    let counter = keys.audit_failures(caller.partition, "acme");
+    // As after 580 entries of this minute: 20 are left.
+    app.get("/v1/admin/policies?status=none").await.expect(400);
+    app.set(&counter, &[("count", "580")]).await;
     let permissions = [("permissions", "reservations:create")];
     let lacking = app.add_key(0, &permissions).await;
     for number in 0..50 {
@@ -147,9 +150,8 @@ async fn a_flood_of_requests_that_a_key_may_not_make_is_summed_up_for_its_tenant
     app.get_as(1, "/v1/admin/policies?status=none")
         .await
         .expect(400);
-    assert_eq!(refused(&app, 0).await.len(), 20);
+    assert_eq!(refused(&app, 0).await.len(), 21);
     assert_eq!(refused(&app, 1).await.len(), 1, "no tenant hides another's");
-    let (keys, caller) = (app.store.keys(), &app.callers[0]);
     let due = keys.audit_failures_due(caller.partition);
     let due: Vec<String> = app.run(&["ZRANGE", &due, "0", "-1"]).await;
     assert_eq!(due, ["acme"], "the minute waits for its sum");
@@ -157,13 +159,12 @@ async fn a_flood_of_requests_that_a_key_may_not_make_is_summed_up_for_its_tenant
     let path = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
     let body = json!({"operation": "CREDIT", "amount": {"unit": "TOKENS", "amount": 1}, "idempotency_key": "f"});
     app.post_as_admin(path, body).await.expect(404);
-    let operators = &refused(&app, 0).await[20];
+    let operators = &refused(&app, 0).await[21];
     assert_eq!(
         value(operators, "operation"),
         Some("POST:/v1/admin/budgets/fund")
     );
 
-    let counter = keys.audit_failures(caller.partition, "acme");
     let minute: i64 = app.run(&["HGET", &counter, "minute_ms"]).await;
     app.set(&counter, &[("minute_ms", &(minute - 60_000).to_string())])
         .await;
@@ -171,10 +172,10 @@ async fn a_flood_of_requests_that_a_key_may_not_make_is_summed_up_for_its_tenant
         .await
         .expect(403);
     let entries = refused(&app, 0).await;
-    assert_eq!(entries.len(), 23);
-    assert_eq!(value(&entries[21], "metadata.count"), Some("30"));
-    assert_eq!(value(&entries[21], "error_code"), Some("INVALID_REQUEST"));
-    assert_eq!(value(&entries[22], "metadata.count"), None);
+    assert_eq!(entries.len(), 24);
+    assert_eq!(value(&entries[22], "metadata.count"), Some("30"));
+    assert_eq!(value(&entries[22], "error_code"), Some("INVALID_REQUEST"));
+    assert_eq!(value(&entries[23], "metadata.count"), None);
     for (number, entry) in entries.iter().enumerate() {
         let sequence = (number + 1).to_string();
         assert_eq!(value(entry, "sequence"), Some(sequence.as_str()));

@@ -181,7 +181,7 @@ fn scripts(redis: &RedisServer) -> u64 {
 async fn long_policies_make_pages_and_replies_of_scripts_short() {
     const POLICIES: usize = 40;
     let redis = RedisServer::start();
-    let app = TestApp::spawn_on(&redis.url(), &["--caps-limit-bytes", "65536"]).await;
+    let app = TestApp::spawn_on(&redis.url(), &["--caps-bytes", "65536"]).await;
     app.budget("tenant:acme", 1_000, 0).await;
     let tools: Vec<_> = (0..200).map(|number| format!("{number:0>250}")).collect();
     for number in 0..POLICIES {

@@ -272,7 +272,7 @@ async fn a_body_may_have_as_many_bytes_as_the_limit_and_no_more() {
 
 #[tokio::test]
 async fn a_million_bytes_of_one_member_or_of_many_are_read_without_harm() {
-    let target = Target::with(&["--metadata-limit-bytes", "1048576"]).await;
+    let target = Target::with(&["--metadata-bytes", "1048576"]).await;
     let create = &target.operations[0];
     let long = "é".repeat(500_000);
     for (what, body) in [

@@ -8,6 +8,19 @@ use super::*;
 /// The most series that a replica may expose.
 const SERIES_MAX: usize = 1_500;
 
+/// Labels of limits that no setting changes.
+const CONSTANT_LIMITS: [&str; 9] = [
+    "metadata_bytes",
+    "metrics_bytes",
+    "caps_bytes",
+    "scope_filter_entries",
+    "thresholds_per_owner",
+    "burn_windows",
+    "webhook_tests_per_minute",
+    "gathering_lists",
+    "admin_key_failures",
+];
+
 /// Scripts of dispatchers that replicas run too.
 const OF_BOTH: [&str; 4] = ["expire", "count_traffic", "count_burn", "auth_failed"];
 
@@ -122,6 +135,9 @@ async fn all_series_that_a_replica_can_expose_are_few() {
     for row in limits.lines().filter_map(|line| line.strip_prefix("| `")) {
         let setting = row.split('`').next().expect("a name");
         http.limit_refusals.with_label_values(&[setting]);
+    }
+    for limit in CONSTANT_LIMITS {
+        http.limit_refusals.with_label_values(&[limit]);
     }
     let all = series(&app).len();
     // Beside those of evidence, five reasons at most.

@@ -11,7 +11,7 @@ const NOTE: usize = 900_000;
 
 /// Ten reservations with much metadata.
 async fn heavy(redis: &RedisServer) -> Fixture {
-    let app = TestApp::spawn_on(&redis.url(), &["--metadata-limit-bytes", "1048576"]).await;
+    let app = TestApp::spawn_on(&redis.url(), &["--metadata-bytes", "1048576"]).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let mut ids = Vec::new();
     for number in 0..10 {

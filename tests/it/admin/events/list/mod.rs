@@ -282,12 +282,10 @@ async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_ab
         dialect: Dialect::Service,
         retention: config.retention,
         secrets: SealingKeys::default(),
-        egress: config.webhooks.egress(8),
+        egress: config.webhooks.egress(),
         in_flight: 8,
         lane_concurrency: 1,
-        retry_jitter: 0,
-        detectors: budget_authority::config::DetectorConfig::default(),
-        budget_gauges: budget_authority::config::BudgetGaugeConfig::default(),
+        metrics_tenants: budget_authority::config::TenantList::default(),
         evidence: None,
     };
     let dispatcher = dispatch::start(store, settings, &telemetry, &shutdown).expect("it starts");
