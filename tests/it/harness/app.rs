@@ -22,6 +22,7 @@ use super::ledger_fixture::LedgerFixture;
 use super::names::Names;
 use super::redis;
 use super::response::Response;
+use super::retrying_client::LONG_REDIS_TIMEOUT;
 
 #[derive(Parser)]
 struct Cli {
@@ -157,6 +158,9 @@ impl TestApp {
         let mut words = vec!["--key-prefix", prefix, "--shutdown-delay-ms", "0"];
         if !settings.contains(&"--admin-keys") {
             words.extend(["--admin-keys", ADMIN_KEY]);
+        }
+        if !settings.contains(&"--redis-timeout-ms") && redis::is_shared(redis_url) {
+            words.extend(LONG_REDIS_TIMEOUT);
         }
         words.extend(settings);
         let config = config(redis_url, &words);

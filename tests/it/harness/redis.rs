@@ -13,7 +13,7 @@ use budget_authority::tools::dev::child;
 use redis::{Connection, FromRedisValue, RedisResult, Value};
 
 use super::eventually_blocking;
-pub use super::shared::shared;
+pub use super::shared::{is_shared, shared};
 
 /// A server with an append-only file, so that a restart finds its data.
 pub struct RedisServer {

@@ -46,3 +46,9 @@ pub fn shared() -> &'static RedisServer {
     servers.of_tests.insert(test.to_owned(), newest);
     newest
 }
+
+/// Whether this is the URL of a server that tests share.
+pub fn is_shared(url: &str) -> bool {
+    let servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    servers.of_tests.values().any(|server| server.url() == url)
+}

@@ -202,8 +202,8 @@ async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
         Some(200)
     );
 
-    // A list that gathers has more time: 270 calls at 20 ms.
-    way.delay(Duration::from_millis(20));
+    // A list that gathers has more time: 270 calls at 10 ms.
+    way.delay(Duration::from_millis(10));
     let begun = Instant::now();
     let listed = client
         .ask(Method::GET, "/v1/reservations?sort_by=reserved", None)

@@ -56,6 +56,11 @@ async fn dispatchers_finish_interrupted_closes_while_slots_move() {
     for tenant in &mut tenants {
         tenant.crowd(20, 1_500).await;
     }
+    let mut before = Vec::new();
+    for tenant in &tenants {
+        before.push(tenant.account().await);
+        tenant.flip().await;
+    }
     let (url, prefix) = (cluster.url(), tenants[0].keys().prefix().to_owned());
     let stop = Arc::new(AtomicBool::new(false));
     let moving = spawn_blocking({
@@ -66,11 +71,6 @@ async fn dispatchers_finish_interrupted_closes_while_slots_move() {
         );
         move || keep_moving(cluster, keys, stop)
     });
-    let mut before = Vec::new();
-    for tenant in &tenants {
-        before.push(tenant.account().await);
-        tenant.flip().await;
-    }
     let mut dispatchers = [
         Process::dispatcher(&url, &prefix),
         Process::dispatcher(&url, &prefix),
