@@ -2,25 +2,9 @@
 
 use reqwest::Method;
 use serde::Serialize;
-use serde_json::{Map, Value};
-use uuid::Uuid;
+use serde_json::Value;
 
-use super::client_error::{CallError, Retry};
 use crate::api::operations::OperationId;
-
-/// The members of `args` that were given: neither null nor false nor empty.
-pub(super) fn given(args: &impl Serialize) -> Map<String, Value> {
-    let Ok(Value::Object(mut members)) = serde_json::to_value(args) else {
-        return Map::new();
-    };
-    members.retain(|_, value| match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Array(entries) => !entries.is_empty(),
-        Value::Object(members) => !members.is_empty(),
-        _ => true,
-    });
-    members
-}
 
 /// One request.
 #[derive(Debug, Clone)]
@@ -30,22 +14,19 @@ pub(super) struct Call {
     pub(super) id: Option<String>,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Option<Value>,
-    pub(super) retry: Retry,
+    /// The idempotency key, which makes the request safe to repeat.
+    pub(super) key: Option<String>,
 }
 
 impl Call {
     /// A request whose path has no parameter.
     pub fn of(operation: OperationId) -> Self {
-        let retry = match operation.operation().method {
-            Method::GET => Retry::Read,
-            _ => Retry::Idempotent,
-        };
         Self {
             operation,
             id: None,
             query: Vec::new(),
             body: None,
-            retry,
+            key: None,
         }
     }
 
@@ -57,74 +38,48 @@ impl Call {
         }
     }
 
-    /// Adds a parameter, if there is a value.
+    /// Sets a parameter of the query string, if there is a value.
     pub fn with(mut self, name: &str, value: Option<impl ToString>) -> Self {
-        let value = value.map(|value| (name.to_owned(), value.to_string()));
-        self.query.extend(value);
-        self
-    }
-
-    /// Adds the given members of `parameters`.
-    pub fn query(mut self, parameters: &impl Serialize) -> Self {
-        for (name, value) in given(parameters) {
-            let value = match value {
-                Value::String(text) => text,
-                value => value.to_string(),
-            };
-            self.query.push((name, value));
+        if let Some(value) = value {
+            self.query.retain(|(known, _)| known != name);
+            self.query.push((name.to_owned(), value.to_string()));
         }
         self
     }
 
-    /// Sends the given members of `body`.
+    /// Sends this body.
     pub fn body(mut self, body: &impl Serialize) -> Self {
-        self.body = Some(Value::Object(given(body)));
+        self.body = serde_json::to_value(body).ok();
         self
     }
 
-    /// Clears these members of the body.
-    pub fn cleared(mut self, members: &[String]) -> Self {
-        let body = self.body.get_or_insert_with(|| Map::new().into());
-        for member in members {
-            body[member] = Value::Null;
-        }
-        self
-    }
-
-    /// That there is something to change; `command` lists what can be.
-    ///
-    /// # Errors
-    /// [`CallError::Usage`] when the body is empty.
-    pub fn that_changes(self, command: &str) -> Result<Self, CallError> {
-        let is_empty = |body: &Value| body.as_object().is_none_or(Map::is_empty);
-        match self.body.as_ref().is_none_or(is_empty) {
-            false => Ok(self),
-            true => Err(CallError::Usage(format!(
-                "nothing to change; `admin {command} --help` lists what can be"
-            ))),
-        }
-    }
-
-    /// Makes the request safe to repeat, under the operator's idempotency key or a random one.
-    pub fn once(mut self, key: Option<String>) -> Self {
-        self.retry = Retry::Keyed(key.unwrap_or_else(|| Uuid::new_v4().to_string()));
-        self
-    }
-
-    /// Says what a second request would do.
-    pub fn retry(self, retry: Retry) -> Self {
-        Self { retry, ..self }
-    }
-
-    /// Creates an API key. Without an idempotency key, because the service stores no secret for a replay: a second request would
-    /// create a second key.
-    pub fn create_key(tenant: &str, body: &impl Serialize) -> Self {
-        let advice = format!(
-            "`admin key list --tenant {tenant}` shows such a key, whose secret is lost: revoke it"
-        );
-        Self {
-            retry: Retry::Never(advice),
-            ..Self::of(OperationId::CreateApiKey).body(body)
-        }
+    /// What to do when the response is lost.
+    pub fn advice(&self) -> String {
+        use OperationId as Id;
+        let id = self.id.as_deref().unwrap_or_default();
+        let advice = match (self.operation, &self.key) {
+            // No replay returns the secret, and without an idempotency key a second request creates a second key.
+            (Id::CreateApiKey, _) => {
+                let body = self.body.as_ref();
+                let tenant = body.and_then(|body| body["tenant_id"].as_str());
+                format!(
+                    "`admin key list --tenant {}` shows such a key, whose secret is lost: revoke it",
+                    tenant.unwrap_or("ID")
+                )
+            }
+            (_, Some(key)) => format!(
+                "run the command again with --idempotency-key {key}, which changes nothing twice"
+            ),
+            (Id::CreateWebhookSubscription | Id::CreateTenantWebhook, None) => {
+                "`admin webhook list` shows such a subscription, whose secret is lost: delete it"
+                    .into()
+            }
+            (Id::ReplayEvents, None) => {
+                format!("`admin webhook deliveries {id}` shows what was queued")
+            }
+            (id, None) if id.operation().method == Method::GET => return "try again".to_owned(),
+            (_, None) => "run the command again, which changes nothing twice".to_owned(),
+        };
+        format!("it is unknown whether anything was changed; {advice}")
     }
 }

@@ -11,10 +11,11 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::call::Call;
-use super::client_error::{CallError, Refusal, Retry};
+use super::client_error::{CallError, Refusal};
 use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
 use crate::config::secret_file::SecretSetting;
+use crate::domain::dialect::Dialect;
 
 /// The admin key, and the file that holds it.
 pub(super) const KEY: SecretSetting = SecretSetting {
@@ -26,10 +27,13 @@ pub(super) const KEY: SecretSetting = SecretSetting {
 const PAGE: usize = 100;
 
 /// How long a tool without a setting for it waits for a response.
-const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
+pub(super) const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
 
 /// Reads are repeated for this long, because a service that failed may come back.
 const READ_LIMIT: Duration = Duration::from_secs(15);
+
+/// Pause before a request is repeated.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Reads the address, with or without `/v1`.
 pub(super) fn base_url(text: &str) -> Result<Url, String> {
@@ -48,6 +52,8 @@ pub(super) struct Client {
     http: reqwest::Client,
     url: Url,
     key: (HeaderName, HeaderValue),
+    /// An API key that is sent besides.
+    api_key: Option<HeaderValue>,
 }
 
 impl Client {
@@ -75,7 +81,17 @@ impl Client {
             http,
             url,
             key: (key_header.clone(), key),
+            api_key: None,
         })
+    }
+
+    /// Sends an API key besides, in the headers of all dialects.
+    ///
+    /// # Errors
+    /// As for [`Client::new`].
+    pub fn with_api_key(self, key: &str) -> Result<Self, CallError> {
+        let api_key = Some(header_value(&key.into())?);
+        Ok(Self { api_key, ..self })
     }
 
     /// Waits until the service responds and reaches its store; `false` when it does not within `limit`.
@@ -84,24 +100,27 @@ impl Client {
     /// [`CallError::Refused`] and others that waiting does not change.
     pub async fn is_ready_within(&self, limit: Duration) -> Result<bool, CallError> {
         let list = Call::of(OperationId::ListTenants).with("limit", Some(1));
-        let ready = async {
-            loop {
-                match self.send(&list).await {
-                    Err(error) if error.is_transient() => sleep(Duration::from_millis(20)).await,
-                    response => return response.map(|_| true),
-                }
-            }
-        };
-        timeout(limit, ready).await.unwrap_or(Ok(false))
+        let ready = timeout(limit, self.read_within(limit, &list)).await;
+        match ready.unwrap_or(Ok(Value::Null)) {
+            Err(error) if error.is_transient() => Ok(false),
+            response => response.map(|body| !body.is_null()),
+        }
     }
 
     /// Reads, and repeats the request for at most [`READ_LIMIT`] while the service fails or cannot be reached.
+    ///
+    /// # Errors
+    /// As for [`Client::send`].
     pub async fn read(&self, call: &Call) -> Result<Value, CallError> {
-        let deadline = Instant::now() + READ_LIMIT;
+        self.read_within(READ_LIMIT, call).await
+    }
+
+    async fn read_within(&self, limit: Duration, call: &Call) -> Result<Value, CallError> {
+        let deadline = Instant::now() + limit;
         loop {
             match self.send(call).await {
                 Err(error) if error.is_transient() && Instant::now() < deadline => {
-                    sleep(Duration::from_millis(200)).await;
+                    sleep(PAUSE).await;
                 }
                 read => return read,
             }
@@ -121,19 +140,21 @@ impl Client {
         url.path_segments_mut()
             .expect("a URL with a host")
             .pop_if_empty()
-            .extend(segments.map(|segment| {
-                if segment.starts_with('{') {
-                    id
-                } else {
-                    segment
-                }
+            .extend(segments.map(|segment| match segment.starts_with('{') {
+                true => id,
+                false => segment,
             }));
         let mut request = self
             .http
             .request(method.clone(), url)
             .query(&call.query)
             .header(&self.key.0, &self.key.1);
-        if let Retry::Keyed(key) = &call.retry {
+        if let Some(key) = &self.api_key {
+            for dialect in Dialect::ALL {
+                request = request.header(&dialect.header_names().api_key, key);
+            }
+        }
+        if let Some(key) = &call.key {
             request = request.header("X-Idempotency-Key", key);
         }
         if let Some(body) = &call.body {
@@ -145,39 +166,36 @@ impl Client {
             Ok((status, response.text().await?))
         };
         match exchange.await {
-            Ok((status, text)) => self.response(status, &text, &call.retry),
-            Err(error) => Err(self.no_response(&error, &call.retry)),
+            Ok((status, text)) => self.response(status, &text, call),
+            Err(error) => Err(self.no_response(&error, call)),
         }
     }
 
-    /// Reads a list page by page, up to `limit` rows. `page` makes the request without page size and cursor.
-    pub async fn rows(
-        &self,
-        page: impl Fn() -> Call,
-        member: &str,
-        limit: Option<usize>,
-    ) -> Result<Vec<Value>, CallError> {
+    /// Reads a list page by page, up to `limit` rows. `list` is the request without page size and cursor.
+    ///
+    /// # Errors
+    /// As for [`Client::send`].
+    pub async fn rows(&self, list: &Call, limit: Option<usize>) -> Result<Vec<Value>, CallError> {
         let (mut rows, mut cursor) = (Vec::new(), None::<String>);
         let limit = limit.unwrap_or(usize::MAX);
         while rows.len() < limit {
-            let call = page()
-                .with("limit", Some((limit - rows.len()).min(PAGE)))
-                .with("cursor", cursor.take());
-            let mut body = self.send(&call).await?;
-            let Some(Value::Array(found)) = body.get_mut(member).map(Value::take) else {
+            let page = list.clone().with("cursor", cursor.take());
+            let page = page.with("limit", Some((limit - rows.len()).min(PAGE)));
+            let mut body = self.send(&page).await?;
+            let mut members = body.as_object_mut().into_iter().flatten();
+            let Some((_, Value::Array(found))) = members.find(|(_, value)| value.is_array()) else {
                 return Err(self.unreadable());
             };
-            rows.extend(found);
+            rows.append(found);
             match (body["has_more"].as_bool(), body["next_cursor"].as_str()) {
                 (Some(true), Some(next)) => cursor = Some(next.to_owned()),
                 _ => break,
             }
         }
-        rows.truncate(limit);
         Ok(rows)
     }
 
-    fn response(&self, status: StatusCode, text: &str, retry: &Retry) -> Result<Value, CallError> {
+    fn response(&self, status: StatusCode, text: &str, call: &Call) -> Result<Value, CallError> {
         let body = match text {
             "" => Some(Value::Null),
             text => serde_json::from_str(text).ok(),
@@ -202,20 +220,20 @@ impl Client {
                     .and_then(|body| body["message"].as_str())
                     .unwrap_or("no message")
                     .to_owned(),
-                retry: retry.clone(),
+                advice: call.advice(),
             }),
             _ => Err(self.unreadable()),
         }
     }
 
-    fn no_response(&self, error: &reqwest::Error, retry: &Retry) -> CallError {
+    fn no_response(&self, error: &reqwest::Error, call: &Call) -> CallError {
         let (url, reason) = (printable(&self.url), deepest_cause(error));
         match error.is_connect() || error.is_builder() {
             true => CallError::Unreachable { url, reason },
             false => CallError::Lost {
                 url,
                 reason,
-                retry: retry.clone(),
+                advice: call.advice(),
             },
         }
     }
@@ -253,22 +271,19 @@ pub(super) fn http(
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("budget-authority/", env!("CARGO_PKG_VERSION")));
     if let Some(path) = ca_file {
-        let refused =
-            |reason: String| CallError::Usage(format!("--ca-file {}: {reason}", path.display()));
-        let pem = std::fs::read(&path).map_err(|error| refused(error.to_string()))?;
-        let authorities =
-            Certificate::from_pem_bundle(&pem).map_err(|error| refused(error.to_string()))?;
-        builder = builder.tls_certs_only(authorities);
+        let pem = std::fs::read(&path).map_err(|error| error.to_string());
+        let authorities = pem
+            .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|error| error.to_string()));
+        builder = builder.tls_certs_only(authorities.map_err(|reason| {
+            CallError::Usage(format!("--ca-file {}: {reason}", path.display()))
+        })?);
     } else if url.scheme() == "http" {
         builder = builder.tls_certs_only([]);
     }
-    let refused = |error| {
-        CallError::Usage(format!(
-            "{}; name authorities with --ca-file",
-            deepest_cause(&error)
-        ))
-    };
-    builder.build().map_err(refused)
+    builder.build().map_err(|error| {
+        let cause = deepest_cause(&error);
+        CallError::Usage(format!("{cause}; name authorities with --ca-file"))
+    })
 }
 
 /// The address without credentials and without a slash at its end.

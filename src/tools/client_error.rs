@@ -7,37 +7,34 @@ use serde_json::Value;
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum CallError {
-    /// The command line is wrong in a way that the parser cannot detect.
+    /// The command line is wrong.
     #[error("{0}")]
     Usage(String),
     #[error("{}", .0.text())]
     Refused(Refusal),
-    #[error("the service at {url} failed: {status} {message}\n{}", .retry.advice())]
+    #[error("the service at {url} failed: {status} {message}\n{advice}")]
     Failed {
         url: String,
         status: u16,
         message: String,
-        retry: Retry,
+        advice: String,
     },
     #[error(
         "the service at {url} cannot be reached: {reason}\n--url, BUDGET_URL or a profile sets where it is"
     )]
     Unreachable { url: String, reason: String },
-    #[error("no response from {url}: {reason}\n{}", .retry.advice())]
+    #[error("no response from {url}: {reason}\n{advice}")]
     Lost {
         url: String,
         reason: String,
-        retry: Retry,
+        advice: String,
     },
     #[error("the response of {url} is not what the protocol requires; is it a budget authority?")]
     Unreadable { url: String },
-    /// What was tested does not work; the output says why.
     #[error("the receiver did not accept the test event")]
     TestFailed,
-    /// Events that were sent once more did not arrive.
     #[error("some deliveries failed for good; `admin webhook deliveries` shows why")]
     ReplayFailed,
-    /// A bulk action could not change each row; the output says why.
     #[error("some rows failed")]
     RowsFailed,
     #[error("the output could not be written: {0}")]
@@ -80,11 +77,7 @@ impl CallError {
 impl Refusal {
     fn text(&self) -> String {
         let mut text = format!("{}: {}", self.code, self.message);
-        if self
-            .details
-            .as_object()
-            .is_some_and(|details| !details.is_empty())
-        {
+        if self.details.as_object().is_some_and(|all| !all.is_empty()) {
             text += &format!("\ndetails: {}", self.details);
         }
         if let Some(advice) = self.advice() {
@@ -109,34 +102,5 @@ impl Refusal {
             (_, "BUDGET_FROZEN") => "`admin budget unfreeze` lifts the freeze",
             _ => return None,
         })
-    }
-}
-
-/// What a second request would do.
-#[derive(Debug, Clone)]
-pub enum Retry {
-    /// Reads again.
-    Read,
-    /// Sets what is set already.
-    Idempotent,
-    /// Gets a replay, under this idempotency key.
-    Keyed(String),
-    /// The same; the key is in the body.
-    InBody(String),
-    /// Repeats the change; this is the advice instead.
-    Never(String),
-}
-
-impl Retry {
-    fn advice(&self) -> String {
-        let advice = match self {
-            Self::Read => return "try again".to_owned(),
-            Self::Idempotent => "run the command again, which changes nothing twice",
-            Self::Keyed(key) | Self::InBody(key) => &format!(
-                "run the command again with --idempotency-key {key}, which changes nothing twice"
-            ),
-            Self::Never(advice) => advice,
-        };
-        format!("it is unknown whether anything was changed; {advice}")
     }
 }

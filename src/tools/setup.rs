@@ -60,7 +60,8 @@ pub(super) async fn create_key_with(
     permissions: &[Permission],
 ) -> Result<SecretString, CallError> {
     let key = json!({"tenant_id": tenant, "name": name, "permissions": permissions});
-    let secret = admin.send(&Call::create_key(tenant, &key)).await?["key_secret"]
+    let create = Call::of(OperationId::CreateApiKey).body(&key);
+    let secret = admin.send(&create).await?["key_secret"]
         .as_str()
         .map(SecretString::from);
     secret.ok_or_else(|| admin.unreadable())

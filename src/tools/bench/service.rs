@@ -2,7 +2,6 @@
 
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use secrecy::SecretString;
-use serde_json::json;
 use url::Url;
 
 use super::error::BenchError;
@@ -82,8 +81,8 @@ impl Service {
         totals: &Totals,
     ) -> Result<Vec<Difference>, BenchError> {
         let (expected, scopes) = (totals.expected(ALLOCATED), &tenant.scopes);
-        let balances = json!({"tenant": tenant.id, "limit": 200});
-        let balances = Call::of(OperationId::GetBalances).query(&balances);
+        let balances = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
+        let balances = balances.with("limit", Some(200));
         let page = self.runtime(tenant)?.read(&balances).await?;
         let balances = page["balances"].as_array().map_or(&[][..], Vec::as_slice);
         let mut found = differences(OperationId::GetBalances, scopes, expected, balances);
@@ -91,8 +90,8 @@ impl Service {
         let admin = self.admin()?;
         let mut ledgers = Vec::new();
         for scope in scopes {
-            let ledger = json!({"scope": scope, "unit": UNIT});
-            let lookup = Call::of(OperationId::LookupBudget).query(&ledger);
+            let lookup = Call::of(OperationId::LookupBudget).with("scope", Some(scope));
+            let lookup = lookup.with("unit", Some(UNIT));
             ledgers.push(admin.read(&lookup).await?);
         }
         found.extend(differences(

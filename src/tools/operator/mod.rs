@@ -1,37 +1,38 @@
 //! `budget-authority admin`: the operator's daily work, over the public HTTP operations.
 //!
-//! Each command is one operation or one list; no rule of the service is repeated here.
+//! A command is a row of the [index](commands): an operation, whose parameters and members are its flags. No rule of the service
+//! is repeated here.
 
-mod audit;
-mod budgets;
+mod arguments;
 mod bulk;
-mod console;
-mod events;
-mod key_list;
+mod commands;
+mod funding;
+mod inputs;
 mod keys;
 mod output;
 mod overview;
-mod policies;
 mod replay;
-mod reservations;
 mod style;
 mod tail;
-mod tenants;
 mod time;
 mod tree;
-mod webhook_rules;
-mod webhooks;
 
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use serde_json::Value;
 
+use crate::api::operations::OperationId;
+use crate::tools::call::Call;
+use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
 use crate::tools::connection::Connection;
-use console::Action;
+use commands::{Action, CommandRow, commands_of};
 use output::Output;
-use style::Style;
+use style::{Style, Tone};
+use tree::Tree;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, or a receiver did not accept, 2 the command line is wrong, 3 the service could not be \
     reached or failed, so that the outcome may be unknown";
@@ -46,37 +47,49 @@ pub struct AdminArgs {
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
-    area: Area,
+    chosen: ChosenCommand,
 }
 
-#[derive(Debug, Subcommand)]
-enum Area {
-    /// Tenants: they own budgets and keys
-    #[command(subcommand)]
-    Tenant(tenants::Command),
-    /// API keys of agents and tenants
-    #[command(subcommand)]
-    Key(keys::Command),
-    /// Budgets: what may be spent
-    #[command(subcommand)]
-    Budget(budgets::Command),
-    /// Policies: caps, rate limits and defaults of scopes
-    #[command(subcommand)]
-    Policy(policies::Command),
-    /// Reservations: holds and their outcome, at the address of the API
-    #[command(subcommand)]
-    Reservation(reservations::Command),
-    /// Webhooks: where events are sent
-    #[command(subcommand)]
-    Webhook(webhooks::Command),
-    /// Events
-    #[command(subcommand)]
-    Event(events::Command),
-    /// The audit log: who changed what
-    #[command(subcommand)]
-    Audit(audit::Command),
-    /// The whole deployment on one page
-    Overview,
+/// A command and its arguments.
+#[derive(Debug)]
+struct ChosenCommand {
+    row: CommandRow,
+    matches: ArgMatches,
+}
+
+impl FromArgMatches for ChosenCommand {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let (mut words, mut matches) = (Vec::new(), matches);
+        while let Some((word, inner)) = matches.subcommand() {
+            words.push(word);
+            matches = inner;
+        }
+        let unknown = || clap::Error::new(ErrorKind::InvalidSubcommand);
+        let row = CommandRow::find(&words.join(" ")).ok_or_else(unknown)?;
+        let matches = matches.clone();
+        Ok(Self { row, matches })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for ChosenCommand {
+    fn augment_subcommands(command: Command) -> Command {
+        command.subcommands(commands_of(""))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        commands_of("")
+            .iter()
+            .any(|command| command.get_name() == name)
+    }
 }
 
 /// Runs one command and prints its result.
@@ -95,18 +108,67 @@ pub async fn run(args: AdminArgs) -> ExitCode {
 }
 
 async fn execute(args: AdminArgs) -> Result<(), CallError> {
-    let client = args.connection.client()?;
-    let mut output = Output::new(io::stdout().lock(), args.json, Style::of_stdout());
-    let action = match args.area {
-        Area::Tenant(command) => command.action()?,
-        Area::Key(command) => command.action()?,
-        Area::Budget(command) => command.action()?,
-        Area::Policy(command) => command.action()?,
-        Area::Reservation(command) => command.action(),
-        Area::Webhook(command) => command.action()?,
-        Area::Event(command) => command.action(),
-        Area::Audit(command) => command.action(),
-        Area::Overview => Action::Overview,
+    let mut client = args.connection.client()?;
+    let output = &mut Output::new(io::stdout().lock(), args.json, Style::of_stdout());
+    let ChosenCommand { row, matches } = args.chosen;
+    let call = row.call(&matches)?;
+    match row.action {
+        Action::List => {
+            let limit = matches.get_one("limit").and_then(Value::as_u64);
+            list(&row, &call, limit, &client, output).await
+        }
+        Action::Tree => list(&row, &call, None, &client, output).await,
+        Action::Tail => {
+            let lines = matches.get_one("lines").copied().unwrap_or_default();
+            tail::run(&call, (lines, matches.get_flag("follow")), &client, output).await
+        }
+        Action::Replay => replay::run(&call, matches.get_flag("no-wait"), &client, output).await,
+        Action::Call => {
+            if let Some(key) = matches.get_one::<String>("api-key") {
+                client = client.with_api_key(key)?;
+            }
+            output.json(&client.send(&call).await?)
+        }
+        Action::Bulk => bulk::print(&client.send(&call).await?, output),
+        Action::Overview => overview::print(&client.send(&call).await?, output),
+        Action::Show | Action::Change | Action::Close | Action::Test => {
+            let mut response = client.send(&call).await?;
+            let scopes = call.body.as_ref().and_then(|body| body.get("scope_filter"));
+            if let Some(scopes) = scopes.filter(|_| row.operation == OperationId::CreateApiKey) {
+                response["scope_filter"] = scopes.clone();
+            }
+            output.object(&response)?;
+            match row.action == Action::Test && response["success"] != true {
+                true => Err(CallError::TestFailed),
+                false => Ok(()),
+            }
+        }
+    }
+}
+
+/// Prints at most `limit` rows of a list, budgets as a tree.
+async fn list(
+    row: &CommandRow,
+    call: &Call,
+    limit: Option<u64>,
+    client: &Client,
+    output: &mut Output<impl Write>,
+) -> Result<(), CallError> {
+    let limit = limit.and_then(|limit| usize::try_from(limit).ok());
+    let mut rows = client.rows(call, limit).await?;
+    if row.operation == OperationId::ListApiKeys {
+        keys::add_creators(&mut rows, call, client).await?;
+    }
+    if row.action == Action::Tree && !output.is_json() && !rows.is_empty() {
+        let style = output.style();
+        return Tree::of(&rows).lines().iter().try_for_each(|line| {
+            let is_over = line.contains("  OVER LIMIT");
+            output.line(&style.paint(line, is_over.then_some(Tone::Bad)))
+        });
+    }
+    let nothing = match row.nothing.split(';').next() {
+        Some(none) if !call.query.is_empty() => format!("{none} match these filters"),
+        _ => row.nothing.to_owned(),
     };
-    action.run(&client, &mut output).await
+    output.table(row.columns, &rows, &nothing)
 }

@@ -19,23 +19,8 @@ pub(super) struct Output<W> {
 }
 
 /// The members of an object that are printed first; those that end in `_at` or `_at_ms`, and of requests, are last.
-const FIRST: [&str; 15] = [
-    "key_secret",
-    "signing_secret",
-    "reservation_id",
-    "key_id",
-    "policy_id",
-    "subscription_id",
-    "subscription",
-    "event_id",
-    "event_type",
-    "scope",
-    "scope_pattern",
-    "unit",
-    "name",
-    "tenant_id",
-    "status",
-];
+const FIRST: &str = "key_secret signing_secret reservation_id key_id policy_id subscription_id subscription event_id \
+                     event_type scope scope_pattern unit name tenant_id status";
 
 impl<W: Write> Output<W> {
     pub fn new(to: W, json: bool, style: Style) -> Self {
@@ -57,6 +42,14 @@ impl<W: Write> Output<W> {
         writeln!(self.to, "{text}")?;
         // A row shows at once, also through a pipe.
         Ok(self.to.flush()?)
+    }
+
+    /// Prints JSON, on several lines where people read it.
+    pub fn json(&mut self, value: &Value) -> Result<(), CallError> {
+        self.line(&match self.json {
+            true => value.to_string(),
+            false => format!("{value:#}"),
+        })
     }
 
     /// Prints an object: a member per line, or its JSON.
@@ -108,10 +101,10 @@ impl<W: Write> Output<W> {
         }
         let style = self.style;
         let text = table.render(|row, cell, padded| {
-            let tone = if row == 0 {
-                Some(Tone::Heading)
-            } else {
+            let tone = if row > 0 {
                 tone_of(cell)
+            } else {
+                Some(Tone::Heading)
             };
             style.paint(padded, tone)
         });
@@ -123,9 +116,11 @@ impl<W: Write> Output<W> {
 /// The place of a member in a printed object.
 fn rank(name: &str) -> usize {
     let is_last = ["_at", "_at_ms", "request_id", "trace_id"];
-    let at = FIRST.iter().position(|first| *first == name);
+    let mut first = FIRST.split_whitespace();
     let last = is_last.iter().any(|end| name.ends_with(end));
-    at.unwrap_or(FIRST.len() + usize::from(last))
+    first
+        .position(|first| first == name)
+        .unwrap_or(FIRST.len() + usize::from(last))
 }
 
 /// Prints text without quotes, an amount as `1000 TOKENS`, and other values as JSON.

@@ -21,22 +21,20 @@ pub(super) fn print(overview: &Value, output: &mut Output<impl Write>) -> Result
     ] {
         output.line(&format!("{title:<9} {}", counts(&overview[member])))?;
     }
-    for (title, member, names) in [
-        ("over limit", "over_limit_scopes", ["scope", "unit", "debt"]),
-        ("in debt", "debt_scopes", ["scope", "unit", "debt"]),
-        (
-            "failing",
-            "failing_webhooks",
-            ["subscription_id", "url", "consecutive_failures"],
-        ),
+    let rows = |member: &str| overview[member].as_array().into_iter().flatten();
+    for (title, member) in [
+        ("over limit", "over_limit_scopes"),
+        ("in debt", "debt_scopes"),
     ] {
-        for row in overview[member].as_array().into_iter().flatten() {
-            let [first, second, count] = names.map(|name| plain(&row[name]));
-            output.line(&match title {
-                "failing" => format!("{title}: {first} {second} {count} times in a row"),
-                _ => format!("{title}: {first} {second} debt {count}"),
-            })?;
+        for row in rows(member) {
+            let [scope, unit, debt] = ["scope", "unit", "debt"].map(|name| plain(&row[name]));
+            output.line(&format!("{title}: {scope} {unit} debt {debt}"))?;
         }
+    }
+    for row in rows("failing_webhooks") {
+        let names = ["subscription_id", "url", "consecutive_failures"];
+        let [id, url, count] = names.map(|name| plain(&row[name]));
+        output.line(&format!("failing: {id} {url} {count} times in a row"))?;
     }
     match &overview["recent_denials_by_reason"] {
         Value::Null => Ok(()),

@@ -11,19 +11,17 @@ pub(super) struct Style {
     pub width: Option<usize>,
 }
 
-/// What a text means to an operator.
+/// What a text means to an operator, and the code of its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// A heading.
-    Heading,
-    /// All is well.
-    Good,
+    Heading = 1,
+    Good = 32,
     /// It is stopped for a while, or is repeated.
-    Paused,
+    Paused = 33,
     /// It failed, or needs attention.
-    Bad,
+    Bad = 31,
     /// It has ended, or is of less interest.
-    Faint,
+    Faint = 2,
 }
 
 impl Style {
@@ -45,14 +43,7 @@ impl Style {
         let Some(tone) = tone.filter(|_| self.colour && !text.trim().is_empty()) else {
             return text.to_owned();
         };
-        let code = match tone {
-            Tone::Heading => 1,
-            Tone::Good => 32,
-            Tone::Paused => 33,
-            Tone::Bad => 31,
-            Tone::Faint => 2,
-        };
-        format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        format!("\u{1b}[{}m{text}\u{1b}[0m", tone as u8)
     }
 
     /// The text, cut to the width of the terminal that `used` columns leave.
@@ -63,8 +54,8 @@ impl Style {
         if text.chars().count() <= left {
             return text.to_owned();
         }
-        let kept = text.chars().take(left.saturating_sub(1));
-        kept.chain(left.checked_sub(1).map(|_| '…')).collect()
+        let cut = text.chars().take(left.saturating_sub(1));
+        cut.chain((left > 0).then_some('…')).collect()
     }
 }
 
@@ -81,14 +72,10 @@ pub(super) fn tone_of(word: &str) -> Option<Tone> {
 
 #[expect(unsafe_code, reason = "the standard library has no such call")]
 fn columns() -> Option<usize> {
-    let mut size = libc::winsize {
-        ws_row: 0,
-        ws_col: 0,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
+    // SAFETY: integers, which may be zero.
+    let mut size: libc::winsize = unsafe { std::mem::zeroed() };
     // SAFETY: `size` is valid for the write, and nothing keeps the pointer.
-    let read = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &mut size) } == 0;
+    let read = unsafe { libc::ioctl(libc::STDOUT_FILENO, libc::TIOCGWINSZ, &raw mut size) } == 0;
     Some(usize::from(size.ws_col)).filter(|columns| read && *columns > 0)
 }
 
@@ -98,14 +85,10 @@ mod tests {
 
     #[test]
     fn only_a_terminal_with_colours_gets_them() {
-        let coloured = Style {
-            colour: true,
-            width: None,
-        };
-        assert_eq!(
-            coloured.paint("FAILED", tone_of("FAILED")),
-            "\u{1b}[31mFAILED\u{1b}[0m"
-        );
+        let (colour, width) = (true, None);
+        let coloured = Style { colour, width };
+        let painted = coloured.paint("FAILED", tone_of("FAILED"));
+        assert_eq!(painted, "\u{1b}[31mFAILED\u{1b}[0m");
         assert_eq!(coloured.paint("x", tone_of("x")), "x");
         assert_eq!(coloured.paint("  ", Some(Tone::Bad)), "  ");
         assert_eq!(Style::default().paint("FAILED", Some(Tone::Bad)), "FAILED");
@@ -113,10 +96,8 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_to_what_is_left_of_the_width() {
-        let narrow = Style {
-            colour: false,
-            width: Some(10),
-        };
+        let (colour, width) = (false, Some(10));
+        let narrow = Style { colour, width };
         assert_eq!(narrow.fit("0123456789", 0), "0123456789");
         assert_eq!(narrow.fit("0123456789", 4), "01234…");
         assert_eq!(narrow.fit("0123456789", 9), "…");

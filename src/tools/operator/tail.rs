@@ -4,14 +4,10 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::time::Duration;
 
-use clap::Args;
-use serde::Serialize;
 use serde_json::Value;
 
 use super::output::{Output, plain};
 use super::style::Tone;
-use super::time::past;
-use crate::api::operations::OperationId;
 use crate::tools::call::Call;
 use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
@@ -19,91 +15,52 @@ use crate::tools::client_error::CallError;
 /// How often to read new events.
 const PAUSE: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Args, Serialize)]
-pub(super) struct Tail {
-    /// Only this tenant
-    #[arg(long)]
-    #[serde(rename = "tenant_id")]
-    tenant: Option<String>,
-    /// Only this type: budget.exhausted
-    #[arg(long = "type", value_name = "TYPE")]
-    event_type: Option<String>,
-    /// Only this category: budget, reservation, tenant, api_key, policy, webhook or system
-    #[arg(long)]
-    category: Option<String>,
-    /// Beginning of the scope
-    #[arg(long, value_name = "TEXT")]
-    scope: Option<String>,
-    /// Only events that this request caused
-    #[arg(long, value_name = "ID")]
-    request_id: Option<String>,
-    /// Only since then: a time, or 15m, 2h, 7d
-    #[arg(long, value_name = "TIME", value_parser = past)]
-    #[serde(skip)]
-    since: Option<String>,
-    /// How many of the latest events
-    #[arg(short = 'n', long, value_name = "N", default_value = "20")]
-    #[serde(skip)]
-    lines: usize,
-    /// Show new events as they come, until interrupted
-    #[arg(short, long)]
-    #[serde(skip)]
-    follow: bool,
-}
-
-impl Tail {
-    /// Prints the latest events, then with `--follow` new ones until an error.
-    pub async fn run(
-        &self,
-        client: &Client,
-        output: &mut Output<impl Write>,
-    ) -> Result<(), CallError> {
-        let since = self.since.as_deref();
-        // At least one, to know from where to follow.
-        let (page, lines) = (|| self.page("desc", since), self.lines.max(1));
-        let latest = client.rows(page, "events", Some(lines)).await?;
-        let mut printed = Printed::default();
-        for event in latest.iter().rev() {
-            printed.is_new(event);
-        }
-        for event in latest.iter().take(self.lines).rev() {
-            print(event, output)?;
-        }
-        if !self.follow {
-            if latest.is_empty() {
-                eprintln!("no events");
-            }
-            return Ok(());
-        }
-        let mut failing = false;
-        loop {
-            tokio::time::sleep(PAUSE).await;
-            let from = printed.until.clone();
-            let page = || self.page("asc", from.as_deref().or(since));
-            let fresh = match client.rows(page, "events", None).await {
-                Ok(fresh) => fresh,
-                // Events that are missed meanwhile are printed when the service is back.
-                Err(error) if error.is_transient() => {
-                    if !failing {
-                        eprintln!("{error}");
-                    }
-                    failing = true;
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            failing = false;
-            for event in fresh.iter().filter(|event| printed.is_new(event)) {
-                print(event, output)?;
-            }
-        }
+/// Prints the latest of `events`, at most `lines`, then with `follow` new ones until an error.
+///
+/// # Errors
+/// As for [`Client::send`]; failures of the service end nothing while it follows.
+pub(super) async fn run(
+    events: &Call,
+    (lines, follow): (usize, bool),
+    client: &Client,
+    output: &mut Output<impl Write>,
+) -> Result<(), CallError> {
+    let in_order = |direction: &str| events.clone().with("sort_dir", Some(direction));
+    // At least one, to know from where to follow.
+    let latest = client.rows(&in_order("desc"), Some(lines.max(1))).await?;
+    let mut printed = Printed::default();
+    for event in latest.iter().rev() {
+        printed.is_new(event);
     }
-
-    fn page(&self, direction: &str, from: Option<&str>) -> Call {
-        Call::of(OperationId::ListEvents)
-            .query(self)
-            .with("from", from)
-            .with("sort_dir", Some(direction))
+    for event in latest.iter().take(lines).rev() {
+        print(event, output)?;
+    }
+    if !follow {
+        if latest.is_empty() {
+            eprintln!("no events");
+        }
+        return Ok(());
+    }
+    let mut is_failing = false;
+    loop {
+        tokio::time::sleep(PAUSE).await;
+        let fresh = in_order("asc").with("from", printed.until.as_ref());
+        match client.rows(&fresh, None).await {
+            Ok(fresh) => {
+                is_failing = false;
+                for event in fresh.iter().filter(|event| printed.is_new(event)) {
+                    print(event, output)?;
+                }
+            }
+            // Missed events are printed once the service responds again.
+            Err(error) if error.is_transient() => {
+                if !is_failing {
+                    eprintln!("{error}");
+                }
+                is_failing = true;
+            }
+            Err(error) => return Err(error),
+        }
     }
 }
 
@@ -137,10 +94,8 @@ fn print(event: &Value, output: &mut Output<impl Write>) -> Result<(), CallError
     let style = output.style();
     let used = at.chars().count() + kind.chars().count() + 4;
     let rest = style.fit(&format!("{owner}  {}", facts(&event["data"])), used);
-    let (at, kind) = (
-        style.paint(&at, Some(Tone::Faint)),
-        style.paint(&kind, Some(Tone::Heading)),
-    );
+    let at = style.paint(&at, Some(Tone::Faint));
+    let kind = style.paint(&kind, Some(Tone::Heading));
     output.line(format!("{at}  {kind}  {rest}").trim_end())
 }
 
@@ -168,10 +123,8 @@ mod tests {
         });
         let printed = |width| {
             let mut text = Vec::new();
-            let style = Style {
-                colour: false,
-                width,
-            };
+            let colour = false;
+            let style = Style { colour, width };
             print(&event, &mut Output::new(&mut text, false, style)).expect("it prints");
             String::from_utf8(text).expect("text")
         };

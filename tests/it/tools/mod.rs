@@ -10,6 +10,7 @@ pub(crate) mod health;
 pub(crate) mod keys;
 pub(crate) mod limits;
 pub(crate) mod operator;
+mod operator_call;
 pub(crate) mod operator_changes;
 pub(crate) mod operator_looks;
 pub(crate) mod operator_terminal;

@@ -34,8 +34,8 @@ const SETTLED: Duration = Duration::from_secs(3);
 pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
     let stack = Stack::start(args.dialect).await?;
     let admin = stack.service.admin()?;
-    let mut rules = Call::of(OperationId::UpdateWebhookSecurityConfig);
-    rules.body = Some(json!({"blocked_cidr_ranges": [], "allow_http": true}));
+    let rules = json!({"blocked_cidr_ranges": [], "allow_http": true});
+    let rules = Call::of(OperationId::UpdateWebhookSecurityConfig).body(&rules);
     admin.send(&rules).await?;
     let mut bench = Bench {
         stack: &stack,

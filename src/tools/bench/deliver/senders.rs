@@ -103,8 +103,11 @@ impl Senders {
 /// One event: `budget.funded`.
 async fn fund(admin: &Client, tenant: &Tenant) -> Result<(), BenchError> {
     let body = json!({"operation": "CREDIT", "amount": {"unit": UNIT, "amount": 1}});
-    let ledger = json!({"tenant_id": tenant.id, "scope": tenant.scopes[0], "unit": UNIT});
-    let call = Call::of(OperationId::FundBudget).query(&ledger).body(&body);
+    let call = Call::of(OperationId::FundBudget)
+        .with("tenant_id", Some(&tenant.id))
+        .with("scope", Some(&tenant.scopes[0]))
+        .with("unit", Some(UNIT))
+        .body(&body);
     loop {
         match admin.send(&call).await {
             Ok(_) => return Ok(()),

@@ -1,0 +1,346 @@
+//! The arguments of a command, and the request that they make.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::commands::{Action, CommandRow};
+use super::funding;
+use super::inputs::{Input, Kind, Place, UNIT, Use, inputs, text};
+use super::time::{future, past};
+use crate::api::operations::OperationId;
+use crate::tools::call::Call;
+use crate::tools::client_error::CallError;
+
+/// How many words the help of an argument lists.
+const LISTED_WORDS: usize = 8;
+const LIST: &str = "; repeated or comma-separated";
+/// What a word or a list is set to for its removal.
+const NONE: &str = "none";
+
+/// Reads an argument; an error says what is wrong with it.
+type ReadArgument = fn(&str) -> Result<Value, String>;
+
+impl CommandRow {
+    /// The inputs of the operation, as this command uses them.
+    fn inputs(&self) -> Vec<Input> {
+        let mut inputs = inputs(self.operation);
+        let hides_all = self.arguments.starts_with("!*");
+        for input in &mut inputs {
+            let is_flag = matches!(input.place, Place::Query | Place::Body);
+            if hides_all && is_flag || input.name == "cursor" && self.action != Action::Call {
+                input.used = Use::Hidden;
+            }
+        }
+        for argument in self.arguments.split_whitespace() {
+            let (name, change) = match argument.find(['=', ':', '!']) {
+                Some(0) => (&argument[1..], "hidden"),
+                Some(end) => argument.split_at(end),
+                None => (argument, ""),
+            };
+            let Some(input) = inputs.iter_mut().find(|input| input.name == name) else {
+                continue;
+            };
+            match change.split_at_checked(1) {
+                None => input.used = Use::Positional,
+                Some(("=", value)) => input.used = Use::Fixed(value.to_owned()),
+                Some((":", value)) => input.default = Some(value.to_owned()),
+                Some(("!", _)) => input.required = true,
+                Some(_) => input.used = Use::Hidden,
+            }
+        }
+        inputs.retain(|input| input.used != Use::Hidden);
+        inputs
+    }
+
+    /// Whether the operation changes members one by one, so that they can be removed.
+    fn removes(&self) -> bool {
+        ["PATCH", "PUT"].contains(&self.operation.operation().method.as_str())
+    }
+
+    /// What `--clear` takes.
+    fn clearable(&self) -> Option<&'static str> {
+        self.arguments.strip_prefix("clear:")
+    }
+
+    /// Adds the arguments.
+    pub fn with_arguments(&self, mut command: Command) -> Command {
+        for input in self.inputs() {
+            if matches!(input.used, Use::Fixed(_)) {
+                continue;
+            }
+            let argument = self.argument(&input);
+            command = command.arg(match (self.action, input.name.as_str()) {
+                (_, "idempotency-key") => argument
+                    .help("Makes the command safe to repeat")
+                    .value_name("KEY"),
+                (Action::Bulk, "expect") => argument.required_unless_present("yes"),
+                (Action::List, "limit") => argument.help("Maximum number of rows"),
+                _ => argument,
+            });
+        }
+        let option =
+            |name: &'static str, about: &'static str| Arg::new(name).long(name).help(about);
+        let switch = |name, about| option(name, about).action(ArgAction::SetTrue);
+        if funding::member(self).is_some() {
+            command = funding::with_arguments(command);
+        }
+        if let Some(members) = self.clearable() {
+            let members: Vec<_> = members.split(',').collect();
+            let clear = option("clear", "Removes these; repeated or comma-separated");
+            let clear = clear.value_name("SETTING").value_delimiter(',');
+            command = command.arg(clear.action(ArgAction::Append).value_parser(members));
+        }
+        match self.action {
+            Action::Close => command.arg(switch("yes", "Confirm, because it cannot be undone")),
+            Action::Bulk => {
+                let yes = switch("yes", "Change whatever matches, up to 500");
+                command.arg(yes.conflicts_with("expect"))
+            }
+            Action::Replay => command.arg(switch("no-wait", "Do not wait for the outcome")),
+            Action::Tail => {
+                let lines = option("lines", "How many of the latest events").default_value("20");
+                let lines = lines.value_name("N").value_parser(value_parser!(usize));
+                let follow = switch("follow", "Show new events as they come, until interrupted");
+                command.args([lines.short('n'), follow.short('f')])
+            }
+            Action::Call => {
+                let body = option("body", "Body of the request; flags set members of it");
+                let body = body
+                    .value_name("JSON")
+                    .value_parser(json_of::<Map<String, Value>>);
+                let key = option("api-key", "API key of a tenant, sent besides the admin key");
+                let key = key.env("BUDGET_API_KEY").hide_env_values(true);
+                command.args([body, key.value_name("KEY")])
+            }
+            Action::List if self.operation == OperationId::ListAuditLogs => {
+                command.arg(switch("refused", "Only refused requests"))
+            }
+            _ => command,
+        }
+    }
+
+    /// The argument of an input.
+    fn argument(&self, input: &Input) -> Arg {
+        let is_past = input.place != Place::Body || self.operation == OperationId::ReplayEvents;
+        let name = input.name.replace('-', "_").to_uppercase();
+        let (value_name, about, parser): (&str, &str, ReadArgument) = match input.kind {
+            Kind::Text | Kind::Switch => (&name, "", |text| Ok(text.into())),
+            Kind::Secret => ("FILE", "; read from this file", |text| Ok(text.into())),
+            Kind::Integer => ("N", "", json_of::<i64>),
+            Kind::Amount => ("AMOUNT", "", json_of::<i64>),
+            Kind::Number => ("N", "", json_of::<f64>),
+            Kind::Time if is_past => ("TIME", ": a time, or 15m, 2h, 7d ago", past),
+            Kind::Time => ("TIME", ": a time, or 15m, 2h, 7d from now", future),
+            Kind::Texts => (&name, LIST, |text| Ok(text.into())),
+            Kind::Numbers => ("N", LIST, json_of::<f64>),
+            Kind::Map => ("NAME=VALUE", "; repeated", pair),
+            Kind::Object => ("JSON", "", json_of::<Map<String, Value>>),
+        };
+        let mut help = input.about.clone() + about;
+        if let [first @ .., last] = input.words.as_slice()
+            && (1..LISTED_WORDS).contains(&first.len())
+        {
+            help += &format!(": {} or {last}", first.join(", "));
+        }
+        if self.removes() && (about == LIST || input.name == "overage-policy") {
+            help += "; `none` removes it";
+        }
+        let mut argument = Arg::new(input.name.clone()).help(help);
+        if input.kind == Kind::Switch {
+            argument = argument.action(ArgAction::SetTrue);
+        } else {
+            argument = argument
+                .value_name(value_name.to_owned())
+                .value_parser(parser);
+        }
+        if about == LIST || input.kind == Kind::Map {
+            argument = argument.action(ArgAction::Append);
+        }
+        if about == LIST {
+            argument = argument.value_delimiter(',');
+        }
+        let member = input.member().replace('_', "-");
+        if input.used == Use::Positional && !input.words.is_empty() {
+            let words = input.words.iter().map(|word| word.to_lowercase());
+            let words = PossibleValuesParser::new(words);
+            argument = argument.value_parser(words.map(|word| json!(word.to_uppercase())));
+        } else if input.used != Use::Positional && input.place != Place::Path {
+            argument = argument.long(input.name.clone());
+            // `--url` is the service's.
+            if member != input.name && member != "url" {
+                argument = argument.alias(member);
+            }
+        }
+        match &input.default {
+            Some(unit) if input.name == UNIT => {
+                argument.env("BUDGET_UNIT").default_value(unit.clone())
+            }
+            Some(value) if !value.starts_with('$') => argument.default_value(value.clone()),
+            None if input.required => {
+                // What holds a member can be given as a whole.
+                let mut wholes: Vec<_> = input.path.iter().rev().skip(1).cloned().collect();
+                if input.place == Place::Body && self.action == Action::Call {
+                    wholes.push("body".to_owned());
+                }
+                match wholes.is_empty() {
+                    true => argument.required(true),
+                    false => argument.required_unless_present_any(wholes),
+                }
+            }
+            _ => argument,
+        }
+    }
+
+    /// The request.
+    ///
+    /// # Errors
+    /// [`CallError::Usage`] for what is wrong with the arguments together.
+    pub fn call(&self, matches: &ArgMatches) -> Result<Call, CallError> {
+        let usage = |text: String| Err(CallError::Usage(text));
+        let mut call = Call::of(self.operation);
+        if self.action == Action::Call {
+            call.body = matches.get_one::<Value>("body").cloned();
+        }
+        if self.operation.operation().declaration.request.is_some() {
+            call.body.get_or_insert_with(|| json!({}));
+        }
+        for input in self.inputs() {
+            let value = self.value(&input, matches)?;
+            match input.place {
+                Place::Header => set_key(&input, value, &mut call),
+                Place::Path => call.id = value.as_ref().map(text),
+                Place::Query if self.action == Action::List && input.name == "limit" => {}
+                Place::Query => call = call.with(input.member(), value.as_ref().map(text)),
+                Place::Body => call.body.iter_mut().zip(value).for_each(|(body, value)| {
+                    let names = input.path.iter();
+                    *names.fold(body, |place, name| &mut place[name]) = value;
+                }),
+                Place::Unit => {}
+            }
+        }
+        if let Some(member) = funding::member(self) {
+            funding::set(matches, member, &mut call)?;
+        }
+        if self.clearable().is_some() {
+            for member in matches.get_many::<String>("clear").into_iter().flatten() {
+                call.body.get_or_insert_default()[member] = Value::Null;
+            }
+        }
+        let is_empty = |value: &Value| value.as_object().is_none_or(Map::is_empty);
+        match (self.action, &call.body) {
+            (Action::Change, Some(body)) if is_empty(body) => usage(format!(
+                "nothing to change; `admin {} --help` lists what can be",
+                self.words
+            )),
+            (Action::Bulk, Some(body)) if is_empty(&body["filter"]) => {
+                usage("a bulk action needs a filter, such as --status or --search".to_owned())
+            }
+            (Action::Close, _) if !matches.get_flag("yes") => usage(format!(
+                "closing {} releases its holds, closes its budgets and revokes its keys, for good; confirm with --yes",
+                call.id.unwrap_or_default()
+            )),
+            (Action::List, _) if self.operation == OperationId::ListAuditLogs => {
+                let refused = matches.get_flag("refused").then_some(400);
+                Ok(call.with("status_min", refused))
+            }
+            _ => Ok(call),
+        }
+    }
+
+    /// The value of an input, if it has one.
+    fn value(&self, input: &Input, matches: &ArgMatches) -> Result<Option<Value>, CallError> {
+        if let Use::Fixed(value) = &input.used {
+            return derived(value, matches).map(Some);
+        }
+        if input.kind == Kind::Switch {
+            return Ok(matches.get_flag(&input.name).then_some(Value::Bool(true)));
+        }
+        let given = matches.get_many::<Value>(&input.name);
+        let mut given = given.into_iter().flatten().cloned().peekable();
+        if given.peek().is_none() {
+            let default = input.default.as_deref();
+            return default.map(|default| derived(default, matches)).transpose();
+        }
+        let is_removal = |value: &Value| self.removes() && value == NONE;
+        let is_list = matches!(input.kind, Kind::Texts | Kind::Numbers);
+        if is_list && input.place == Place::Body {
+            return Ok(Some(given.filter(|value| !is_removal(value)).collect()));
+        }
+        if is_list {
+            let texts: Vec<_> = given.map(|value| text(&value)).collect();
+            return Ok(Some(texts.join(",").into()));
+        }
+        if input.kind == Kind::Map {
+            let pairs = given.map(|pair| (text(&pair[0]), pair[1].clone()));
+            return Ok(Some(Value::Object(pairs.collect())));
+        }
+        given
+            .next()
+            .map(|value| {
+                Ok(match input.kind {
+                    Kind::Secret => secret(&text(&value))?,
+                    Kind::Amount => {
+                        json!({"unit": matches.get_one::<Value>(UNIT), "amount": value})
+                    }
+                    _ if is_removal(&value) && !input.words.is_empty() => Value::Null,
+                    _ => value,
+                })
+            })
+            .transpose()
+    }
+}
+
+/// A value of the index: `$` and a name stand for the value of an argument.
+fn derived(value: &str, matches: &ArgMatches) -> Result<Value, CallError> {
+    let Some(name) = value.strip_prefix('$') else {
+        return Ok(value.into());
+    };
+    let value = matches.get_one::<Value>(name).map(text).unwrap_or_default();
+    if name != "scope" {
+        return Ok(value.into());
+    }
+    let first = value.split('/').next().unwrap_or_default();
+    match first.strip_prefix("tenant:") {
+        Some(tenant) if !tenant.is_empty() => Ok(tenant.into()),
+        _ => Err(CallError::Usage(format!(
+            "the scope `{value}` must begin with tenant:ID"
+        ))),
+    }
+}
+
+/// Sets the idempotency key: the one that is given, or a random one where a second request would have a second effect.
+fn set_key(input: &Input, given: Option<Value>, call: &mut Call) {
+    let member = input.member();
+    let in_body = call.body.as_mut().filter(|_| member == "idempotency_key");
+    let is_needed = in_body.is_some() || call.operation == OperationId::CreateBudget;
+    let sent = in_body.as_ref().and_then(|body| body.get(member)).cloned();
+    let random = || is_needed.then(|| json!(Uuid::new_v4().to_string()));
+    let key = given.or(sent).or_else(random);
+    call.key = key.as_ref().map(text);
+    if let Some(body) = in_body {
+        body[member] = json!(key);
+    }
+}
+
+fn json_of<T: DeserializeOwned + Into<Value>>(text: &str) -> Result<Value, String> {
+    let read: Result<T, _> = serde_json::from_str(text);
+    read.map(Into::into).map_err(|error| error.to_string())
+}
+
+fn pair(text: &str) -> Result<Value, String> {
+    let (name, value) = text.split_once('=').ok_or("not NAME=VALUE")?;
+    Ok(json!([name, value]))
+}
+
+/// The content of the file that `--secret-file` names.
+fn secret(path: &str) -> Result<Value, CallError> {
+    let content = std::fs::read_to_string(path)
+        .map_err(|error| CallError::Usage(format!("--secret-file {path}: {error}")))?;
+    match content.trim_end() {
+        "" => Err(CallError::Usage(format!("--secret-file {path} is empty"))),
+        secret => Ok(secret.into()),
+    }
+}

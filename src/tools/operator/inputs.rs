@@ -1,0 +1,227 @@
+//! The inputs of an operation: its parameters and the members of its body, as their declarations describe them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::api::operation::parameters::parameters;
+use crate::api::operations::OperationId;
+use crate::domain::fields::Components;
+
+/// Members and the flags that have another name.
+const NAMES: &str = "tenant_id=tenant parent_tenant_id=parent commit_overage_policy=overage-policy \
+    default_commit_overage_policy=overage-policy default_reservation_ttl_ms=default-ttl-ms \
+    max_reservation_ttl_ms=max-ttl-ms max_reservation_extensions=max-extensions event_type=type event_types=type \
+    event_categories=category scope_filter=scope permissions=permission expires_at=expires from=since to=until \
+    url=receiver headers=header budget_utilization=utilization signing_secret=secret-file key_secret=secret-file \
+    expected_count=expect blocked_cidr_ranges=block allowed_url_patterns=url-pattern X-Idempotency-Key=idempotency-key";
+
+/// Name of the input that gives the unit of amounts.
+pub(super) const UNIT: &str = "unit";
+
+/// The unit where neither `--unit` nor `BUDGET_UNIT` names one.
+const DEFAULT_UNIT: &str = "USD_MICROCENTS";
+
+/// Where the value of an input goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Path,
+    Query,
+    /// The header of the idempotency key, and the body if it has such a member.
+    Header,
+    Body,
+    /// Into each amount.
+    Unit,
+}
+
+/// What a value looks like on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Text,
+    /// The name of a file that holds the text, which no list of processes shows.
+    Secret,
+    Integer,
+    Number,
+    /// No value: the flag means `true`.
+    Switch,
+    Time,
+    /// An integer, whose unit is another input.
+    Amount,
+    Texts,
+    Numbers,
+    /// Members of an object, each `NAME=VALUE`.
+    Map,
+    /// An object as JSON.
+    Object,
+}
+
+/// How a command uses an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Use {
+    Flag,
+    Positional,
+    /// It always has this value.
+    Fixed(String),
+    Hidden,
+}
+
+/// An input.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// Name of the flag or argument.
+    pub name: String,
+    /// Name of the parameter or member, after that of the object that holds it.
+    pub path: Vec<String>,
+    pub place: Place,
+    pub kind: Kind,
+    /// What it is, as the description of the API says it.
+    pub about: String,
+    pub required: bool,
+    /// What a text may be, if that is one of some words.
+    pub words: Vec<String>,
+    pub default: Option<String>,
+    pub used: Use,
+}
+
+impl Input {
+    /// Name of the parameter or member.
+    pub fn member(&self) -> &str {
+        self.path.last().map_or("", String::as_str)
+    }
+}
+
+/// The inputs of an operation.
+pub(super) fn inputs(operation: OperationId) -> Vec<Input> {
+    let operation = operation.operation();
+    let mut components = Components::default();
+    let request = operation.declaration.request;
+    let body = request.map(|request| (request.schema)(&mut components));
+    let (schemas, found) = (components.into_schemas(), Vec::new());
+    let mut inputs = Inputs { schemas, found };
+    for parameter in parameters(operation) {
+        let place = match parameter["in"].as_str() {
+            Some("path") => Place::Path,
+            Some("query") => Place::Query,
+            _ => Place::Header,
+        };
+        inputs.add(place, &[text(&parameter["name"])], &parameter);
+    }
+    let extra =
+        |about| json!({"schema": {"type": "string"}, "required": true, "description": about});
+    if operation.path.ends_with("{key_set_file}") {
+        let file = extra("Name of the file, which follows from the dialect");
+        inputs.add(Place::Path, &["file".to_owned()], &file);
+    }
+    if let Some(body) = body {
+        inputs.add_members(&[], &body, true);
+    }
+    let mut found = inputs.found.iter();
+    let has_amounts = found.any(|input| input.kind == Kind::Amount);
+    if has_amounts {
+        inputs.add(
+            Place::Unit,
+            &[UNIT.to_owned()],
+            &extra("Unit of the amounts"),
+        );
+    }
+    let mut found = inputs.found.iter_mut();
+    if let Some(unit) = found.find(|input| input.name == UNIT && (input.required || has_amounts)) {
+        unit.default = Some(DEFAULT_UNIT.to_owned());
+    }
+    inputs.found
+}
+
+struct Inputs {
+    schemas: BTreeMap<String, Value>,
+    found: Vec<Input>,
+}
+
+impl Inputs {
+    /// Adds the members of an object, and those of the objects in it.
+    fn add_members(&mut self, path: &[String], object: &Value, is_required: bool) {
+        let schema = self.target(object);
+        let members = schema["properties"].as_object();
+        for (name, member) in members.into_iter().flatten() {
+            let mut required = schema["required"].as_array().into_iter().flatten();
+            let required = is_required && required.any(|known| known == name);
+            let path = [path, std::slice::from_ref(name)].concat();
+            let about = &member["description"];
+            let parameter = json!({"schema": member, "required": required, "description": about});
+            let kind = self.add(Place::Body, &path, &parameter);
+            if kind == Some(Kind::Object) && path.len() == 1 {
+                self.add_members(&path, member, required);
+            }
+        }
+    }
+
+    /// Adds an input, unless it has no effect or another has its name.
+    fn add(&mut self, place: Place, path: &[String], parameter: &Value) -> Option<Kind> {
+        let member = path.last()?;
+        let names = NAMES.split_whitespace();
+        let mut names = names.filter_map(|pair| pair.split_once('='));
+        let renamed = names.find(|(known, _)| known == member);
+        let name = renamed.map_or_else(|| member.replace('_', "-"), |(_, name)| name.to_owned());
+        if let Some(known) = self.found.iter_mut().find(|known| known.name == name) {
+            // The body has the idempotency key of the header.
+            if known.place == Place::Header {
+                known.path = path.to_vec();
+            }
+            return None;
+        }
+        let schema = self.target(&parameter["schema"]);
+        let item = self.target(&schema["items"]);
+        let mut about = text(&parameter["description"]).replace('\n', " ");
+        if about.starts_with("Without effect") || about.starts_with("Must be absent") {
+            return None;
+        }
+        about.truncate(about.trim_end_matches('.').len());
+        if !schema["default"].is_null() {
+            about += &format!("; {} by default", text(&schema["default"]));
+        }
+        let kind = match schema["type"].as_str() {
+            _ if name == "secret-file" => Kind::Secret,
+            Some("integer") => Kind::Integer,
+            Some("number") => Kind::Number,
+            Some("boolean") => Kind::Switch,
+            Some("array") if item["type"] == "number" => Kind::Numbers,
+            Some("array") => Kind::Texts,
+            Some("object") if schema["properties"]["amount"].is_object() => Kind::Amount,
+            Some("object") if schema["additionalProperties"].is_object() => Kind::Map,
+            Some("object") => Kind::Object,
+            _ if schema["format"] == "date-time" => Kind::Time,
+            _ => Kind::Text,
+        };
+        let words = [&schema, &item]
+            .into_iter()
+            .filter_map(|schema| schema["enum"].as_array());
+        self.found.push(Input {
+            name,
+            path: path.to_vec(),
+            place,
+            kind,
+            about,
+            // The members of an object are inputs of their own.
+            required: parameter["required"] == true && kind != Kind::Object,
+            words: words.flatten().map(text).collect(),
+            default: None,
+            used: Use::Flag,
+        });
+        Some(kind)
+    }
+
+    /// The schema itself, or the one that it refers to.
+    fn target(&self, schema: &Value) -> Value {
+        let name = schema["$ref"]
+            .as_str()
+            .and_then(|path| path.rsplit('/').next());
+        let target = name.and_then(|name| self.schemas.get(name));
+        target.unwrap_or(schema).clone()
+    }
+}
+
+/// The text of a value, without quotes.
+pub(super) fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,104 @@
+//! `budget-authority admin call`: every operation of the index.
+
+use budget_authority::api::operations::OperationId;
+use budget_authority::domain::dialect::Dialect;
+use serde_json::{Value, json};
+
+use crate::harness::admin_cli::{AdminCli, ran};
+
+#[tokio::test]
+async fn every_operation_can_be_called_and_responds() {
+    let operator = AdminCli::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    let create = "--json key create --tenant acme --name caller";
+    let made = operator.run(create).await.json();
+    let key = made["key_secret"].as_str().expect("a secret");
+    for id in OperationId::ALL {
+        let operation = id.operation();
+        let mut command = operator.command(&format!("--json call {id}"));
+        command.env("BUDGET_API_KEY", key);
+        if operation.path.ends_with("{key_set_file}") {
+            command.arg(Dialect::default().words().key_set_file);
+        } else if operation.path.contains('{') {
+            command.arg("some-id");
+        }
+        let query = (operation.declaration.query)();
+        if query
+            .iter()
+            .any(|parameter| parameter["name"] == "scope" && parameter["required"] == true)
+        {
+            command.args(["--scope", "tenant:acme"]);
+        }
+        if operation.declaration.request.is_some() {
+            command.args(["--body", "{}"]);
+        }
+        let response = ran(command.output().await.expect("it runs"));
+        match response.code {
+            0 => drop(response.json()),
+            1 => assert!(response.err.contains("\nrequest "), "{id}: {response:?}"),
+            _ => panic!("{id}: {response:?}"),
+        }
+        let metrics = operator.app.telemetry.render().expect("metrics");
+        let counted = format!(r#"operation="{} {}""#, operation.method, operation.path);
+        let mut lines = metrics.lines().filter(|line| {
+            line.starts_with("budget_http_requests_total{") && line.contains(&counted)
+        });
+        assert!(
+            lines.any(|line| !line.ends_with(" 0")),
+            "{id} was not reached"
+        );
+    }
+}
+
+#[tokio::test]
+async fn members_are_flags_and_the_body_can_be_given_whole() {
+    let operator = AdminCli::new(&[]).await;
+    operator.budget("tenant:acme", 1000).await;
+    let create = "--json key create --tenant acme --name caller";
+    let made = operator.run(create).await.json();
+    let key = made["key_secret"].as_str().expect("a secret");
+    let as_tenant = async |words: &str| {
+        let mut command = operator.command(words);
+        let output = command.env("BUDGET_API_KEY", key).output().await;
+        ran(output.expect("it runs"))
+    };
+    let reserve =
+        "call createReservation --tenant acme --kind llm.completion --name model --estimate 5";
+    let held = as_tenant(reserve).await;
+    assert!(held.out.starts_with("{\n"), "{held:?}");
+    let held = held.json();
+    assert_eq!(held["reserved"], json!({"unit": "TOKENS", "amount": 5}));
+    let id = held["reservation_id"].as_str().expect("an id");
+    let commit = format!("--json call commitReservation {id} --actual 3 --idempotency-key once");
+    let committed = as_tenant(&commit).await.json();
+    assert_eq!(committed["charged"]["amount"], 3);
+    assert_eq!(as_tenant(&commit).await.json(), committed);
+
+    let body = r#"{"tenant_id":"umbrella","name":"one","metadata":{"a":"b"}}"#;
+    let made = operator
+        .run(&format!("call createTenant --body {body} --name two"))
+        .await;
+    let made = made.json();
+    let members = ["name", "metadata"].map(|member| &made[member]);
+    assert_eq!(members, [&json!("two"), &json!({"a": "b"})]);
+    let cleared = operator
+        .run(r#"call updateBudget --scope tenant:acme --body {"commit_overage_policy":null}"#);
+    assert_eq!(cleared.await.json()["commit_overage_policy"], Value::Null);
+    operator
+        .run("call createTenant --tenant umbra")
+        .await
+        .refused(2, "--name");
+    operator
+        .run("call createTenant --body []")
+        .await
+        .refused(2, "--body");
+    operator
+        .run("call destroyTenant")
+        .await
+        .refused(2, "unrecognized subcommand");
+    let help = operator.run("call listTenants --help").await.out;
+    assert!(
+        help.contains("--parent <PARENT>") && help.contains("--cursor"),
+        "{help}"
+    );
+}
