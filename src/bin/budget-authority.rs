@@ -11,7 +11,7 @@ use budget_authority::spans;
 use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
 use budget_authority::tools::cli::{
-    AuditCommand, Cli, Command, EvidenceCommand, KeysCommand, LedgerCommand,
+    AuditCommand, Cli, Command, EvidenceCommand, KeysCommand, LedgerCommand, OnStore,
 };
 use budget_authority::tools::dev::{self, DevArgs};
 use budget_authority::tools::generate::generate;
@@ -28,13 +28,13 @@ async fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(args) => serve(*args).await.map_err(Into::into),
         Command::Dev(args) => develop(*args).await,
-        Command::Ledger(LedgerCommand::Verify { args, store }) => {
+        Command::Ledger(LedgerCommand::Verify(OnStore { args, store })) => {
             return verified(store, async |store| {
                 verify::run(&store, &args, std::io::stdout()).await
             })
             .await;
         }
-        Command::Audit(AuditCommand::Verify { args, store }) => {
+        Command::Audit(AuditCommand::Verify(OnStore { args, store })) => {
             return verified(store, async |store| {
                 run_audit(&store, &args, std::io::stdout()).await
             })
@@ -53,7 +53,9 @@ async fn main() -> ExitCode {
         },
         Command::Health(args) => return health::run(args).await,
         Command::Bench(args) => return bench::run(*args).await,
-        Command::Keys(KeysCommand::Sizes { args, store }) => show_sizes(&args, store).await,
+        Command::Keys(KeysCommand::Sizes(OnStore { args, store })) => {
+            show_sizes(&args, store).await
+        }
         Command::Keys(KeysCommand::Locate(args)) => {
             print!("{}", locate(&args));
             Ok(())

@@ -1,6 +1,6 @@
 //! The commands of developers and operators, as they are written on a command line.
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::config::{ServeArgs, StoreArgs};
@@ -75,28 +75,25 @@ pub enum EvidenceCommand {
 #[derive(Subcommand)]
 pub enum AuditCommand {
     /// Prove that no entry was altered, dropped or inserted. Exit code: 0 proved, 1 disproved, 2 unknown
-    Verify {
-        /// What to look at.
-        #[command(flatten)]
-        args: AuditVerifyArgs,
-        /// Where.
-        #[command(flatten)]
-        store: StoreArgs,
-    },
+    Verify(OnStore<AuditVerifyArgs>),
 }
 
 /// Commands on ledgers.
 #[derive(Subcommand)]
 pub enum LedgerCommand {
     /// Recompute every ledger from its records. Exit code: 0 all right, 1 something differs, 2 unknown
-    Verify {
-        /// What to look at.
-        #[command(flatten)]
-        args: VerifyArgs,
-        /// Where.
-        #[command(flatten)]
-        store: StoreArgs,
-    },
+    Verify(OnStore<VerifyArgs>),
+}
+
+/// Settings of a command that reads Redis, and where Redis is.
+#[derive(Args)]
+pub struct OnStore<A: Args> {
+    /// What to look at.
+    #[command(flatten)]
+    pub args: A,
+    /// Where.
+    #[command(flatten)]
+    pub store: StoreArgs,
 }
 
 /// Commands on keys.
@@ -107,12 +104,5 @@ pub enum KeysCommand {
     /// Show the partition, the cluster slot and the keys of a tenant, without a connection to Redis
     Locate(LocateArgs),
     /// Show the keys that a tenant has in Redis, with type, entries and memory
-    Sizes {
-        /// What to look at.
-        #[command(flatten)]
-        args: SizesArgs,
-        /// Where.
-        #[command(flatten)]
-        store: StoreArgs,
-    },
+    Sizes(OnStore<SizesArgs>),
 }

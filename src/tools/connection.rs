@@ -16,9 +16,6 @@ use crate::config::ConfigError;
 /// Where a service is by default.
 pub(super) const DEFAULT_URL: &str = "http://127.0.0.1:7878";
 
-/// How long to wait for a response by default.
-const TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Where the service is, and its admin key.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
@@ -26,42 +23,39 @@ pub(super) struct Connection {
     /// URL of the admin plane; without it that of the profile `default`, else http://127.0.0.1:7878
     #[arg(long, global = true, env = "BUDGET_URL", value_name = "URL", value_parser = base_url)]
     url: Option<Url>,
-    /// Admin key; without it that of a profile
-    #[arg(
-        long,
-        global = true,
-        env = "BUDGET_ADMIN_KEY",
-        value_name = "KEY",
-        hide_env_values = true
-    )]
-    admin_key: Option<SecretString>,
-    /// File with the admin key, in place of BUDGET_ADMIN_KEY
-    #[arg(
-        long,
-        global = true,
-        env = "BUDGET_ADMIN_KEY_FILE",
-        value_name = "FILE"
-    )]
-    admin_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: Credentials,
     /// URL and key that `budget-authority login` has kept under this name
     #[arg(long, global = true, env = "BUDGET_PROFILE", value_name = "NAME", value_parser = ProfileName::parse)]
     profile: Option<ProfileName>,
-    /// PEM file with the authorities that signed the service's certificate; replaces the system's
-    #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
     /// How long to wait for a response, in seconds
     #[arg(long, global = true, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u16).range(1..))]
     timeout: u16,
 }
 
-impl Connection {
-    /// A client with these settings.
+/// An admin key, and the authorities that vouch for the service.
+#[derive(Debug, Args)]
+pub(super) struct Credentials {
+    /// Admin key; better read from a file or kept by `budget-authority login`
+    #[arg(long, global = true, env = KEY.value, value_name = "KEY", hide_env_values = true)]
+    admin_key: Option<SecretString>,
+    /// File with the admin key, in place of BUDGET_ADMIN_KEY
+    #[arg(long, global = true, env = KEY.file, value_name = "FILE")]
+    admin_key_file: Option<PathBuf>,
+    /// PEM file with the authorities that signed the service's certificate; replaces the system's
+    #[arg(long, global = true, env = "BUDGET_CA_FILE", value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Credentials {
+    /// The admin key, if it is given.
     ///
     /// # Errors
-    /// [`CallError::Usage`] without a key, with a profile and a service besides, or when a file cannot be used.
-    pub fn client(self) -> Result<Client, CallError> {
-        let given = self.admin_key.filter(|key| !key.expose_secret().is_empty());
-        let in_file = KEY.read(given.is_some(), self.admin_key_file);
+    /// [`CallError::Usage`] when it is given twice, or the file cannot be used.
+    pub fn key(&self) -> Result<Option<SecretString>, CallError> {
+        let given = self.admin_key.clone();
+        let given = given.filter(|key| !key.expose_secret().is_empty());
+        let in_file = KEY.read(given.is_some(), self.admin_key_file.clone());
         let in_file = in_file.map_err(|error| {
             let hint = match error {
                 ConfigError::Contradiction { .. } => {
@@ -71,19 +65,20 @@ impl Connection {
             };
             CallError::Usage(format!("{error}{hint}"))
         })?;
-        let (url, key) = service(self.profile.as_ref(), self.url, in_file.or(given))?;
-        let timeout = Duration::from_secs(self.timeout.into());
-        let http = http(&url, timeout, self.ca_file)?;
-        Client::over(http, url, &ADMIN_KEY, &key)
+        Ok(in_file.or(given))
     }
+}
 
-    /// A client of the service of a profile.
+impl Connection {
+    /// A client with these settings.
     ///
     /// # Errors
-    /// [`CallError::Usage`] when the file or the key cannot be used.
-    pub fn to(profile: &Profile, ca_file: Option<PathBuf>) -> Result<Client, CallError> {
-        let http = http(&profile.url, TIMEOUT, ca_file)?;
-        Client::over(http, profile.url.clone(), &ADMIN_KEY, &profile.key)
+    /// [`CallError::Usage`] without a key, with a profile and a service besides, or when a file cannot be used.
+    pub fn client(self) -> Result<Client, CallError> {
+        let (url, key) = service(self.profile.as_ref(), self.url, self.credentials.key()?)?;
+        let timeout = Duration::from_secs(self.timeout.into());
+        let http = http(&url, timeout, self.credentials.ca_file)?;
+        Client::over(http, url, &ADMIN_KEY, &key)
     }
 }
 

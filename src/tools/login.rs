@@ -1,18 +1,18 @@
 //! `budget-authority login` and `logout`: keep the URL and an admin key of a service in a profile.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::io::{self, BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 
 use clap::Args;
-use secrecy::{ExposeSecret as _, SecretString};
+use secrecy::SecretString;
 use url::Url;
 
 use super::call::Call;
-use super::client::{KEY, base_url, printable};
+use super::client::{Client, RESPONSE_LIMIT, base_url, http, printable};
 use super::client_error::CallError;
-use super::connection::{Connection, DEFAULT_URL};
+use super::connection::{Credentials, DEFAULT_URL};
 use super::profile::{DEFAULT, Profile, ProfileName};
+use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 
 /// Settings of `budget-authority login`.
@@ -27,20 +27,8 @@ pub struct LoginArgs {
     /// What you call the key, such as its name in BUDGET_ADMIN_KEYS; `login` and `logout` show it
     #[arg(long, value_name = "NAME")]
     key_name: Option<String>,
-    /// Admin key; better read from a file, or typed when it is asked for
-    #[arg(
-        long,
-        env = "BUDGET_ADMIN_KEY",
-        value_name = "KEY",
-        hide_env_values = true
-    )]
-    admin_key: Option<SecretString>,
-    /// File with the admin key
-    #[arg(long, env = "BUDGET_ADMIN_KEY_FILE", value_name = "FILE")]
-    admin_key_file: Option<PathBuf>,
-    /// PEM file with the authorities that signed the service's certificate; replaces the system's
-    #[arg(long, env = "BUDGET_CA_FILE", value_name = "FILE")]
-    ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    credentials: Credentials,
 }
 
 /// Settings of `budget-authority logout`.
@@ -62,12 +50,11 @@ pub fn logout(args: &LogoutArgs) -> ExitCode {
     // One that cannot be read is removed as well.
     let profile = Profile::read(&args.profile).ok().flatten();
     let key = named(profile.and_then(|profile| profile.key_name).as_deref());
-    ended(
-        Profile::remove(&args.profile).map(|was_there| match was_there {
-            true => eprintln!("removed profile `{name}`; the key{key} stays valid"),
-            false => eprintln!("there is no profile `{name}`"),
-        }),
-    )
+    let removed = Profile::remove(&args.profile);
+    ended(removed.map(|was_there| match was_there {
+        true => eprintln!("removed profile `{name}`; the key{key} stays valid"),
+        false => eprintln!("there is no profile `{name}`"),
+    }))
 }
 
 /// What the operator calls a key, behind the word.
@@ -86,21 +73,16 @@ fn ended(outcome: Result<(), CallError>) -> ExitCode {
 }
 
 async fn log_in(args: LoginArgs) -> Result<(), CallError> {
-    let given = args.admin_key.filter(|key| !key.expose_secret().is_empty());
-    let in_file = KEY.read(given.is_some(), args.admin_key_file);
-    let in_file = in_file.map_err(|error| CallError::Usage(error.to_string()))?;
-    let key = match in_file.or(given) {
-        Some(key) => key,
-        None => typed_key()?,
-    };
+    let key = args.credentials.key()?.map_or_else(typed_key, Ok)?;
+    let http = http(&args.url, RESPONSE_LIMIT, args.credentials.ca_file)?;
+    let client = Client::over(http, args.url.clone(), &ADMIN_KEY, &key)?;
+    let list = Call::of(OperationId::ListTenants).with("limit", Some(1));
+    client.send(&list).await?;
     let profile = Profile {
         url: args.url,
         key_name: args.key_name,
         key,
     };
-    let client = Connection::to(&profile, args.ca_file)?;
-    let list = Call::of(OperationId::ListTenants).with("limit", Some(1));
-    client.send(&list).await?;
     let path = profile.write(&args.profile)?;
     let (name, url) = (args.profile.as_str(), printable(&profile.url));
     let key = named(profile.key_name.as_deref());
@@ -116,18 +98,15 @@ async fn log_in(args: LoginArgs) -> Result<(), CallError> {
 
 /// The first line of standard input; on a terminal it is asked for, and not shown.
 fn typed_key() -> Result<SecretString, CallError> {
-    let stdin = io::stdin();
-    let hidden = stdin.is_terminal().then(Hidden::begin);
-    if hidden.is_some() {
+    let (stdin, mut line) = (io::stdin(), String::new());
+    if stdin.is_terminal() {
+        let _hidden = Hidden::begin();
         eprint!("Admin key: ");
-        io::stderr().flush()?;
-    }
-    let mut line = String::new();
-    stdin.lock().read_line(&mut line)?;
-    if hidden.is_some() {
+        stdin.lock().read_line(&mut line)?;
         eprintln!();
+    } else {
+        stdin.lock().read_line(&mut line)?;
     }
-    drop(hidden);
     match line.trim() {
         "" => {
             let text = "no admin key: type it, pipe it in, or name its file with --admin-key-file";
@@ -137,34 +116,33 @@ fn typed_key() -> Result<SecretString, CallError> {
     }
 }
 
-/// While it lives, the terminal does not show what is typed.
+/// Hides what is typed on the terminal until it is dropped.
 struct Hidden {
-    before: Option<libc::termios>,
+    before: libc::termios,
 }
 
 #[expect(unsafe_code, reason = "the standard library has no such calls")]
 impl Hidden {
-    fn begin() -> Self {
-        let mut settings = std::mem::MaybeUninit::<libc::termios>::uninit();
-        // SAFETY: the call fills the structure, or fails.
-        let read = unsafe { libc::tcgetattr(libc::STDIN_FILENO, settings.as_mut_ptr()) } == 0;
-        // SAFETY: it was filled.
-        let before = read.then(|| unsafe { settings.assume_init() });
-        if let Some(mut silent) = before {
-            silent.c_lflag &= !libc::ECHO;
-            // SAFETY: a valid structure of this terminal.
-            unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &silent) };
+    /// `None` where the terminal cannot be read.
+    fn begin() -> Option<Self> {
+        // SAFETY: integers and arrays of integers, which may be zero.
+        let mut before: libc::termios = unsafe { std::mem::zeroed() };
+        // SAFETY: a valid structure, which the call fills.
+        if unsafe { libc::tcgetattr(libc::STDIN_FILENO, &raw mut before) } != 0 {
+            return None;
         }
-        Self { before }
+        let mut silent = before;
+        silent.c_lflag &= !libc::ECHO;
+        // SAFETY: a valid structure of this terminal.
+        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw const silent) };
+        Some(Self { before })
     }
 }
 
 #[expect(unsafe_code, reason = "the standard library has no such calls")]
 impl Drop for Hidden {
     fn drop(&mut self) {
-        if let Some(before) = self.before {
-            // SAFETY: a valid structure of this terminal.
-            unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &before) };
-        }
+        // SAFETY: a valid structure of this terminal.
+        unsafe { libc::tcsetattr(libc::STDIN_FILENO, libc::TCSANOW, &raw const self.before) };
     }
 }

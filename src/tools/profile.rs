@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt 
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use url::Url;
 
 use super::client::{base_url, printable};
@@ -48,15 +48,6 @@ pub(super) struct Profile {
     pub key: SecretString,
 }
 
-/// The content of a file.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    url: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    key_name: Option<String>,
-    key: String,
-}
-
 impl Profile {
     /// The profile of this name; `None` where there is no such file.
     ///
@@ -79,13 +70,16 @@ impl Profile {
             return Err(refused(&reason));
         }
         let text = fs::read_to_string(&path).map_err(|error| refused(&error))?;
+        let stored: Value = serde_json::from_str(&text).unwrap_or_default();
+        let url = stored["url"].as_str().and_then(|url| base_url(url).ok());
         let damaged = "it is not what `budget-authority login` writes; log in again";
-        let stored: Stored = serde_json::from_str(&text).map_err(|_| refused(&damaged))?;
-        let url = base_url(&stored.url).map_err(|_| refused(&damaged))?;
+        let (url, key) = url
+            .zip(stored["key"].as_str())
+            .ok_or_else(|| refused(&damaged))?;
         Ok(Some(Self {
             url,
-            key_name: stored.key_name,
-            key: stored.key.into(),
+            key_name: stored["key_name"].as_str().map(str::to_owned),
+            key: key.into(),
         }))
     }
 
@@ -97,12 +91,9 @@ impl Profile {
         let path = path_of(name).ok_or_else(|| {
             CallError::Usage("neither XDG_CONFIG_HOME nor HOME says where profiles are".to_owned())
         })?;
-        let stored = Stored {
-            url: printable(&self.url),
-            key_name: self.key_name.clone(),
-            key: self.key.expose_secret().to_owned(),
-        };
-        write_private(&path, &serde_json::to_string(&stored).unwrap_or_default())
+        let (url, key) = (printable(&self.url), self.key.expose_secret());
+        let stored = json!({"url": url, "key_name": self.key_name, "key": key});
+        write_private(&path, &stored.to_string())
             .map_err(|error| CallError::Usage(format!("{}: {error}", path.display())))?;
         Ok(path)
     }
@@ -127,16 +118,11 @@ fn path_of(name: &ProfileName) -> Option<PathBuf> {
     let folder = |variable| std::env::var_os(variable).filter(|value| !value.is_empty());
     let settings = folder("XDG_CONFIG_HOME").map(PathBuf::from);
     let settings = settings.or_else(|| folder("HOME").map(|home| Path::new(&home).join(".config")));
-    let file = format!("{}.json", name.as_str());
-    Some(
-        settings?
-            .join("budget-authority")
-            .join("profiles")
-            .join(file),
-    )
+    let file = format!("budget-authority/profiles/{}.json", name.as_str());
+    Some(settings?.join(file))
 }
 
-/// A file that is there before is replaced, so that its permissions do not count.
+/// Replaces a file that exists, so that its permissions do not count.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         let mut builder = fs::DirBuilder::new();
@@ -144,20 +130,17 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     }
     let fresh = path.with_extension(format!("{}.new", std::process::id()));
     let mut options = fs::OpenOptions::new();
-    let written = (|| {
-        let mut file = options
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&fresh)?;
+    let file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh);
+    let written = file.and_then(|mut file| {
         writeln!(file, "{text}")?;
         file.sync_all()?;
         fs::rename(&fresh, path)
-    })();
-    if written.is_err() {
-        let _ = fs::remove_file(&fresh);
-    }
-    written
+    });
+    written.inspect_err(|_| drop(fs::remove_file(&fresh)))
 }
 
 #[cfg(test)]

@@ -42,9 +42,7 @@ impl Table {
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
-}
 
-impl Table {
     /// The lines. `paint` gets the row, from 0 for the headings, the cell, and the cell with the blanks around it.
     pub fn render(&self, paint: impl Fn(usize, &str, &str) -> String) -> String {
         let width = |column: usize| {
