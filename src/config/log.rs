@@ -30,8 +30,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// Reads a level, or pairs of target and level; the last level without a target is for all other targets, which log nothing
-/// without one.
+/// Reads a level, or pairs of target and level. A level without a target is for all other targets, which log nothing without it.
 ///
 /// # Errors
 /// What is wrong, as a sentence.
@@ -51,7 +50,7 @@ pub fn log_filter(text: &str) -> Result<Targets, String> {
             )
         })?;
         filter = match target {
-            Some(target) if target.is_empty() || target.contains(not_of_a_target) => {
+            Some(target) if target.is_empty() || target.contains(is_invalid_in_target) => {
                 return Err(format!(
                     "`{target}` is not a target: they hold letters, digits, _ and ::, such as budget_authority::dispatcher"
                 ));
@@ -63,8 +62,8 @@ pub fn log_filter(text: &str) -> Result<Targets, String> {
     Ok(filter)
 }
 
-/// Whether a character is in no target: these are paths of modules, and names such as `access_log`.
-fn not_of_a_target(character: char) -> bool {
+/// Targets are paths of modules, and names such as `access_log`.
+fn is_invalid_in_target(character: char) -> bool {
     !character.is_ascii_alphanumeric() && !['_', ':', '-', '.'].contains(&character)
 }
 

@@ -117,7 +117,7 @@ pub struct ProcessConfig {
         default_value = METRICS_LISTEN,
         value_parser = address_or_off
     )]
-    // Written as a path, so that clap reads it as a value of its own and not as a flag that may be absent.
+    // As a path, so that clap takes the whole `Option` for the value, not for a flag that may be absent.
     pub metrics_listen: std::option::Option<SocketAddr>,
     /// Open connections on each address. Further ones close the longest idle one, or wait while none is idle. Each takes a
     /// file descriptor.
@@ -164,9 +164,9 @@ pub struct ServeConfig {
     pub webhooks: WebhookConfig,
     /// How long data is kept.
     pub retention: RetentionConfig,
-    /// What one tenant may store.
+    /// Limits of one tenant.
     pub limits: LimitsConfig,
-    /// The same in every deployment.
+    /// Limits that are the same in every deployment.
     pub fixed_limits: FixedLimits,
     /// Signed evidence; `None` while it is off.
     pub evidence: Option<EvidenceConfig>,
@@ -200,8 +200,8 @@ pub struct DispatcherConfig {
 pub struct ConnectionLimits {
     /// `BUDGET_MAX_CONNECTIONS`, default 10000: open connections per address.
     pub open_max: usize,
-    /// How long a connection may be idle: longer than with usual load balancers, so that they close first and never send
-    /// into a connection that is about to close.
+    /// How long a connection may be idle: longer than usual load balancers keep it, so that they close it first and never send
+    /// on a connection that is about to close.
     pub idle: Duration,
     /// How long a new connection may take to send its first byte.
     pub first: Duration,
@@ -212,7 +212,7 @@ pub struct ConnectionLimits {
 }
 
 impl ConnectionLimits {
-    /// The default limits, with so many open connections.
+    /// The default limits, with another number of open connections.
     fn of(open_max: u32) -> Self {
         Self {
             open_max: open_max as usize,

@@ -15,7 +15,7 @@ impl TenantList {
                 continue;
             }
             let tenant = TenantId::parse(name);
-            let tenant = tenant.ok_or_else(|| format!("`{name}` is no id of a tenant"))?;
+            let tenant = tenant.ok_or_else(|| format!("`{name}` is not a tenant id"))?;
             if !list.contains(&tenant) {
                 list.push(tenant);
             }

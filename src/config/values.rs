@@ -41,7 +41,7 @@ impl OnOrOff for Arg {
     }
 }
 
-/// Reads a setting with `read`. The error names the variable and does not repeat the value, which may be a secret.
+/// Parses a setting with `read`. The error names the variable and does not repeat the value, which may be secret.
 pub(super) fn setting<T, E, R>(read: R) -> impl TypedValueParser<Value = T>
 where
     T: Clone + Send + Sync + 'static,

@@ -36,7 +36,7 @@ pub struct DeliveryConfig {
 }
 
 impl WebhookConfig {
-    /// The way to receivers.
+    /// A client for requests to receivers.
     pub fn egress(&self) -> Egress {
         let roots = self.roots.clone().unwrap_or_else(TrustedRoots::public);
         Egress::new(Resolver::system().limited(LOOK_UPS_MAX), &roots)

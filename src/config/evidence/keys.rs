@@ -1,16 +1,16 @@
-//! Reads keys and seeds. No reason repeats a seed.
+//! Reads evidence keys and seeds. No error repeats a seed.
 
 use crate::domain::json::Json;
 use crate::evidence::{ListedKey, PublicKey, SigningKey};
 
-/// Digits of a public key that are its id unless it has another.
+/// How many digits of a public key make its default id.
 const KID_DIGITS: usize = 16;
 /// The last millisecond of the year 9999, the greatest time that is accepted.
 const TIME_MAX: i64 = 253_402_300_799_999;
 
-/// Reads the list of further keys. The reason names the entry.
+/// Reads the list of further keys. An error names the entry.
 pub(super) fn listed_keys(text: &str) -> Result<Vec<ListedKey>, String> {
-    let list = Json::parse(text.as_bytes()).map_err(|error| format!("it is no JSON: {error}"))?;
+    let list = Json::parse(text.as_bytes()).map_err(|error| format!("it is not JSON: {error}"))?;
     let Json::Array(entries) = list else {
         return Err("it must be a JSON array of keys".to_owned());
     };
@@ -30,7 +30,7 @@ fn listed_entry(entry: &Json) -> Result<ListedKey, String> {
         .find(|(name, _)| !MEMBERS.contains(&name.as_ref()))
     {
         let known = MEMBERS.join(", ");
-        return Err(format!("`{other}` is none of its members ({known})"));
+        return Err(format!("`{other}` is not one of its members ({known})"));
     }
     let given = |name| entry.member(name).filter(|given| **given != Json::Null);
     let time = |name| match given(name) {
@@ -53,7 +53,7 @@ fn listed_entry(entry: &Json) -> Result<ListedKey, String> {
     )
 }
 
-/// A key and its window. Its id is made from its digits unless it has one.
+/// A key and the time in which it signs. `kid`: its id; by default its first digits.
 pub(super) fn listed(
     digits: &str,
     kid: Option<String>,
@@ -61,7 +61,7 @@ pub(super) fn listed(
     until_ms: Option<i64>,
 ) -> Result<ListedKey, String> {
     let key = PublicKey::parse(digits)
-        .ok_or("a public key has 64 lower-case hexadecimal digits, and not any will do")?;
+        .ok_or("a public key is 64 lower-case hexadecimal digits that encode an Ed25519 key")?;
     let kid = kid.unwrap_or_else(|| digits[..KID_DIGITS].to_owned());
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     if !(1..=64).contains(&kid.len()) || !kid.chars().all(is_plain) {
@@ -82,7 +82,7 @@ pub(super) fn listed(
     })
 }
 
-/// Reads a list of seeds, separated by commas or lines. The reason repeats none.
+/// Reads a list of seeds, separated by commas or lines. An error repeats none.
 pub(super) fn signing_keys(text: &str) -> Result<Vec<SigningKey>, String> {
     let seeds = text.split([',', '\n']).map(str::trim);
     let seeds = seeds.filter(|seed| !seed.is_empty()).enumerate();
@@ -97,27 +97,27 @@ pub(super) fn signing_keys(text: &str) -> Result<Vec<SigningKey>, String> {
     seeds.map(read).collect()
 }
 
-/// Whether the seeds fit the keys, and those are all there that sign from now on.
+/// Checks that each seed belongs to a listed key, and that each key that signs now or later has its seed.
 pub(super) fn pair(listed: &[ListedKey], keys: &[SigningKey], now_ms: i64) -> Result<(), String> {
     for (index, key) in keys.iter().enumerate() {
         let public = key.public();
         if !listed.iter().any(|listed| listed.key == public) {
             return Err(format!(
-                "seed {} is that of the public key {}, which is not configured",
+                "seed {} belongs to the public key {}, which is not configured",
                 index + 1,
                 public.hex()
             ));
         }
         let probe = b"budget-authority evidence probe";
         if !public.verifies(probe, &key.sign(probe)) {
-            return Err(format!("seed {} makes no valid signature", index + 1));
+            return Err(format!("seed {} does not make valid signatures", index + 1));
         }
     }
     let signs = |listed: &&ListedKey| listed.until_ms.is_none_or(|until_ms| now_ms < until_ms);
     for listed in listed.iter().filter(signs) {
         if !keys.iter().any(|key| key.public() == listed.key) {
             return Err(format!(
-                "the seed of the key `{}` is missing, which signs now or later",
+                "the key `{}` signs now or later, but its seed is missing",
                 listed.kid
             ));
         }

@@ -86,7 +86,7 @@ pub struct EvidenceArgs {
     evidence_retention: Duration,
 }
 
-/// How the flag names a [`SignerForm`].
+/// A [`SignerForm`] as the flag writes it.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum SignerWord {
     /// The public key itself, so that the signature can be checked offline
@@ -95,7 +95,7 @@ enum SignerWord {
     Did,
 }
 
-/// Flags of the secret halves, for those who sign.
+/// Flags of the secret halves, for processes that sign.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct EvidenceSeedArgs {
@@ -134,7 +134,7 @@ pub struct SigningConfig {
 }
 
 impl EvidenceConfig {
-    /// The same in a process that has these key pairs.
+    /// The configuration of a process that has these key pairs.
     pub fn signed_by(self, keys: Vec<SigningKey>) -> SigningConfig {
         let evidence = self;
         SigningConfig { evidence, keys }
@@ -148,13 +148,13 @@ impl SigningConfig {
         let public = match &issuer.signer {
             Signer::Raw(public) => *public,
             Signer::Listed { dialect, .. } => {
-                // The name has the hash of the server id of its time. Another key with the same id has another start.
-                let is_it = |listed: &&ListedKey| {
+                // The name contains a hash of the server id at that time. Keys with the same id differ in their start.
+                let is_signer = |listed: &&ListedKey| {
                     let name = Signer::listed(*dialect, &issuer.server_id, &listed.kid);
                     name == issuer.signer && listed.from_ms == registered.from_ms
                 };
                 let listed = self.evidence.issuers.key_set().keys.iter();
-                listed.clone().find(is_it)?.key
+                listed.clone().find(is_signer)?.key
             }
         };
         self.keys.iter().find(|key| key.public() == public)
@@ -200,7 +200,7 @@ impl EvidenceArgs {
             SignerWord::Did => SignerForm::Listed,
         };
         let kept = (!self.evidence_retention.is_zero()).then_some(self.evidence_retention);
-        // A record must not show a reference to what is gone.
+        // A record must not reference evidence that is gone.
         if kept.is_some_and(|kept| kept < retention.reservations) {
             return Err(ConfigError::contradiction(
                 "BUDGET_EVIDENCE_RETENTION_DAYS",
@@ -216,7 +216,7 @@ impl EvidenceArgs {
         }))
     }
 
-    /// The key of the settings that stand for one.
+    /// The key that the single settings describe.
     fn own_key(&self) -> Result<Option<ListedKey>, ConfigError> {
         let given = self.evidence_public_key.as_deref();
         let Some(digits) = given.filter(|digits| !digits.is_empty()) else {
@@ -228,14 +228,14 @@ impl EvidenceArgs {
                 None => Ok(None),
                 Some((other, _)) => Err(ConfigError::value(
                     PUBLIC_KEY,
-                    format!("it is missing, but {other} says something of it"),
+                    format!("it is missing, but {other} is set"),
                 )),
             };
         };
         let Some(from_ms) = self.evidence_nbf_ms else {
             return Err(ConfigError::value(
                 NBF_MS,
-                "say from when on the key signs, in milliseconds since 1970; for the first key, such as $(date +%s000)",
+                "set the time from which the key signs, in milliseconds since 1970; for the first key, such as $(date +%s000)",
             ));
         };
         let key = listed(digits, None, Some(from_ms), self.evidence_exp_ms);
@@ -257,7 +257,7 @@ impl EvidenceArgs {
 }
 
 impl EvidenceSeedArgs {
-    /// Validates the seeds beside the keys, each of which signs once to prove that both belong together.
+    /// Validates the seeds against the keys: each signs once, and its key must verify that.
     pub(super) fn into_config(
         self,
         evidence: Option<EvidenceConfig>,
