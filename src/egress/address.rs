@@ -58,7 +58,7 @@ const OPEN_IPV6: [&str; 4] = ["2000::/3", "fc00::/7", "fe80::/10", "::1/128"];
 const NAT64: u128 = 0x0064_ff9b << 96;
 
 /// The default ranges that a list does not block as a whole.
-pub fn left_out(blocked: &[Cidr]) -> Vec<&'static str> {
+pub fn unblocked_defaults(blocked: &[Cidr]) -> Vec<&'static str> {
     let covered = |text: &str| blocked.iter().any(|cidr| cidr.covers(network(text)));
     let mut defaults = BLOCKED_BY_DEFAULT.to_vec();
     defaults.retain(|text| !covered(text));
@@ -68,7 +68,7 @@ pub fn left_out(blocked: &[Cidr]) -> Vec<&'static str> {
 /// Why an address is refused where a policy blocks these networks, and perhaps allows `http`; `None` when it is allowed.
 pub(super) fn refusal(address: IpAddr, blocked: &[Cidr], allow_http: bool) -> Option<String> {
     let listed = |address: IpAddr| blocked.iter().any(|cidr| cidr.contains(address));
-    let sent = address;
+    let connected = address;
     let address = match address {
         IpAddr::V6(v6) => embedded(v6).map_or(address, IpAddr::V4),
         IpAddr::V4(_) => address,
@@ -87,7 +87,7 @@ pub(super) fn refusal(address: IpAddr, blocked: &[Cidr], allow_http: bool) -> Op
     {
         return Some("no public IPv6 address".to_owned());
     }
-    if listed(address) || listed(sent) {
+    if listed(address) || listed(connected) {
         return Some("a blocked range of the security configuration".to_owned());
     }
     let guarded = BLOCKED_WITHOUT_HTTP.iter().find_map(named)?;
@@ -223,15 +223,15 @@ mod tests {
     }
 
     #[test]
-    fn a_default_range_is_left_out_unless_one_of_the_list_covers_it() {
-        let left_out = |blocked: &[&str]| -> Vec<&str> {
+    fn a_default_range_is_unblocked_unless_one_of_the_list_covers_it() {
+        let unblocked = |blocked: &[&str]| -> Vec<&str> {
             let blocked: Vec<Cidr> = blocked.iter().map(|text| network(text)).collect();
-            super::left_out(&blocked)
+            super::unblocked_defaults(&blocked)
         };
-        assert_eq!(left_out(&BLOCKED_BY_DEFAULT), [""; 0]);
-        assert_eq!(left_out(&[]), BLOCKED_BY_DEFAULT);
-        assert_eq!(left_out(&["0.0.0.0/0"]), ["::1/128", "fc00::/7"]);
-        assert_eq!(left_out(&["::/0"]), [""; 0], "it has IPv4 in it too");
-        assert!(left_out(&["10.0.0.0/9"]).contains(&"10.0.0.0/8"));
+        assert_eq!(unblocked(&BLOCKED_BY_DEFAULT), [""; 0]);
+        assert_eq!(unblocked(&[]), BLOCKED_BY_DEFAULT);
+        assert_eq!(unblocked(&["0.0.0.0/0"]), ["::1/128", "fc00::/7"]);
+        assert_eq!(unblocked(&["::/0"]), [""; 0], "it has IPv4 in it too");
+        assert!(unblocked(&["10.0.0.0/9"]).contains(&"10.0.0.0/8"));
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
 
-use super::kept::{BOUNDS, Kept};
+use super::admitted_url::AdmittedUrl;
 use super::pattern::UrlPattern;
+use super::pool::{ConnectionPool, LIMITS};
 use super::resolver::{LookUpError, Resolver};
-use super::target::Target;
 use super::tls::TrustedRoots;
 use super::url::ReceiverUrl;
 use super::{address, tls};
@@ -19,7 +19,7 @@ use crate::domain::cidr::Cidr;
 pub struct Egress {
     resolver: Resolver,
     pub(super) tls: TlsConnector,
-    pub(super) kept: Arc<Kept>,
+    pub(super) pool: Arc<ConnectionPool>,
 }
 
 /// The operator's rules for the URLs of receivers.
@@ -35,7 +35,7 @@ pub struct SecurityPolicy {
 
 /// Why a URL is not admitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Inadmissible {
+pub enum AdmissionError {
     /// It breaks a rule, as its text alone shows.
     #[error("{0}")]
     Violation(String),
@@ -57,7 +57,7 @@ impl Egress {
         Self {
             resolver,
             tls: tls::connector(roots),
-            kept: Kept::new(BOUNDS),
+            pool: ConnectionPool::new(LIMITS),
         }
     }
 
@@ -68,8 +68,8 @@ impl Egress {
         url: &str,
         policy: &SecurityPolicy,
         owner: &str,
-    ) -> Result<Target, Inadmissible> {
-        let violation = |why: &str| Inadmissible::Violation(why.to_owned());
+    ) -> Result<AdmittedUrl, AdmissionError> {
+        let violation = |why: &str| AdmissionError::Violation(why.to_owned());
         let url = ReceiverUrl::parse(url).map_err(|form| violation(&form.to_string()))?;
         if url.is_plain() && !policy.allow_http {
             return Err(violation("must be an https URL"));
@@ -83,8 +83,8 @@ impl Egress {
             None => {
                 let found = self.resolver.addresses(url.host(), owner).await;
                 found.map_err(|error| match error {
-                    LookUpError::Busy => Inadmissible::Busy,
-                    LookUpError::NotFound => Inadmissible::Unresolvable,
+                    LookUpError::Busy => AdmissionError::Busy,
+                    LookUpError::NotFound => AdmissionError::Unresolvable,
                 })?
             }
         };
@@ -92,12 +92,12 @@ impl Egress {
         if let Some(why) = found.iter().find_map(refused) {
             return Err(match url.ip() {
                 Some(_) => violation(&format!("is in a range that is not allowed: {why}")),
-                None => Inadmissible::BlockedHost,
+                None => AdmissionError::BlockedHost,
             });
         }
         let port = url.port();
         let addresses = found.into_iter().map(|ip| SocketAddr::new(ip, port));
-        Ok(Target {
+        Ok(AdmittedUrl {
             addresses: addresses.collect(),
             url,
         })

@@ -1,182 +1,232 @@
 //! One connection to a receiver: one request at a time, moved by whoever sends it.
 
+use std::future::poll_fn;
+use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 
 use super::failure::PostError;
-use super::head::{Body, Head, Malformed};
-use super::stream::Stream;
 
 /// How much of a response's body is read, and discarded.
-const BODY_BYTES_MAX: u64 = 64 * 1024;
+const BODY_BYTES_MAX: usize = 64 * 1024;
 
 /// How long a response's body is read.
 const BODY_LIMIT: Duration = Duration::from_secs(1);
 
-/// The head of a response with the interim ones before it, in bytes.
+/// The head of a response, in bytes.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
 
-/// What is read at a time, to begin with: most responses are shorter.
-const READ_BYTES: usize = 1024;
+/// All that is read of one response: its interim heads have no end otherwise.
+const RESPONSE_BYTES_MAX: usize = HEAD_BYTES_MAX + BODY_BYTES_MAX;
 
 /// An open connection. Dropping it closes it.
 pub(super) struct Connection {
-    /// The address that it goes to.
+    /// The remote address.
     pub address: SocketAddr,
-    stream: Stream,
+    stream: Box<dyn ByteStream>,
+    /// Bytes received since the last request began.
+    received: usize,
     /// Counted while the connection exists.
     _ticket: Ticket,
 }
 
+/// A connected stream, with or without TLS.
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
+
 /// Counts the connections that are open at a time: the number of copies is the number of connections.
 pub(super) type Ticket = Arc<()>;
 
-/// A response whose head has arrived.
-pub(super) struct Received {
-    pub status: u16,
-    head: Head,
-    /// What has arrived of the body.
-    bytes: Vec<u8>,
-    connection: Connection,
+/// A request, in the heap: every future that passes it on would keep room for it otherwise.
+pub(super) type PostRequest = Box<Request<Full<Bytes>>>;
+
+/// A response whose head has arrived, with its connection.
+pub(super) struct ResponseHead {
+    response: Response<Incoming>,
+    driver: Driver,
 }
 
 /// Why no head arrived.
-pub(super) struct Broken {
+pub(super) struct SendError {
     pub error: PostError,
-    /// Whether the receiver sent nothing at all, so that it may never have seen the request.
-    pub unheard: bool,
+    /// Whether the receiver may never have seen the request: it closed the connection and sent nothing at all.
+    pub no_bytes_received: bool,
 }
 
-impl Broken {
-    /// Broken for good.
-    pub fn of(error: PostError) -> Self {
+impl From<PostError> for SendError {
+    fn from(error: PostError) -> Self {
         Self {
             error,
-            unheard: false,
+            no_bytes_received: false,
         }
-    }
-}
-
-impl From<Malformed> for Broken {
-    fn from(_: Malformed) -> Self {
-        Self::of(PostError::Malformed)
     }
 }
 
 impl Connection {
-    pub fn new(stream: Stream, address: SocketAddr, ticket: Ticket) -> Self {
+    pub fn new(stream: Box<dyn ByteStream>, address: SocketAddr, ticket: Ticket) -> Self {
         Self {
             address,
             stream,
+            received: 0,
             _ticket: ticket,
         }
     }
 
-    /// Whether an unused connection can be used: the receiver has neither closed it nor sent anything, as far as is known.
+    /// Whether an idle connection can be used: the receiver has neither closed it nor sent anything, as far as is known.
     pub fn is_silent(&mut self) -> bool {
         let mut byte = [0];
         let mut context = Context::from_waker(Waker::noop());
         let mut buffer = ReadBuf::new(&mut byte);
         let read = Pin::new(&mut self.stream).poll_read(&mut context, &mut buffer);
-        matches!(read, Poll::Pending)
+        read.is_pending()
     }
 
     /// Sends a request and waits for the head of its response. Interim responses are skipped.
-    pub async fn send(mut self, request: &[u8]) -> Result<Received, Broken> {
-        // A receiver may respond before it has read all, and close.
-        if self.stream.write_all(request).await.is_ok() {
-            let _ = self.stream.flush().await;
-        }
-        let (mut bytes, mut heard) = (Vec::with_capacity(READ_BYTES), 0);
-        loop {
-            let before = bytes.len();
-            let Ok(length @ 1..) = self.stream.read_buf(&mut bytes).await else {
-                return Err(Broken {
-                    error: PostError::NoResponse,
-                    unheard: heard == 0,
-                });
-            };
-            heard += length;
-            if let Some(head) = head_of(&mut bytes, before)? {
-                return Ok(Received {
-                    status: head.status,
-                    head,
-                    bytes,
-                    connection: self,
-                });
-            }
-            // Interim responses without end would keep the parser busy.
-            if heard >= HEAD_BYTES_MAX {
-                return Err(Malformed.into());
-            }
+    pub async fn send(mut self, request: PostRequest) -> Result<ResponseHead, SendError> {
+        self.received = 0;
+        // In the heap as well, so that a request that waits for its response takes little.
+        let mut driver = Box::pin(Driver::new(self)).await?;
+        let response = Box::pin(driver.sender.send_request(*request));
+        match driver.drive(response).await {
+            Some(Ok(response)) => Ok(ResponseHead { response, driver }),
+            failed => Err(driver.send_error(failed.and_then(Result::err))),
         }
     }
 }
 
-/// Takes the heads from the start of `bytes` until one is not interim. A head that is incomplete is not parsed again before
-/// its end is there, since a receiver could send it byte by byte.
-fn head_of(bytes: &mut Vec<u8>, before: usize) -> Result<Option<Head>, Malformed> {
-    let unseen = &bytes[before.saturating_sub(3)..];
-    let ends = |end: &[u8]| unseen.windows(end.len()).any(|found| found == end);
-    if before > 0 && !ends(b"\r\n\r\n") && !ends(b"\n\n") && !ends(b"\n\r\n") {
-        return Ok(None);
-    }
-    while let Some(head) = Head::parse(bytes)? {
-        if head.length > HEAD_BYTES_MAX {
-            return Err(Malformed);
-        }
-        bytes.drain(..head.length);
-        if !head.is_interim() {
-            return Ok(Some(head));
+impl AsyncRead for Connection {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.stream).poll_read(cx, buffer);
+        this.received += buffer.filled().len() - before;
+        match this.received > RESPONSE_BYTES_MAX {
+            true => Poll::Ready(Err(io::ErrorKind::FileTooLarge.into())),
+            false => read,
         }
     }
-    Ok(None)
 }
 
-impl Received {
+/// A receiver may respond before it has read all, and close. So a failed write does not end the exchange: what the receiver sent
+/// is still read, up to the end of the connection.
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        written.map(|written| written.or(Ok(bytes.len())))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx).map(|_| Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl ResponseHead {
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.response.status().as_u16()
+    }
+
     /// Reads the body and discards it. Returns the connection if it can be used again: the body ended within its limits and
     /// neither side closes.
     pub async fn drain(mut self, deadline: Instant) -> Option<Connection> {
         let deadline = deadline.min(Instant::now() + BODY_LIMIT);
-        let ended = timeout_at(deadline, self.read_to_end()).await;
-        let usable = self.head.keeps && self.status != 101;
-        (usable && ended.is_ok_and(|ended| ended.is_some())).then_some(self.connection)
+        let headers = self.response.headers();
+        // Two statements of where the body ends: the receiver may believe the other one.
+        let is_ambiguous =
+            headers.contains_key(CONTENT_LENGTH) && headers.contains_key(TRANSFER_ENCODING);
+        let mut body = Limited::new(self.response.into_body(), BODY_BYTES_MAX);
+        let read_to_end = async {
+            while let Some(frame) = body.frame().await {
+                frame.ok()?;
+            }
+            Some(())
+        };
+        timeout_at(deadline, self.driver.drive(read_to_end))
+            .await
+            .ok()???;
+        self.driver.into_idle().filter(|_| !is_ambiguous)
+    }
+}
+
+/// hyper's state of one exchange. It has no task: it moves bytes while the exchange is waited for.
+struct Driver {
+    sender: http1::SendRequest<Full<Bytes>>,
+    connection: Box<http1::Connection<TokioIo<Connection>, Full<Bytes>>>,
+    has_ended: bool,
+}
+
+impl Driver {
+    async fn new(connection: Connection) -> Result<Self, PostError> {
+        let (sender, connection) = http1::Builder::new()
+            .max_buf_size(HEAD_BYTES_MAX)
+            .max_header_size(HEAD_BYTES_MAX)
+            .handshake(TokioIo::new(connection))
+            .await
+            .map_err(|_| PostError::NoResponse)?;
+        Ok(Self {
+            sender,
+            connection: Box::new(connection),
+            has_ended: false,
+        })
     }
 
-    /// `None` when the body has no end, a late one, or more after it.
-    async fn read_to_end(&mut self) -> Option<()> {
-        let mut read = 0;
-        loop {
-            let bytes = self.bytes.as_slice();
-            let arrived = u64::try_from(bytes.len()).ok()?;
-            read += arrived;
-            match &mut self.head.body {
-                Body::Length(0) => return bytes.is_empty().then_some(()),
-                Body::Length(rest) => *rest = rest.checked_sub(arrived)?,
-                Body::Chunked(chunks) => {
-                    if chunks.read(bytes).ok()? {
-                        return (read <= BODY_BYTES_MAX).then_some(());
-                    }
-                }
-                Body::Rest => {}
+    /// Waits for a future of this exchange; `None` when the connection ends first.
+    async fn drive<T>(&mut self, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            self.has_ended = self.has_ended || Pin::new(&mut self.connection).poll(cx).is_ready();
+            match future.as_mut().poll(cx) {
+                Poll::Pending if self.has_ended => Poll::Ready(None),
+                polled => polled.map(Some),
             }
-            if let Body::Length(0) = self.head.body {
-                return (read <= BODY_BYTES_MAX).then_some(());
-            }
-            if read > BODY_BYTES_MAX {
-                return None;
-            }
-            self.bytes.clear();
-            let more = self.connection.stream.read_buf(&mut self.bytes).await;
-            if more.ok()? == 0 {
-                return None;
-            }
+        })
+        .await
+    }
+
+    /// Why there is no head. hyper does not say whether anything was received.
+    fn send_error(self, error: Option<hyper::Error>) -> SendError {
+        let received = self.connection.into_parts().io.inner().received;
+        // A request is cancelled when the receiver speaks before it.
+        let is_malformed = |error: hyper::Error| error.is_parse() || error.is_canceled();
+        let is_malformed = received > RESPONSE_BYTES_MAX || error.is_some_and(is_malformed);
+        let error = match received > 0 && is_malformed {
+            true => PostError::Malformed,
+            false => PostError::NoResponse,
+        };
+        SendError {
+            error,
+            no_bytes_received: received == 0,
         }
+    }
+
+    /// The connection, when hyper is ready for another request and nothing has been read of a next response.
+    fn into_idle(self) -> Option<Connection> {
+        let is_idle = !self.has_ended && self.sender.is_ready();
+        is_idle.then(|| self.connection.into_parts().io.into_inner())
     }
 }

@@ -7,26 +7,24 @@
 
 mod address;
 mod admission;
+mod admitted_url;
 mod connection;
 mod exchange;
 mod failure;
-mod head;
-mod kept;
 mod open;
 mod pattern;
+mod pool;
 mod resolver;
-mod stream;
-mod target;
 mod tls;
 mod url;
 
-pub use address::{BLOCKED_BY_DEFAULT, left_out};
-pub use admission::{Egress, Inadmissible, SecurityPolicy};
-pub use exchange::{Limits, Outbound, Posted};
+pub use address::{BLOCKED_BY_DEFAULT, unblocked_defaults};
+pub use admission::{AdmissionError, Egress, SecurityPolicy};
+pub use admitted_url::AdmittedUrl;
+pub use exchange::{Limits, OutgoingRequest, ReceiverResponse};
 pub use failure::PostError;
-pub use kept::KEPT_MAX;
 pub use pattern::{PatternError, UrlPattern};
+pub use pool::POOL_MAX;
 pub use resolver::Resolver;
-pub use target::Target;
 pub use tls::{RootsError, TrustedRoots};
-pub use url::{ReceiverUrl, UrlForm};
+pub use url::{ReceiverUrl, UrlError};

@@ -85,7 +85,7 @@ impl UrlPattern {
             .is_none_or(|scheme| scheme == url.scheme())
             && port
             && glob(&self.host, url.host(), |byte| !b"/@:".contains(&byte))
-            && glob(&self.path, &url.path_and_query(), |_| true)
+            && glob(&self.path, url.path_and_query().as_str(), |_| true)
     }
 }
 

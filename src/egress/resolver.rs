@@ -30,8 +30,8 @@ pub(super) enum LookUpError {
 
 type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// What a look-up has found; `None` while it runs.
-type Found = watch::Receiver<Option<Vec<IpAddr>>>;
+/// The result of a look-up, for everybody who waits for it; `None` while it runs.
+type LookUp = watch::Receiver<Option<Vec<IpAddr>>>;
 
 /// An owner's share of the look-ups at a time: one part of so many.
 const SHARES: usize = 4;
@@ -54,19 +54,19 @@ pub struct Resolver {
     reserve: Arc<Semaphore>,
     slow: Arc<Cache<String, ()>>,
     slow_after: Duration,
-    running: Arc<Mutex<Running>>,
+    active: Arc<Mutex<ActiveLookUps>>,
 }
 
-/// Look-ups under way.
+/// Look-ups that run now.
 #[derive(Default)]
-struct Running {
-    names: HashMap<String, Found>,
-    /// The shares of those for whom names are looked up.
-    owners: HashMap<String, Weak<Share>>,
+struct ActiveLookUps {
+    names: HashMap<String, LookUp>,
+    /// The shares of the owners that look names up.
+    owners: HashMap<String, Weak<OwnerShare>>,
 }
 
-/// What one owner may have.
-struct Share {
+/// The look-ups that one owner may run at a time.
+struct OwnerShare {
     all: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     of_reserve: Arc<Semaphore>,
@@ -77,7 +77,7 @@ struct Permits {
     /// Of the owner's share, of its parts for slow names and in the reserve, and of all.
     _held: Vec<OwnedSemaphorePermit>,
     /// The owner has a share while it uses some of it.
-    _share: Arc<Share>,
+    _share: Arc<OwnerShare>,
 }
 
 impl Resolver {
@@ -101,7 +101,7 @@ impl Resolver {
             reserve: Arc::new(Semaphore::new(0)),
             slow: Arc::new(Cache::new(SLOW_MAX)),
             slow_after: SLOW,
-            running: Arc::default(),
+            active: Arc::default(),
         }
         .limited(Semaphore::MAX_PERMITS)
     }
@@ -117,7 +117,7 @@ impl Resolver {
         self
     }
 
-    /// All addresses of a name; at least one. `owner`: for whom. Who asks for a name while it is looked up gets the same result.
+    /// All addresses of a name; at least one. `owner`: for whom. Concurrent look-ups of a name share one result.
     ///
     /// # Errors
     /// [`LookUpError`].
@@ -126,8 +126,8 @@ impl Resolver {
         host: &str,
         owner: &str,
     ) -> Result<Vec<IpAddr>, LookUpError> {
-        let running = self.running().look_up_of(host);
-        let mut found = match running {
+        let active = self.active().look_up_of(host);
+        let mut found = match active {
             Some(found) => found,
             None => {
                 let permits = timeout(PERMIT_LIMIT, self.permits_for(host, owner)).await;
@@ -147,10 +147,10 @@ impl Resolver {
         }
     }
 
-    /// The right to look up a name for an owner. Who has used up its share does not stand in the way of others.
+    /// The right to look up a name for an owner. An owner that has used up its share delays no other.
     async fn permits_for(&self, host: &str, owner: &str) -> Permits {
         let most = self.at_a_time.div_ceil(SHARES);
-        let share = self.running().share_of(owner, most);
+        let share = self.active().share_of(owner, most);
         let is_slow = self.slow.get(host).is_some();
         let mut held = Vec::with_capacity(3);
         if is_slow {
@@ -172,48 +172,48 @@ impl Resolver {
         }
     }
 
-    /// Looks a name up, unless another has begun to meanwhile.
-    fn look_up(&self, host: &str, permits: Permits) -> Found {
-        let mut running = self.running();
-        if let Some(found) = running.look_up_of(host) {
+    /// Looks a name up, unless another has started to meanwhile.
+    fn look_up(&self, host: &str, permits: Permits) -> LookUp {
+        let mut active = self.active();
+        if let Some(found) = active.look_up_of(host) {
             return found;
         }
         let (sender, found) = watch::channel(None);
-        running.names.insert(host.to_owned(), found.clone());
+        active.names.insert(host.to_owned(), found.clone());
         let (this, host) = (self.clone(), host.to_owned());
-        // The system goes on when nobody waits for the result any more, and the permits end only then.
+        // The system continues when nobody waits for the result any more; the permits last until it ends.
         tokio::spawn(async move {
-            let begun = Instant::now();
+            let started = Instant::now();
             let resolved = (this.resolve)(host.clone()).await;
-            match begun.elapsed() > this.slow_after {
+            match started.elapsed() > this.slow_after {
                 true => this.slow.insert(host.clone(), ()),
                 false => drop(this.slow.remove(&host)),
             }
-            this.running().names.remove(&host);
+            this.active().names.remove(&host);
             sender.send_replace(Some(resolved.unwrap_or_default()));
             drop(permits);
         });
         found
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active(&self) -> MutexGuard<'_, ActiveLookUps> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Running {
-    fn look_up_of(&self, host: &str) -> Option<Found> {
+impl ActiveLookUps {
+    fn look_up_of(&self, host: &str) -> Option<LookUp> {
         let found = self.names.get(host)?;
-        // One that panicked has no result.
+        // A look-up that panicked has no result.
         found.has_changed().is_ok().then(|| found.clone())
     }
 
-    fn share_of(&mut self, owner: &str, most: usize) -> Arc<Share> {
+    fn share_of(&mut self, owner: &str, most: usize) -> Arc<OwnerShare> {
         if let Some(share) = self.owners.get(owner).and_then(Weak::upgrade) {
             return share;
         }
         self.owners.retain(|_, share| share.strong_count() > 0);
-        let share = Arc::new(Share {
+        let share = Arc::new(OwnerShare {
             all: Arc::new(Semaphore::new(most)),
             slow: Arc::new(Semaphore::new((most / 2).max(1))),
             of_reserve: Arc::new(Semaphore::new(1)),

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use url::{Host, Url};
+use hyper::header::HeaderValue;
+use hyper::http::uri::PathAndQuery;
+use url::{Host, Position, Url};
 
 use crate::domain::webhook::URL_CHARS_MAX;
 
@@ -11,29 +13,31 @@ use crate::domain::webhook::URL_CHARS_MAX;
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReceiverUrl {
     url: Url,
+    authority: HeaderValue,
+    path_and_query: PathAndQuery,
 }
 
 /// Why a text is not the URL of a receiver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct UrlForm(&'static str);
+pub struct UrlError(&'static str);
 
 impl ReceiverUrl {
     /// Reads a URL, with IP addresses in every notation that HTTP clients accept: `2130706433` is 127.0.0.1.
     ///
     /// # Errors
-    /// [`UrlForm`] says what is wrong.
-    pub fn parse(text: &str) -> Result<Self, UrlForm> {
+    /// [`UrlError`] says what is wrong.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
         if text.trim().is_empty() {
-            return Err(UrlForm("must not be blank"));
+            return Err(UrlError("must not be blank"));
         }
         if text.chars().count() > URL_CHARS_MAX {
-            return Err(UrlForm("must be at most 2048 characters long"));
+            return Err(UrlError("must be at most 2048 characters long"));
         }
         // The parser drops or replaces these; another client might read another address.
         let odd = |c: char| c.is_control() || c.is_whitespace() || c == '\\';
         if text.contains(odd) {
-            return Err(UrlForm(
+            return Err(UrlError(
                 "must not contain blanks, control characters or backslashes",
             ));
         }
@@ -41,29 +45,36 @@ impl ReceiverUrl {
             scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http")
         });
         let Some((_, rest)) = rest else {
-            return Err(UrlForm("must be an absolute https URL"));
+            return Err(UrlError("must be an absolute https URL"));
         };
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         if authority.is_empty() {
-            return Err(UrlForm("must have a host"));
+            return Err(UrlError("must have a host"));
         }
         if authority.contains('@') {
-            return Err(UrlForm("must not hold a user or a password"));
+            return Err(UrlError("must not hold a user or a password"));
         }
-        let url = Url::parse(text).map_err(|_| UrlForm("is not a valid URL"))?;
+        let invalid = UrlError("is not a valid URL");
+        let url = Url::parse(text).map_err(|_| invalid)?;
         if text.contains('#') {
-            return Err(UrlForm("must not have a fragment"));
+            return Err(UrlError("must not have a fragment"));
         }
         if url.port() == Some(0) {
-            return Err(UrlForm("must have a port of 1 to 65535"));
+            return Err(UrlError("must have a port of 1 to 65535"));
         }
-        match url.host() {
-            None => Err(UrlForm("must have a host")),
-            Some(Host::Domain(name)) if name.trim_end_matches('.').is_empty() => {
-                Err(UrlForm("must have a host"))
-            }
-            Some(_) => Ok(Self { url }),
+        if url
+            .host_str()
+            .is_none_or(|host| host.trim_end_matches('.').is_empty())
+        {
+            return Err(UrlError("must have a host"));
         }
+        let authority = &url[Position::BeforeHost..Position::AfterPort];
+        let path_and_query = &url[Position::BeforePath..Position::AfterQuery];
+        Ok(Self {
+            authority: HeaderValue::from_str(authority).map_err(|_| invalid)?,
+            path_and_query: path_and_query.parse().map_err(|_| invalid)?,
+            url,
+        })
     }
 
     /// Whether the scheme is `http`.
@@ -96,26 +107,21 @@ impl ReceiverUrl {
     }
 
     /// Path and query, as a request sends them.
-    pub fn path_and_query(&self) -> String {
-        match self.url.query() {
-            Some(query) => format!("{}?{query}", self.url.path()),
-            None => self.url.path().to_owned(),
-        }
+    pub fn path_and_query(&self) -> &PathAndQuery {
+        &self.path_and_query
     }
 
     /// The value of the `Host` header: host, and port unless it is the scheme's.
-    pub fn authority(&self) -> String {
-        match self.url.port() {
-            Some(port) => format!("{}:{port}", self.host()),
-            None => self.host().to_owned(),
-        }
+    pub fn authority(&self) -> &HeaderValue {
+        &self.authority
     }
 }
 
 impl fmt::Debug for ReceiverUrl {
     /// Hides path and query, where receivers put tokens.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReceiverUrl({}://{})", self.scheme(), self.authority())
+        let origin = &self.url[..Position::BeforePath];
+        write!(f, "ReceiverUrl({origin})")
     }
 }
 
@@ -126,7 +132,7 @@ mod tests {
     fn refusal(text: &str) -> &'static str {
         match ReceiverUrl::parse(text) {
             Ok(url) => panic!("{text} is taken for {url:?}"),
-            Err(UrlForm(why)) => why,
+            Err(UrlError(why)) => why,
         }
     }
 

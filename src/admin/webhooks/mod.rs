@@ -30,7 +30,7 @@ use crate::domain::refusal::{CountLimits, Refusal, WebhookRefusal};
 use crate::domain::seal::SealingKeys;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::egress::{Egress, Inadmissible};
+use crate::egress::{AdmissionError, Egress};
 use crate::store::admin::target::Target;
 use crate::store::admin::thresholds::Watched;
 use crate::store::admin::webhooks::{
@@ -299,10 +299,10 @@ impl Webhooks {
         let policy = self.policy().await?;
         match self.egress.admit(url, &policy, owner.as_str()).await {
             Ok(_) => Ok(()),
-            Err(Inadmissible::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),
+            Err(AdmissionError::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),
             // For development, where names come and go.
-            Err(Inadmissible::Unresolvable) if policy.blocked.is_empty() => Ok(()),
-            Err(Inadmissible::Busy) => refuse(WebhookRefusal::LookUpsBusy),
+            Err(AdmissionError::Unresolvable) if policy.blocked.is_empty() => Ok(()),
+            Err(AdmissionError::Busy) => refuse(WebhookRefusal::LookUpsBusy),
             Err(host) => refuse(WebhookRefusal::UrlNotAdmitted(host.to_string())),
         }
     }

@@ -9,7 +9,7 @@ use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};
 use crate::domain::ids::Partition;
 use crate::domain::tenant::NO_TENANT;
-use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern, left_out};
+use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern, unblocked_defaults};
 use crate::store::OperationError;
 use crate::store::admin::webhook_security::{PutWebhookSecurity, PutWebhookSecurityReply};
 
@@ -61,7 +61,7 @@ impl WebhookSecurityConfig {
     fn removed_default_ranges(&self) -> Vec<&'static str> {
         let ranges = self.blocked_cidr_ranges.iter();
         let ranges: Vec<Cidr> = ranges.filter_map(|text| text.parse().ok()).collect();
-        left_out(&ranges)
+        unblocked_defaults(&ranges)
     }
 
     fn warn_of_removed_ranges(&self) {

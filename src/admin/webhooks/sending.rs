@@ -9,8 +9,8 @@ use super::{Secrets, Webhooks};
 use crate::domain::record::Record;
 use crate::domain::webhook::signature::sign;
 use crate::domain::webhook::{DEFAULT_FLAGS, Subscription, SubscriptionId};
-use crate::egress::{Inadmissible, Outbound, PostError, SecurityPolicy, Target};
-pub(crate) use crate::egress::{Limits, Posted};
+use crate::egress::{AdmissionError, AdmittedUrl, OutgoingRequest, PostError, SecurityPolicy};
+pub(crate) use crate::egress::{Limits, ReceiverResponse};
 
 /// What the headers say about an event.
 #[derive(Debug, Clone, Copy)]
@@ -61,14 +61,14 @@ impl Webhooks {
         &self,
         receiver: &Receiver,
         policy: &SecurityPolicy,
-    ) -> Result<Target, SendError> {
+    ) -> Result<AdmittedUrl, SendError> {
         let subscription = &receiver.subscription;
         let owner = subscription.owner.as_str();
-        let target = self.egress.admit(&subscription.url, policy, owner).await;
-        target.map_err(|why| match why {
-            Inadmissible::Violation(_) | Inadmissible::BlockedHost => SendError::Refused,
-            Inadmissible::Unresolvable => SendError::Unresolvable,
-            Inadmissible::Busy => SendError::Busy,
+        let admitted = self.egress.admit(&subscription.url, policy, owner).await;
+        admitted.map_err(|why| match why {
+            AdmissionError::Violation(_) | AdmissionError::BlockedHost => SendError::Refused,
+            AdmissionError::Unresolvable => SendError::Unresolvable,
+            AdmissionError::Busy => SendError::Busy,
         })
     }
 
@@ -80,13 +80,13 @@ impl Webhooks {
     pub(crate) async fn send(
         &self,
         receiver: &Receiver,
-        target: &Target,
+        url: &AdmittedUrl,
         (told, body): (&Told<'_>, Bytes),
         limits: Limits,
         until: Instant,
-    ) -> Result<Posted, SendError> {
+    ) -> Result<ReceiverResponse, SendError> {
         let headers = self.headers(&receiver.secrets, told, &body);
-        let outbound = Outbound { headers, body };
+        let outgoing = OutgoingRequest { headers, body };
         let id = receiver.subscription.subscription_id.as_str();
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -96,8 +96,8 @@ impl Webhooks {
             total: limits.total.min(left),
             ..limits
         };
-        let posted = self.egress.deliver(id, target, outbound, limits).await;
-        posted.map_err(SendError::Post)
+        let response = self.egress.deliver(id, url, outgoing, limits).await;
+        response.map_err(SendError::Post)
     }
 
     /// The headers of a delivery. A custom one never takes the place of one of the service's.

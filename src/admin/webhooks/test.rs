@@ -20,7 +20,7 @@ use crate::domain::json::Json;
 use crate::domain::moment::Moment;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::tenant::SYSTEM;
-use crate::egress::{Inadmissible, Limits, Outbound, PostError};
+use crate::egress::{AdmissionError, Limits, OutgoingRequest, PostError};
 use crate::store::admin::target::Target as _;
 use crate::store::admin::webhooks::WebhookTest;
 use crate::store::{Lane, OperationError};
@@ -133,7 +133,7 @@ impl Webhooks {
             error_message: None,
             event_id: format!("evt_test_{hex}"),
         };
-        let target = match self
+        let url = match self
             .egress
             .admit(
                 &opened.subscription.url,
@@ -142,14 +142,14 @@ impl Webhooks {
             )
             .await
         {
-            Ok(target) => target,
-            Err(Inadmissible::Violation(_)) => {
+            Ok(url) => url,
+            Err(AdmissionError::Violation(_)) => {
                 let message = "Webhook URL rejected by current security policy";
                 outcome.error_message = Some(message.to_owned());
                 return Ok(outcome);
             }
-            Err(Inadmissible::Busy) => return refuse(WebhookRefusal::LookUpsBusy),
-            Err(why @ (Inadmissible::BlockedHost | Inadmissible::Unresolvable)) => {
+            Err(AdmissionError::Busy) => return refuse(WebhookRefusal::LookUpsBusy),
+            Err(why @ (AdmissionError::BlockedHost | AdmissionError::Unresolvable)) => {
                 log_failure(opened, &why);
                 outcome.error_message = Some(PostError::Unreachable.to_string());
                 return Ok(outcome);
@@ -165,14 +165,14 @@ impl Webhooks {
             span_id: None,
         };
         let headers = self.headers(secrets, &told, &body);
-        let outbound = Outbound { headers, body };
-        match self.egress.post(&target, outbound, LIMITS).await {
-            Ok(posted) => {
-                outcome.success = posted.is_success();
-                outcome.response_status = Some(posted.status.into());
-                outcome.response_time_ms = i64::try_from(posted.took.as_millis()).ok();
+        let outgoing = OutgoingRequest { headers, body };
+        match self.egress.post(&url, outgoing, LIMITS).await {
+            Ok(response) => {
+                outcome.success = response.is_success();
+                outcome.response_status = Some(response.status.into());
+                outcome.response_time_ms = i64::try_from(response.took.as_millis()).ok();
                 outcome.error_message =
-                    (!posted.is_success()).then(|| format!("HTTP {}", posted.status));
+                    (!response.is_success()).then(|| format!("HTTP {}", response.status));
             }
             Err(error) => {
                 log_failure(opened, &error);

@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 use super::rules::Rules;
 use super::starts::Start;
 use crate::admin::webhooks::Webhooks;
-use crate::admin::webhooks::sending::{Limits, Posted, Receiver, SendError, Told};
+use crate::admin::webhooks::sending::{Limits, Receiver, ReceiverResponse, SendError, Told};
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::{EventType, category_of, is_tenant_visible};
 use crate::domain::record::Record;
@@ -325,7 +325,7 @@ fn failed(error: SendError, receiver: &Receiver, claim: &ClaimedDelivery) -> Att
     }
 }
 
-fn response(mut attempted: Attempted, posted: Posted) -> Attempted {
+fn response(mut attempted: Attempted, posted: ReceiverResponse) -> Attempted {
     attempted.fields.extend([
         ("response_status", posted.status.to_string()),
         ("response_time_ms", posted.took.as_millis().to_string()),

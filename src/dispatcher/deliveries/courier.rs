@@ -25,7 +25,7 @@ use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
 use crate::domain::ids::Partition;
-use crate::egress::KEPT_MAX;
+use crate::egress::POOL_MAX;
 use crate::shutdown::Shutdown;
 use crate::store::Lease;
 use crate::store::dispatcher::deliveries::{TakeDeliveries, TakenDeliveries};
@@ -33,8 +33,8 @@ use crate::store::dispatcher::deliveries::{TakeDeliveries, TakenDeliveries};
 /// Deliveries in flight of one dispatcher.
 pub const IN_FLIGHT_MAX: usize = 4_000;
 
-/// Connections that a dispatcher has at most: one for each delivery in flight, and unused ones that are kept.
-pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + KEPT_MAX;
+/// Connections that a dispatcher has at most: one for each delivery in flight, and idle ones.
+pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + POOL_MAX;
 
 /// Deliveries that one call claims.
 const TAKEN: usize = 32;

@@ -158,5 +158,5 @@ async fn a_name_is_looked_up_once_for_all_who_ask_at_the_same_time() {
         2,
         "what was found is not kept"
     );
-    assert!(resolver.running().names.is_empty());
+    assert!(resolver.active().names.is_empty());
 }

@@ -1,14 +1,17 @@
-//! Posts to receivers: connections that are kept, responses of every kind, addresses.
+//! Posts to receivers: requests, connections that are kept, responses of every kind, addresses.
 
 mod addresses;
 mod connections;
 mod memory;
+mod requests;
 mod responses;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use budget_authority::egress::{Egress, Limits, Outbound, PostError, Posted, SecurityPolicy};
+use budget_authority::egress::{
+    Egress, Limits, OutgoingRequest, PostError, ReceiverResponse, SecurityPolicy,
+};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::harness::eventually;
@@ -24,18 +27,18 @@ fn here() -> Egress {
     trusting_egress(|_| vec![IpAddr::from([127, 0, 0, 1])])
 }
 
-fn outbound(body: &str) -> Outbound {
+fn outgoing(body: &str) -> OutgoingRequest {
     let mut headers = HeaderMap::new();
     let custom = HeaderValue::from_static("application/json");
     headers.insert(HeaderName::from_static("content-type"), custom);
-    Outbound {
+    OutgoingRequest {
         headers,
         body: body.to_owned().into(),
     }
 }
 
 /// One delivery to the subscription `to`, checked anew.
-async fn deliver(egress: &Egress, to: &str, url: &str) -> Result<Posted, PostError> {
+async fn deliver(egress: &Egress, to: &str, url: &str) -> Result<ReceiverResponse, PostError> {
     deliver_within(egress, to, url, LIMITS).await
 }
 
@@ -44,16 +47,24 @@ async fn deliver_within(
     to: &str,
     url: &str,
     limits: Limits,
-) -> Result<Posted, PostError> {
+) -> Result<ReceiverResponse, PostError> {
+    send(egress, to, url, outgoing("{\"a\":1}"), limits).await
+}
+
+async fn send(
+    egress: &Egress,
+    to: &str,
+    url: &str,
+    outgoing: OutgoingRequest,
+    limits: Limits,
+) -> Result<ReceiverResponse, PostError> {
     let policy = SecurityPolicy {
         blocked: Vec::new(),
         patterns: Vec::new(),
         allow_http: true,
     };
-    let target = egress.admit(url, &policy, "acme").await.expect("admitted");
-    egress
-        .deliver(to, &target, outbound("{\"a\":1}"), limits)
-        .await
+    let url = egress.admit(url, &policy, "acme").await.expect("admitted");
+    egress.deliver(to, &url, outgoing, limits).await
 }
 
 /// The status of one delivery to the subscription `one`.

@@ -256,7 +256,7 @@ impl Bench<'_> {
             "dispatcher per attempt in flight",
             resident as f64 / attempted,
             "bytes",
-            24_576.0,
+            49_152.0,
         );
         let beside = self.beside(&good).await?;
         let ratio = beside.p99_us / alone.p99_us.max(1.0);

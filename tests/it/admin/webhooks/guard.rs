@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use budget_authority::egress::{Egress, Inadmissible, Resolver, SecurityPolicy, TrustedRoots};
+use budget_authority::egress::{AdmissionError, Egress, Resolver, SecurityPolicy, TrustedRoots};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -276,7 +276,10 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
     assert!(format!("{target:?}").contains("93.184.216.34"));
     assert_eq!(resolved.lock().expect("no panic").len(), 1);
     let again = way_out.admit(&url, &policy, "umbra").await;
-    assert!(matches!(again, Err(Inadmissible::BlockedHost)), "{again:?}");
+    assert!(
+        matches!(again, Err(AdmissionError::BlockedHost)),
+        "{again:?}"
+    );
     assert!(receiver.arrived().is_empty());
 }
 

@@ -1,0 +1,297 @@
+//! Idle connections, for the next request to the same recipient.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep_until};
+
+use super::admitted_url::AdmittedUrl;
+use super::connection::{Connection, Ticket};
+
+/// How long connections stay idle, and how many.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PoolLimits {
+    /// How long a connection stays idle before it is closed.
+    pub idle: Duration,
+    /// Idle connections of one recipient to one address.
+    pub idle_per_key: usize,
+    /// Open connections, as far as closing idle ones can achieve it.
+    pub open: usize,
+}
+
+/// Idle connections of one process.
+pub const POOL_MAX: usize = 4_000;
+
+pub(super) const LIMITS: PoolLimits = PoolLimits {
+    idle: Duration::from_secs(30),
+    idle_per_key: 64,
+    open: POOL_MAX,
+};
+
+/// Which requests may share a connection.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Key {
+    to: String,
+    plain: bool,
+    host: String,
+    address: SocketAddr,
+}
+
+/// Idle connections, each to the address that was checked for the request that opened it.
+pub(super) struct ConnectionPool {
+    limits: PoolLimits,
+    ticket: Ticket,
+    idle: Mutex<IdleConnections>,
+}
+
+#[derive(Default)]
+struct IdleConnections {
+    /// By number, in the order in which they became idle.
+    by_number: BTreeMap<u64, IdleConnection>,
+    numbers: BTreeSet<(Arc<Key>, u64)>,
+    next_number: u64,
+    closer: Option<AbortHandle>,
+}
+
+struct IdleConnection {
+    key: Arc<Key>,
+    since: Instant,
+    connection: Connection,
+}
+
+impl ConnectionPool {
+    pub fn new(limits: PoolLimits) -> Arc<Self> {
+        Arc::new(Self {
+            limits,
+            ticket: Ticket::default(),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// The connection to one of the URL's addresses that was used last, if any is still open.
+    pub fn take(&self, to: &str, url: &AdmittedUrl) -> Option<Connection> {
+        let mut idle = self.idle();
+        for address in &url.addresses {
+            let key = Arc::new(Key::new(to, url, *address));
+            while let Some(mut last) = idle.remove_last(&key) {
+                if last.since.elapsed() < self.limits.idle && last.connection.is_silent() {
+                    return Some(last.connection);
+                }
+            }
+        }
+        None
+    }
+
+    /// Keeps a connection for the next request.
+    pub fn put(self: &Arc<Self>, to: &str, url: &AdmittedUrl, connection: Connection) {
+        let key = Arc::new(Key::new(to, url, connection.address));
+        let mut idle = self.idle();
+        idle.push(key, connection, self.limits.idle_per_key);
+        if idle.closer.as_ref().is_none_or(AbortHandle::is_finished) {
+            let closer = tokio::spawn(close_expired(Arc::downgrade(self)));
+            idle.closer = Some(closer.abort_handle());
+        }
+    }
+
+    /// A ticket for a further connection. Closes those that are idle for the longest time when there are too many.
+    pub fn ticket(&self) -> Ticket {
+        let mut idle = self.idle();
+        let ticket = Arc::clone(&self.ticket);
+        while Arc::strong_count(&self.ticket) > self.limits.open + 1 && idle.remove_oldest() {}
+        ticket
+    }
+
+    /// Closes what is idle for too long. Returns when to look again; `None` when nothing is left.
+    fn close_expired(&self) -> Option<Instant> {
+        let mut idle = self.idle();
+        while let Some((_, oldest)) = idle.by_number.first_key_value() {
+            if oldest.since.elapsed() < self.limits.idle {
+                // Not once per connection.
+                let soonest = Instant::now() + self.limits.idle / 10;
+                return Some(soonest.max(oldest.since + self.limits.idle));
+            }
+            idle.remove_oldest();
+        }
+        idle.closer = None;
+        None
+    }
+
+    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for ConnectionPool {
+    fn drop(&mut self) {
+        if let Some(closer) = self.idle().closer.take() {
+            closer.abort();
+        }
+    }
+}
+
+impl Key {
+    fn new(to: &str, url: &AdmittedUrl, address: SocketAddr) -> Self {
+        Self {
+            to: to.to_owned(),
+            plain: url.url.is_plain(),
+            host: url.url.host().to_owned(),
+            address,
+        }
+    }
+}
+
+impl IdleConnections {
+    /// The numbers of the connections with this key, in order.
+    fn numbers_of(&self, key: &Arc<Key>) -> impl DoubleEndedIterator<Item = u64> {
+        let all = (Arc::clone(key), 0)..=(Arc::clone(key), u64::MAX);
+        self.numbers.range(all).map(|(_, number)| *number)
+    }
+
+    fn push(&mut self, key: Arc<Key>, connection: Connection, most: usize) {
+        let excess = self.numbers_of(&key).rev().nth(most - 1);
+        excess.and_then(|number| self.remove(number));
+        self.numbers.insert((Arc::clone(&key), self.next_number));
+        let idle = IdleConnection {
+            key,
+            since: Instant::now(),
+            connection,
+        };
+        self.by_number.insert(self.next_number, idle);
+        self.next_number += 1;
+    }
+
+    fn remove(&mut self, number: u64) -> Option<IdleConnection> {
+        let idle = self.by_number.remove(&number)?;
+        self.numbers.remove(&(Arc::clone(&idle.key), number));
+        Some(idle)
+    }
+
+    fn remove_last(&mut self, key: &Arc<Key>) -> Option<IdleConnection> {
+        let last = self.numbers_of(key).next_back()?;
+        self.remove(last)
+    }
+
+    /// Closes the connection that is idle for the longest time. Returns whether there was one.
+    fn remove_oldest(&mut self) -> bool {
+        let oldest = self.by_number.keys().next().copied();
+        oldest.and_then(|number| self.remove(number)).is_some()
+    }
+}
+
+/// Closes idle connections in time. Ends when none is left, or with the egress.
+async fn close_expired(pool: Weak<ConnectionPool>) {
+    loop {
+        let next = pool.upgrade().and_then(|pool| pool.close_expired());
+        match next {
+            Some(at) => sleep_until(at).await,
+            None => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::egress::{Egress, Resolver, SecurityPolicy, TrustedRoots};
+
+    struct Fixture {
+        egress: Egress,
+        listener: TcpListener,
+        url: AdmittedUrl,
+    }
+
+    impl Fixture {
+        async fn with(limits: PoolLimits) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let text = format!("http://{}/", listener.local_addr().expect("bound"));
+            let mut egress = Egress::new(Resolver::system(), &TrustedRoots::public());
+            egress.pool = ConnectionPool::new(limits);
+            let policy = SecurityPolicy {
+                blocked: Vec::new(),
+                patterns: Vec::new(),
+                allow_http: true,
+            };
+            let url = egress
+                .admit(&text, &policy, "acme")
+                .await
+                .expect("admitted");
+            Self {
+                egress,
+                listener,
+                url,
+            }
+        }
+
+        async fn open(&self) -> Connection {
+            let by = Instant::now() + Duration::from_secs(10);
+            let opened = self.egress.open(&self.url, by).await;
+            opened.unwrap_or_else(|error| panic!("{error}"))
+        }
+
+        async fn put(&self, to: &str) {
+            let connection = self.open().await;
+            self.egress.pool.put(to, &self.url, connection);
+        }
+
+        /// Takes all connections of a recipient.
+        fn take(&self, to: &str) -> usize {
+            std::iter::from_fn(|| self.egress.pool.take(to, &self.url)).count()
+        }
+
+        fn idle(&self) -> usize {
+            let idle = self.egress.pool.idle();
+            assert_eq!(idle.numbers.len(), idle.by_number.len());
+            idle.by_number.len()
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_idle_for_the_longest_time_is_closed_when_there_are_too_many() {
+        let fixture = Fixture::with(PoolLimits {
+            idle_per_key: 2,
+            open: 4,
+            ..LIMITS
+        });
+        let fixture = fixture.await;
+        for to in ["a", "b", "a", "a"] {
+            fixture.put(to).await;
+        }
+        assert_eq!(fixture.idle(), 3);
+        let (one, two) = (fixture.open().await, fixture.open().await);
+        // Five would be too many: that of `b` had to go.
+        assert_eq!((fixture.idle(), fixture.take("b")), (2, 0));
+        let more = [
+            fixture.open().await,
+            fixture.open().await,
+            fixture.open().await,
+        ];
+        assert_eq!(fixture.idle(), 0);
+        drop((one, two, more));
+        fixture.put("c").await;
+        assert_eq!((fixture.take("c"), fixture.idle()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn an_idle_connection_is_closed_in_time_and_then_nothing_runs_any_more() {
+        let fixture = Fixture::with(PoolLimits {
+            idle: Duration::from_millis(100),
+            ..LIMITS
+        });
+        let fixture = fixture.await;
+        for to in ["a", "b"] {
+            fixture.put(to).await;
+            let (mut stream, _) = fixture.listener.accept().await.expect("a connection");
+            assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
+            while fixture.egress.pool.idle().closer.is_some() {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!((fixture.idle(), fixture.take(to)), (0, 0));
+        }
+    }
+}
