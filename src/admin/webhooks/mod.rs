@@ -30,7 +30,7 @@ use crate::domain::refusal::{CountLimits, Refusal, WebhookRefusal};
 use crate::domain::seal::SealingKeys;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::egress::{AdmissionError, Egress};
+use crate::egress::{AdmissionError, Egress, SecurityPolicy};
 use crate::store::admin::target::Target;
 use crate::store::admin::thresholds::Watched;
 use crate::store::admin::webhooks::{
@@ -295,9 +295,13 @@ impl Webhooks {
     }
 
     /// Whether the service may send there, for a request that names the address.
-    async fn check_url(&self, url: &str, owner: &Owner) -> Result<(), OperationError> {
-        let policy = self.policy().await?;
-        match self.egress.admit(url, &policy, owner.as_str()).await {
+    async fn check_url(
+        &self,
+        url: &str,
+        owner: &Owner,
+        policy: &SecurityPolicy,
+    ) -> Result<(), OperationError> {
+        match self.egress.admit(url, policy, owner.as_str()).await {
             Ok(_) => Ok(()),
             Err(AdmissionError::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),
             // For development, where names come and go.

@@ -142,7 +142,8 @@ impl Webhooks {
                 selectors => selectors,
             };
         if let Some(url) = patch.url.as_ref().filter(|_| !*admitted) {
-            self.check_url(url, &next.owner).await?;
+            let policy = self.policy().await?;
+            self.check_url(url, &next.owner, &policy).await?;
             *admitted = true;
         }
         selectors.map_err(refusal_of)?;

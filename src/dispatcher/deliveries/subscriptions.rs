@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus::IntCounter;
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
-use tracing::error;
+use tracing::{error, warn};
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -276,6 +276,14 @@ impl Remembered {
             // Of a former release: events are for it from now on.
             self.store.adopt_webhooks(owner, &lacking).await?;
             records = self.store.webhooks_of_owner(owner).await?;
+        }
+        let present = records.iter().filter(|(_, record)| {
+            let record = record.as_ref();
+            record.is_ok_and(|record| !record.is_empty())
+        });
+        let present: Vec<&str> = present.map(|(id, _)| id.as_str()).collect();
+        if let Err(error) = self.store.complete_webhook_directory(&present).await {
+            warn!(%error, "lists over all tenants may lack webhooks of `{owner}`: {error}");
         }
         let (mut hooks, mut again) = (Vec::new(), None);
         for (id, record) in records {

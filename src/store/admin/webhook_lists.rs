@@ -44,6 +44,36 @@ impl Store {
         self.members(key, after, false, rows).await
     }
 
+    /// Enters a subscription into the directory.
+    pub(crate) async fn enter_webhook_directory(
+        &self,
+        id: &SubscriptionId,
+    ) -> Result<(), StoreError> {
+        let directory = self.keys().webhook_directory();
+        self.write(command("ZADD", directory, (0, id.as_str())))
+            .await
+    }
+
+    /// Enters those of these subscriptions that the directory lacks: a replica ended between the two writes that create one.
+    pub(crate) async fn complete_webhook_directory(
+        &self,
+        subscriptions: &[&str],
+    ) -> Result<(), StoreError> {
+        if subscriptions.is_empty() {
+            return Ok(());
+        }
+        let directory = self.keys().webhook_directory();
+        let scores = command("ZMSCORE", directory.clone(), subscriptions);
+        let scores: Vec<Option<f64>> = self.read(scores).await?;
+        let pairs = subscriptions.iter().zip(scores);
+        let missing = pairs.filter(|(_, score)| score.is_none());
+        let missing: Vec<_> = missing.map(|(id, _)| (0, *id)).collect();
+        match missing.is_empty() {
+            true => Ok(()),
+            false => self.write(command("ZADD", directory, missing)).await,
+        }
+    }
+
     /// Takes subscriptions that are gone out of the directory.
     pub async fn leave_webhook_directory(&self, ids: &[&str]) -> Result<(), StoreError> {
         if ids.is_empty() {

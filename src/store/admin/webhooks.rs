@@ -6,11 +6,10 @@ use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
+use crate::store::Pair;
 use crate::store::admin::Change;
 use crate::store::admin::thresholds::Watched;
-use crate::store::records::command;
 use crate::store::signature::{FlatRecord, Refused, signature};
-use crate::store::{Pair, Store};
 
 signature! {
     /// Records a subscription of a tenant or of the operator.
@@ -185,15 +184,6 @@ impl FromReply for OwnerState {
         }
         let refused = Refused::read(&word, reply)?;
         refused.map_or_else(|| Err(reply.unknown(&word)), |why| Ok(Self(Some(why))))
-    }
-}
-
-impl Store {
-    /// Enters a subscription into the directory, before it is recorded.
-    pub(crate) async fn register_webhook(&self, id: &SubscriptionId) -> Result<(), StoreError> {
-        let directory = self.keys().webhook_directory();
-        self.write(command("ZADD", directory, (0, id.as_str())))
-            .await
     }
 }
 

@@ -12,7 +12,8 @@ keys! { directory "{dir}:" {
     directory: zset = ("tenants"), "never";
     /// All API keys by creation time. A key is entered before it is recorded.
     api_key_directory: zset = ("apikeys"), "never; an entry whose key was not recorded at once";
-    /// All webhook subscriptions, in order of their ids. One is entered before it is recorded and leaves after it is deleted.
+    /// All webhook subscriptions, in order of their ids. One is entered as it is recorded, or else by a dispatcher, and leaves
+    /// after it is deleted.
     webhook_directory: zset = ("webhooks"), "with the subscription";
     /// Who signs evidence, or ever signed it, by the number that records name them by: `<from_ms> <until_ms or open> <server id>
     /// <signer>`.

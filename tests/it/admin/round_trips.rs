@@ -1,13 +1,18 @@
 //! A change by an operator is one round trip to Redis, with its audit entry and its event.
 
+use std::time::{Duration, Instant};
+
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::admin::http::{KEYS, key, umbra_on};
+use crate::admin::webhooks::subscriptions::{HOOKS, OWN};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::redis::RedisServer;
 use crate::harness::response::Response;
+use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
+use crate::harness::slow_proxy::SlowProxy;
 use crate::runtime::round_trips::Monitor;
 
 async fn ask(app: &TestApp, method: Method, path: &str, body: Option<Value>) -> Response {
@@ -84,5 +89,39 @@ async fn a_page_of_keys_costs_two_round_trips_however_many_there_are() {
         let read = seen.iter().filter(|command| *command == "hmget").count();
         // The index and its clock, then the records in one pipeline: one more than the page has.
         assert_eq!((seen.len(), read), (2 + 6, 6), "{seen:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_create_of_a_subscription_takes_two_round_trips() {
+    const DELAY: Duration = Duration::from_millis(500);
+    let server = block_in_place(RedisServer::start);
+    let way = SlowProxy::to(server.port).await;
+    let app = umbra_on(TestApp::spawn_on(&way.url(), LONG_REDIS_TIMEOUT).await).await;
+    let (_, key) = key(&app, &["webhooks:write"]).await;
+    let body = json!({"url": "https://93.184.216.34/in", "event_types": ["budget.funded"]});
+    let by_key = || app.by_key(&key, Method::POST, OWN, &body);
+    let of_operator = || app.post_as_admin(HOOKS, body.clone());
+    // Warm: the scripts are loaded, the connections open.
+    for _ in 0..2 {
+        by_key().await.expect(201);
+        of_operator().await.expect(201);
+    }
+    let mut monitor = Monitor::on(&server);
+    for is_of_operator in [false, true] {
+        way.delay(DELAY);
+        let begun = Instant::now();
+        let response = match is_of_operator {
+            false => by_key().await,
+            true => of_operator().await,
+        };
+        let took = begun.elapsed();
+        way.delay(Duration::ZERO);
+        response.expect(201);
+        assert!((DELAY * 2..DELAY * 3).contains(&took), "{took:?}");
+        // Two commands at a time: the check and the rules for addresses, the subscription and its entry in the directory.
+        let mut seen = block_in_place(|| monitor.seen());
+        seen.sort();
+        assert_eq!(seen, ["evalsha", "evalsha", "hmget", "zadd"]);
     }
 }

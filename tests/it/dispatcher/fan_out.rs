@@ -155,6 +155,23 @@ async fn w31_a_subscription_of_a_former_release_gets_what_happens_once_it_was_se
     }
 }
 
+/// A replica that ends while it creates a subscription may leave it out of the directory.
+#[tokio::test]
+async fn a_subscription_that_the_directory_lacks_is_entered_with_the_next_event() {
+    let app = hooked().await;
+    let own = made(&app, selecting(&["budget.funded"])).await;
+    let directory = app.store.keys().webhook_directory();
+    app.run::<()>(&["DEL", &directory]).await;
+    assert_eq!(
+        app.get_as_admin(HOOKS).await.body["subscriptions"],
+        json!([])
+    );
+    fund(&app, 1).await;
+    assert_eq!(follow(&fan_out(&app)).await, 1);
+    let listed = app.get_as_admin(HOOKS).await;
+    assert_eq!(listed.text("/subscriptions/0/subscription_id"), own);
+}
+
 #[tokio::test]
 async fn a_partition_that_takes_no_deliveries_does_not_stop_the_others() {
     let app = hooked().await;
