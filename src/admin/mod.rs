@@ -66,7 +66,7 @@ const REMEMBERED_POLICY_OWNERS: usize = 10_000;
 const REMEMBERED_KEY_OWNERS: usize = 10_000;
 
 /// Where in a tenant a record is to be created.
-struct Place<'a> {
+struct RequestedScope<'a> {
     /// The member of the request that says it.
     member: &'static str,
     /// In canonical form.
@@ -145,7 +145,7 @@ impl Admin {
         caller: &Caller,
         permission: &str,
         named: Option<&str>,
-        place: Place<'_>,
+        requested: RequestedScope<'_>,
     ) -> Result<TenantId, OperationError> {
         let own = match caller {
             Caller::Tenant(caller) => Some(caller.tenant.as_str()),
@@ -154,9 +154,9 @@ impl Admin {
         let refusal = match own {
             _ if named.is_some() && !caller.is_admin() => TenantRefusal::IdPresent,
             None => TenantRefusal::IdMissing,
-            Some(tenant) if tenant != place.tenant => TenantRefusal::Outside {
-                member: place.member,
-                value: place.path.to_owned(),
+            Some(tenant) if tenant != requested.tenant => TenantRefusal::Outside {
+                member: requested.member,
+                value: requested.path.to_owned(),
                 tenant: tenant.to_owned(),
             },
             Some(tenant) => match TenantId::parse(tenant) {
@@ -165,7 +165,7 @@ impl Admin {
             },
         };
         self.store
-            .admin_access(caller, permission, place.path)
+            .admin_access(caller, permission, requested.path)
             .await?;
         refuse(refusal)
     }

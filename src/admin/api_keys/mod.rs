@@ -27,9 +27,6 @@ use crate::store::admin::target::{Creation, Target};
 use crate::store::signature::{Counted, Refused};
 use crate::store::{Lane, OperationError};
 
-/// Two random ids of 62 bits that are taken already are one too many.
-const DRAWS_MAX: usize = 2;
-
 /// An API key of a tenant.
 pub(super) struct KeyTarget {
     pub(super) key_id: KeyId,
@@ -99,75 +96,74 @@ impl Admin {
             return refuse(AccessRefusal::NotRepeatable);
         }
         let sealed_for = format!("createApiKey/{tenant}");
-        for _ in 0..DRAWS_MAX {
-            let key = ApiKeyText::generate(self.vendor_prefix, tenant.partition());
-            let target = KeyTarget {
-                key_id: key.key_id().clone(),
-                tenant: tenant.clone(),
-            };
-            let key_hash = key.hash();
-            let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
-            fields.extend(set_fields(new.fields()));
-            let resource = ("api_key", target.key_id.as_str());
-            let mut parts = Parts::new(request, "createApiKey", resource, 201);
-            let actor = request.cause.actor.as_str().to_owned();
-            parts.audit.extend([
-                ("metadata.actor_type", actor),
-                ("metadata.name", new.name.clone()),
-                ("metadata.permissions", granted.clone()),
-            ]);
-            if let Some(filter) = new.scope_filter.as_ref().filter(|f| !f.is_unrestricted()) {
-                let entries = filter.entries().join(" ");
-                parts.audit.push(("metadata.scope_filter", entries));
-            }
-            let sealed = match request.idempotency_key {
-                Some(_) => self.sealing.seal(key.expose(), &sealed_for),
-                None => String::new(),
-            };
-            let call = CreateApiKey {
-                change: &parts.change(),
-                tenant,
-                key_id: &target.key_id,
-                key_hash: key_hash.as_str(),
-                requested_expires_at_ms: new.expires_at.map(Moment::as_ms),
-                name: &new.name,
-                permissions: &granted,
-                sealed: &sealed,
-                registered_ms: self.store.register_api_key(&target.key_id).await?,
-                fields: Counted(&fields),
-            };
-            let creation = Creation::new(true, &target);
-            let (created_at, expires_at, sealed, is_replay) =
-                match self.store.create_api_key(&creation, &call).await? {
-                    CreateApiKeyReply::Taken => continue,
-                    CreateApiKeyReply::Created {
-                        created_at,
-                        expires_at,
-                        sealed,
-                    } => (created_at, expires_at, sealed, false),
-                    CreateApiKeyReply::Replayed {
-                        created_at,
-                        expires_at,
-                        sealed,
-                        ..
-                    } => (created_at, expires_at, sealed, true),
-                };
-            let key = self.first_key(key, &sealed, &sealed_for)?;
-            if is_replay {
-                self.check_active(key.key_id()).await?;
-            }
-            self.key_owners.insert(key.key_id().clone(), tenant.clone());
-            return Ok(ApiKeyCreateResponse {
-                key_id: key.key_id().clone(),
-                key_secret: key.expose().to_owned(),
-                key_prefix: key.visible_prefix().to_owned(),
-                tenant_id: tenant.clone(),
-                permissions,
-                created_at,
-                expires_at,
-            });
+        let key = ApiKeyText::generate(self.vendor_prefix, tenant.partition());
+        let target = KeyTarget {
+            key_id: key.key_id().clone(),
+            tenant: tenant.clone(),
+        };
+        let key_hash = key.hash();
+        let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
+        fields.extend(set_fields(new.fields()));
+        let resource = ("api_key", target.key_id.as_str());
+        let mut parts = Parts::new(request, "createApiKey", resource, 201);
+        let actor = request.cause.actor.as_str().to_owned();
+        parts.audit.extend([
+            ("metadata.actor_type", actor),
+            ("metadata.name", new.name.clone()),
+            ("metadata.permissions", granted.clone()),
+        ]);
+        if let Some(filter) = new.scope_filter.as_ref().filter(|f| !f.is_unrestricted()) {
+            let entries = filter.entries().join(" ");
+            parts.audit.push(("metadata.scope_filter", entries));
         }
-        Err(OperationError::Corrupt("random key id".to_owned()))
+        let sealed = match request.idempotency_key {
+            Some(_) => self.sealing.seal(key.expose(), &sealed_for),
+            None => String::new(),
+        };
+        let call = CreateApiKey {
+            change: &parts.change(),
+            tenant,
+            key_id: &target.key_id,
+            key_hash: key_hash.as_str(),
+            requested_expires_at_ms: new.expires_at.map(Moment::as_ms),
+            name: &new.name,
+            permissions: &granted,
+            sealed: &sealed,
+            registered_ms: self.store.register_api_key(&target.key_id).await?,
+            fields: Counted(&fields),
+        };
+        let creation = Creation::new(true, &target);
+        let (created_at, expires_at, sealed, is_replay) =
+            match self.store.create_api_key(&creation, &call).await? {
+                CreateApiKeyReply::Taken => {
+                    return Err(OperationError::Corrupt("random key id".to_owned()));
+                }
+                CreateApiKeyReply::Created {
+                    created_at,
+                    expires_at,
+                    sealed,
+                } => (created_at, expires_at, sealed, false),
+                CreateApiKeyReply::Replayed {
+                    created_at,
+                    expires_at,
+                    sealed,
+                    ..
+                } => (created_at, expires_at, sealed, true),
+            };
+        let key = self.first_key(key, &sealed, &sealed_for)?;
+        if is_replay {
+            self.check_active(key.key_id()).await?;
+        }
+        self.key_owners.insert(key.key_id().clone(), tenant.clone());
+        Ok(ApiKeyCreateResponse {
+            key_id: key.key_id().clone(),
+            key_secret: key.expose().to_owned(),
+            key_prefix: key.visible_prefix().to_owned(),
+            tenant_id: tenant.clone(),
+            permissions,
+            created_at,
+            expires_at,
+        })
     }
 
     /// Refuses to show a key again that has ended.

@@ -68,7 +68,7 @@ impl Admin {
         };
         let partition = tenant.map(TenantId::partition).or(failure.partition);
         let entry = failure.entry();
-        let booked = self
+        let recorded = self
             .store
             .audit_failure(
                 partition.unwrap_or(Partition::FIRST),
@@ -78,7 +78,7 @@ impl Admin {
                 &entry,
             )
             .await;
-        if let Err(error) = booked {
+        if let Err(error) = recorded {
             let request_id = failure.cause.request_id.as_ref().map(|id| id.as_str());
             warn!(
                 request.id = request_id,
@@ -113,7 +113,7 @@ pub(super) fn entry(
     (kind, id): (&'static str, &str),
     status: u16,
 ) -> Pairs {
-    let mut entry = opened(cause, operation, (kind, id));
+    let mut entry = entry_without_status(cause, operation, (kind, id));
     entry.push(("status", status.to_string()));
     if !matches!(cause.actor, Actor::Admin(_)) {
         entry.push(("metadata.actor_type", cause.actor.as_str().to_owned()));
@@ -122,7 +122,7 @@ pub(super) fn entry(
 }
 
 /// The same without a status, which the script adds.
-pub(super) fn opened(
+pub(super) fn entry_without_status(
     cause: &Cause,
     operation: &'static str,
     (kind, id): (&'static str, &str),

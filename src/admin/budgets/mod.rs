@@ -6,7 +6,7 @@ pub(crate) mod states;
 
 use uuid::Uuid;
 
-use super::{Admin, Parts, Place, Request, refuse};
+use super::{Admin, Parts, Request, RequestedScope, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::FundingOperation;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
@@ -37,7 +37,7 @@ pub struct Funding {
     pub amount: Amount,
     /// What RESET_SPENT starts from, in the same unit; `None`: nothing was said, so 0.
     pub spent: Option<i64>,
-    /// Told by event and audit entry.
+    /// Recorded in the event and in the audit entry.
     pub reason: Option<String>,
 }
 
@@ -136,13 +136,13 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<BudgetLedger, OperationError> {
         let unit = new.allocated.unit();
-        let place = Place {
+        let requested = RequestedScope {
             member: "scope",
             path: scope.path().as_str(),
             tenant: scope.tenant_as_sent(),
         };
         let tenant = new.tenant_id.as_deref();
-        let tenant = self.tenant_of_new(caller, "budgets:write", tenant, place);
+        let tenant = self.tenant_of_new(caller, "budgets:write", tenant, requested);
         let target = BudgetTarget::new(tenant.await?, name(scope, unit));
         let ledger_id = Uuid::new_v4().to_string();
         let mut parts = target.parts(request, "createBudget", 201, &ledger_id);

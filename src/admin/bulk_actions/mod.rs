@@ -72,7 +72,7 @@ impl Matches {
 }
 
 /// A bulk action, where it is claimed, and whose audit log records it.
-struct Plan {
+struct BulkPlan {
     action: BulkAction,
     partition: Partition,
     scope: String,
@@ -93,7 +93,7 @@ impl Admin {
         action: TenantAction,
         bulk_request: &BulkRequest<'_>,
     ) -> Result<BulkResponse, OperationError> {
-        let plan = Plan {
+        let plan = BulkPlan {
             action: BulkAction::Tenants(action),
             partition: Partition::FIRST,
             scope: NO_TENANT.to_owned(),
@@ -122,7 +122,7 @@ impl Admin {
             None => owner.is_some(),
         };
         let named = owner.map_or(NO_TENANT, Owner::as_str);
-        let plan = Plan {
+        let plan = BulkPlan {
             action: BulkAction::Webhooks(action),
             partition,
             scope: named.to_owned(),
@@ -147,7 +147,7 @@ impl Admin {
         bulk_request: &BulkRequest<'_>,
     ) -> Result<BulkResponse, OperationError> {
         let tenant = &funding.tenant;
-        let plan = Plan {
+        let plan = BulkPlan {
             action: BulkAction::Budgets(funding.clone()),
             partition: tenant.partition(),
             scope: tenant.to_string(),
@@ -161,7 +161,7 @@ impl Admin {
     /// Checks the refusals in their order, then runs the action.
     async fn bulk(
         &self,
-        plan: Plan,
+        plan: BulkPlan,
         bulk_request: &BulkRequest<'_>,
         matches: impl Future<Output = Result<Matches, OperationError>>,
     ) -> Result<BulkResponse, OperationError> {
@@ -172,7 +172,7 @@ impl Admin {
 
     async fn claim_and_run(
         &self,
-        plan: Plan,
+        plan: BulkPlan,
         bulk_request: &BulkRequest<'_>,
         matches: impl Future<Output = Result<Matches, OperationError>>,
     ) -> Result<BulkResponse, OperationError> {
@@ -185,7 +185,7 @@ impl Admin {
         };
         let payload_hash = request.payload_hash.as_str();
         let until = Instant::now() + WAIT;
-        if let Some(response) = self.look(&place, payload_hash, until).await? {
+        if let Some(response) = self.find_claimed(&place, payload_hash, until).await? {
             return Ok(response);
         }
         let Matches { rows, total } = matches.await?;
@@ -216,14 +216,14 @@ impl Admin {
             return Ok(response);
         }
         // Another request under the same key was faster.
-        match self.look(&place, payload_hash, until).await? {
+        match self.find_claimed(&place, payload_hash, until).await? {
             Some(response) => Ok(response),
             None => refuse(BulkRefusal::InProgress),
         }
     }
 
     /// The response of an action that was claimed before, after waiting for it or resuming it; `None` where there is none.
-    async fn look(
+    async fn find_claimed(
         &self,
         place: &BulkPlace,
         payload_hash: &str,

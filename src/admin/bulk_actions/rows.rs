@@ -28,7 +28,7 @@ pub(crate) enum Batch {
 }
 
 /// Rows and their outcomes.
-pub(crate) type Done = Vec<(String, Outcome)>;
+pub(crate) type RowOutcomes = Vec<(String, Outcome)>;
 
 /// Splits the rows into batches.
 pub(crate) fn batches(action: &BulkAction, rows: &[Row]) -> VecDeque<Batch> {
@@ -86,7 +86,11 @@ impl Batch {
     }
 
     /// Changes the rows. When the script fails, which changes nothing, the rows fail.
-    pub(crate) async fn run(self, store: Store, claim: Arc<BulkClaim>) -> Result<Done, StoreError> {
+    pub(crate) async fn run(
+        self,
+        store: Store,
+        claim: Arc<BulkClaim>,
+    ) -> Result<RowOutcomes, StoreError> {
         let failure = match self.attempt(&store, &claim).await {
             Err(
                 failure @ (StoreError::Script { .. }
@@ -101,7 +105,7 @@ impl Batch {
         keep_outcome(&store, &claim, self.partition(&claim), ids, &why).await
     }
 
-    async fn attempt(&self, store: &Store, claim: &BulkClaim) -> Result<Done, StoreError> {
+    async fn attempt(&self, store: &Store, claim: &BulkClaim) -> Result<RowOutcomes, StoreError> {
         let outcomes = match (self, &claim.bulk.action) {
             (Self::Budgets(rows), BulkAction::Budgets(funding)) => {
                 store.fund_rows(claim, funding, rows).await?
@@ -128,7 +132,7 @@ async fn keep_outcome(
     partition: Partition,
     ids: Vec<String>,
     why: &Outcome,
-) -> Result<Done, StoreError> {
+) -> Result<RowOutcomes, StoreError> {
     let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), why.clone())).collect();
     let outcomes = store.keep_outcomes(claim, partition, &rows).await?;
     Ok(ids.into_iter().zip(outcomes).collect())
@@ -142,8 +146,8 @@ async fn webhooks(
     action: WebhookAction,
     owner: &Owner,
     ids: &[SubscriptionId],
-) -> Result<Done, StoreError> {
-    let (mut done, mut left) = (Done::new(), ids.to_vec());
+) -> Result<RowOutcomes, StoreError> {
+    let (mut done, mut left) = (RowOutcomes::new(), ids.to_vec());
     for _ in 0..CHECKS_MAX {
         let judged = match action {
             WebhookAction::Resume => judge(store, &left).await?,

@@ -7,7 +7,7 @@ pub use list::{PolicyFilter, PolicyQuery};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::{Admin, Parts, Place, Request, refuse};
+use super::{Admin, Parts, Request, RequestedScope, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{
@@ -23,9 +23,6 @@ use crate::store::admin::target::{Creation, Target};
 use crate::store::admin::{Pairs, changes_of};
 use crate::store::signature::{Counted, Refused};
 use crate::store::{ExtraTrip, Lane, OperationError};
-
-/// Two random ids of 62 bits that are taken already are one too many.
-const DRAWS_MAX: usize = 2;
 
 /// A policy of a tenant.
 pub(super) struct PolicyTarget<'a> {
@@ -69,46 +66,44 @@ impl Admin {
         scope_pattern: &ScopePattern,
         request: &Request<'_>,
     ) -> Result<Policy, OperationError> {
-        let place = Place {
+        let requested = RequestedScope {
             member: "scope_pattern",
             path: scope_pattern.as_str(),
             tenant: tenant_as_sent(&new.scope_pattern).unwrap_or_default(),
         };
         let tenant = new.tenant_id.as_deref();
-        let tenant = self.tenant_of_new(caller, "policies:write", tenant, place);
+        let tenant = self.tenant_of_new(caller, "policies:write", tenant, requested);
         let tenant = tenant.await?;
-        let fields = set_fields(new.fields());
-        for _ in 0..DRAWS_MAX {
-            let target = PolicyTarget {
-                tenant: &tenant,
-                policy_id: PolicyId::mint(tenant.partition()),
-                name: Some(&new.name),
-            };
-            let policy_id = target.policy_id.as_str();
-            let mut parts = Parts::new(request, "createPolicy", ("policy", policy_id), 201);
-            parts.audit.extend([
-                ("metadata.name", new.name.clone()),
-                ("metadata.scope_pattern", scope_pattern.to_string()),
-            ]);
-            let call = CreatePolicy {
-                caller: caller.into(),
-                change: &parts.change(),
-                tenant: &tenant,
-                policy_id: &target.policy_id,
-                name: &new.name,
-                scope_pattern: scope_pattern.as_str(),
-                version: &version(),
-                limit: self.limits.policies,
-                fields: Counted(&fields),
-            };
-            let creation = Creation::new(caller.is_admin(), &target);
-            let created = self.store.run_for(Lane::Request, &creation, &call);
-            if let CreatePolicyReply::Created { record } = created.await? {
-                return target.about(Policy::from_record(&record.0));
+        let target = PolicyTarget {
+            tenant: &tenant,
+            policy_id: PolicyId::mint(tenant.partition()),
+            name: Some(&new.name),
+        };
+        let policy_id = target.policy_id.as_str();
+        let mut parts = Parts::new(request, "createPolicy", ("policy", policy_id), 201);
+        parts.audit.extend([
+            ("metadata.name", new.name.clone()),
+            ("metadata.scope_pattern", scope_pattern.to_string()),
+        ]);
+        let call = CreatePolicy {
+            caller: caller.into(),
+            change: &parts.change(),
+            tenant: &tenant,
+            policy_id: &target.policy_id,
+            name: &new.name,
+            scope_pattern: scope_pattern.as_str(),
+            version: &version(),
+            limit: self.limits.policies,
+            fields: Counted(&set_fields(new.fields())),
+        };
+        let creation = Creation::new(caller.is_admin(), &target);
+        let created = self.store.run_for(Lane::Request, &creation, &call);
+        target.about(match created.await? {
+            CreatePolicyReply::Created { record } => {
+                Policy::from_record(&record.0).map_err(OperationError::from)
             }
-        }
-        let why = OperationError::Corrupt("random policy ids repeat".to_owned());
-        Err(why.about(&tenant))
+            CreatePolicyReply::Taken => Err(OperationError::Corrupt("random policy id".to_owned())),
+        })
     }
 
     /// Changes a policy. The very next request on any replica is under what it has become.

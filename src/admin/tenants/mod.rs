@@ -6,7 +6,7 @@ pub(crate) mod update;
 
 pub use list::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
-use super::audit::opened;
+use super::audit::entry_without_status;
 use super::{Admin, Parts, Request, refuse};
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
@@ -29,7 +29,7 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<(bool, Tenant), OperationError> {
         let id = tenant.tenant_id.as_str();
-        let mut audit = opened(request.cause, "createTenant", ("tenant", id));
+        let mut audit = entry_without_status(request.cause, "createTenant", ("tenant", id));
         audit.push(("metadata.name", tenant.name.clone()));
         let parts = Parts::of(request, "createTenant", audit);
         let call = CreateTenant {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tracing::warn;
 
-use crate::admin::audit::opened;
+use crate::admin::audit::entry_without_status;
 use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
 use crate::admin::{Admin, Parts, Request};
 use crate::domain::ids::TenantId;
@@ -62,7 +62,8 @@ impl Admin {
         request_part: Duration,
         request: &Request<'_>,
     ) -> Result<(bool, Record), OperationError> {
-        let mut audit = opened(request.cause, "updateTenant", ("tenant", tenant.as_str()));
+        let mut audit =
+            entry_without_status(request.cause, "updateTenant", ("tenant", tenant.as_str()));
         audit.extend(audit_fields(update));
         let parts = Parts::of(request, "updateTenant", audit);
         let request_id = request.cause.request_id.as_ref();

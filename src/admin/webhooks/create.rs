@@ -116,7 +116,7 @@ impl Webhooks {
         let check = self.store.run_for(Lane::Request, &target, &check);
         let (checked, policy) = tokio::join!(check, self.policy());
         if let CreateWebhookReply::Created { watched, record } = checked? {
-            self.spread(watched).await;
+            self.copy_thresholds(watched).await;
             return self.replayed(&record.0).await;
         }
         self.check_url(&settings.url, owner, &policy?).await?;
@@ -126,7 +126,7 @@ impl Webhooks {
         let (created, entered) = tokio::join!(create, self.store.enter_webhook_directory(&id));
         let created = match created {
             Ok(CreateWebhookReply::Created { watched, record }) => {
-                self.spread(watched).await;
+                self.copy_thresholds(watched).await;
                 Ok(record.0)
             }
             Ok(_) => Err(OperationError::Corrupt(format!("webhook:{id}"))),

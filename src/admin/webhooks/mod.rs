@@ -53,15 +53,16 @@ pub struct Webhooks {
 }
 
 /// A subscription as it was read for a change or a use.
-struct Opened {
+struct LoadedSubscription {
     now_ms: i64,
     owner: OwnerState,
     record: Record,
     subscription: Subscription,
 }
 
-enum Read {
-    Opened(Box<Opened>),
+/// A subscription that was read, or the outcome of an earlier request under the same idempotency key.
+enum ReadResult {
+    Found(Box<LoadedSubscription>),
     Replayed(Vec<String>),
 }
 
@@ -121,7 +122,7 @@ impl Target for WebhookTarget {
     }
 }
 
-impl Opened {
+impl LoadedSubscription {
     fn target(&self) -> WebhookTarget {
         WebhookTarget::new(&self.subscription.subscription_id, &self.subscription.owner)
     }
@@ -180,8 +181,8 @@ impl Webhooks {
     /// Refusals: of the key; no such subscription.
     pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:read").await?;
-        let opened = self.open(caller, &id, "webhooks:read").await?;
-        Ok(opened.subscription)
+        let loaded = self.open(caller, &id, "webhooks:read").await?;
+        Ok(loaded.subscription)
     }
 
     /// Removes a subscription with its secrets.
@@ -204,8 +205,8 @@ impl Webhooks {
                     .read(caller, &id, "webhooks:write", None, Some(&parts))
                     .await?
                 {
-                    Read::Opened(opened) => opened.subscription.owner,
-                    Read::Replayed(_) => return Ok(()),
+                    ReadResult::Found(loaded) => loaded.subscription.owner,
+                    ReadResult::Replayed(_) => return Ok(()),
                 }
             }
         };
@@ -221,7 +222,7 @@ impl Webhooks {
             self.store.run_for(Lane::Request, &target, &call).await?;
         let left = self.store.leave_webhook_directory(&[id.as_str()]).await;
         target.about(left)?;
-        self.spread(watched).await;
+        self.copy_thresholds(watched).await;
         Ok(())
     }
 
@@ -245,10 +246,10 @@ impl Webhooks {
         caller: &Caller,
         id: &SubscriptionId,
         permission: &str,
-    ) -> Result<Opened, OperationError> {
+    ) -> Result<LoadedSubscription, OperationError> {
         match self.read(caller, id, permission, None, None).await? {
-            Read::Opened(opened) => Ok(*opened),
-            Read::Replayed(_) => refuse(WebhookRefusal::NotFound(id.to_string())),
+            ReadResult::Found(loaded) => Ok(*loaded),
+            ReadResult::Replayed(_) => refuse(WebhookRefusal::NotFound(id.to_string())),
         }
     }
 
@@ -260,7 +261,7 @@ impl Webhooks {
         permission: &str,
         subscribes: Option<&str>,
         parts: Option<&Parts>,
-    ) -> Result<Read, OperationError> {
+    ) -> Result<ReadResult, OperationError> {
         let parts = parts.filter(|parts| parts.idempotency.is_some());
         let call = ReadWebhook {
             partition: match caller {
@@ -280,12 +281,12 @@ impl Webhooks {
             tenant: None,
         };
         match self.store.run_for(Lane::Request, &target, &call).await? {
-            ReadWebhookReply::Replayed { outcome } => Ok(Read::Replayed(outcome)),
+            ReadWebhookReply::Replayed { outcome } => Ok(ReadResult::Replayed(outcome)),
             ReadWebhookReply::Found {
                 now_ms,
                 owner_state: owner,
                 record: FlatRecord(record),
-            } => Ok(Read::Opened(Box::new(Opened {
+            } => Ok(ReadResult::Found(Box::new(LoadedSubscription {
                 now_ms,
                 owner,
                 subscription: Subscription::from_record(&record)?,
@@ -312,7 +313,7 @@ impl Webhooks {
     }
 
     /// Brings the operator's thresholds to every partition. What cannot be reached now is repaired by the dispatcher.
-    async fn spread(&self, watched: Option<Watched>) {
+    async fn copy_thresholds(&self, watched: Option<Watched>) {
         let Some(watched) = watched else { return };
         let partitions: Vec<_> = Partition::all().collect();
         let missed = match self.store.copy_thresholds(&partitions, &watched).await {

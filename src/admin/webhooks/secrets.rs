@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use tracing::error;
 
-use super::{Opened, Webhooks};
+use super::{LoadedSubscription, Webhooks};
 use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
 use crate::store::OperationError;
@@ -18,9 +18,9 @@ pub(super) struct Secrets {
 
 impl Webhooks {
     /// What a subscription sends with.
-    pub(super) fn secrets(&self, opened: &Opened) -> Result<Secrets, OperationError> {
-        let id = opened.subscription.subscription_id.as_str();
-        self.open_secrets(id, &opened.record)
+    pub(super) fn secrets(&self, loaded: &LoadedSubscription) -> Result<Secrets, OperationError> {
+        let id = loaded.subscription.subscription_id.as_str();
+        self.open_secrets(id, &loaded.record)
     }
 
     pub(super) fn open_secrets(

@@ -7,7 +7,7 @@ use hyper::body::Bytes;
 use tracing::info;
 
 use super::sending::Told;
-use super::{Opened, Secrets, Webhooks};
+use super::{LoadedSubscription, Secrets, Webhooks};
 use crate::admin::audit::entry;
 use crate::admin::refuse;
 use crate::domain::caller::Caller;
@@ -68,19 +68,19 @@ impl Webhooks {
         cause: &Cause,
     ) -> Result<WebhookTestResponse, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let opened = self.open(caller, &id, "webhooks:write").await?;
-        let tested = self.test_opened(&opened, operation, cause).await;
-        opened.target().about(tested)
+        let loaded = self.open(caller, &id, "webhooks:write").await?;
+        let tested = self.test_loaded(&loaded, operation, cause).await;
+        loaded.target().about(tested)
     }
 
-    async fn test_opened(
+    async fn test_loaded(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSubscription,
         operation: &'static str,
         cause: &Cause,
     ) -> Result<WebhookTestResponse, OperationError> {
-        opened.check_owner()?;
-        let subscription = &opened.subscription;
+        loaded.check_owner()?;
+        let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
         let call = WebhookTest {
             subscription_id: id,
@@ -88,10 +88,10 @@ impl Webhooks {
             most: TESTS_PER_MINUTE,
             owner_most: OWNER_TESTS_PER_MINUTE,
         };
-        let target = opened.target();
+        let target = loaded.target();
         self.store.run_for(Lane::Request, &target, &call).await?;
-        let secrets = self.secrets(opened)?;
-        let outcome = self.try_out(opened, &secrets, cause).await?;
+        let secrets = self.secrets(loaded)?;
+        let outcome = self.try_out(loaded, &secrets, cause).await?;
         let mut audit = entry(cause, operation, ("webhook", id.as_str()), 200);
         audit.push(("metadata.success", outcome.success.to_string()));
         let metadata = [
@@ -111,16 +111,16 @@ impl Webhooks {
                 .filter_map(|(name, value)| Some((name, value?))),
         );
         let (partition, sentinel) = (owner.partition(), SYSTEM);
-        let booked = self
+        let recorded = self
             .store
             .audit_failure(partition, owner.tenant(), sentinel, None, &audit);
-        booked.await?;
+        recorded.await?;
         Ok(outcome)
     }
 
     async fn try_out(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSubscription,
         secrets: &Secrets,
         cause: &Cause,
     ) -> Result<WebhookTestResponse, OperationError> {
@@ -136,9 +136,9 @@ impl Webhooks {
         let url = match self
             .egress
             .admit(
-                &opened.subscription.url,
+                &loaded.subscription.url,
                 &self.policy().await?,
-                opened.subscription.owner.as_str(),
+                loaded.subscription.owner.as_str(),
             )
             .await
         {
@@ -150,12 +150,12 @@ impl Webhooks {
             }
             Err(AdmissionError::Busy) => return refuse(WebhookRefusal::LookUpsBusy),
             Err(why @ (AdmissionError::BlockedHost | AdmissionError::Unresolvable)) => {
-                log_failure(opened, &why);
+                log_failure(loaded, &why);
                 outcome.error_message = Some(PostError::Unreachable.to_string());
                 return Ok(outcome);
             }
         };
-        let body = body(opened, &outcome.event_id, cause);
+        let body = body(loaded, &outcome.event_id, cause);
         let told = Told {
             event_id: &outcome.event_id,
             event_type: EVENT_TYPE.as_str(),
@@ -175,7 +175,7 @@ impl Webhooks {
                     (!response.is_success()).then(|| format!("HTTP {}", response.status));
             }
             Err(error) => {
-                log_failure(opened, &error);
+                log_failure(loaded, &error);
                 outcome.error_message = Some(error.to_string());
             }
         }
@@ -184,8 +184,8 @@ impl Webhooks {
 }
 
 /// The operator learns the cause, which the response keeps from the tenant.
-fn log_failure(opened: &Opened, cause: &dyn fmt::Debug) {
-    let id = opened.subscription.subscription_id.as_str();
+fn log_failure(loaded: &LoadedSubscription, cause: &dyn fmt::Debug) {
+    let id = loaded.subscription.subscription_id.as_str();
     info!(
         webhook.id = id,
         cause = ?cause,
@@ -193,14 +193,14 @@ fn log_failure(opened: &Opened, cause: &dyn fmt::Debug) {
     );
 }
 
-fn body(opened: &Opened, event_id: &str, cause: &Cause) -> Bytes {
-    let subscription = &opened.subscription;
+fn body(loaded: &LoadedSubscription, event_id: &str, cause: &Cause) -> Bytes {
+    let subscription = &loaded.subscription;
     let text = |name: &'static str, text: &str| (name, text.into());
     let event = Event {
         event_id: event_id.to_owned(),
         event_type: EVENT_TYPE,
         category: EVENT_TYPE.category(),
-        timestamp: Moment::from_ms(opened.now_ms).expect("the store's clock tells a time"),
+        timestamp: Moment::from_ms(loaded.now_ms).expect("the store's clock tells a time"),
         tenant_id: subscription.owner.to_string(),
         source: cause.source.to_owned(),
         scope: None,

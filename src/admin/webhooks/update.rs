@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::create::refusal_of;
-use super::{Opened, Read, Webhooks, joined};
+use super::{LoadedSubscription, ReadResult, Webhooks, joined};
 use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
@@ -56,7 +56,7 @@ impl Webhooks {
         };
         for _ in 0..ATTEMPTS {
             let parts = Parts::of(request, operation, Pairs::new());
-            let opened = match self
+            let loaded = match self
                 .read(
                     caller,
                     &id,
@@ -66,16 +66,16 @@ impl Webhooks {
                 )
                 .await?
             {
-                Read::Opened(opened) => opened,
+                ReadResult::Found(loaded) => loaded,
                 // The word and what each partition was sent come before the record.
-                Read::Replayed(outcome) => {
+                ReadResult::Replayed(outcome) => {
                     let record = Record::from_pairs(outcome.into_iter().skip(3).collect());
                     return Ok(Subscription::from_record(&record)?);
                 }
             };
             let updated =
-                self.update_opened(caller, &opened, patch, &mut admitted, (operation, request));
-            if let Some(updated) = opened.target().about(updated.await)? {
+                self.update_loaded(caller, &loaded, patch, &mut admitted, (operation, request));
+            if let Some(updated) = loaded.target().about(updated.await)? {
                 return Ok(updated);
             }
         }
@@ -83,16 +83,16 @@ impl Webhooks {
     }
 
     /// Changes a subscription as it was read; `None` if it has been changed since.
-    async fn update_opened(
+    async fn update_loaded(
         &self,
         caller: &Caller,
-        opened: &Opened,
+        loaded: &LoadedSubscription,
         patch: &WebhookUpdateRequest,
         admitted: &mut bool,
         (operation, request): (&'static str, &Request<'_>),
     ) -> Result<Option<Subscription>, OperationError> {
-        let plan = self.plan(opened, patch, admitted).await?;
-        let subscription = &opened.subscription;
+        let plan = self.plan(loaded, patch, admitted).await?;
+        let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
         let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 200);
         parts.audit.extend(audit_fields(&plan, patch));
@@ -116,10 +116,10 @@ impl Webhooks {
             dropped: &joined(plan.dropped.iter().copied()),
             fields: Counted(&plan.fields),
         };
-        let target = opened.target();
+        let target = loaded.target();
         match self.store.run_for(Lane::Request, &target, &call).await? {
             UpdateWebhookReply::Updated { watched, record } => {
-                self.spread(watched).await;
+                self.copy_thresholds(watched).await;
                 Ok(Some(Subscription::from_record(&record.0)?))
             }
             UpdateWebhookReply::Stale => Ok(None),
@@ -128,12 +128,12 @@ impl Webhooks {
 
     async fn plan(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSubscription,
         patch: &WebhookUpdateRequest,
         admitted: &mut bool,
     ) -> Result<Plan, OperationError> {
-        opened.check_owner()?;
-        let present = &opened.subscription;
+        loaded.check_owner()?;
+        let present = &loaded.subscription;
         let next = patched(present, patch);
         // That nothing is selected is said after a refusal of the address.
         let selectors =
@@ -157,7 +157,7 @@ impl Webhooks {
             next,
         };
         plan.compare(present);
-        self.plan_secrets(opened, patch, &mut plan)?;
+        self.plan_secrets(loaded, patch, &mut plan)?;
         plan.fields.push(("watched", plan.next.watched()));
         if patch.status.is_some() {
             let status = plan.next.status.as_str().to_owned();
@@ -173,14 +173,14 @@ impl Webhooks {
     /// key is sealed under the first on this occasion.
     fn plan_secrets(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSubscription,
         patch: &WebhookUpdateRequest,
         plan: &mut Plan,
     ) -> Result<(), OperationError> {
-        let id = &opened.subscription.subscription_id;
-        let stored = self.secrets(opened);
+        let id = &loaded.subscription.subscription_id;
+        let stored = self.secrets(loaded);
         let stale = |field: &str| {
-            let stored = opened.record.get(field);
+            let stored = loaded.record.get(field);
             stored.is_some_and(|stored| !self.keys.is_current(stored))
         };
         if let Some(secret) = &patch.signing_secret {
@@ -233,11 +233,10 @@ impl Webhooks {
             };
             headers.iter().map(exposed).collect()
         };
-        if before.as_ref().map(exposed).as_ref() == Some(&exposed(&wanted)) && !stale("headers") {
-            return Ok(());
-        }
-        if before.as_ref().map(exposed) != Some(exposed(&wanted)) {
-            plan.changed.push("headers");
+        match before.as_ref().map(exposed) == Some(exposed(&wanted)) {
+            true if !stale("headers") => return Ok(()),
+            true => {}
+            false => plan.changed.push("headers"),
         }
         match wanted.is_empty() {
             true => plan.dropped.extend(["headers", "header_names"]),

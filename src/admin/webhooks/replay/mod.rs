@@ -1,8 +1,8 @@
 //! Chooses events to be delivered to a subscription again, and keeps their deliveries for a dispatcher, which queues them.
 
-mod choice;
+mod selection;
 
-use super::{Opened, Webhooks};
+use super::{LoadedSubscription, Webhooks};
 use crate::admin::audit::entry;
 use crate::admin::refuse;
 use crate::domain::caller::Caller;
@@ -17,7 +17,7 @@ use crate::store::admin::webhook_replays::{
 };
 use crate::store::signature::Counted;
 use crate::store::{Lane, OperationError};
-use choice::Chosen;
+use selection::SelectedEvent;
 
 /// How long choosing the events may take; then another replay may begin.
 const CLAIM_MS: i64 = 60_000;
@@ -52,34 +52,34 @@ impl Webhooks {
         cause: &Cause,
     ) -> Result<ReplayResponse, OperationError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let opened = self.open(caller, &id, "webhooks:write").await?;
-        let replayed = self.replay_opened(&opened, replay, cause).await;
-        opened.target().about(replayed)
+        let loaded = self.open(caller, &id, "webhooks:write").await?;
+        let replayed = self.replay_loaded(&loaded, replay, cause).await;
+        loaded.target().about(replayed)
     }
 
-    async fn replay_opened(
+    async fn replay_loaded(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSubscription,
         replay: &WebhookReplay,
         cause: &Cause,
     ) -> Result<ReplayResponse, OperationError> {
-        opened.check_owner()?;
+        loaded.check_owner()?;
         // What is paused gets nothing, replays included.
-        if opened.subscription.status != WebhookStatus::Active {
-            return self.queue(opened, None, &[], cause).await;
+        if loaded.subscription.status != WebhookStatus::Active {
+            return self.queue(loaded, None, &[], cause).await;
         }
-        let id = &opened.subscription.subscription_id;
+        let id = &loaded.subscription.subscription_id;
         let token = format!("{:032x}", rand::random::<u128>());
         let claim = BeginReplay {
             subscription_id: id,
             token: &token,
             claim_ms: CLAIM_MS,
         };
-        let target = opened.target();
+        let target = loaded.target();
         self.store.run_for(Lane::Request, &target, &claim).await?;
         let queued = async {
-            let chosen = self.choose(&opened.subscription, replay).await?;
-            self.queue(opened, Some(&token), &chosen, cause).await
+            let selected = self.select_events(&loaded.subscription, replay).await?;
+            self.queue(loaded, Some(&token), &selected, cause).await
         };
         let queued = queued.await;
         if queued.is_err() {
@@ -90,21 +90,26 @@ impl Webhooks {
 
     async fn queue(
         &self,
-        opened: &Opened,
+        loaded: &LoadedSubscription,
         token: Option<&str>,
-        chosen: &[Chosen],
+        selected: &[SelectedEvent],
         cause: &Cause,
     ) -> Result<ReplayResponse, OperationError> {
-        let subscription = &opened.subscription;
+        let subscription = &loaded.subscription;
         let replay_id = ReplayId::mint(subscription.owner.partition());
         let id = &subscription.subscription_id;
         let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), 202);
         audit.push(("metadata.replay_id", replay_id.to_string()));
-        let kept = |chosen: &Chosen| {
-            let delivery = chosen.delivery_to(subscription, &replay_id);
-            kept_delivery(&delivery, &chosen.event_type, &chosen.place, &chosen.trace)
+        let kept = |selected: &SelectedEvent| {
+            let delivery = selected.delivery_to(subscription, &replay_id);
+            kept_delivery(
+                &delivery,
+                &selected.event_type,
+                &selected.place,
+                &selected.trace,
+            )
         };
-        let deliveries: Vec<String> = chosen.iter().map(kept).collect();
+        let deliveries: Vec<String> = selected.iter().map(kept).collect();
         let call = QueueReplay {
             owner: &subscription.owner,
             subscription_id: id,
@@ -115,7 +120,7 @@ impl Webhooks {
             deliveries: Counted(&deliveries),
             audit: &audit,
         };
-        let target = opened.target();
+        let target = loaded.target();
         match self.store.run_for(Lane::Request, &target, &call).await? {
             QueueReplayReply::Queued { count } => Ok(ReplayResponse {
                 replay_id: replay_id.to_string(),

@@ -32,14 +32,14 @@ const EXAMINED_MAX: usize = 20_000;
 const LOGGED_MAX: usize = 20_000;
 
 /// An event that is to be delivered again.
-pub(super) struct Chosen {
+pub(super) struct SelectedEvent {
     pub event_type: String,
     pub place: EventPlace,
     pub trace: String,
     event_id: String,
 }
 
-impl Chosen {
+impl SelectedEvent {
     /// Names its delivery.
     pub fn delivery_to(&self, subscription: &Subscription, replay: &ReplayId) -> DeliveryId {
         let id = &subscription.subscription_id;
@@ -52,13 +52,13 @@ impl Chosen {
 type Order = (i64, Partition, String, EntryId);
 
 /// What was found so far.
-struct Choice<'a> {
+struct Selection<'a> {
     subscription: &'a Subscription,
     replay: &'a WebhookReplay,
     window: Window,
     /// Each event once that was looked at, and whether it is to be delivered.
-    examined: BTreeMap<Order, Option<Chosen>>,
-    chosen: usize,
+    examined: BTreeMap<Order, Option<SelectedEvent>>,
+    selected: usize,
 }
 
 impl Webhooks {
@@ -66,18 +66,18 @@ impl Webhooks {
     ///
     /// # Errors
     /// Refusals: too many to look at, or to deliver.
-    pub(super) async fn choose(
+    pub(super) async fn select_events(
         &self,
         subscription: &Subscription,
         replay: &WebhookReplay,
-    ) -> Result<Vec<Chosen>, OperationError> {
+    ) -> Result<Vec<SelectedEvent>, OperationError> {
         let window = replay.window();
-        let mut choice = Choice {
+        let mut selection = Selection {
             subscription,
             replay,
             window,
             examined: BTreeMap::new(),
-            chosen: 0,
+            selected: 0,
         };
         let is_empty = window
             .from_ms
@@ -85,39 +85,39 @@ impl Webhooks {
             .is_some_and(|(from, to)| from > to);
         match (is_empty, &subscription.owner) {
             (true, _) => {}
-            (false, Owner::Tenant(tenant)) => self.examine_of(tenant, &mut choice).await?,
+            (false, Owner::Tenant(tenant)) => self.examine_of(tenant, &mut selection).await?,
             (false, Owner::System) => {
-                let indexes = self.indexes(&choice).await?;
+                let indexes = self.indexes(&selection).await?;
                 if rows_of(&indexes) > EXAMINED_MAX {
                     return refuse(WebhookRefusal::TooManyInWindow(EXAMINED_MAX));
                 }
-                self.examine_view(Partition::all().collect(), &mut choice)
+                self.examine_view(Partition::all().collect(), &mut selection)
                     .await?;
             }
         }
-        Ok(choice.examined.into_values().flatten().collect())
+        Ok(selection.examined.into_values().flatten().collect())
     }
 
     /// Looks at the events of one tenant, where that costs least.
     async fn examine_of(
         &self,
         tenant: &TenantId,
-        choice: &mut Choice<'_>,
+        selection: &mut Selection<'_>,
     ) -> Result<(), OperationError> {
-        let (low_ms, high_ms) = self.bounds(choice.window);
+        let (low_ms, high_ms) = self.bounds(selection.window);
         let logged = self
             .store
             .count_logged(tenant, Day::between(low_ms, high_ms));
         let logged = logged.await?;
-        if logged > LOGGED_MAX && rows_of(&self.indexes(choice).await?) < logged {
-            return self.examine_view(vec![tenant.partition()], choice).await;
+        if logged > LOGGED_MAX && rows_of(&self.indexes(selection).await?) < logged {
+            return self.examine_view(vec![tenant.partition()], selection).await;
         }
         let tenant = Some(tenant.as_str());
-        let route = Route::new(View::Events, tenant, choice.window, ViewIndex::All);
+        let route = Route::new(View::Events, tenant, selection.window, ViewIndex::All);
         let mut walk = LogWalk::new(&self.store, None, self.retention_days, route).await?;
         loop {
             let step = walk.step().await?;
-            choice.examine(step.entries)?;
+            selection.examine(step.entries)?;
             if step.complete {
                 return Ok(());
             }
@@ -128,28 +128,28 @@ impl Webhooks {
     async fn examine_view(
         &self,
         partitions: Vec<Partition>,
-        choice: &mut Choice<'_>,
+        selection: &mut Selection<'_>,
     ) -> Result<(), OperationError> {
         // First what the view does not have: it may come into the view meanwhile, and counts once.
-        self.examine_outboxes(partitions, choice).await?;
-        for mut days in self.indexes(choice).await? {
+        self.examine_outboxes(partitions, selection).await?;
+        for mut days in self.indexes(selection).await? {
             while !days.is_complete() {
                 let mut entries = days.step(&self.store).await?.entries;
-                entries.retain(|entry| choice.is_new(entry));
+                entries.retain(|entry| selection.is_new(entry));
                 read_facts(&self.store, View::Events, entries.iter_mut()).await?;
-                choice.examine(entries)?;
+                selection.examine(entries)?;
             }
         }
         Ok(())
     }
 
     /// The indexes of the view that have the events that are asked for.
-    async fn indexes(&self, choice: &Choice<'_>) -> Result<Vec<ViewDays>, OperationError> {
-        let bounds = self.bounds(choice.window);
+    async fn indexes(&self, selection: &Selection<'_>) -> Result<Vec<ViewDays>, OperationError> {
+        let bounds = self.bounds(selection.window);
         let mut indexes = Vec::new();
-        for kind in choice.kinds() {
+        for kind in selection.kinds() {
             let index = ViewIndex::Kind(kind);
-            let route = Route::new(View::Events, None, choice.window, index);
+            let route = Route::new(View::Events, None, selection.window, index);
             indexes.push(ViewDays::new(&self.store, &route, bounds).await?);
         }
         Ok(indexes)
@@ -168,12 +168,12 @@ impl Webhooks {
     async fn examine_outboxes(
         &self,
         partitions: Vec<Partition>,
-        choice: &mut Choice<'_>,
+        selection: &mut Selection<'_>,
     ) -> Result<(), OperationError> {
         let cursors = self.store.view_cursors(&partitions).await?;
         let mut places: Vec<_> = partitions.into_iter().zip(cursors).collect();
         while !places.is_empty() {
-            let (events, further) = self.store.events_beyond(&places, choice.window).await?;
+            let (events, further) = self.store.events_beyond(&places, selection.window).await?;
             let entry = |(row, facts): (Row, Record)| {
                 let at_ms = facts.integer("at_ms").ok()?;
                 Some(LogEntry {
@@ -182,14 +182,14 @@ impl Webhooks {
                     facts: Some(facts),
                 })
             };
-            choice.examine(events.into_iter().filter_map(entry).collect())?;
+            selection.examine(events.into_iter().filter_map(entry).collect())?;
             places = further;
         }
         Ok(())
     }
 }
 
-impl Choice<'_> {
+impl Selection<'_> {
     /// Whether an event is of the owner, and was not looked at yet.
     fn is_new(&self, entry: &LogEntry) -> bool {
         let owner = self.subscription.owner.tenant();
@@ -259,11 +259,11 @@ impl Choice<'_> {
             let facts = entry.facts.as_ref().filter(|facts| !facts.is_empty());
             let Some(facts) = facts else { continue };
             let id = format!("{} of {}", entry.row.entry, entry.row.tenant);
-            let chosen = readable("event", &id, self.chosen(&entry, facts)).flatten();
-            self.chosen += usize::from(chosen.is_some());
-            self.examined.insert(order_of(&entry), chosen);
+            let selected = readable("event", &id, self.selected(&entry, facts)).flatten();
+            self.selected += usize::from(selected.is_some());
+            self.examined.insert(order_of(&entry), selected);
             let most = usize::try_from(self.replay.max_events).unwrap_or(1);
-            if self.chosen > most {
+            if self.selected > most {
                 return refuse(WebhookRefusal::TooManyMatch(most));
             }
             if self.examined.len() > EXAMINED_MAX {
@@ -273,7 +273,11 @@ impl Choice<'_> {
         Ok(())
     }
 
-    fn chosen(&self, entry: &LogEntry, facts: &Record) -> Result<Option<Chosen>, RecordError> {
+    fn selected(
+        &self,
+        entry: &LogEntry,
+        facts: &Record,
+    ) -> Result<Option<SelectedEvent>, RecordError> {
         let (row, event_type) = (&entry.row, facts.text("type")?);
         let reported_on = reported_on(event_type, facts);
         let seen = Seen {
@@ -292,7 +296,7 @@ impl Choice<'_> {
             entry: &row.entry.to_string(),
             facts,
         };
-        Ok(Some(Chosen {
+        Ok(Some(SelectedEvent {
             event_type: event_type.to_owned(),
             place: EventPlace {
                 partition: row.partition,
