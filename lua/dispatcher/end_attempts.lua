@@ -1,14 +1,14 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/attempts.rs.
-Books how attempts ended, by whom the claims are, and claims the next delivery of each one's lane. A failure for good
-counts against the subscription, and disables it where there were too many in a row; it stands alone in its call.
+Records how attempts ended, for those that have the claims, and claims the next delivery of each one's lane. A final
+failure counts against the subscription, and disables it where there were too many in a row; it is alone in its call.
 
-outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
-nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its epoch
+outcome: success; retry, after delay_ms; failed finally; dropped, which does not count; later, after delay_ms, where
+nothing was sent; back, the same for an attempt that was cancelled. A delivery whose subscription has changed its epoch
 fails unless it succeeded, and does not count.
 
 ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which
-it was not booked, and why; the others are. ended: the outcome that was booked, whether the subscription was disabled,
+it was not recorded, and why; the others are. ended: the recorded outcome, whether the subscription was disabled,
 whether others may be attempted that were not claimed, and the claim of the next delivery.
 
 KEYS[1]   write  lanes          zset    lanes
@@ -32,7 +32,7 @@ built     write                 hash    webhook:<subscription_id>
 
 ARGV[1]     day               yyyymmdd
 ARGV[2]     day_start_ms      int64
-ARGV[3]     owner             text                  Of the subscription, where an attempt failed for good.
+ARGV[3]     owner             text                  Of the subscription, where an attempt failed finally.
 ARGV[4]     context           text
     The request cause of the events about that failure, lines of name and value.
 ARGV[5]     details           text                  Of the event about that failure, as JSON; '' for no event.
@@ -119,7 +119,7 @@ local function unrecorded(at, damage)
   book_can_wait(book, subscription)
   local position = redis.pcall('LPOS', lane_prefix .. lane, id)
   return {id = id, key = delivery_prefix .. id, lane = lane, subscription = subscription, is_retry = not position,
-    is_lost_to_lane = type(position) == 'table', is_unrecorded = true, damage = damage}
+    has_damaged_lane = type(position) == 'table', is_unrecorded = true, damage = damage}
 end
 
 -- The same for one whose record does not name the claim; stored: what it says.
@@ -161,7 +161,7 @@ local function read_end(at)
     local is_read, one, left = book_try(book, next_of_lane, ending, subscription, ARGV[at + 6])
     -- Damage in the lane is for those who take deliveries to find; this one is booked.
     ending.next, ending.is_left = is_read and one, left or not is_read
-    ending.is_lost_to_lane = not is_read and book.key == lane_prefix .. ending.lane
+    ending.has_damaged_lane = not is_read and book.key == lane_prefix .. ending.lane
   end
   ending.counts = ending.is_current and outcome == 'failed'
   if ending.counts then check_failure(ending, subscription) end
@@ -267,10 +267,7 @@ local function write_end(ending, to)
   if ending.waits then
     put_back(ending, ARGV[at + 5])
   else
-    if not ending.is_retry and book_leave_lane(book, ending, subscription) then
-      -- Those who take deliveries have the lane restored.
-      redis.pcall('ZADD', lanes, now, ending.lane)
-    end
+    if not ending.is_retry then book_leave_lane(book, ending, subscription) end
     if ending.retries then
       retry(ending, ARGV[at + 5], unpack(ARGV, at + 8, to))
     else

@@ -4,11 +4,10 @@ Queues the deliveries of some events of outboxes, and moves the cursors of these
 as the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by
 their mark that these are still the same; if they are not, nothing is written.
 
-A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, or Redis is
+A delivery that exists already is skipped. Where a subscription or its owner has as many open as may be, or Redis is
 full, the subscription falls behind: only the place is kept from which on its events are queued later. So does one
-without an epoch, whose record cannot be read. queued: how many were queued.
-
-A tenant can have a cursor apart. While it has, the main one leaves it out; it ends when it has reached the main one.
+without an epoch, whose record cannot be read, and one without a lane, whose tenant has had its share of the pass.
+queued: how many were queued.
 
 KEYS[1]    write  fanned        hash    fanned
 KEYS[2]    write  lanes         zset    lanes
@@ -33,11 +32,9 @@ ARGV[9]                deliveries_prefix  prefix deliveries:
 ARGV[10]               owners             n, then n more
     Owners and the marks of their subscriptions, in the order of the keys.
 ARGV[owners_to + 1..]  parts              to the end
-    In order: the field of the cursor, and of the main one of its outbox; the cursor as it was read or ''; the cursor to
-    be; a number of places, and in these the cursors of tenants that were left out; a number of places, and in these the
-    cursors of tenants that are followed apart from now on, and their values; a number of places, and in these for each
-    delivery the number of its owner, from 1; its subscription and that one's epoch; its id, lane, place of the event,
-    type of the event and trace.
+    In order: the field of the cursor; the cursor as it was read or ''; the cursor to be; a number of places, and in
+    these for each delivery the number of its owner, from 1; its subscription and that one's epoch; its id, lane or '',
+    place of the event, type of the event and trace.
 
 Replies, the first that applies:
   clock now_ms | stale owners | fanned queued damaged cursors
@@ -60,7 +57,7 @@ for i = marks_from, #KEYS do
   local at = owners_from + 2 * (i - marks_from)
   local owner, mark = ARGV[at], ARGV[at + 1]
   if queue_mark(KEYS[i]) ~= mark then stale[#stale + 1] = owner end
-  -- Of a tenant whose record has another type, the subscriptions fall behind until it is mended.
+  -- Of a tenant whose record has another type, the subscriptions fall behind until it is repaired.
   local status = mark ~= '' and redis.pcall('HGET', tenant_prefix .. owner, 'status')
   owners[#owners + 1] = {name = owner, closed = status == 'CLOSED', is_damaged = type(status) == 'table',
     open = tonumber(redis.call('HGET', open, owner)) or 0}
@@ -69,25 +66,9 @@ if #stale > 1 then return stale end
 local queue = queue_new(now, day, lane_concurrency,
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
 
--- Cursors as they are now, in this call; false where there is none.
-local cursors = {}
-local function cursor(field)
-  if cursors[field] == nil then cursors[field] = redis.call('HGET', fanned, field) end
-  return cursors[field]
-end
-
--- Returns the place that all cursors of an outbox have reached: those of tenants that are followed apart may be further behind.
-local function reached_by_all(source, place)
-  for _, field in ipairs(redis.call('HKEYS', fanned)) do
-    local apart = field:sub(1, #source + 1) == source .. ' ' and cursor(field)
-    if apart and place_reaches(place, apart) then place = apart end
-  end
-  return place
-end
-
--- Returns the cursor as the caller has read it: one that makes no sense is none, and the outbox is followed from its beginning.
+-- Returns the cursor as the caller has read it. One that cannot be read is '', and the outbox is followed from its beginning.
 local function cursor_read(field)
-  local found = cursor(field)
+  local found = redis.call('HGET', fanned, field)
   local is_cursor = found and (found:find('^%d+%-%d+$') or found:find('^%d+%-%d+ %d+ %S*$'))
   return is_cursor and found or ''
 end
@@ -100,16 +81,15 @@ end
 -- Returns a place a day before: further back nothing is fetched.
 local function day_before(place) return ('%d-0'):format(math.max((tonumber(place:match('^%d+')) or 0) - 86400000, 0)) end
 
--- Returns the place from which on a subscription has an event that lies behind `from`, where it falls behind now.
-local function place_to_keep(window, source, from)
-  local place = reached_by_all(source, from)
-  -- What was behind is in the damaged window. What is queued already is passed over.
-  if window.damage and redis.call('ZSCORE', behind_index, window.id) then return day_before(place) end
-  return place
+-- Returns the place from which on a subscription fetches events later that falls behind now. from: the cursor.
+local function place_to_keep(window, from)
+  -- What was behind is in the damaged window. What is queued already is skipped.
+  if window.damage and redis.call('ZSCORE', behind_index, window.id) then return day_before(from) end
+  return from
 end
 
 -- Queues a delivery, unless its subscription is behind or falls behind now. from: the place behind which these lie. Of a
--- subscription without an epoch only its place is kept: whether the event is for it, its record says when that is mended.
+-- subscription without an epoch only its place is kept: its repaired record will say whether the event is for it.
 local function queue_or_miss(source, from, at)
   local owner, id, epoch, delivery_id, lane, place, event_type, trace = owners[tonumber(ARGV[at])],
     unpack(ARGV, at + 1, at + 7)
@@ -120,61 +100,41 @@ local function queue_or_miss(source, from, at)
     window.is_noted = true
     damaged[#damaged + 1] = window.key .. ' ' .. window.damage:gsub('%s+', ' ') .. ' (begun anew)'
   end
-  local is_queued = epoch ~= '' and is_full ~= '1' and not window.damage and not owner.is_damaged
+  local is_queued = lane ~= '' and epoch ~= '' and is_full ~= '1' and not window.damage and not owner.is_damaged
   if not behind and is_queued and window_has_room(window, 1) then
     local fields = {'place', place, 'type', event_type, 'trace', trace}
     local is_added, why = pcall(queue_add, queue, window, delivery_id, lane, fields)
     if is_added then return end
-    -- A key of the lane has another type: the subscription has the event when that is mended.
+    -- A key of the lane has another type: the subscription gets the event when it is repaired.
     note_damage(lane, why)
   end
   -- An outbox that is followed again lies before the place.
   if window.read[source] ~= from and not (behind and place_reaches(from, behind)) then
-    window_move(window, source, place_to_keep(window, source, from))
+    window_move(window, source, place_to_keep(window, from))
   end
   window.read[source] = from
   if epoch ~= '' then window_miss(window, hour_of(place), 1) end
 end
 
--- Reads a number of values from here on; returns them, and what lies behind.
-local function counted(at)
-  local values = {}
-  for i = at + 1, at + ARGV[at] do values[#values + 1] = ARGV[i] end
-  return values, at + 1 + ARGV[at]
-end
-
-local reply, changed, at = {'fanned', 0, ''}, {}, parts_from
+local reply, cursors, at = {'fanned', 0, ''}, {}, parts_from
 while at <= #ARGV do
-  local field, source, read, next = unpack(ARGV, at, at + 3)
-  local left_out, parted
-  left_out, at = counted(at + 4)
-  parted, at = counted(at)
-  local is_as_read = cursor_read(field) == read
-  -- A tenant that is not followed apart any more may have been left out by nobody.
-  for _, apart in ipairs(left_out) do is_as_read = is_as_read and cursor(apart) end
-  if is_as_read then
-    for pair = at + 1, at + ARGV[at], 8 do
-      local is_done, why = pcall(queue_or_miss, source, read == '' and '0-0' or read, pair)
-      if not is_done then note_damage(ARGV[pair + 4], why) end
+  local source, read, next, places = unpack(ARGV, at, at + 3)
+  local found = cursor_read(source)
+  if found == read then
+    for delivery = at + 4, at + 3 + places, 8 do
+      local is_done, why = pcall(queue_or_miss, source, read == '' and '0-0' or read, delivery)
+      if not is_done then note_damage(ARGV[delivery + 4], why) end
     end
-    for i = 1, #parted, 2 do cursors[parted[i]], changed[parted[i]] = parted[i + 1], true end
-    local has_reached = field ~= source and place_reaches(next, cursor(source) or '')
-    cursors[field], changed[field] = not has_reached and next, true
+    cursors[#cursors + 1], cursors[#cursors + 2] = source, next
   end
-  reply[#reply + 1] = is_as_read and next or cursor(field) or ''
-  at = at + 1 + ARGV[at]
+  reply[#reply + 1] = found == read and next or found
+  at = at + 4 + places
 end
 redis.call('ZCARD', lanes)
 redis.call('ZCARD', behind_index)
 
 -- Effects: none can fail.
 queue_write(queue, lanes, behind_index, open)
-for field in pairs(changed) do
-  if cursors[field] then
-    redis.call('HSET', fanned, field, cursors[field])
-  else
-    redis.call('HDEL', fanned, field)
-  end
-end
+if #cursors > 0 then redis.call('HSET', fanned, unpack(cursors)) end
 reply[2], reply[3] = #queue.deliveries, table.concat(damaged, '\n')
 return reply

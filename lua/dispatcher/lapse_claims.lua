@@ -3,8 +3,8 @@
 Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it. Has lanes
 looked at whose first delivery is in flight while the others can only fail.
 
-orphans: how many claims were of deliveries whose records are gone, or know of none. damaged: keys of another type that
-it met, a line each with why. next: from where on to look further; '' at the end.
+damaged: keys of another type, and records of claimed deliveries that are gone, a line each with why. next: from where
+on to look further; '' at the end.
 
 KEYS[1]  read   lease   hash  lease
 KEYS[2]  write  lanes   zset  lanes
@@ -33,7 +33,7 @@ ARGV[11]  webhook_prefix   prefix webhook:
 ARGV[12]  tenant_prefix    prefix tenant:
 
 Replies, the first that applies:
-  fenced | lapsed count orphans damaged next
+  fenced | lapsed count damaged next
 Writes:
   On lapsed: deliveries, their claims, lanes and windows.
 ]]
@@ -50,13 +50,15 @@ local ROWS, DAMAGED_MS = 100, 60000
 local from = tonumber(after)
 local ids = over_ms ~= '' and redis.call('ZRANGEBYSCORE', claims, '-inf', over_ms, 'LIMIT', 0, ROWS)
   or redis.call('ZRANGE', claims, from, from + ROWS - 1)
-local lapsed, hasten, later, is_held, orphans = {}, {}, {}, {}, 0
+local lapsed, hasten, later, is_held, damaged = {}, {}, {}, {}, {}
 for id in held:gmatch('%S+') do is_held[id] = true end
 
--- Returns whether nobody keeps a claim.
-local function is_lapsed(id, claim)
-  local holder, claimed_ms = claim:match('^([^:]*):[^:]*:?(%d*)$')
-  if over_ms ~= '' or not holder then return true end
+-- Returns whether nobody keeps a claim. A claim without a record ends with its attempt or its time: nothing says whose it is.
+local function is_lapsed(id, delivery, has_ended)
+  if over_ms ~= '' then return true end
+  if not delivery then return has_ended end
+  local holder, claimed_ms = (delivery.claim or ''):match('^([^:]*):[^:]*:?(%d*)$')
+  if not holder then return true end
   if holder == dispatcher then return not is_held[id] and (tonumber(claimed_ms) or 0) < now - reply_ms end
   return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
 end
@@ -77,17 +79,15 @@ end
 local function look(id)
   local delivery, has_ended = book_delivery(book, id)
   local subscription = delivery and book_subscription(book, delivery.subscription)
-  -- Its record is gone, which said whose it is; or knows of no claim, though one may be counted.
-  if not has_ended and not (delivery and delivery.claim) then orphans = orphans + 1 end
-  if is_lapsed(id, delivery and delivery.claim or '') then
+  if is_lapsed(id, delivery, has_ended) then
+    if not delivery and not has_ended then damaged[#damaged + 1] = delivery_prefix .. id .. ' it is gone' end
     if subscription then book_can_wait(book, subscription) end
     lapsed[#lapsed + 1] = {id = id, delivery = delivery, subscription = subscription}
-  elseif not delivery.is_retry and not book_is_current(delivery, subscription) then
+  elseif delivery and not delivery.is_retry and not book_is_current(delivery, subscription) then
     hasten[lane_of_attempt(delivery, subscription)] = true
   end
 end
 
-local damaged = {}
 for _, id in ipairs(ids) do
   local is_read, why = book_try(book, look, id)
   if not is_read then
@@ -119,4 +119,4 @@ for _, id in ipairs(later) do redis.call('ZADD', claims, now + DAMAGED_MS, id) e
 -- What waits behind a delivery in flight need not wait for its end in order to fail.
 for lane in pairs(hasten) do redis.call('ZADD', lanes, now, lane) end
 book_write(book, claims, open)
-return {'lapsed', #lapsed, orphans, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}
+return {'lapsed', #lapsed, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}

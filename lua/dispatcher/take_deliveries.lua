@@ -4,9 +4,8 @@ Claims deliveries that may be attempted now, and ends those that can only fail: 
 attempts that were lost.
 
 more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age,
-their subscription, their attempts, or their records, which are gone or do not say where the event lies. uncounted:
-subscriptions whose deliveries may not be where they are counted, since a key of theirs was damaged or a claim is gone.
-damaged: as of `lapse_claims`; each is of a lane that waits.
+their subscription, their attempts, or their records, which are gone or do not say where the event lies. damaged: keys
+of another type, a line each with why; each is of a lane that waits.
 
 KEYS[1]  read   lease   hash    lease
 KEYS[2]  write  lanes   zset    lanes
@@ -36,7 +35,7 @@ ARGV[12]  tenant_prefix     prefix tenant:
 ARGV[13]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
-  fenced | taken more too_old inactive gone lost misplaced uncounted damaged claims
+  fenced | taken more too_old inactive gone lost misplaced damaged claims
 Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
@@ -48,8 +47,8 @@ local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, 
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
 -- subscription has as many in flight as it may have is looked at again, and one whose owner has.
 local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 32, 8, 200, 1000
--- When a lane is looked at again that has a key of another type, and one whose deliveries may be missing.
-local DAMAGED_MS, MISSING_MS = 60000, 5000
+-- When a lane is looked at again that has a key of another type.
+local DAMAGED_MS = 60000
 -- Why a delivery fails whose record does not say what it is.
 local DAMAGED = 'The delivery is damaged'
 -- Deliveries of one call that are read, and that are ended, about.
@@ -62,7 +61,7 @@ local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
 local busy, stale_ms = {}, tonumber(stale_before_ms)
 for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end
 local damaged = {}
-local room, plan, looked_at, reads, spare, ends_by, uncounted = tonumber(most), {}, {}, 0, ENDS, {}, {}
+local room, plan, looked_at, reads, spare, ends_by = tonumber(most), {}, {}, 0, ENDS, {}
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
 -- ends: also those whose time has not come.
@@ -85,19 +84,6 @@ local function unrecorded(lane, id, is_retries)
     flies = redis.call('ZSCORE', claims, id) and true}
 end
 
--- Notes a subscription whose deliveries may not be where they are counted.
-local function note_uncounted(subscription)
-  if uncounted[subscription.id] then return end
-  uncounted[subscription.id], uncounted[#uncounted + 1] = true, subscription.id
-end
-
--- Returns whether a lane that is to be looked at was lost: it has something then, unless first attempts of it overlap. What is open
--- and not in flight must be somewhere.
-local function is_lost(lane, subscription, is_retries, concurrency)
-  if not is_retries and concurrency > 1 or redis.call('EXISTS', lane_prefix .. lane) == 1 then return false end
-  return (tonumber(redis.call('HGET', subscription.window, 'open')) or 0) > subscription.flying
-end
-
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane, at_ms)
   local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
@@ -110,14 +96,6 @@ local function look(lane, at_ms)
   -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
   local ends = is_retries and (at_ms == 0 or not subscription.active)
   local ids, more, due_ms = heads(lane, concurrency, is_retries, ends)
-  if subscription.uncounted then
-    note_uncounted(subscription)
-    -- It may have been deleted. It is looked at until its deliveries are counted.
-    if #ids == 0 then return now + MISSING_MS, true end
-  elseif #ids == 0 and is_lost(lane, subscription, is_retries, concurrency) then
-    note_uncounted(subscription)
-    return ''
-  end
   local flying, ended = 0, 0
   reads = reads + #ids
   for _, id in ipairs(ids) do
@@ -127,10 +105,7 @@ local function look(lane, at_ms)
     if delivery and not is_retries and delivery.lane ~= lane then delivery.lane, why = lane, DAMAGED end
     if not delivery and not has_ended then delivery, why = unrecorded(lane, id, is_retries), DAMAGED end
     -- A record that was mended may have the claim of long ago.
-    if delivery and delivery.claim and not redis.call('ZSCORE', claims, id) then
-      delivery.claim = false
-      note_uncounted(subscription)
-    end
+    if delivery and delivery.claim and not redis.call('ZSCORE', claims, id) then delivery.claim = false end
     if (why or not delivery) and spare == 0 then return ends and 0 or now end
     if not delivery then
       spare = spare - 1
@@ -163,11 +138,10 @@ end
 local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'WITHSCORES', 'LIMIT', 0, LANES)
 for i = 1, #due, 2 do
   if room == 0 or reads >= READS then break end
-  local is_read, again, is_missing = book_try(book, look, due[i], tonumber(due[i + 1]))
+  local is_read, again = book_try(book, look, due[i], tonumber(due[i + 1]))
   -- What was planned of it lies before the damage.
   if not is_read then damaged[#damaged + 1] = again end
-  looked_at[#looked_at + 1] = {name = due[i], again = is_read and again or now + DAMAGED_MS, is_damaged = not is_read,
-    is_missing = is_missing}
+  looked_at[#looked_at + 1] = {name = due[i], again = is_read and again or now + DAMAGED_MS, is_damaged = not is_read}
 end
 redis.call('HLEN', open)
 redis.call('ZCARD', claims)
@@ -176,7 +150,7 @@ redis.call('ZCARD', claims)
 
 local function ids_of(why) return table.concat(ends_by[why] or {}, ' ') end
 local reply = {'taken', 0, ids_of(TOO_OLD), ids_of(NOT_ACTIVE), ids_of(GONE), ids_of(LOST), ids_of(DAMAGED),
-  table.concat(uncounted, ' '), table.concat(damaged, '\n')}
+  table.concat(damaged, '\n')}
 local more = #due > 2 * #looked_at or #due == 2 * LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
@@ -195,11 +169,9 @@ for _, step in ipairs(plan) do
     reply[#reply + 1] = {claim_write(book, claim, delivery, subscription)}
   end
 end
-for _, id in ipairs(uncounted) do book_mark_uncounted(book, id) end
 for _, lane in ipairs(looked_at) do
   local again = lane.again
-  if lane.is_damaged then book_mark_uncounted(book, lane.name:match('^[^:]*')) end
-  if lane.name:find('^[^:]*:retries$') and not lane.is_damaged and not lane.is_missing then
+  if lane.name:find('^[^:]*:retries$') and not lane.is_damaged then
     -- The next is due at its own time, or again soon where it is due already.
     local first = redis.call('ZRANGE', lane_prefix .. lane.name, 0, 0, 'WITHSCORES')
     if not first[2] then again = '' elseif again ~= 0 then again = math.max(tonumber(first[2]), again) end

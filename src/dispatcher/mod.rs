@@ -35,8 +35,8 @@ pub use budget_gauges::BudgetGauges;
 pub use bulk_actions::BulkActions;
 pub use closes::Closes;
 pub use deliveries::{
-    CONNECTIONS_MAX, CatchUp, CatchUpPass, Courier, CourierSettings, FanOut, FanOutPass,
-    IN_FLIGHT_MAX, ReplayPass, Replays, Wake,
+    CONNECTIONS_MAX, CatchUp, CatchUpPass, DeliverySettings, DeliverySignal, DeliveryWorker,
+    FanOut, FanOutPass, IN_FLIGHT_MAX, ReplayPass, Replays,
 };
 pub use detectors::{BurnRates, DetectorMetrics, LatencyLimit, PROBE_PERIOD, Spikes, StoreWatch};
 pub use due::Pass;
@@ -88,7 +88,7 @@ pub struct Settings {
 /// A running dispatcher.
 pub struct Dispatcher {
     workers: Workers,
-    courier: JoinHandle<()>,
+    deliveries: JoinHandle<()>,
     keeper: Arc<LeaseKeeper>,
 }
 
@@ -135,7 +135,7 @@ pub fn start(
     let mut workers = Workers::new(telemetry, shutdown.clone());
     let keeper = keeper(store(), registry)?;
     let leases = keeper.leases();
-    let queued = Arc::new(Wake::default());
+    let queued = Arc::new(DeliverySignal::default());
     let (renewing, gained) = (Arc::clone(&keeper), Arc::clone(&queued));
     workers.repeat("leases", LEASE_RETRY, move || {
         let (keeper, gained) = (Arc::clone(&renewing), Arc::clone(&gained));
@@ -193,14 +193,14 @@ pub fn start(
         registry,
     )?;
     workers.start(replays, &leases);
-    let settings = CourierSettings {
+    let settings = DeliverySettings {
         name: keeper.name().to_owned(),
         source: dialect.words().delivery_agent,
         in_flight,
         lane_concurrency,
     };
     let shutdown = shutdown.clone();
-    let courier = Courier::new(
+    let deliveries = DeliveryWorker::new(
         webhooks,
         leases,
         delivery_clock,
@@ -210,10 +210,10 @@ pub fn start(
         registry,
     )?;
     let alive = Arc::clone(&keeper);
-    let courier = tokio::spawn(courier.run(move || alive.survivors()));
+    let deliveries = tokio::spawn(deliveries.run(move || alive.survivors()));
     Ok(Dispatcher {
         workers,
-        courier,
+        deliveries,
         keeper,
     })
 }
@@ -223,7 +223,7 @@ impl Dispatcher {
     pub async fn finished(self, grace: Duration) {
         self.workers.finished(grace).await;
         // It hands back what is in flight.
-        let _ = tokio::time::timeout(grace, self.courier).await;
+        let _ = tokio::time::timeout(grace, self.deliveries).await;
         self.keeper.leave().await;
     }
 }

@@ -90,7 +90,6 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::deliveries::TAKE_DELIVERIES,
     &dispatcher::attempts::END_ATTEMPTS,
     &dispatcher::hasten_lanes::HASTEN_LANES,
-    &dispatcher::restore_lanes::RESTORE_LANES,
     &dispatcher::replays::FEED_REPLAY,
     &admin::thresholds::COPY_THRESHOLDS,
     &tools::verify::LEDGERS,

@@ -65,14 +65,13 @@ end
 
 -- Returns the subscription as it is now, with how many of its deliveries are in flight. What becomes of its window is counted:
 -- ended, flown (in flight or not any more, as retried), retried, replays_ended. triggered, succeeded: whether the present time is
--- written to its record as that of a claim, and of a success. uncounted: whether its deliveries may not be where they are counted,
--- since something of it was damaged. damage: why its record cannot be read; what it says is not so then.
+-- written to its record as that of a claim, and of a success. damage: why its record cannot be read; what it says is not so then.
 local function book_subscription(book, id)
   local known = book.subscriptions[id]
   if known then return known end
   local webhook, window = book.prefixes.webhook .. id, book.prefixes.window .. id
   local stored = book_read(book, 'HMGET', webhook, 'tenant', 'status', 'epoch', 'consecutive_failures')
-  local flying, uncounted = unpack(book_read(book, 'HMGET', window, 'flying', 'uncounted'))
+  local flying = book_read(book, 'HGET', window, 'flying')
   local owner = book_owner(book, stored[1] or redis.call('HGET', window, 'owner') or '')
   -- Sixteen fields: Lua lays out the memory of more twice.
   known = {id = id, webhook = webhook, window = window, owner = owner, exists = stored[1] and true or false,
@@ -80,8 +79,6 @@ local function book_subscription(book, id)
     failures = stored[4] and stored[4] ~= '0' and tonumber(stored[4]) or 0, flying = tonumber(flying) or 0,
     ended = 0, flown = 0, retried = 0, replays_ended = 0, triggered = false, succeeded = false,
     damage = webhook_damage(webhook, stored[1], stored[2], stored[3])}
-  -- Few have it.
-  if uncounted then known.uncounted = true end
   book.subscriptions[id], book.order[#book.order + 1] = known, known
   return known
 end
@@ -172,22 +169,13 @@ end
 
 -- The effects.
 
--- Remembers, beyond the end of a dispatcher, that deliveries of a subscription may not be where they are counted. A window that is
--- damaged begins anew.
-local function book_mark_uncounted(book, id)
-  local window = book.prefixes.window .. id
-  if redis.pcall('HEXISTS', window, 'open') == 1 then redis.call('HSET', window, 'uncounted', '1') end
-end
-
--- Takes a delivery out of its lane. Returns whether the lane was lost: it is not there, and what waited behind it is not, either.
+-- Takes a delivery out of its lane.
 local function book_leave_lane(book, delivery, subscription)
   if delivery.is_retry then
     redis.call('ZREM', book.prefixes.lane .. subscription.id .. ':retries', delivery.id)
-  elseif not delivery.is_lost_to_lane and redis.call('LREM', book.prefixes.lane .. delivery.lane, '1', delivery.id) == 0 then
-    book_mark_uncounted(book, subscription.id)
-    return true
+  elseif not delivery.has_damaged_lane then
+    redis.call('LREM', book.prefixes.lane .. delivery.lane, '1', delivery.id)
   end
-  return false
 end
 
 -- Counts a delivery that is not open any more.
@@ -219,9 +207,7 @@ end
 local function book_wait(book, lanes, delivery, subscription, due_ms)
   local lane = subscription.id .. ':retries'
   redis.call('ZADD', book.prefixes.lane .. lane, due_ms, delivery.id)
-  local is_known = redis.call('ZADD', lanes, 'LT', due_ms, lane) == 0
-  -- A lane of retries that is to be looked at has some: those were lost.
-  if is_known and redis.call('ZCARD', book.prefixes.lane .. lane) == 1 then book_mark_uncounted(book, subscription.id) end
+  redis.call('ZADD', lanes, 'LT', due_ms, lane)
 end
 
 -- Adds to a count of a window. A window that was damaged has begun anew, and does not count what was open before; a dispatcher of

@@ -15,6 +15,8 @@ A place is `<entry>`, or in the middle of one `<entry> <number of the event> <su
 -- Of a subscription and of an owner; how long the index of a day and an idle window stay.
 local OPEN_MAX, OWNER_OPEN_MAX, INDEX_MS, WINDOW_MS = 1000, 50000, 16 * 86400000, 40 * 86400000
 local HOUR_MS = 3600000
+-- Deliveries of a lane after which it is looked at again.
+local LOOK_EACH = 50
 
 local function place_parts(place)
   local ms, sequence, rest = place:match('^(%d+)%-(%d+) ?(.*)$')
@@ -164,7 +166,6 @@ local function window_write(queue, window, behind, open)
     redis.call('ZADD', window.index, unpack(window.rows))
     set('open', window.open)
     set('queued', window.queued)
-    if window.has_lost then set('uncounted', '1') end
     redis.call('HSET', open, window.owner.name, window.owner.open)
     redis.call('PEXPIRE', window.index, INDEX_MS)
   end
@@ -182,12 +183,11 @@ local function queue_write(queue, lanes, behind, open)
   for _, lane in ipairs(queue.lanes) do
     local ids = queue.ids[lane]
     local length = redis.call('RPUSH', queue.prefixes.lane .. lane, unpack(ids))
-    -- Otherwise those before them, which are in flight or are looked at, bring them.
-    local is_known = length - #ids < queue.lane_concurrency and redis.call('ZADD', lanes, 'NX', queue.now, lane) == 0
-    -- A lane that is to be looked at has something, unless first attempts of it overlap: that was lost.
-    if is_known and length == #ids and queue.lane_concurrency == 1 then
-      queue.windows[lane:match('^[^:]*')].has_lost = true
-    end
+    local before = length - #ids
+    -- Otherwise the deliveries before them keep the lane going: in flight, or due. A lane that keeps growing is looked at all the
+    -- same, because a deleted record may have stopped it.
+    local grows = math.floor(before / LOOK_EACH) < math.floor(length / LOOK_EACH)
+    if before < queue.lane_concurrency or grows then redis.call('ZADD', lanes, 'NX', queue.now, lane) end
   end
   for _, window in pairs(queue.windows) do window_write(queue, window, behind, open) end
 end

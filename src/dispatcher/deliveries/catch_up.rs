@@ -4,7 +4,7 @@
 //! the worker keeps no place between passes: a script moves the place of a subscription together with the deliveries that it
 //! queues, and only from where it was read. The script ends being behind when the place has reached the cursor of the fan-out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,19 +12,18 @@ use prometheus::Registry;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use super::events::{EventReader, Wanted};
-use super::failures::Failures;
-use super::following::PASS_DELIVERIES;
-use super::inner::STALE_MS;
-use super::missed::{Behind, CatchUpPass, Missed};
-use super::subscriptions::{Hook, Outbox, Remembered};
-use super::wake::Wake;
+use super::backlog::{Backlog, CatchUpPass, MissedBatch};
+use super::events::EventReader;
+use super::fan_out_plan::PASS_DELIVERIES;
+use super::partition_failures::PartitionFailures;
+use super::signal::DeliverySignal;
+use super::state::STALE_MS;
+use super::subscriptions::{OutboxLocation, Subscriber, SubscriptionCache};
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::outboxes::Outboxes;
 use crate::dispatcher::sweep::ClockWatch;
 use crate::dispatcher::workers::lease_worker;
-use crate::domain::ids::Partition;
-use crate::domain::webhook::Owner;
+use crate::domain::ids::{Partition, TenantId};
 use crate::metrics::metrics;
 use crate::store::dispatcher::catch_up::{BehindWindow, CatchUp as CatchUpCall};
 use crate::store::{Keys, Lease, MemoryStep, Store, StoreError};
@@ -67,10 +66,10 @@ pub struct CatchUp {
     store: Store,
     clock: ClockWatch,
     reader: EventReader,
-    remembered: Remembered,
+    subscriptions: SubscriptionCache,
     lane_concurrency: u32,
-    queued: Arc<Wake>,
-    failures: Failures,
+    queued: Arc<DeliverySignal>,
+    failures: PartitionFailures,
     metrics: CatchUpMetrics,
     counted: Option<Instant>,
 }
@@ -84,7 +83,7 @@ impl CatchUp {
         store: Store,
         clock: ClockWatch,
         lane_concurrency: u32,
-        queued: Arc<Wake>,
+        queued: Arc<DeliverySignal>,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         let metrics = CatchUpMetrics::register(registry)?;
@@ -92,8 +91,8 @@ impl CatchUp {
             reader: EventReader {
                 outboxes: Arc::new(Outboxes::new(store.clone())),
             },
-            remembered: Remembered::new(store.clone(), None),
-            failures: Failures::new(store.clone(), "events that were missed"),
+            subscriptions: SubscriptionCache::new(store.clone(), None),
+            failures: PartitionFailures::new(store.clone(), "events that were missed"),
             store,
             clock,
             lane_concurrency,
@@ -185,15 +184,21 @@ impl CatchUp {
             return Ok(NO_ROOM_MS);
         }
         let owner = window.owner.as_str();
-        let hooks = self.remembered.of(&[owner.to_owned()]).await?;
-        let hooks = hooks.into_iter().next().unwrap_or_default();
-        let hook = hooks.active.iter().find(|hook| hook.id.as_str() == id);
-        if hooks.is_unknown || hook.is_some_and(|hook| hook.epoch().is_none()) {
+        let subscribers = self.subscriptions.of(&[owner.to_owned()]).await?;
+        let subscribers = subscribers.into_iter().next().unwrap_or_default();
+        let subscriber = subscribers
+            .active
+            .iter()
+            .find(|subscriber| subscriber.id.as_str() == id);
+        if subscribers.is_unknown
+            || subscriber.is_some_and(|subscriber| subscriber.epoch().is_none())
+        {
             return Ok(UNREADABLE_MS);
         }
         let places = self.store.places_behind(partition, id).await?;
-        let (Some(hook), false) = (hook, places.is_empty()) else {
-            self.leave(partition, id, owner, &hooks.mark, hook).await?;
+        let (Some(subscriber), false) = (subscriber, places.is_empty()) else {
+            self.leave(partition, id, owner, &subscribers.mark, subscriber)
+                .await?;
             return Ok(0);
         };
         let room = match has_room {
@@ -202,11 +207,11 @@ impl CatchUp {
                 .min(PASS_DELIVERIES),
             false => 0,
         };
-        let mut behind = Behind {
+        let mut behind = Backlog {
             partition,
             owner,
-            mark: &hooks.mark,
-            hook,
+            mark: &subscribers.mark,
+            subscriber,
             room,
             oldest_ms,
         };
@@ -257,7 +262,7 @@ impl CatchUp {
         id: &str,
         owner: &str,
         mark: &str,
-        hook: Option<&Hook>,
+        subscriber: Option<&Subscriber>,
     ) -> Result<(), StoreError> {
         let call = CatchUpCall {
             partition,
@@ -265,7 +270,7 @@ impl CatchUp {
             owner,
             mark,
             subscription_id: id,
-            epoch: hook.and_then(Hook::epoch),
+            epoch: subscriber.and_then(Subscriber::epoch),
             stale_ms: None,
             source: "",
             read: "",
@@ -274,7 +279,7 @@ impl CatchUp {
             deliveries: &[],
         };
         if self.store.catch_up(&call).await?.is_none() {
-            self.remembered.forget(&[owner.to_owned()]);
+            self.subscriptions.forget(&[owner.to_owned()]);
         }
         Ok(())
     }
@@ -282,24 +287,24 @@ impl CatchUp {
     /// Queues what a subscription missed in one outbox.
     async fn follow(
         &self,
-        behind: &mut Behind<'_>,
+        behind: &mut Backlog<'_>,
         source: &str,
         mut read: String,
         pass: &mut CatchUpPass,
     ) -> Result<(), StoreError> {
         let from = Partition::parse(source).unwrap_or(behind.partition);
-        let lies = Outbox::of(&self.store, behind.partition, from).await?;
+        let location = OutboxLocation::of(&self.store, behind.partition, from).await?;
         for _ in 0..READS {
             let place = behind.begin(&read);
-            let wanted = match behind.hook.owner {
-                Owner::Tenant(_) => Wanted::of(behind.owner),
-                Owner::System => Wanted::all_but(BTreeSet::new()),
-            };
+            let tenant = behind.subscriber.owner.tenant().map(TenantId::as_str);
             let (outbox, is_all) = match behind.room {
                 0 => (Vec::new(), true),
-                _ => self.reader.read_again((from, place.done()), wanted).await?,
+                _ => {
+                    let place = (from, Some(place.done()));
+                    self.reader.read_again(place, tenant).await?
+                }
             };
-            for missed in behind.missed(place, &outbox, lies) {
+            for missed in behind.missed(place, &outbox, location) {
                 let next = missed.next.to_string();
                 let Some(place) = self.queue(behind, source, &read, &missed, pass).await? else {
                     return Ok(());
@@ -321,10 +326,10 @@ impl CatchUp {
     /// Queues some of what was missed. Returns the place then; `None` where the owner's subscriptions have changed.
     async fn queue(
         &self,
-        behind: &mut Behind<'_>,
+        behind: &mut Backlog<'_>,
         source: &str,
         read: &str,
-        missed: &Missed,
+        missed: &MissedBatch,
         pass: &mut CatchUpPass,
     ) -> Result<Option<String>, StoreError> {
         let next = missed.next.to_string();
@@ -333,8 +338,8 @@ impl CatchUp {
             lane_concurrency: self.lane_concurrency,
             owner: behind.owner,
             mark: behind.mark,
-            subscription_id: behind.hook.id.as_str(),
-            epoch: behind.hook.epoch(),
+            subscription_id: behind.subscriber.id.as_str(),
+            epoch: behind.subscriber.epoch(),
             stale_ms: behind.oldest_ms.map(|_| STALE_MS),
             source,
             read,
@@ -343,7 +348,7 @@ impl CatchUp {
             deliveries: &missed.deliveries,
         };
         let Some(caught_up) = self.store.catch_up(&call).await? else {
-            self.remembered.forget(&[behind.owner.to_owned()]);
+            self.subscriptions.forget(&[behind.owner.to_owned()]);
             pass.more = true;
             return Ok(None);
         };

@@ -1,4 +1,4 @@
-//! One delivery in flight: reads what is sent and to whom, attempts it, and books how the attempt ended.
+//! The task of a delivery in flight: reads event and subscription, attempts the delivery, and records the outcome.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -8,68 +8,66 @@ use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
-use super::attempt::{Attempted, Letter, Outcome, Unread, attempt};
-use super::booker::Failure;
-use super::inner::{ATTEMPT, CLAIM_MS, Inner, LAST_WAIT, POLL};
+use super::attempt::{AttemptResult, EventError, Outcome, attempt};
+use super::outcome_writer::FailureEvents;
 use super::permits::Permit;
-use super::starts::Start;
+use super::rendered_event::RenderedEvent;
+use super::start_order::Turn;
+use super::state::{ATTEMPT, CLAIM_MS, LAST_WAIT, POLL, WorkerState};
 use crate::admin::webhooks::sending::Receiver;
 use crate::domain::ids::Partition;
 use crate::driver::script::Counted;
 use crate::store::StoreError;
-use crate::store::dispatcher::attempts::{Booked, EndedAttempt, Ending};
+use crate::store::dispatcher::attempts::{AttemptEnd, EndResult, RecordedEnd};
 use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
 use crate::store::dispatcher::outbox::Target;
 
-/// The pause before an outcome is booked again that Redis did not take.
-const BOOK_AGAIN: Duration = Duration::from_millis(200);
+/// The pause before an outcome is recorded again that Redis did not accept.
+const RECORD_AGAIN: Duration = Duration::from_millis(200);
 
-/// Attempts a delivery, and then the next of its lane, until there is none. `start`: where first attempts of a lane overlap.
+/// Attempts a delivery, and then the next of its lane, until there is none. `turn`: where first attempts of a lane overlap.
 pub(super) async fn deliver(
-    inner: Arc<Inner>,
+    state: Arc<WorkerState>,
     mut claim: ClaimedDelivery,
-    mut start: Option<Start>,
+    mut turn: Option<Turn>,
     mut permit: Permit,
 ) {
-    inner.metrics.in_flight.inc();
+    state.metrics.in_flight.inc();
     loop {
         let until = Instant::now() + ATTEMPT;
-        let letter = inner.letter(claim.place.as_ref()).await;
-        if let Some(delay) = letter.as_ref().ok().and_then(|letter| letter.delay(&claim)) {
-            inner.metrics.delay.observe(delay.as_secs_f64());
+        let event = state.event(claim.place.as_ref()).await;
+        if let Some(delay) = event.as_ref().ok().and_then(|event| event.delay(&claim)) {
+            state.metrics.delay.observe(delay.as_secs_f64());
         }
-        let attempted = match &letter {
-            Err(unread) => unread.attempted(),
-            Ok(letter) => inner.attempt(&claim, letter, (start.as_ref(), until)).await,
+        let result = match &event {
+            Err(error) => error.result(),
+            Ok(event) => state.attempt(&claim, event, (turn.as_ref(), until)).await,
         };
-        let letter = letter.ok();
-        if let (Some(start), Outcome::Later(delay)) = (&start, &attempted.outcome) {
-            start.put_off(*delay);
+        let event = event.ok();
+        if let (Some(turn), Outcome::Later(delay)) = (&turn, &result.outcome) {
+            turn.postpone(*delay);
         }
-        let next = inner.book(&claim, letter.as_deref(), attempted, &permit);
-        match next.await {
-            Some((next, start_of_next)) => {
-                permit.pass_on(&next.id);
-                start = start_of_next;
-                claim = next;
-            }
-            None => break,
-        }
+        let next = state.record(&claim, event.as_deref(), result, &permit);
+        let Some((next, turn_of_next)) = next.await else {
+            break;
+        };
+        permit.pass_on(&next.id);
+        (claim, turn) = (next, turn_of_next);
     }
-    inner.metrics.in_flight.dec();
+    state.metrics.in_flight.dec();
 }
 
-impl Inner {
-    /// The start of an attempt behind those of its lane; `None` where none of a lane overlap, and for retries.
-    pub fn start_of(&self, claim: &ClaimedDelivery) -> Option<Start> {
+impl WorkerState {
+    /// The turn of an attempt behind those of its lane; `None` where none of a lane overlap, and for retries.
+    pub fn turn_of(&self, claim: &ClaimedDelivery) -> Option<Turn> {
         let overlaps = self.lane_concurrency > 1 && claim.failures == 0;
-        overlaps.then(|| self.starts.next(&claim.lane))
+        overlaps.then(|| self.start_order.next(&claim.lane))
     }
 
-    /// Held while a call claims deliveries of a partition, until their starts are known; `None` where none overlap.
+    /// Held while a call claims deliveries of a partition, until these have turns; `None` where none overlap.
     pub async fn claiming(&self, partition: Partition) -> Option<MutexGuard<'_, ()>> {
         match self.lane_concurrency > 1 {
-            true => Some(self.starts.claiming(partition).await),
+            true => Some(self.start_order.claiming(partition).await),
             false => None,
         }
     }
@@ -77,15 +75,15 @@ impl Inner {
     /// The event of a delivery.
     ///
     /// # Errors
-    /// Why there is none to be sent.
-    async fn letter(&self, place: Option<&EventPlace>) -> Result<Arc<Letter>, Unread> {
-        let place = place.ok_or(Unread::Misplaced)?;
-        // In the heap, as all reads of Redis here: most find it remembered, and each waits for its receiver with what it takes.
-        let read = async { Box::pin(self.read_letter(place)).await };
-        self.letters.get(place, read).await
+    /// Why it cannot be sent.
+    async fn event(&self, place: Option<&EventPlace>) -> Result<Arc<RenderedEvent>, EventError> {
+        let place = place.ok_or(EventError::Misplaced)?;
+        // On the heap, as all reads of Redis here: most events are cached, and this task keeps its memory while it waits for the receiver.
+        let read = async { Box::pin(self.read_event(place)).await };
+        self.events.get(place, read).await
     }
 
-    async fn read_letter(&self, place: &EventPlace) -> Result<Letter, Unread> {
+    async fn read_event(&self, place: &EventPlace) -> Result<RenderedEvent, EventError> {
         let target = Target {
             tenant: place.tenant.clone(),
             day: place.day,
@@ -97,10 +95,10 @@ impl Inner {
         let facts = found
             .ok()
             .and_then(|found| found.into_iter().next().flatten());
-        let mut facts = facts.ok_or(Unread::OutOfReach)?.into_iter();
+        let mut facts = facts.ok_or(EventError::OutOfReach)?.into_iter();
         let facts = facts.find(|(entry, _)| *entry == place.entry);
-        let (_, facts) = facts.ok_or(Unread::Gone)?;
-        Letter::of(place, &facts).ok_or(Unread::Unrenderable)
+        let (_, facts) = facts.ok_or(EventError::Gone)?;
+        RenderedEvent::of(place, &facts).ok_or(EventError::Unrenderable)
     }
 
     /// The receiver of a claim's subscription, as it was at the claim or later.
@@ -122,43 +120,43 @@ impl Inner {
     async fn attempt(
         &self,
         claim: &ClaimedDelivery,
-        letter: &Letter,
-        when: (Option<&Start>, Instant),
-    ) -> Attempted {
+        event: &RenderedEvent,
+        when: (Option<&Turn>, Instant),
+    ) -> AttemptResult {
         let Ok(receiver) = self.receiver(claim).await else {
-            return Attempted::new(Outcome::Later(POLL), "store_unavailable");
+            return AttemptResult::new(Outcome::Later(POLL), "store_unavailable");
         };
-        let attempted = attempt(
-            (&self.webhooks, &self.rules),
+        let result = attempt(
+            (&self.webhooks, &self.policies),
             claim,
             receiver.as_deref(),
-            letter,
+            event,
             when,
         );
-        let broken_off = async {
+        let cancelled = async {
             self.shutdown.begun().await;
             sleep(LAST_WAIT).await;
         };
         tokio::select! {
-            attempted = attempted => attempted,
-            () = broken_off => Attempted::new(Outcome::Back, "shutdown"),
+            result = result => result,
+            () = cancelled => AttemptResult::new(Outcome::Back, "shutdown"),
         }
     }
 
-    /// Books what an attempt came to, until Redis has taken it or the claim is over. Returns the next delivery of the lane, and its
-    /// start as of [`Inner::start_of`].
-    async fn book(
+    /// Records the result of an attempt, until Redis has accepted it or the claim is over. Returns the next delivery of the lane, and
+    /// its turn as of [`WorkerState::turn_of`].
+    async fn record(
         self: &Arc<Self>,
         claim: &ClaimedDelivery,
-        letter: Option<&Letter>,
-        attempted: Attempted,
+        event: Option<&RenderedEvent>,
+        result: AttemptResult,
         permit: &Permit,
-    ) -> Option<(ClaimedDelivery, Option<Start>)> {
+    ) -> Option<(ClaimedDelivery, Option<Turn>)> {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
-        let (partition, delay) = (claim.owner.partition(), attempted.outcome.delay());
-        let failure = self.failure(claim, letter, &attempted).map(Box::new);
-        let (outcome, reason) = (attempted.outcome.word(), attempted.reason);
-        let ending = Arc::new(Ending {
+        let (partition, delay) = (claim.owner.partition(), result.outcome.delay());
+        let failure = self.failure_events(claim, event, &result).map(Box::new);
+        let (outcome, reason) = (result.outcome.word(), result.reason);
+        let end = Arc::new(AttemptEnd {
             delivery: claim.id.clone(),
             token: claim.token.clone(),
             subscription: claim.subscription.clone(),
@@ -169,36 +167,36 @@ impl Inner {
                 true => 0,
                 false => permit.next_of_subscription(),
             },
-            fields: Counted(attempted.fields),
+            fields: Counted(result.fields),
         });
         loop {
-            let booked = match &failure {
-                None => self.end(partition, &ending).await,
-                Some(failure) => Box::pin(self.end_failed(partition, &ending, failure)).await,
+            let reply = match &failure {
+                None => self.end(partition, &end).await,
+                Some(failure) => Box::pin(self.end_failed(partition, &end, failure)).await,
             };
-            match booked {
-                Ok((Booked::Ended(ended), start)) => {
-                    let (outcome, reason) = match &*ended.outcome {
+            match reply {
+                Ok((EndResult::Recorded(recorded), turn)) => {
+                    let (outcome, reason) = match &*recorded.outcome {
                         same if same == outcome => (same, reason),
                         // Its record was deleted.
                         "gone" => ("dropped", "damaged"),
                         other => (other, "subscription_inactive"),
                     };
                     self.count(outcome, reason);
-                    log_booked(claim, letter, (outcome, reason));
-                    self.note_ended(claim, &ended, delay);
-                    return Some((ended.next?, start));
+                    log_recorded(claim, event, (outcome, reason));
+                    self.note_end(claim, &recorded, delay);
+                    return Some((recorded.next?, turn));
                 }
-                // It lapsed, and another dispatcher repeats the attempt.
-                Ok((Booked::Lost, _)) => {
+                // The claim lapsed, and another dispatcher repeats the attempt.
+                Ok((EndResult::Lost, _)) => {
                     self.count("lost", reason);
-                    log_booked(claim, letter, ("lost", reason));
+                    log_recorded(claim, event, ("lost", reason));
                     return None;
                 }
-                Ok((Booked::Damaged(why), _)) => {
+                Ok((EndResult::Damaged(why), _)) => {
                     self.count("lost", reason);
                     self.reply_is_lost(partition);
-                    log_unbooked(claim, letter, &why);
+                    log_unrecorded(claim, event, &why);
                     return None;
                 }
                 Err(failure) => {
@@ -206,38 +204,38 @@ impl Inner {
                     let again = matches!(*failure, StoreError::Unavailable(_));
                     if !again || Instant::now() >= until {
                         self.count("lost", reason);
-                        log_unbooked(claim, letter, &failure);
+                        log_unrecorded(claim, event, &failure);
                         return None;
                     }
-                    sleep(BOOK_AGAIN).await;
+                    sleep(RECORD_AGAIN).await;
                 }
             }
         }
     }
 
-    /// Counts an attempt by what was booked of it.
+    /// Counts an attempt by its recorded outcome.
     fn count(&self, outcome: &str, reason: &str) {
         let attempts = &self.metrics.attempts;
         attempts.with_label_values(&[outcome, reason]).inc();
     }
 
-    /// What is to be told of a failure for good.
-    fn failure(
+    /// The events about a final failure.
+    fn failure_events(
         &self,
         claim: &ClaimedDelivery,
-        letter: Option<&Letter>,
-        attempted: &Attempted,
-    ) -> Option<Failure> {
-        let letter = letter.filter(|_| attempted.outcome == Outcome::Failed)?;
-        Some(Failure {
+        event: Option<&RenderedEvent>,
+        result: &AttemptResult,
+    ) -> Option<FailureEvents> {
+        let event = event.filter(|_| result.outcome == Outcome::Failed)?;
+        Some(FailureEvents {
             owner: claim.owner.clone(),
-            context: letter.context(self.source),
-            details: letter.details(claim, attempted).unwrap_or_default(),
+            context: event.context(self.source),
+            details: event.details(claim, result).unwrap_or_default(),
         })
     }
 
-    fn note_ended(&self, claim: &ClaimedDelivery, ended: &EndedAttempt, delay: Duration) {
-        if ended.disabled {
+    fn note_end(&self, claim: &ClaimedDelivery, recorded: &RecordedEnd, delay: Duration) {
+        if recorded.disabled {
             self.metrics.disabled.inc();
             let id = claim.subscription.as_str();
             warn!(
@@ -245,25 +243,29 @@ impl Inner {
                 "webhook `{id}` is disabled: too many deliveries failed in a row"
             );
         }
-        if ended.left || !delay.is_zero() {
+        if recorded.left || !delay.is_zero() {
             self.look_again(claim.owner.partition(), delay);
-            self.changed.look();
+            self.signal.wake();
         }
     }
 }
 
-/// Logs an attempt with the outcome that was booked, and why. `letter`: where the event could be read.
-fn log_booked(claim: &ClaimedDelivery, letter: Option<&Letter>, (outcome, reason): (&str, &str)) {
+/// Logs an attempt with its recorded outcome and the reason. `event`: where it could be read.
+fn log_recorded(
+    claim: &ClaimedDelivery,
+    event: Option<&RenderedEvent>,
+    (outcome, reason): (&str, &str),
+) {
     let but = match outcome {
-        "lost" => ", but its claim was lost, and this is not booked",
+        "lost" => ", but its claim was lost, so this is not recorded",
         _ => "",
     };
     info!(
         delivery.id = claim.id.as_str(),
         webhook.id = claim.subscription.as_str(),
-        event.id = letter.map(|letter| &*letter.event_id),
-        trace.id = letter.map(|letter| &*letter.trace_id),
-        request.id = letter.and_then(|letter| letter.request_id.as_deref()),
+        event.id = event.map(|event| &*event.event_id),
+        trace.id = event.map(|event| &*event.trace_id),
+        request.id = event.and_then(|event| event.request_id.as_deref()),
         attempt = claim.attempts,
         outcome,
         reason,
@@ -273,15 +275,15 @@ fn log_booked(claim: &ClaimedDelivery, letter: Option<&Letter>, (outcome, reason
     );
 }
 
-fn log_unbooked(claim: &ClaimedDelivery, letter: Option<&Letter>, why: &dyn Display) {
+fn log_unrecorded(claim: &ClaimedDelivery, event: Option<&RenderedEvent>, why: &dyn Display) {
     error!(
         delivery.id = claim.id.as_str(),
         webhook.id = claim.subscription.as_str(),
-        event.id = letter.map(|letter| &*letter.event_id),
-        trace.id = letter.map(|letter| &*letter.trace_id),
+        event.id = event.map(|event| &*event.event_id),
+        trace.id = event.map(|event| &*event.trace_id),
         attempt = claim.attempts,
         error = %why,
-        "the outcome of attempt {} of delivery {} cannot be booked; it is attempted again: {why}",
+        "the outcome of attempt {} of delivery {} cannot be recorded; it is attempted again: {why}",
         claim.attempts,
         claim.id
     );

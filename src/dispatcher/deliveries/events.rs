@@ -1,4 +1,4 @@
-//! Reads what happened: the events that pointers of outboxes lead to, as far as it matters to whom they go.
+//! Reads the events that outbox entries point to, as far as needed to find their subscriptions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus::IntCounter;
 use tracing::error;
 
-use super::subscriptions::Hook;
+use super::subscriptions::Subscriber;
 use crate::dispatcher::outboxes::{
     Beyond, Facts, Outboxes, Place, READ_ROWS, ROWS, Read, events_of, fitting,
 };
@@ -27,9 +27,9 @@ const EVENTS_MAX: usize = 10_000;
 /// How far before its cursor an outbox is read again after it lost entries, in milliseconds.
 const REWIND_MS: u64 = 3_600_000;
 
-/// An event, as far as it matters to whom it goes.
-pub(super) struct Happened {
-    /// Its number among those of its pointer.
+/// An event, as far as needed to find its subscriptions.
+pub(super) struct OutboxEvent {
+    /// Its number among those of its entry.
     pub number: usize,
     pub place: EventPlace,
     pub at_ms: i64,
@@ -41,58 +41,20 @@ pub(super) struct Happened {
     trace: String,
 }
 
-/// A pointer of an outbox and its events; `None` where the node is out of reach.
-pub(super) type PointerOf = (EntryId, Option<Vec<Happened>>);
+/// An outbox entry and its events; `None` where the node is out of reach.
+pub(super) type OutboxEntry = (EntryId, Option<Vec<OutboxEvent>>);
 
 /// Events that were read.
 #[derive(Default)]
 pub(super) struct EventsRead {
-    /// The events behind a place of an outbox, by their pointers.
-    pub outboxes: BTreeMap<Place, Vec<PointerOf>>,
-    /// Pointers that they come from.
+    /// The entries behind each place.
+    pub outboxes: BTreeMap<Place, Vec<OutboxEntry>>,
+    /// Number of these entries.
     pub pointers: usize,
     /// Whether an outbox has more.
     pub more: bool,
     /// Partitions whose node is out of reach.
     pub away: BTreeSet<Partition>,
-}
-
-/// Of which tenants the events are wanted.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Wanted {
-    /// All but these; `None` for only those below.
-    all_but: Option<BTreeSet<String>>,
-    only: BTreeSet<String>,
-}
-
-impl Wanted {
-    pub fn of(tenant: &str) -> Self {
-        Self {
-            all_but: None,
-            only: BTreeSet::from([tenant.to_owned()]),
-        }
-    }
-
-    pub fn all_but(tenants: BTreeSet<String>) -> Self {
-        Self {
-            all_but: Some(tenants),
-            only: BTreeSet::new(),
-        }
-    }
-
-    /// Wants what another wants, too.
-    pub fn add(&mut self, other: Self) {
-        self.only.extend(other.only);
-        self.all_but = match (self.all_but.take(), other.all_but) {
-            (Some(one), Some(other)) => Some(&one & &other),
-            (one, other) => one.or(other),
-        };
-    }
-
-    fn wants(&self, tenant: &str) -> bool {
-        let others = self.all_but.as_ref();
-        self.only.contains(tenant) || others.is_some_and(|but| !but.contains(tenant))
-    }
 }
 
 /// Reads events.
@@ -104,41 +66,42 @@ impl EventReader {
     /// Reads the events behind these cursors. `skipped` counts those that are damaged or gone.
     pub async fn read(
         &self,
-        places: &BTreeMap<Place, Wanted>,
+        places: &BTreeSet<Place>,
         skipped: &IntCounter,
     ) -> Result<EventsRead, StoreError> {
-        let cursors: Vec<Place> = places.keys().copied().collect();
-        let mut beyond = self.outboxes.read(&cursors, Duration::ZERO).await?;
-        self.rewind(&cursors, &mut beyond).await?;
+        let places: Vec<Place> = places.iter().copied().collect();
+        let mut beyond = self.outboxes.read(&places, Duration::ZERO).await?;
+        self.rewind(&places, &mut beyond).await?;
         let entries = beyond.into_iter().map(|beyond| Some(beyond?.entries));
-        self.follow(places, entries.collect(), Some(skipped)).await
+        self.follow(&places, entries.collect(), None, Some(skipped))
+            .await
     }
 
-    /// Reads the events behind a place that cursors have passed already, by their pointers; and whether these are all.
+    /// Reads the entries behind a place that cursors have passed already, with the events of a `tenant` or of all; and whether these
+    /// are all entries.
     pub async fn read_again(
         &self,
-        place: (Partition, EntryId),
-        wanted: Wanted,
-    ) -> Result<(Vec<PointerOf>, bool), StoreError> {
-        let place = (place.0, Some(place.1));
-        let entries = self.outboxes.read_alone(place).await?;
-        let places = BTreeMap::from([(place, wanted)]);
-        let mut read = self.follow(&places, vec![Some(entries)], None).await?;
+        place: Place,
+        tenant: Option<&str>,
+    ) -> Result<(Vec<OutboxEntry>, bool), StoreError> {
+        let entries = vec![Some(self.outboxes.read_alone(place).await?)];
+        let mut read = self.follow(&[place], entries, tenant, None).await?;
         let is_all = !read.more;
         Ok((read.outboxes.remove(&place).unwrap_or_default(), is_all))
     }
 
-    /// Reads what pointers lead to. `skipped` counts what is damaged or gone.
+    /// Reads what entries point to. `skipped` counts what is damaged or gone.
     async fn follow(
         &self,
-        places: &BTreeMap<Place, Wanted>,
+        places: &[Place],
         beyond: Vec<Option<Vec<Arc<Read>>>>,
+        tenant: Option<&str>,
         skipped: Option<&IntCounter>,
     ) -> Result<EventsRead, StoreError> {
         let mut read = EventsRead::default();
         let mut entries = Vec::new();
         let share = share_of(&beyond);
-        for ((place, wanted), beyond) in places.iter().zip(beyond) {
+        for (place, beyond) in places.iter().zip(beyond) {
             // Where the node is out of reach, the others need not wait.
             if beyond.is_none() {
                 read.away.insert(place.0);
@@ -147,29 +110,30 @@ impl EventReader {
             let fits = fitting(&found, share);
             read.more |= found.len() == ROWS || fits < found.len();
             found.truncate(fits);
-            entries.extend(found.into_iter().map(|entry| (*place, wanted, entry)));
+            entries.extend(found.into_iter().map(|entry| (*place, entry)));
         }
         read.pointers = entries.len();
-        let is_wanted = |wanted: &Wanted, pointer: &Pointer| match &pointer.target {
-            None => wanted.all_but.is_some(),
-            Some(target) => wanted.wants(&target.tenant),
+        let is_wanted = |pointer: &Pointer| {
+            let of_tenant = |tenant| {
+                pointer
+                    .target
+                    .as_ref()
+                    .is_some_and(|it| it.tenant == tenant)
+            };
+            tenant.is_none_or(of_tenant)
         };
         for some in entries.chunks(READ_ROWS) {
-            let of_wanted = some
-                .iter()
-                .filter(|(_, wanted, entry)| is_wanted(wanted, &entry.pointer));
-            let of_wanted: Vec<_> = of_wanted
-                .map(|(place, _, entry)| (place.0, entry))
-                .collect();
-            let mut facts = self.outboxes.facts(&of_wanted).await?.into_iter();
-            for (place, wanted, entry) in some {
+            let wanted = some.iter().filter(|(_, entry)| is_wanted(&entry.pointer));
+            let wanted: Vec<_> = wanted.map(|(place, entry)| (place.0, entry)).collect();
+            let mut facts = self.outboxes.facts(&wanted).await?.into_iter();
+            for (place, entry) in some {
                 let pointer = &entry.pointer;
-                let events = match is_wanted(wanted, pointer) {
+                let events = match is_wanted(pointer) {
                     false => Some(Vec::new()),
                     true => facts
                         .next()
                         .flatten()
-                        .map(|facts| happened(place.0, pointer, &facts, skipped)),
+                        .map(|facts| events_at(place.0, pointer, &facts, skipped)),
                 };
                 let outbox = read.outboxes.entry(*place).or_default();
                 outbox.push((pointer.entry, events));
@@ -233,13 +197,13 @@ fn share_of(beyond: &[Option<Vec<Arc<Read>>>]) -> usize {
     }
 }
 
-/// The events of a pointer; those that are damaged or gone are logged and counted by `skipped`.
-fn happened(
+/// The events of an entry; those that are damaged or gone are logged and counted by `skipped`.
+fn events_at(
     partition: Partition,
     pointer: &Pointer,
     facts: &Facts,
     skipped: Option<&IntCounter>,
-) -> Vec<Happened> {
+) -> Vec<OutboxEvent> {
     let skip = |count: usize, why: &str| {
         let Some(skipped) = skipped else { return };
         skipped.inc_by(count as u64);
@@ -264,7 +228,7 @@ fn happened(
             day: target.day,
             entry: *entry,
         };
-        match Happened::read(number, place, facts) {
+        match OutboxEvent::read(number, place, facts) {
             Ok(event) => events.push(event),
             Err(damage) => skip(1, &damage.to_string()),
         }
@@ -272,7 +236,7 @@ fn happened(
     events
 }
 
-impl Happened {
+impl OutboxEvent {
     fn read(number: usize, place: EventPlace, facts: &Record) -> Result<Self, RecordError> {
         let entry = place.entry.to_string();
         let event = StoredEvent {
@@ -306,12 +270,12 @@ impl Happened {
     }
 
     /// What is queued for a subscription; the number of the owner comes later.
-    pub fn delivery_to(&self, hook: &Hook) -> QueuedDelivery {
-        let id = &hook.id;
-        let delivery = DeliveryId::of(hook.owner.partition(), &self.event_id, id, None);
+    pub fn delivery_to(&self, subscriber: &Subscriber) -> QueuedDelivery {
+        let id = &subscriber.id;
+        let delivery = DeliveryId::of(subscriber.owner.partition(), &self.event_id, id, None);
         let lane = format!("{id}:{}:{}", self.place.partition, self.place.tenant);
         (
-            (0, id.to_string(), hook.epoch()),
+            (0, id.to_string(), subscriber.epoch()),
             (delivery.to_string(), lane, self.place.to_string()),
             (self.event_type.clone(), self.trace.clone()),
         )

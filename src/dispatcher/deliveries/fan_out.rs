@@ -12,27 +12,27 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::events::{EventReader, PointerOf};
-use super::failures::Failures;
-use super::following::{Audience, Chunk, DELIVERIES, Following};
-use super::inner::log_damage;
-use super::rounds::Rounds;
-use super::subscriptions::{Hooks, Outbox, Remembered};
-use super::wake::Wake;
+use super::events::{EventReader, OutboxEntry};
+use super::fan_out_plan::{Audience, AudienceCursor, CALL_COST, Plan, Step};
+use super::partition_failures::PartitionFailures;
+use super::poll_schedule::PollSchedule;
+use super::signal::DeliverySignal;
+use super::state::log_damage;
+use super::subscriptions::{OutboxLocation, Subscribers, SubscriptionCache};
 use crate::dispatcher::due::partitions;
-use crate::dispatcher::outboxes::Outboxes;
+use crate::dispatcher::outboxes::{Outboxes, Place};
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::domain::tenant::SYSTEM;
 use crate::metrics::metrics;
-use crate::store::dispatcher::fan_out::{Cursors, FanOutPart, Fanned};
+use crate::store::dispatcher::fan_out::{FanOutPart, FanOutReply};
 use crate::store::signature::Counted;
 use crate::store::{Lease, Store, StoreError};
 
 /// The pause after a pass that failed.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// How long a pass may take before the next one looks what is new; that one goes on where this one ended.
+/// How long a pass may take; the next one starts where it ended.
 const PASS: Duration = Duration::from_millis(250);
 
 /// Outboxes of one call at most.
@@ -47,19 +47,19 @@ metrics! {
         partition_lag: GaugeVec["partition"] = "budget_webhook_partition_lag_seconds",
         /// Deliveries of events to webhooks that were queued.
         queued: IntCounter = "budget_webhook_deliveries_queued_total",
-        /// Events that no webhook gets, because they are damaged or gone.
+        /// Events that no webhook gets, because they or the list of their tenant's webhooks are damaged or gone.
         skipped: IntCounter = "budget_webhook_events_skipped_total",
         /// Times that the record of a webhook could not be read; its events wait meanwhile.
         unreadable: IntCounter = "budget_webhook_unreadable_records_total",
     }
 }
 
-/// What one pass did.
+/// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FanOutPass {
     /// Deliveries queued.
     pub queued: i64,
-    /// Pointers followed.
+    /// Outbox entries read.
     pub followed: usize,
     /// Cursors moved.
     pub moved: usize,
@@ -71,18 +71,21 @@ pub struct FanOutPass {
 pub struct FanOut {
     store: Store,
     reader: EventReader,
-    remembered: Remembered,
+    subscriptions: SubscriptionCache,
     lane_concurrency: u32,
-    queued: Arc<Wake>,
-    failures: Mutex<Failures>,
-    rounds: std::sync::Mutex<Rounds>,
+    queued: Arc<DeliverySignal>,
+    failures: Mutex<PartitionFailures>,
+    schedule: std::sync::Mutex<PollSchedule>,
     metrics: FanOutMetrics,
-    /// Of which partitions the lag is told.
+    /// Partitions with a lag of their own in the metrics.
     lagging: std::sync::Mutex<BTreeSet<Partition>>,
 }
 
+/// The steps of an outbox that are still to be made, with its cursor.
+type PlannedOutbox = (AudienceCursor, VecDeque<Step>);
+
 impl FanOut {
-    /// A worker over `store`. It wakes `queued` for new deliveries. Its metrics are in `registry`.
+    /// A worker over `store`. It signals new deliveries by `queued`. Its metrics are in `registry`.
     ///
     /// # Errors
     /// When one of their names is taken.
@@ -90,101 +93,102 @@ impl FanOut {
         store: Store,
         outboxes: Arc<Outboxes>,
         lane_concurrency: u32,
-        queued: Arc<Wake>,
+        queued: Arc<DeliverySignal>,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         let metrics = FanOutMetrics::register(registry)?;
         Ok(Self {
-            remembered: Remembered::new(store.clone(), Some(metrics.unreadable.clone())),
+            subscriptions: SubscriptionCache::new(store.clone(), Some(metrics.unreadable.clone())),
             reader: EventReader { outboxes },
-            failures: Mutex::new(Failures::new(store.clone(), "events")),
+            failures: Mutex::new(PartitionFailures::new(store.clone(), "events")),
             store,
             lane_concurrency,
             queued,
-            rounds: std::sync::Mutex::default(),
+            schedule: std::sync::Mutex::default(),
             metrics,
             lagging: std::sync::Mutex::default(),
         })
     }
 
-    /// Does one pass over those partitions of `leases` that are to be looked at now.
-    async fn look(&self, leases: &[Lease]) -> Result<Next, StoreError> {
-        let due = self.rounds().due(leases);
-        let pass = self.follow(&due).await?;
+    /// Does one pass over those partitions of `leases` that are due.
+    async fn run_due(&self, leases: &[Lease]) -> Result<Next, StoreError> {
+        let due = self.schedule().due(leases);
+        let pass = self.pass(&due).await?;
         Ok(match pass.more && pass.moved > 0 {
             true => Next::Now,
-            false => Next::After(self.rounds().pause()),
+            false => Next::After(self.schedule().pause()),
         })
     }
 
     /// Does one pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries; the others have theirs then. Unreadable events
-    /// are logged, counted and passed over.
+    /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries, after the others had their turn. Unreadable events
+    /// are logged, counted and skipped.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
-        self.rounds().forget_all();
-        self.follow(leases).await
+        self.schedule().forget_all();
+        self.pass(leases).await
     }
 
-    async fn follow(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
+    async fn pass(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
         let mut pass = FanOutPass::default();
         let mut partitions = partitions(leases);
         if partitions.is_empty() {
             return Ok(pass);
         }
-        self.rounds().rotate(&mut partitions);
-        let mut all = Vec::new();
-        for (partition, [own, system]) in self.cursors(&partitions).await? {
-            // Where a node is out of reach, the others need not wait.
-            for (audience, cursors) in [(Audience::Own, own), (Audience::System, system)] {
-                if let Some(cursors) = cursors {
-                    let waits =
-                        |tenant: &str| audience == Audience::Own && self.remembered.lacks(tenant);
-                    all.extend(Following::of(partition, audience, cursors, waits));
-                }
-            }
-        }
-        let reads = Following::reads(&all);
-        let read = self.reader.read(&reads, &self.metrics.skipped).await?;
+        self.schedule().rotate(&mut partitions);
+        let cursors = self.cursors(&partitions).await?;
+        let places: BTreeSet<Place> = cursors.iter().map(AudienceCursor::place).collect();
+        let read = self.reader.read(&places, &self.metrics.skipped).await?;
         (pass.followed, pass.more) = (read.pointers, read.more);
-        self.rounds().found(&partitions, &read);
-        self.tell_lags();
+        self.schedule().found(&partitions, &read);
+        self.set_lags();
         let until = Instant::now() + PASS;
         let mut failures = self.failures.lock().await;
         failures.begin();
         let (mut of_system, mut system_fails) = (VecDeque::new(), false);
-        for following in all {
-            if Instant::now() > until && following.audience == Audience::Own {
-                self.rounds().resume_at(following.partition);
+        for cursor in cursors {
+            let is_system = cursor.audience == Audience::System;
+            if Instant::now() > until && !is_system {
+                self.schedule().resume_at(cursor.partition);
                 pass.more = true;
                 break;
             }
-            let outbox = read.outboxes.get(&following.from());
-            let (home, is_system) = (following.home(), following.audience == Audience::System);
-            let waits = outbox.is_none() && !following.is_apart() || is_system && system_fails;
-            if waits || failures.leave_out(home).await {
+            // Behind a node that is out of reach nothing was read.
+            let Some(entries) = read.outboxes.get(&cursor.place()) else {
+                continue;
+            };
+            let home = cursor.home();
+            if is_system && system_fails || failures.leave_out(home).await {
                 continue;
             }
-            let outbox = outbox.map_or(&[][..], Vec::as_slice);
-            let queued = match self.chunks(&following, outbox, &mut pass).await {
-                Ok(chunks) if is_system => {
-                    of_system.push_back((following.field(), VecDeque::from(chunks)));
-                    Ok(())
+            let queued = match self.plan(&cursor, entries).await {
+                Ok(plan) => {
+                    pass.more |= plan.is_cut;
+                    let planned = (cursor, VecDeque::from(plan.steps));
+                    match is_system {
+                        true => {
+                            of_system.push_back(planned);
+                            Ok(())
+                        }
+                        false => {
+                            self.queue_all(home, VecDeque::from([planned]), &mut pass)
+                                .await
+                        }
+                    }
                 }
-                Ok(chunks) => self.queue_for_tenants(&following, chunks, &mut pass).await,
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = queued {
-                self.rounds().forget_all();
+                self.schedule().forget_all();
                 failures.note(home, failure);
                 system_fails |= is_system;
             }
         }
         if !failures.leave_out(Partition::FIRST).await
-            && let Err(failure) = self.queue_for_system(of_system, &mut pass).await
+            && let Err(failure) = self.queue_all(Partition::FIRST, of_system, &mut pass).await
         {
-            self.rounds().forget_all();
+            self.schedule().forget_all();
             failures.note(Partition::FIRST, failure);
         }
         self.metrics.queued.inc_by(pass.queued.unsigned_abs());
@@ -192,206 +196,182 @@ impl FanOut {
         Ok(pass)
     }
 
-    /// The cursors of these outboxes.
-    async fn cursors(
-        &self,
-        partitions: &[Partition],
-    ) -> Result<Vec<(Partition, [Option<Cursors>; 2])>, StoreError> {
-        let unknown = self.rounds().unknown(partitions);
-        let mut read = HashMap::new();
-        if !unknown.is_empty() {
-            let cursors = self.store.fanned_to(&unknown).await?;
-            let mut rounds = self.rounds();
-            for (partition, cursors) in unknown.into_iter().zip(cursors) {
-                read.insert(partition, rounds.know(partition, cursors));
+    /// The cursors of both audiences in these outboxes, without those whose node is out of reach.
+    async fn cursors(&self, partitions: &[Partition]) -> Result<Vec<AudienceCursor>, StoreError> {
+        let unknown = self.schedule().unknown(partitions);
+        let read = match unknown.is_empty() {
+            true => Vec::new(),
+            false => self.store.fan_out_cursors(&unknown).await?,
+        };
+        let mut schedule = self.schedule();
+        let mut read: HashMap<Partition, _> = unknown.into_iter().zip(read).collect();
+        let mut all = Vec::new();
+        for partition in partitions.iter().copied() {
+            let cursors = match read.remove(&partition) {
+                Some(cursors) => {
+                    schedule.know(partition, cursors.clone());
+                    cursors
+                }
+                None => schedule.cursors(partition),
+            };
+            for (audience, cursor) in [Audience::Tenants, Audience::System]
+                .into_iter()
+                .zip(cursors)
+            {
+                all.extend(cursor.map(|cursor| AudienceCursor {
+                    partition,
+                    audience,
+                    cursor,
+                }));
             }
         }
-        let rounds = self.rounds();
-        let of = |partition: &Partition| {
-            let cursors = read.remove(partition);
-            (
-                *partition,
-                cursors.unwrap_or_else(|| rounds.cursors(*partition)),
-            )
-        };
-        Ok(partitions.iter().map(of).collect())
+        Ok(all)
     }
 
     /// Sets the metrics of how far behind the outboxes are.
-    fn tell_lags(&self) {
+    fn set_lags(&self) {
         let now_ms = u64::try_from(self.store.clock().now_ms()).unwrap_or(0);
-        let (worst_ms, lags_ms) = self.rounds().lags_ms(now_ms);
+        let (worst_ms, lags_ms) = self.schedule().lags_ms(now_ms);
         self.metrics.lag.set(worst_ms as f64 / 1e3);
-        let lag = |partition: &Partition| {
-            let metric = &self.metrics.partition_lag;
-            metric.with_label_values(&[&partition.to_string()])
-        };
+        let metric = &self.metrics.partition_lag;
         for (partition, lag_ms) in &lags_ms {
-            lag(partition).set(*lag_ms as f64 / 1e3);
+            let lag = metric.with_label_values(&[&partition.to_string()]);
+            lag.set(*lag_ms as f64 / 1e3);
         }
-        let mut told = self.lagging.lock().unwrap_or_else(PoisonError::into_inner);
-        for gone in told.iter().filter(|known| !lags_ms.contains_key(known)) {
-            let metric = &self.metrics.partition_lag;
+        let mut lagging = self.lagging.lock().unwrap_or_else(PoisonError::into_inner);
+        for gone in lagging.iter().filter(|known| !lags_ms.contains_key(known)) {
             let _ = metric.remove_label_values(&[&gone.to_string()]);
         }
-        *told = lags_ms.into_keys().collect();
+        *lagging = lags_ms.into_keys().collect();
     }
 
-    fn rounds(&self) -> std::sync::MutexGuard<'_, Rounds> {
-        self.rounds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn schedule(&self) -> std::sync::MutexGuard<'_, PollSchedule> {
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be queued of an outbox behind a cursor, some at a time.
-    async fn chunks(
+    /// Plans what is queued of an outbox.
+    async fn plan(
         &self,
-        following: &Following,
-        outbox: &[PointerOf],
-        pass: &mut FanOutPass,
-    ) -> Result<Vec<Chunk>, StoreError> {
-        let events = outbox
+        cursor: &AudienceCursor,
+        entries: &[OutboxEntry],
+    ) -> Result<Plan, StoreError> {
+        let events = entries
             .iter()
             .flat_map(|(_, events)| events.iter().flatten());
-        let owners: BTreeSet<&str> = events.filter_map(|e| following.owner_of(e)).collect();
+        let owners: BTreeSet<&str> = events.filter_map(|e| cursor.owner_of(e)).collect();
         let owners: Vec<String> = owners.into_iter().map(str::to_owned).collect();
-        let hooks = self.remembered.of(&owners).await?;
-        if following.audience == Audience::System && hooks.iter().any(|hooks| hooks.is_unknown) {
+        let subscribers = self.subscriptions.of(&owners).await?;
+        if cursor.audience == Audience::System && subscribers.iter().any(|of| of.is_unknown) {
             return Err(StoreError::Refused {
                 code: "WRONGTYPE".to_owned(),
                 detail: self.store.webhooks_key(SYSTEM),
             });
         }
-        let hooks: HashMap<&str, &Hooks> = owners.iter().map(String::as_str).zip(&hooks).collect();
-        let lies = Outbox::of(&self.store, following.home(), following.partition).await?;
-        let (chunks, is_cut) = following.chunks(outbox, &hooks, lies);
-        pass.more |= is_cut;
-        Ok(chunks)
+        let subscribers: HashMap<&str, &Subscribers> = owners
+            .iter()
+            .map(String::as_str)
+            .zip(&subscribers)
+            .collect();
+        let outbox = OutboxLocation::of(&self.store, cursor.home(), cursor.partition).await?;
+        let plan = cursor.plan(entries, &subscribers, outbox);
+        self.metrics.skipped.inc_by(plan.skipped);
+        Ok(plan)
     }
 
-    /// Queues for the tenants of a partition.
-    async fn queue_for_tenants(
+    /// Queues what was planned for the subscriptions of a partition, of several outboxes in one call.
+    async fn queue_all(
         &self,
-        following: &Following,
-        chunks: Vec<Chunk>,
-        pass: &mut FanOutPass,
-    ) -> Result<(), StoreError> {
-        for chunk in chunks {
-            let parts = vec![(following.field(), chunk)];
-            if !self.queue(following.partition, parts, pass).await? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Queues for the operator, for many outboxes at a time.
-    async fn queue_for_system(
-        &self,
-        mut outboxes: VecDeque<(String, VecDeque<Chunk>)>,
+        home: Partition,
+        mut outboxes: VecDeque<PlannedOutbox>,
         pass: &mut FanOutPass,
     ) -> Result<(), StoreError> {
         while !outboxes.is_empty() {
-            let (mut parts, mut deliveries) = (Vec::new(), 0);
-            // One of each outbox, because the next begins where it ends.
-            for (field, chunks) in &mut outboxes {
-                let fits = |chunk: &Chunk| deliveries + chunk.deliveries.len() <= DELIVERIES;
-                if parts.len() < PARTS && chunks.front().is_some_and(fits) {
-                    let chunk = chunks.pop_front().expect("it was looked at");
-                    deliveries += chunk.deliveries.len();
-                    parts.push((field.clone(), chunk));
+            let (mut parts, mut cost) = (Vec::new(), 0);
+            // One step of each outbox, because the next one starts where it ends.
+            for (cursor, steps) in &mut outboxes {
+                let fits = |step: &Step| cost == 0 || cost + step.cost <= CALL_COST;
+                if parts.len() < PARTS && steps.front().is_some_and(fits) {
+                    let step = steps.pop_front().expect("it is there");
+                    cost += step.cost;
+                    parts.push((&*cursor, step));
                 }
             }
-            outboxes.retain(|(_, chunks)| !chunks.is_empty());
-            if !self.queue(Partition::FIRST, parts, pass).await? {
+            let is_done = !self.queue(home, parts, pass).await?;
+            outboxes.retain(|(_, steps)| !steps.is_empty());
+            if is_done {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Queues the deliveries of some outboxes; whether all their cursors moved.
+    /// Makes one step of some outboxes. Returns whether all their cursors moved.
     async fn queue(
         &self,
-        partition: Partition,
-        parts: Vec<(String, Chunk)>,
+        home: Partition,
+        steps: Vec<(&AudienceCursor, Step)>,
         pass: &mut FanOutPass,
     ) -> Result<bool, StoreError> {
         let mut owners: Vec<(String, String)> = Vec::new();
-        let (mut expected, mut of) = (Vec::new(), Vec::new());
-        let mut encoded: Vec<FanOutPart> = Vec::new();
-        for (field, chunk) in parts {
-            let Some(next) = chunk.next else { continue };
-            for owner in &chunk.owners {
-                if !owners.contains(owner) {
-                    owners.push(owner.clone());
+        let (mut expected, mut parts) = (Vec::new(), Vec::<FanOutPart>::new());
+        for (cursor, step) in steps {
+            let Some(next) = step.next else { continue };
+            for owner in step.owners {
+                if !owners.contains(&owner) {
+                    owners.push(owner);
                 }
             }
-            let number = |owner: &str| {
-                owners
-                    .iter()
-                    .position(|(name, _)| name == owner)
-                    .map_or(0, |at| at + 1)
-            };
-            let deliveries = chunk.deliveries.into_iter().map(|(owner, mut delivery)| {
-                delivery.0.0 = number(&owner);
+            let number = |owner: &str| owners.iter().position(|(name, _)| name == owner);
+            let deliveries = step.deliveries.into_iter().map(|(owner, mut delivery)| {
+                delivery.0.0 = number(&owner).map_or(0, |at| at + 1);
                 delivery
             });
-            let read = chunk.read.map(|read| read.to_string()).unwrap_or_default();
-            let is_plain = chunk.parted.is_empty() && !field.contains(' ');
-            of.push((Audience::of(&field, partition), is_plain, next.clone()));
-            expected.push(next.to_string());
-            let source = field.split(' ').next().unwrap_or_default();
-            let apart = |tenant: &String| format!("{source} {tenant}");
-            let left_out = chunk.left_out.iter().map(apart).collect();
-            let parted = chunk.parted.iter();
-            let parted = parted.map(|(tenant, place)| (apart(tenant), place.to_string()));
-            let parted = parted.collect();
-            let source = source.to_owned();
-            encoded.push((
-                ((field, source), (read, next.to_string())),
-                (Counted(left_out), Counted(parted)),
-                Counted(deliveries.collect()),
-            ));
+            let deliveries = Counted(deliveries.collect());
+            let read = step.read.map(|read| read.to_string()).unwrap_or_default();
+            parts.push(((cursor.field(), read, next.to_string()), deliveries));
+            expected.push((cursor, next));
         }
-        if encoded.is_empty() {
+        if parts.is_empty() {
             return Ok(true);
         }
-        let fanned = self
+        let reply = self
             .store
-            .fan_out(partition, self.lane_concurrency, &owners, &encoded)
+            .fan_out(home, self.lane_concurrency, &owners, &parts)
             .await?;
-        match fanned {
-            Fanned::Queued {
-                count,
+        let (queued, damaged, cursors) = match reply {
+            FanOutReply::Stale { owners } => {
+                self.subscriptions.forget(&owners);
+                pass.more = true;
+                return Ok(false);
+            }
+            FanOutReply::Fanned {
+                queued,
                 damaged,
                 cursors,
-            } => {
-                let damaged = damaged.lines().filter(|line| !line.is_empty());
-                damaged.for_each(|line| log_damage(partition, line));
-                pass.queued += count;
-                if count > 0 {
-                    self.queued.partition(partition);
-                }
-                let mut rounds = self.rounds();
-                for (at, ((audience, source), is_plain, next)) in of.into_iter().enumerate() {
-                    let has_moved = cursors.get(at) == expected.get(at);
-                    pass.moved += usize::from(has_moved);
-                    match has_moved && is_plain {
-                        true => rounds.moved(source, audience, next),
-                        false => rounds.forget(source),
-                    }
-                }
-                Ok(cursors == expected)
-            }
-            Fanned::Stale(owners) => {
-                self.remembered.forget(&owners);
-                pass.more = true;
-                Ok(false)
+            } => (queued, damaged, cursors),
+        };
+        for line in damaged.lines().filter(|line| !line.is_empty()) {
+            log_damage(home, line);
+        }
+        pass.queued += queued;
+        if queued > 0 {
+            self.queued.partition(home);
+        }
+        let (mut schedule, mut all_moved) = (self.schedule(), true);
+        for ((cursor, next), found) in expected.into_iter().zip(cursors) {
+            if next.to_string() == found {
+                pass.moved += 1;
+                schedule.moved(cursor.partition, cursor.audience, next);
+            } else {
+                all_moved = false;
+                schedule.forget(cursor.partition);
             }
         }
+        Ok(all_moved)
     }
 }
 
 lease_worker!(
     FanOut: "fan_out", AGAIN,
-    |worker, leases, _| worker.look(leases).await?
+    |worker, leases, _| worker.run_due(leases).await?
 );

@@ -1,31 +1,29 @@
-//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, [`CatchUp`] later what finds no
-//! room, and [`Replays`] what is to be delivered again; a [`Courier`] makes them, at least once each.
+//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, [`CatchUp`] later those that find no
+//! room, and [`Replays`] those of replays; a [`DeliveryWorker`] makes them, at least once each.
 
 mod attempt;
-mod booker;
-mod bookings;
+mod backlog;
 mod catch_up;
-mod courier;
 mod deliver;
+mod delivery_worker;
 mod events;
-mod failures;
 mod fan_out;
-mod following;
-mod inner;
-mod letters;
-mod missed;
+mod fan_out_plan;
+mod outcome_writer;
+mod partition_failures;
 mod permits;
+mod policy_reader;
+mod poll_schedule;
+mod rendered_event;
 mod replays;
-mod restoring;
-mod rounds;
-mod rules;
-mod starts;
+mod signal;
+mod start_order;
+mod state;
 mod subscriptions;
-mod wake;
 
+pub use backlog::CatchUpPass;
 pub use catch_up::CatchUp;
-pub use courier::{CONNECTIONS_MAX, Courier, CourierSettings, IN_FLIGHT_MAX};
+pub use delivery_worker::{CONNECTIONS_MAX, DeliverySettings, DeliveryWorker, IN_FLIGHT_MAX};
 pub use fan_out::{FanOut, FanOutPass};
-pub use missed::CatchUpPass;
 pub use replays::{ReplayPass, Replays};
-pub use wake::Wake;
+pub use signal::DeliverySignal;

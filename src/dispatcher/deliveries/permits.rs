@@ -1,4 +1,4 @@
-//! How many deliveries are in flight, and of whom: an owner of slow receivers leaves room for the others.
+//! Counts deliveries in flight by owner, so that an owner of slow receivers leaves room for the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ const OF_SUBSCRIPTION: i64 = 64;
 /// How long a permit goes from one delivery of a lane to the next while none is free: other lanes wait then.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// The permits of a courier.
+/// The permits of a delivery worker.
 pub(super) struct Permits {
     most: usize,
     in_flight: Mutex<InFlight>,

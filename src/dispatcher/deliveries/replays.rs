@@ -1,4 +1,4 @@
-//! Brings the deliveries of replays into their lanes, a share of each at a time, and ends the replays.
+//! Moves the deliveries of replays into their lanes, some of each at a time, and ends the replays.
 //!
 //! The worker keeps nothing between passes. A script moves deliveries from the list of a replay into its lane, both or
 //! neither. So dispatchers may die or overlap.
@@ -10,9 +10,9 @@ use prometheus::Registry;
 use tokio::sync::Mutex;
 use tracing::{error, info};
 
-use super::failures::Failures;
-use super::inner::STALE_MS;
-use super::wake::Wake;
+use super::partition_failures::PartitionFailures;
+use super::signal::DeliverySignal;
+use super::state::STALE_MS;
 use crate::dispatcher::due::partitions;
 use crate::dispatcher::sweep::ClockWatch;
 use crate::dispatcher::workers::{Next, lease_worker};
@@ -66,8 +66,8 @@ pub struct Replays {
     store: Store,
     clock: ClockWatch,
     lane_concurrency: u32,
-    queued: Arc<Wake>,
-    failures: Mutex<Failures>,
+    queued: Arc<DeliverySignal>,
+    failures: Mutex<PartitionFailures>,
     metrics: ReplayMetrics,
 }
 
@@ -80,11 +80,11 @@ impl Replays {
         store: Store,
         clock: ClockWatch,
         lane_concurrency: u32,
-        queued: Arc<Wake>,
+        queued: Arc<DeliverySignal>,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
         Ok(Self {
-            failures: Mutex::new(Failures::new(store.clone(), "replays")),
+            failures: Mutex::new(PartitionFailures::new(store.clone(), "replays")),
             store,
             clock,
             lane_concurrency,

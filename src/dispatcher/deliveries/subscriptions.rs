@@ -1,4 +1,4 @@
-//! What a dispatcher remembers of subscriptions: which events are for them. Scripts prove by a mark that it still holds.
+//! Caches which subscriptions are active, and which events are for them. Scripts prove by a mark that this still holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::webhook::{Owner, Seen, Subscription, SubscriptionId, WebhookStatus};
 use crate::store::{Store, StoreError};
 
-/// Owners that are remembered, most of which have no subscription.
+/// Cached owners, most of which have no subscription.
 const OWNERS_MAX: usize = 20_000;
 
 /// How long a record counts as unreadable before it is read again.
@@ -22,7 +22,7 @@ const UNREADABLE: Duration = Duration::from_secs(5);
 
 /// A subscription that is active; or perhaps is, where its record cannot be read.
 #[derive(Debug, Clone)]
-pub(super) struct Hook {
+pub(super) struct Subscriber {
     pub id: SubscriptionId,
     pub owner: Owner,
     /// `None` while its record cannot be read.
@@ -47,17 +47,17 @@ struct Since {
 
 /// The active subscriptions of an owner, in order of their ids.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Hooks {
+pub(super) struct Subscribers {
     /// `''` where there are none at all.
     pub mark: String,
-    pub active: Arc<Vec<Hook>>,
+    pub active: Arc<Vec<Subscriber>>,
     /// When to read them again, because a record cannot be read.
     again: Option<Instant>,
-    /// Nobody knows which there are, because their list cannot be read. `active` is empty then.
+    /// Whether their list cannot be read. `active` is empty then.
     pub is_unknown: bool,
 }
 
-impl Hooks {
+impl Subscribers {
     fn unknown() -> Self {
         Self {
             again: Some(Instant::now() + UNREADABLE),
@@ -67,10 +67,10 @@ impl Hooks {
     }
 }
 
-/// Where an outbox lies, seen from a subscription.
+/// Where an outbox lies, relative to a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outbox {
-    /// It is the one in which the subscription's own changes are.
+pub(super) enum OutboxLocation {
+    /// It has the subscription's own changes.
     Same,
     /// The same clock times both.
     SameNode,
@@ -78,8 +78,8 @@ pub(super) enum Outbox {
     OtherNode,
 }
 
-impl Outbox {
-    /// Where the outbox of a partition lies, seen from a subscription in `home`.
+impl OutboxLocation {
+    /// Where the outbox of a partition lies, relative to a subscription in `home`.
     pub async fn of(
         store: &Store,
         home: Partition,
@@ -101,14 +101,14 @@ impl Outbox {
     }
 }
 
-/// What happened when.
+/// Time of an event.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct When {
-    /// Its pointer in the outbox.
+pub(super) struct Occurrence {
+    /// Its entry in the outbox.
     pub entry: EntryId,
     pub at_ms: i64,
     /// Where that outbox lies.
-    pub outbox: Outbox,
+    pub outbox: OutboxLocation,
 }
 
 impl Active {
@@ -130,28 +130,28 @@ impl Active {
     }
 }
 
-impl Hook {
+impl Subscriber {
     /// How often it has stopped being active; `None` while its record cannot be read.
     pub fn epoch(&self) -> Option<i64> {
         Some(self.active.as_ref()?.epoch)
     }
 
     /// Whether it gets an event, or may get it, where its record cannot be read.
-    pub fn gets(&self, event: &Seen<'_>, when: When) -> bool {
+    pub fn gets(&self, event: &Seen<'_>, when: Occurrence) -> bool {
         let active = self.active.as_ref();
         active.is_none_or(|it| it.since.includes(when) && it.subscription.selects(event))
     }
 }
 
 impl Since {
-    fn includes(self, when: When) -> bool {
+    fn includes(self, when: Occurrence) -> bool {
         // Entries go on from the last one where the clock went back, the times of events do not.
         let entry_ms = i64::try_from(when.entry.ms).unwrap_or(i64::MAX);
         let at_ms = when.at_ms.max(entry_ms);
         match when.outbox {
-            Outbox::Same => when.entry > self.entry,
-            Outbox::SameNode => at_ms >= self.ms,
-            Outbox::OtherNode => at_ms >= self.ms - CLOCKS_MS,
+            OutboxLocation::Same => when.entry > self.entry,
+            OutboxLocation::SameNode => at_ms >= self.ms,
+            OutboxLocation::OtherNode => at_ms >= self.ms - CLOCKS_MS,
         }
     }
 }
@@ -159,15 +159,15 @@ impl Since {
 /// By how much the clocks of two nodes may differ, in milliseconds.
 const CLOCKS_MS: i64 = 1_000;
 
-/// The subscriptions of some owners.
-pub(super) struct Remembered {
+/// A cache of the active subscriptions of owners.
+pub(super) struct SubscriptionCache {
     store: Store,
-    owners: Cache<String, Hooks>,
+    owners: Cache<String, Subscribers>,
     /// Counts records that cannot be read, each time.
     unreadable: Option<IntCounter>,
 }
 
-impl Remembered {
+impl SubscriptionCache {
     pub fn new(store: Store, unreadable: Option<IntCounter>) -> Self {
         Self {
             store,
@@ -180,7 +180,7 @@ impl Remembered {
     ///
     /// # Errors
     /// [`StoreError`] when Redis is unavailable.
-    pub async fn of(&self, owners: &[String]) -> Result<Vec<Hooks>, StoreError> {
+    pub async fn of(&self, owners: &[String]) -> Result<Vec<Subscribers>, StoreError> {
         let unknown: Vec<_> = owners
             .iter()
             .filter(|owner| !self.knows(owner))
@@ -193,19 +193,19 @@ impl Remembered {
                 match mark {
                     None => unmarked.push(owner),
                     Some(mark) => {
-                        let hooks = self.read(&owner, mark).await;
-                        let hooks = self.or_unknown(&owner, hooks)?;
-                        self.owners.insert(owner, hooks);
+                        let subscribers = self.read(&owner, mark).await;
+                        let subscribers = self.or_unknown(&owner, subscribers)?;
+                        self.owners.insert(owner, subscribers);
                     }
                 }
             }
             let have = self.store.have_webhooks(&unmarked).await?;
             for (owner, has_some) in unmarked.into_iter().zip(have) {
-                let hooks = match has_some {
-                    false => Hooks::default(),
+                let subscribers = match has_some {
+                    false => Subscribers::default(),
                     true => self.or_unknown(&owner, self.adopt(&owner).await)?,
                 };
-                self.owners.insert(owner, hooks);
+                self.owners.insert(owner, subscribers);
             }
         }
         let known = |owner: &String| self.owners.get(owner).unwrap_or_default();
@@ -219,22 +219,19 @@ impl Remembered {
         }
     }
 
-    /// Whether the list of an owner's subscriptions cannot be read, and is not to be read again yet.
-    pub fn lacks(&self, owner: &str) -> bool {
-        self.is_unknown(owner) && self.knows(owner)
-    }
-
     fn is_unknown(&self, owner: &str) -> bool {
-        self.owners.get(owner).is_some_and(|hooks| hooks.is_unknown)
+        self.owners
+            .get(owner)
+            .is_some_and(|subscribers| subscribers.is_unknown)
     }
 
     fn knows(&self, owner: &str) -> bool {
         let known = self.owners.get(owner);
-        known.is_some_and(|hooks| hooks.again.is_none_or(|at| Instant::now() < at))
+        known.is_some_and(|subscribers| subscribers.again.is_none_or(|at| Instant::now() < at))
     }
 
     /// Gives an owner's subscriptions a mark, and reads them.
-    async fn adopt(&self, owner: &str) -> Result<Hooks, StoreError> {
+    async fn adopt(&self, owner: &str) -> Result<Subscribers, StoreError> {
         let mark = self.store.adopt_webhooks(owner, &[]).await?;
         self.read(owner, mark).await
     }
@@ -243,8 +240,8 @@ impl Remembered {
     fn or_unknown(
         &self,
         owner: &str,
-        read: Result<Hooks, StoreError>,
-    ) -> Result<Hooks, StoreError> {
+        read: Result<Subscribers, StoreError>,
+    ) -> Result<Subscribers, StoreError> {
         let damage = match read {
             Err(damage @ (StoreError::Refused { .. } | StoreError::Script { .. })) => damage,
             read => return read,
@@ -257,13 +254,13 @@ impl Remembered {
             error!(
                 redis.key = key,
                 error = %damage,
-                "events for the webhooks of `{owner}` wait until key `{key}` is mended, which cannot be read: {damage}"
+                "the webhooks of `{owner}` get no events until key `{key}` is repaired: {damage}"
             );
         }
-        Ok(Hooks::unknown())
+        Ok(Subscribers::unknown())
     }
 
-    async fn read(&self, owner: &str, mark: String) -> Result<Hooks, StoreError> {
+    async fn read(&self, owner: &str, mark: String) -> Result<Subscribers, StoreError> {
         let mut records = self.store.webhooks_of_owner(owner).await?;
         let lacking = records.iter().filter_map(|(id, record)| {
             let record = record.as_ref().ok()?;
@@ -285,7 +282,7 @@ impl Remembered {
         if let Err(error) = self.store.complete_webhook_directory(&present).await {
             warn!(%error, "lists over all tenants may lack webhooks of `{owner}`: {error}");
         }
-        let (mut hooks, mut again) = (Vec::new(), None);
+        let (mut active_ones, mut again) = (Vec::new(), None);
         for (id, record) in records {
             let read = match record {
                 // Deleted since its id was read.
@@ -303,12 +300,12 @@ impl Remembered {
                 Err(_) => None,
             };
             if let (Some(id), Some(owner)) = (SubscriptionId::parse(&id), Owner::parse(owner)) {
-                hooks.push(Hook { id, owner, active });
+                active_ones.push(Subscriber { id, owner, active });
             }
         }
-        Ok(Hooks {
+        Ok(Subscribers {
             mark,
-            active: Arc::new(hooks),
+            active: Arc::new(active_ones),
             again,
             is_unknown: false,
         })
@@ -321,11 +318,11 @@ impl Remembered {
         }
         let before = self.owners.get(owner).unwrap_or_default();
         let mut before = before.active.iter();
-        if !before.any(|hook| hook.id.as_str() == id && hook.epoch().is_none()) {
+        if !before.any(|subscriber| subscriber.id.as_str() == id && subscriber.epoch().is_none()) {
             error!(
                 webhook.id = id,
                 error = damage,
-                "events for webhook `{id}` wait until its record is mended, which cannot be read: {damage}"
+                "events for webhook `{id}` wait until its record is repaired: {damage}"
             );
         }
     }
@@ -343,16 +340,19 @@ mod tests {
             ms: 5_000,
         };
         let includes = |id: &str, at_ms, outbox| {
-            since.includes(When {
+            since.includes(Occurrence {
                 entry: EntryId::parse(id).expect("an entry"),
                 at_ms,
                 outbox,
             })
         };
         // Its own change is not behind its entry.
-        assert!(!includes("5000-1", 5_000, Outbox::Same));
-        assert!(includes("5000-2", 5_000, Outbox::Same));
-        for (first_ms, outbox) in [(5_000, Outbox::SameNode), (4_000, Outbox::OtherNode)] {
+        assert!(!includes("5000-1", 5_000, OutboxLocation::Same));
+        assert!(includes("5000-2", 5_000, OutboxLocation::Same));
+        for (first_ms, outbox) in [
+            (5_000, OutboxLocation::SameNode),
+            (4_000, OutboxLocation::OtherNode),
+        ] {
             let id = |ms: i64| format!("{ms}-0");
             assert!(includes(&id(first_ms), first_ms, outbox), "{outbox:?}");
             let before = first_ms - 1;

@@ -1,4 +1,4 @@
-//! `end_attempts.lua`: books how attempts of deliveries ended.
+//! `end_attempts.lua`: records how attempts of deliveries ended.
 
 use super::deliveries::ClaimedDelivery;
 use crate::domain::ids::Partition;
@@ -10,7 +10,7 @@ use crate::store::{Lane, Pair, Store, StoreError};
 
 /// How an attempt ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Ending {
+pub(crate) struct AttemptEnd {
     /// The delivery.
     pub delivery: DeliveryId,
     /// Of the claim.
@@ -29,7 +29,7 @@ pub(crate) struct Ending {
     pub fields: Counted<Vec<Pair>>,
 }
 
-impl script::Argument for Ending {
+impl script::Argument for AttemptEnd {
     const FORM: Form = Form::Rest;
 
     fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
@@ -44,10 +44,10 @@ impl script::Argument for Ending {
     }
 }
 
-/// What followed from the end of an attempt.
+/// A recorded end of an attempt, and what followed.
 #[derive(Debug)]
-pub(crate) struct EndedAttempt {
-    /// The outcome that was booked: `dropped` where the subscription is not as it was any more, `gone` where the record is.
+pub(crate) struct RecordedEnd {
+    /// The recorded outcome: `dropped` where the subscription is not as it was any more, `gone` where the record is.
     pub outcome: String,
     /// Whether the subscription was disabled.
     pub disabled: bool,
@@ -57,31 +57,31 @@ pub(crate) struct EndedAttempt {
     pub next: Option<ClaimedDelivery>,
 }
 
-/// What came of one of several ends.
+/// Result of one of several ends.
 #[derive(Debug)]
-pub(crate) enum Booked {
-    /// It was booked.
-    Ended(Box<EndedAttempt>),
+pub(crate) enum EndResult {
+    /// It was recorded.
+    Recorded(Box<RecordedEnd>),
     /// Another has the claim.
     Lost,
-    /// It could not be booked, or what followed from it cannot be read: a key, and what is wrong with it.
+    /// It could not be recorded, or what followed from it cannot be read: a key, and what is wrong with it.
     Damaged(String),
 }
 
-impl FromReply for Booked {
+impl FromReply for EndResult {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let mut row = reply.next_array()?;
         // What is wrong with one is not the others' failure.
-        let booked = Self::read(&mut row);
-        Ok(booked.unwrap_or_else(|error| Self::Damaged(error.to_string())))
+        let result = Self::read(&mut row);
+        Ok(result.unwrap_or_else(|error| Self::Damaged(error.to_string())))
     }
 }
 
-impl Booked {
+impl EndResult {
     fn read(row: &mut Reply) -> Result<Self, StoreError> {
         let word = row.next_str()?;
         Ok(match &*word {
-            "ended" => Self::Ended(Box::new(EndedAttempt {
+            "ended" => Self::Recorded(Box::new(RecordedEnd {
                 outcome: row.next_str()?,
                 disabled: FromReply::from_reply(row)?,
                 left: FromReply::from_reply(row)?,
@@ -95,15 +95,15 @@ impl Booked {
 }
 
 signature! {
-    /// Books how attempts ended, by whom the claims are, and claims the next delivery of each one's lane. A failure for good
-    /// counts against the subscription, and disables it where there were too many in a row; it stands alone in its call.
+    /// Records how attempts ended, for those that have the claims, and claims the next delivery of each one's lane. A final failure
+    /// counts against the subscription, and disables it where there were too many in a row; it is alone in its call.
     ///
-    /// outcome: success; retry, after delay_ms; failed for good; dropped, which does not count; later, after delay_ms, where
-    /// nothing was sent; back, the same for an attempt that was broken off. A delivery whose subscription has changed its
+    /// outcome: success; retry, after delay_ms; failed finally; dropped, which does not count; later, after delay_ms, where
+    /// nothing was sent; back, the same for an attempt that was cancelled. A delivery whose subscription has changed its
     /// epoch fails unless it succeeded, and does not count.
     ///
     /// ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which it was
-    /// not booked, and why; the others are. ended: the outcome that was booked, whether the subscription was disabled, whether others may be
+    /// not recorded, and why; the others are. ended: the recorded outcome, whether the subscription was disabled, whether others may be
     /// attempted that were not claimed, and the claim of the next delivery.
     END_ATTEMPTS: EndAttempts -> EndAttemptsReply = "dispatcher/end_attempts", flags "allow-oom";
     names { partition: Partition, system: &'a str, fails: bool }
@@ -116,7 +116,7 @@ signature! {
     builds { write delivery, lane, window, webhook }
     args {
         day,
-        /// Of the subscription, where an attempt failed for good.
+        /// Of the subscription, where an attempt failed finally.
         owner: &'a str,
         /// The request cause of the events about that failure, lines of name and value.
         context: &'a str,
@@ -134,18 +134,18 @@ signature! {
         mark_prefix = mark_prefix(),
         /// In order: the delivery, the token of its claim, its subscription and lane, outcome, delay_ms, how many of the subscription may be in flight with the
         /// next one of the lane, or 0 to claim none; a number of places, and in these names and values for the record.
-        attempts: &'a [&'a Ending],
+        attempts: &'a [&'a AttemptEnd],
     }
-    replies { clock, ended: Ended { ends: Vec<Booked> } }
+    replies { clock, ended: Ended { ends: Vec<EndResult> } }
     writes "On ended: deliveries, their claims, lanes and windows; the subscriptions; on a failure that counts events."
 }
 
 impl Store {
-    /// Books how attempts of a partition ended; the outcomes come in the order of the attempts.
+    /// Records how attempts of a partition ended; the results are in the order of the attempts.
     pub(crate) async fn end_attempts(
         &self,
         call: &EndAttempts<'_>,
-    ) -> Result<Vec<Booked>, StoreError> {
+    ) -> Result<Vec<EndResult>, StoreError> {
         let EndAttemptsReply::Ended { ends } = self.outcome_on(Lane::Background, call).await?;
         Ok(ends)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::fan_out::FannedTo;
+use super::fan_out::OutboxPosition;
 use crate::domain::ids::Partition;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
@@ -136,7 +136,7 @@ impl Store {
             Some((field.strip_prefix("behind ")?.to_owned(), place))
         };
         let mut places: Vec<_> = fields.into_iter().filter_map(place).collect();
-        places.sort_by_key(|(_, place)| FannedTo::parse(place).map(|place| place.entry));
+        places.sort_by_key(|(_, place)| OutboxPosition::parse(place).map(|place| place.entry));
         Ok(places)
     }
 

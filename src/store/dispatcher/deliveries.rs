@@ -113,8 +113,6 @@ pub struct TakenDeliveries {
     pub more: bool,
     /// What it ended, by why.
     pub ended: EndedUnattempted,
-    /// Subscriptions whose deliveries may not be where they are counted.
-    pub uncounted: Vec<SubscriptionId>,
     /// Keys that hold something else than they should, a line each with why.
     pub damaged: String,
     /// Deliveries to be attempted.
@@ -139,9 +137,7 @@ pub struct EndedUnattempted {
 /// What one call did about claims that nobody keeps.
 #[derive(Debug)]
 pub(crate) struct LapsedClaims {
-    /// How many claims were of deliveries whose records are gone.
-    pub orphans: i64,
-    /// Keys that hold something else than they should, a line each with why.
+    /// Keys that are gone or have another type, a line each with why.
     pub damaged: String,
     /// The number of claims to pass over at the next call; `None` at the end.
     pub next: Option<i64>,
@@ -151,8 +147,8 @@ signature! {
     /// Ends claims that no dispatcher keeps any more: what was in flight is attempted again, before what follows it. Has lanes
     /// looked at whose first delivery is in flight while the others can only fail.
     ///
-    /// orphans: how many claims were of deliveries whose records are gone, or know of none. damaged: keys of another type that it
-    /// met, a line each with why. next: from where on to look further; '' at the end.
+    /// damaged: keys of another type, and records of claimed deliveries that are gone, a line each with why. next: from where on to
+    /// look further; '' at the end.
     LAPSE_CLAIMS: LapseClaims -> LapseClaimsReply = "dispatcher/lapse_claims", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -179,7 +175,7 @@ signature! {
         webhook_prefix = webhook_prefix(),
         tenant_prefix = tenant_prefix(),
     }
-    replies { fenced, lapsed: Lapsed { count: i64, orphans: i64, damaged: String, next: Option<i64> } }
+    replies { fenced, lapsed: Lapsed { count: i64, damaged: String, next: Option<i64> } }
     writes "On lapsed: deliveries, their claims, lanes and windows."
 }
 
@@ -188,9 +184,8 @@ signature! {
     /// that were lost.
     ///
     /// more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age, their
-    /// subscription, their attempts, or their records, which are gone or do not say where the event lies. uncounted: subscriptions
-    /// whose deliveries may not be where they are counted, since a key of theirs was damaged or a claim is gone. damaged: as of `lapse_claims`;
-    /// each is of a lane that waits.
+    /// subscription, their attempts, or their records, which are gone or do not say where the event lies. damaged: keys of another
+    /// type, a line each with why; each is of a lane that waits.
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -219,8 +214,8 @@ signature! {
     }
     replies { fenced,
         taken: Taken {
-            more: bool, too_old: String, inactive: String, gone: String, lost: String, misplaced: String, uncounted: String,
-            damaged: String, claims: Vec<Nested<ClaimedDelivery>>,
+            more: bool, too_old: String, inactive: String, gone: String, lost: String, misplaced: String, damaged: String,
+            claims: Vec<Nested<ClaimedDelivery>>,
         },
     }
     writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
@@ -240,7 +235,6 @@ impl Store {
                 gone,
                 lost,
                 misplaced,
-                uncounted,
                 damaged,
                 claims,
             }) => Ok(Some(TakenDeliveries {
@@ -252,10 +246,6 @@ impl Store {
                     lost,
                     damaged: misplaced,
                 },
-                uncounted: uncounted
-                    .split(' ')
-                    .filter_map(SubscriptionId::parse)
-                    .collect(),
                 damaged,
                 claims: claims.into_iter().map(|Nested(claim)| claim).collect(),
             })),
@@ -270,16 +260,9 @@ impl Store {
         call: &LapseClaims<'_>,
     ) -> Result<Option<LapsedClaims>, StoreError> {
         match self.run_on(Lane::Background, call).await? {
-            Ok(LapseClaimsReply::Lapsed {
-                orphans,
-                damaged,
-                next,
-                ..
-            }) => Ok(Some(LapsedClaims {
-                orphans,
-                damaged,
-                next,
-            })),
+            Ok(LapseClaimsReply::Lapsed { damaged, next, .. }) => {
+                Ok(Some(LapsedClaims { damaged, next }))
+            }
             Err(Refused::Fenced) => Ok(None),
             Err(refused) => Err(refused.unexpected(&LAPSE_CLAIMS)),
         }

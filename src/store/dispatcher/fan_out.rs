@@ -1,7 +1,9 @@
-//! `fan_out.lua`: queues deliveries; and what tells for whom: cursors, marks and subscriptions.
+//! `fan_out.lua`: queues deliveries; and what it needs to know: cursors, marks and subscriptions.
 
 use std::collections::BTreeMap;
 use std::fmt;
+
+use redis::Value;
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -14,32 +16,29 @@ use crate::store::{Lane, MemoryStep, Store, StoreError};
 /// Records that are read at once.
 const RECORDS: usize = 100;
 
-/// A part of what `fan_out.lua` queues: the cursor of an outbox; tenants that it leaves out, and that are followed apart from now on;
-/// deliveries.
-pub(crate) type FanOutPart = (
-    ((String, String), (String, String)),
-    (Counted<Vec<String>>, Counted<Vec<(String, String)>>),
-    Counted<Vec<QueuedDelivery>>,
-);
+/// A part of what `fan_out.lua` queues: the field of the cursor of an outbox, the cursor as it was read, and after; deliveries.
+pub(crate) type FanOutPart = ((String, String, String), Counted<Vec<QueuedDelivery>>);
 
-/// One delivery to be queued: number of the owner, subscription and its epoch, which is unknown where its record cannot be read; id, lane and place of the event; type of the event
-/// and trace.
+/// One delivery to be queued: number of the owner, subscription and its epoch, `None` where its record cannot be read; id, lane and
+/// place of the event; type of the event and trace. Without a lane, the subscription falls behind.
 pub(crate) type QueuedDelivery = (
     (usize, String, Option<i64>),
     (String, String, String),
     (String, String),
 );
 
+/// The cursors of an outbox for its tenants' subscriptions and for the operator's. The outer `Option` is `None` where the node is out
+/// of reach, the inner one where there is no cursor yet.
+pub(crate) type CursorsOfOutbox = [Option<Option<OutboxPosition>>; 2];
+
 signature! {
     /// Queues the deliveries of some events of outboxes, and moves the cursors of these, both or neither. Where a cursor is not as
     /// the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by their mark
     /// that these are still the same; if they are not, nothing is written.
     ///
-    /// A delivery that exists already is passed over. Where a subscription or its owner has as many open as may be, or Redis is full,
+    /// A delivery that exists already is skipped. Where a subscription or its owner has as many open as may be, or Redis is full,
     /// the subscription falls behind: only the place is kept from which on its events are queued later. So does one without an epoch,
-    /// whose record cannot be read. queued: how many were queued.
-    ///
-    /// A tenant can have a cursor apart. While it has, the main one leaves it out; it ends when it has reached the main one.
+    /// whose record cannot be read, and one without a lane, whose tenant has had its share of the pass. queued: how many were queued.
     FAN_OUT: FanOut -> FanOutReply = "dispatcher/fan_out", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write fanned(), lanes(), open: open_deliveries(), behind_index: behind(); }
@@ -58,11 +57,9 @@ signature! {
         deliveries_prefix = deliveries_prefix(),
         /// Owners and the marks of their subscriptions, in the order of the keys.
         owners: Counted<&'a [(String, String)]>,
-        /// In order: the field of the cursor, and of the main one of its outbox; the cursor as it was read or ''; the cursor to be;
-        /// a number of places, and in these the cursors of tenants that were left out; a number of places, and in these the cursors
-        /// of tenants that are followed apart from now on, and their values; a number of places, and in these for each delivery the
-        /// number of its owner, from 1; its subscription and that one's epoch; its id, lane, place of the event, type of the event
-        /// and trace.
+        /// In order: the field of the cursor; the cursor as it was read or ''; the cursor to be; a number of places, and in these for
+        /// each delivery the number of its owner, from 1; its subscription and that one's epoch; its id, lane or '', place of the
+        /// event, type of the event and trace.
         parts: &'a [FanOutPart],
     }
     replies {
@@ -71,16 +68,16 @@ signature! {
     writes "On fanned: deliveries, their lanes and windows, the cursors."
 }
 
-/// Up to where the events of an outbox were given to subscriptions: a whole entry, or one in the middle of it.
+/// A position in an outbox: behind a whole entry, or in the middle of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FannedTo {
+pub struct OutboxPosition {
     /// The entry.
     pub entry: EntryId,
-    /// Where it is not done: the number of the last event of it, from 0, and the last subscription.
+    /// In the middle of it: the number of the last event that is done, from 0, and the last subscription.
     pub within: Option<(usize, String)>,
 }
 
-impl FannedTo {
+impl OutboxPosition {
     /// Reads the stored form.
     pub fn parse(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
@@ -103,7 +100,15 @@ impl FannedTo {
         }
     }
 
-    /// The last entry that is surely done; perhaps none that is there.
+    /// Behind all events of an entry.
+    pub fn after(entry: EntryId) -> Self {
+        Self {
+            entry,
+            within: None,
+        }
+    }
+
+    /// The last entry that is surely done; it need not exist.
     pub fn done(&self) -> EntryId {
         match self.within {
             None => self.entry,
@@ -112,26 +117,13 @@ impl FannedTo {
     }
 }
 
-impl fmt::Display for FannedTo {
+impl fmt::Display for OutboxPosition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.within {
             None => write!(f, "{}", self.entry),
             Some((number, subscription)) => write!(f, "{} {number} {subscription}", self.entry),
         }
     }
-}
-
-/// What a call of `fan_out.lua` did.
-#[derive(Debug)]
-pub(crate) enum Fanned {
-    /// So many deliveries were queued; keys that hold something else than they should, a line each; and where the cursors are now.
-    Queued {
-        count: i64,
-        damaged: String,
-        cursors: Vec<String>,
-    },
-    /// Nothing was queued: these owners have other subscriptions by now.
-    Stale(Vec<String>),
 }
 
 impl Store {
@@ -142,7 +134,7 @@ impl Store {
         lane_concurrency: u32,
         owners: &[(String, String)],
         parts: &[FanOutPart],
-    ) -> Result<Fanned, StoreError> {
+    ) -> Result<FanOutReply, StoreError> {
         // Cursors go on, or outboxes could not be trimmed: those of other nodes too, where the subscriptions are the operator's.
         let is_full = self.memory_step(partition) == MemoryStep::Refuse;
         let mark = |(owner, _): &(String, String)| self.keys().webhooks_mark(partition, owner);
@@ -154,18 +146,7 @@ impl Store {
             owners: Counted(owners),
             parts,
         };
-        Ok(match self.outcome_on(Lane::Background, &call).await? {
-            FanOutReply::Fanned {
-                queued,
-                damaged,
-                cursors,
-            } => Fanned::Queued {
-                count: queued,
-                damaged,
-                cursors,
-            },
-            FanOutReply::Stale { owners } => Fanned::Stale(owners),
-        })
+        self.outcome_on(Lane::Background, &call).await
     }
 
     /// The marks of the subscriptions of these owners; `None` for an owner without any, or whose mark has another type.
@@ -209,61 +190,31 @@ impl Store {
         Ok(found)
     }
 
-    /// Up to where the events of each partition were given to its tenants' subscriptions, and to the operator's; `None` where the
-    /// node that has it is out of reach.
+    /// The cursors of the fan-out in the outbox of each partition.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
-    pub(crate) async fn fanned_to(
+    pub(crate) async fn fan_out_cursors(
         &self,
         partitions: &[Partition],
-    ) -> Result<Vec<[Option<Cursors>; 2]>, StoreError> {
-        let all = |p: &Partition| command("HGETALL", self.keys().fanned(*p), NO_ARGS);
-        let mut commands: Vec<_> = partitions.iter().map(all).collect();
-        commands.push(all(&Partition::FIRST));
-        let replies = self.query_reachable(&commands).await?;
-        let fields = replies.into_iter().map(|reply| reply.map(read_or_default));
-        let mut fields: Vec<Option<BTreeMap<String, String>>> = fields.collect();
-        let of_system = fields.pop().flatten();
-        let cursors = |(partition, own): (&Partition, &Option<BTreeMap<String, String>>)| {
+    ) -> Result<Vec<CursorsOfOutbox>, StoreError> {
+        let own = |p: &Partition| command("HGET", self.keys().fanned(*p), "own");
+        let mut commands: Vec<_> = partitions.iter().map(own).collect();
+        let of_system = self.keys().fanned(Partition::FIRST);
+        commands.push(command("HGETALL", of_system, NO_ARGS));
+        let mut replies = self.query_reachable(&commands).await?;
+        let of_system = replies.pop().flatten();
+        let of_system: Option<BTreeMap<String, String>> = of_system.map(read_or_default);
+        let parse = |cursor: &String| OutboxPosition::parse(cursor);
+        let cursors = |(partition, own): (&Partition, Option<Value>)| {
+            let own = own.map(read_or_default::<Option<String>>);
+            let field = partition.to_string();
             let system = of_system.as_ref();
             [
-                own.as_ref().map(|own| Cursors::read("own", own)),
-                system.map(|system| Cursors::read(&partition.to_string(), system)),
+                own.map(|own| own.as_ref().and_then(parse)),
+                system.map(|cursors| cursors.get(&field).and_then(parse)),
             ]
         };
-        Ok(partitions.iter().zip(&fields).map(cursors).collect())
-    }
-}
-
-/// Up to where the events of an outbox were given to subscriptions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Cursors {
-    /// Those of all tenants but these.
-    pub main: Option<FannedTo>,
-    /// Of tenants that are followed apart.
-    pub apart: BTreeMap<String, FannedTo>,
-}
-
-impl Cursors {
-    fn read(source: &str, fields: &BTreeMap<String, String>) -> Self {
-        let prefix = format!("{source} ");
-        let behind = fields.range(prefix.clone()..);
-        let apart =
-            behind.map_while(|(field, cursor)| Some((field.strip_prefix(&prefix)?, cursor)));
-        let apart = apart
-            .filter_map(|(tenant, cursor)| Some((tenant.to_owned(), FannedTo::parse(cursor)?)));
-        Self {
-            main: fields
-                .get(source)
-                .and_then(|cursor| FannedTo::parse(cursor)),
-            apart: apart.collect(),
-        }
-    }
-
-    /// The last entry that is surely done for all.
-    pub fn done(&self) -> Option<EntryId> {
-        let apart = self.apart.values().map(FannedTo::done);
-        Some(apart.fold(self.main.as_ref()?.done(), EntryId::min))
+        Ok(partitions.iter().zip(replies).map(cursors).collect())
     }
 }

@@ -19,7 +19,6 @@ pub mod outbox;
 pub mod poll;
 pub mod purge;
 pub mod replays;
-pub(crate) mod restore_lanes;
 pub mod retire;
 pub mod rollups;
 pub mod store_reports;

@@ -3,7 +3,7 @@
 use super::lease::Lease;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
-use crate::store::dispatcher::fan_out::Cursors;
+use crate::store::dispatcher::fan_out::CursorsOfOutbox;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
 use crate::store::{Day, Store, StoreError};
@@ -54,15 +54,19 @@ impl Store {
         partitions: &[Partition],
         before_ms: i64,
     ) -> Result<Vec<i64>, StoreError> {
-        let read =
-            async { tokio::try_join!(self.view_cursors(partitions), self.fanned_to(partitions)) };
+        let read = async {
+            tokio::try_join!(
+                self.view_cursors(partitions),
+                self.fan_out_cursors(partitions)
+            )
+        };
         let (viewed, fanned) = match read.await {
             Err(StoreError::Unavailable(_)) => return Ok(Vec::new()),
             cursors => cursors?,
         };
         // What all have followed, the view and both audiences of webhooks.
-        let all = |(viewed, [own, system]): (Option<EntryId>, [Option<Cursors>; 2])| {
-            Some(viewed?.min(own?.done()?).min(system?.done()?))
+        let all = |(viewed, [own, system]): (Option<EntryId>, CursorsOfOutbox)| {
+            Some(viewed?.min(own??.done()).min(system??.done()))
         };
         let cursors = viewed.into_iter().zip(fanned).map(all);
         let trim = |(partition, cursor): (&Partition, Option<EntryId>)| {

@@ -269,8 +269,7 @@ keys! { partition {
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
     /// How many deliveries of a subscription are open, in flight, in flight as retries, and open of replays: `open`, `flying`,
-    /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours),
-    /// *`uncounted`* (something was damaged or lost, so that these counts may be wrong).
+    /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).
     ///
     /// While it is behind: `behind <cursor>`, the place in an outbox behind which its events are not queued yet, by the field of
     /// `fanned`; `sources` (how many such places), `missed` (events behind them, by the hour since 1970), `epoch` of the
@@ -283,7 +282,7 @@ keys! { partition {
     /// How many deliveries of each owner are open.
     open_deliveries: hash = ("open"), "a field with the owner's last open delivery";
     /// Up to which outbox entry events were given to subscriptions: `own` for those of the partition's tenants. In partition `000`
-    /// a field for each partition, for the operator's. *`<field> <tenant>`*: the same for a tenant that is followed apart.
+    /// a field for each partition, for the operator's.
     fanned: hash = ("fanned"), "never";
     /// The claim of the process that chooses events for a replay; then the id of the replay that is in progress.
     replay_lock: string = ("replaylock:" subscription_id), "with the end of the replay; TTL of a minute, then of 24 hours";

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use budget_authority::dispatcher::{FanOut, Outboxes, Wake};
+use budget_authority::dispatcher::{DeliverySignal, FanOut, Outboxes};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::Lease;
 use prometheus::Registry;
@@ -13,9 +13,13 @@ use crate::harness::app::TestApp;
 use crate::harness::runtime_calls::tokens;
 
 pub(crate) fn fan_out(app: &TestApp) -> FanOut {
-    let queued = Arc::new(Wake::default());
+    fan_out_in(app, &Registry::new())
+}
+
+pub(crate) fn fan_out_in(app: &TestApp, registry: &Registry) -> FanOut {
+    let queued = Arc::new(DeliverySignal::default());
     let outboxes = Arc::new(Outboxes::new(app.store.clone()));
-    let fan_out = FanOut::new(app.store.clone(), outboxes, 1, queued, &Registry::new());
+    let fan_out = FanOut::new(app.store.clone(), outboxes, 1, queued, registry);
     fan_out.expect("distinct names")
 }
 
@@ -205,7 +209,7 @@ async fn a_partition_that_takes_no_deliveries_does_not_stop_the_others() {
     app.run::<()>(&["SET", &lanes, "x"]).await;
     let failed = fan_out.run_once(&leases()).await.expect_err("it shows");
     assert!(failed.to_string().contains("WRONGTYPE"), "{failed}");
-    // Those of `umbra` and of the operator are queued; the other tenant's are when the key is mended.
+    // Those of `umbra` and of the operator are queued; the other tenant's are when the key is repaired.
     app.run::<i64>(&["DEL", &lanes]).await;
     assert_eq!(follow(&fan_out).await, 1);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use budget_authority::dispatcher::{EventFollower, FanOut, Outboxes, ViewMetrics, Wake};
+use budget_authority::dispatcher::{DeliverySignal, EventFollower, FanOut, Outboxes, ViewMetrics};
 use budget_authority::store::Store;
 use prometheus::Registry;
 use tokio::time::sleep;
@@ -21,7 +21,7 @@ fn followers(store: &Store) -> (EventFollower, FanOut, Registry) {
     let outboxes = Arc::new(Outboxes::new(store.clone()));
     let metrics = ViewMetrics::register(&registry).expect("a fresh registry");
     let views = EventFollower::new(store.clone(), Arc::clone(&outboxes), KEEP, metrics);
-    let queued = Arc::new(Wake::default());
+    let queued = Arc::new(DeliverySignal::default());
     let fan_out = FanOut::new(store.clone(), outboxes, 1, queued, &registry);
     (views, fan_out.expect("distinct names"), registry)
 }

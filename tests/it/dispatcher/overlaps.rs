@@ -9,7 +9,7 @@ use budget_authority::egress::{Egress, Resolver, TrustedRoots};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::mended_keys::credits;
+use super::deleted_keys::credits;
 use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;

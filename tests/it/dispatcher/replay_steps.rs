@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{ReplayPass, Replays, Wake};
+use budget_authority::dispatcher::{DeliverySignal, ReplayPass, Replays};
 use budget_authority::store::Lease;
 use prometheus::Registry;
 use reqwest::Method;
@@ -29,7 +29,7 @@ fn replays(app: &TestApp) -> Replays {
         app.store.clone(),
         clock,
         1,
-        Arc::new(Wake::default()),
+        Arc::new(DeliverySignal::default()),
         &registry,
     )
     .expect("distinct names")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{CatchUp, FanOut, Wake};
+use budget_authority::dispatcher::{CatchUp, DeliverySignal, FanOut};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::domain::log_entry::EntryId;
 use prometheus::{Registry, TextEncoder};
@@ -33,7 +33,7 @@ pub fn umbra() -> Partition {
 pub fn catch_up_of(app: &TestApp) -> (CatchUp, Registry) {
     let registry = Registry::new();
     let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("distinct names"));
-    let queued = Arc::new(Wake::default());
+    let queued = Arc::new(DeliverySignal::default());
     let worker = CatchUp::new(app.store.clone(), clock, 1, queued, &registry);
     (worker.expect("distinct names"), registry)
 }

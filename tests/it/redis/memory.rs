@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use budget_authority::dispatcher::{FanOut, Outboxes, Wake};
+use budget_authority::dispatcher::{DeliverySignal, FanOut, Outboxes};
 use budget_authority::store::scripts::SIGNATURES;
 use prometheus::Registry;
 use reqwest::Method;
@@ -230,7 +230,7 @@ async fn outboxes_shrink_while_memory_is_full() {
     }
     assert!(pass.watermark_ms >= now, "{pass:?}");
     event_log.check().await;
-    let queued = Arc::new(Wake::default());
+    let queued = Arc::new(DeliverySignal::default());
     let outboxes = Arc::new(Outboxes::new(store.clone()));
     let fan_out = FanOut::new(store.clone(), outboxes, 1, queued, &Registry::new());
     let fan_out = fan_out.expect("distinct names");

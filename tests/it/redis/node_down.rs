@@ -6,7 +6,7 @@ use std::time::Duration;
 use budget_authority::config::RetentionConfig;
 use budget_authority::dispatcher::retention::{Retention, RetentionMetrics};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
-use budget_authority::dispatcher::{LeaseKeeper, LeaseMetrics, Replays, Rollups, Wake};
+use budget_authority::dispatcher::{DeliverySignal, LeaseKeeper, LeaseMetrics, Replays, Rollups};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::{RedisOptions, Store};
 use serde_json::json;
@@ -292,7 +292,7 @@ async fn replays_on_the_other_masters_are_fed_while_one_takes_no_writes() {
     keeper.run_once().await.expect("all answer");
     let registry = prometheus::Registry::new();
     let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("fresh"));
-    let woken = Arc::new(Wake::default());
+    let woken = Arc::new(DeliverySignal::default());
     let replays = Replays::new(app.store.clone(), clock, 1, woken, &registry).expect("fresh");
     // With connections that are open, it finds the replays.
     let pass = replays.run_once(&keeper.leases().current(), drop).await;

@@ -1,4 +1,4 @@
-//! What fails in a pass over many partitions, so that the others need not wait.
+//! Failures in a pass over many partitions, so that the others need not wait.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use tracing::warn;
 use crate::domain::ids::Partition;
 use crate::store::{Store, StoreError};
 
-/// Failures of the present pass, by partition.
-pub(super) struct Failures {
+/// PartitionFailures of the present pass, by partition.
+pub(super) struct PartitionFailures {
     store: Store,
     /// What waits, for the log.
     what: &'static str,
@@ -20,7 +20,7 @@ pub(super) struct Failures {
     first: Option<StoreError>,
 }
 
-impl Failures {
+impl PartitionFailures {
     pub fn new(store: Store, what: &'static str) -> Self {
         Self {
             store,

@@ -1,7 +1,7 @@
-//! Makes the deliveries of the leased partitions: claims what may be attempted, attempts it, and books what it came to.
+//! Makes the deliveries of the leased partitions: claims those that are due, attempts them, and records the outcomes.
 //!
 //! One task claims. Each delivery in flight has a task of its own, which then takes the next one of its lane. Claims last
-//! longer than an attempt can, so only a dispatcher that has died lets one lapse.
+//! longer than attempts, so only the claims of a dead dispatcher lapse.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
-use super::bookings::Bookings;
 use super::deliver::deliver;
-use super::failures::Failures;
-use super::inner::{CLAIM_MS, DeliveryMetrics, Inner, LAST_WAIT, POLL};
-use super::letters::Letters;
+use super::outcome_writer::EndQueue;
+use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
-use super::rules::Rules;
-use super::wake::Wake;
+use super::policy_reader::PolicyReader;
+use super::rendered_event::EventCache;
+use super::signal::DeliverySignal;
+use super::state::{CLAIM_MS, DeliveryMetrics, LAST_WAIT, POLL, WorkerState};
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
@@ -39,18 +39,18 @@ pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + POOL_MAX;
 /// Deliveries that one call claims.
 const TAKEN: usize = 32;
 
-/// How often claims of dead dispatchers are looked for.
+/// How often claims of dead dispatchers are searched for.
 const DEAD_CLAIMS: Duration = Duration::from_secs(2);
 
-/// Subscriptions that are remembered with their secrets.
+/// Cached subscriptions with their secrets.
 const RECEIVERS_MAX: usize = 2_000;
 
 /// Makes deliveries. Cheap to clone.
 #[derive(Clone)]
-pub struct Courier(Arc<Inner>);
+pub struct DeliveryWorker(Arc<WorkerState>);
 
-/// What a courier needs besides.
-pub struct CourierSettings {
+/// Settings of a delivery worker.
+pub struct DeliverySettings {
     /// How its claims name it; a name that no other dispatcher has, without blank and colon.
     pub name: String,
     /// `source` of the events about its deliveries.
@@ -61,8 +61,8 @@ pub struct CourierSettings {
     pub lane_concurrency: u32,
 }
 
-impl Courier {
-    /// A courier for the partitions of `leases`; `queued` wakes it. Its metrics are in `registry`.
+impl DeliveryWorker {
+    /// A worker for the partitions of `leases`; `signal` wakes it. Its metrics are in `registry`.
     ///
     /// # Errors
     /// When one of their names is taken.
@@ -70,13 +70,16 @@ impl Courier {
         webhooks: Webhooks,
         leases: Leases,
         clock: ClockWatch,
-        settings: CourierSettings,
-        queued: Arc<Wake>,
+        settings: DeliverySettings,
+        signal: Arc<DeliverySignal>,
         shutdown: Shutdown,
         registry: &Registry,
     ) -> prometheus::Result<Self> {
-        Ok(Self(Arc::new(Inner {
-            lapses: Mutex::new(Failures::new(webhooks.store().clone(), "lapsed claims")),
+        Ok(Self(Arc::new(WorkerState {
+            lapses: Mutex::new(PartitionFailures::new(
+                webhooks.store().clone(),
+                "lapsed claims",
+            )),
             store: webhooks.store().clone(),
             webhooks,
             leases,
@@ -85,31 +88,30 @@ impl Courier {
             source: settings.source,
             lane_concurrency: settings.lane_concurrency,
             permits: Permits::new(settings.in_flight),
-            starts: Arc::default(),
-            bookings: Bookings::default(),
+            start_order: Arc::default(),
+            ends: EndQueue::default(),
             receivers: Cache::new(RECEIVERS_MAX),
-            letters: Letters::default(),
-            rules: Rules::default(),
+            events: EventCache::default(),
+            policies: PolicyReader::default(),
             due: std::sync::Mutex::default(),
             lost_replies: std::sync::Mutex::default(),
             hastened: std::sync::Mutex::default(),
-            restore_pauses: std::sync::Mutex::default(),
-            changed: queued,
+            signal,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,
         })))
     }
 
-    /// Makes deliveries until the shutdown; then hands back what is still in flight. `dispatchers`: who is alive, if that is known.
+    /// Makes deliveries until the shutdown; then hands back what is still in flight. `dispatchers`: the living ones, if known.
     pub async fn run(self, dispatchers: impl Fn() -> Option<Vec<String>>) {
         let (mut flying, mut polls) = (JoinSet::new(), JoinSet::new());
         let (mut polled, mut seen, mut last) = (None, None::<Instant>, None);
-        let inner = &self.0;
-        let mut failures = Failures::new(inner.store.clone(), "deliveries");
-        while !inner.shutdown.has_begun() {
+        let state = &self.0;
+        let mut failures = PartitionFailures::new(state.store.clone(), "deliveries");
+        while !state.shutdown.has_begun() {
             let is_time = polled.is_none_or(|at: Instant| at.elapsed() >= POLL);
             // Claims do not wait for a poll that waits for a node.
-            if polls.is_empty() && (inner.changed.take_all() || is_time) {
+            if polls.is_empty() && (state.signal.take_all() || is_time) {
                 polled = Some(Instant::now());
                 failures.begin();
                 let looks = seen.is_none_or(|at| at.elapsed() >= DEAD_CLAIMS);
@@ -117,24 +119,24 @@ impl Courier {
                     seen = Some(Instant::now());
                     dispatchers().unwrap_or_default().join(" ")
                 });
-                let inner = Arc::clone(inner);
+                let state = Arc::clone(state);
                 polls.spawn(async move {
-                    if let Err(failure) = inner.poll(alive.as_deref()).await {
+                    if let Err(failure) = state.poll(alive.as_deref()).await {
                         warn!(error = %failure, "deliveries wait, because Redis cannot be asked: {failure}");
                     }
                 });
             }
-            for lease in inner.due_now(last) {
+            for lease in state.due_now(last) {
                 self.take(lease, &mut flying, &mut failures, &mut last)
                     .await;
             }
             while flying.try_join_next().is_some() {}
-            let pause = inner.next_due().min(POLL);
+            let pause = state.next_due().min(POLL);
             tokio::select! {
                 () = sleep(pause) => {}
-                () = inner.changed.woken() => {}
+                () = state.signal.signalled() => {}
                 Some(_) = polls.join_next() => {}
-                () = inner.shutdown.begun() => {}
+                () = state.shutdown.begun() => {}
             }
         }
         let all = async { while flying.join_next().await.is_some() {} };
@@ -147,14 +149,14 @@ impl Courier {
         &self,
         lease: Lease,
         flying: &mut JoinSet<()>,
-        failures: &mut Failures,
+        failures: &mut PartitionFailures,
         last: &mut Option<Partition>,
     ) {
-        let inner = &self.0;
-        // One partition does not take all that is free.
-        let room = inner.permits.free().div_ceil(4).min(TAKEN);
+        let state = &self.0;
+        // No partition takes all that is free.
+        let room = state.permits.free().div_ceil(4).min(TAKEN);
         if room == 0 {
-            inner.look_again(lease.partition, Duration::from_millis(20));
+            state.look_again(lease.partition, Duration::from_millis(20));
             return;
         }
         if failures.leave_out(lease.partition).await {
@@ -163,41 +165,33 @@ impl Courier {
         *last = Some(lease.partition);
         let call = TakeDeliveries {
             fencing_token: lease,
-            dispatcher: &inner.name,
+            dispatcher: &state.name,
             claim_ms: CLAIM_MS,
             most: room,
-            lane_concurrency: inner.lane_concurrency,
-            busy_owners: &inner.permits.busy_owners(lease.partition),
-            stale_before_ms: inner.stale_before_ms(),
+            lane_concurrency: state.lane_concurrency,
+            busy_owners: &state.permits.busy_owners(lease.partition),
+            stale_before_ms: state.stale_before_ms(),
         };
-        let in_order = inner.claiming(lease.partition).await;
-        let taken = match inner.store.take_deliveries(&call).await {
+        let in_order = state.claiming(lease.partition).await;
+        let taken = match state.store.take_deliveries(&call).await {
             Ok(Some(taken)) => taken,
-            Ok(None) => return inner.leases.lost(lease),
-            // The next poll that reaches the partition notes it again.
+            Ok(None) => return state.leases.lost(lease),
+            // The next poll of the partition makes it due again.
             Err(failure) => {
-                inner.reply_is_lost(lease.partition);
+                state.reply_is_lost(lease.partition);
                 return failures.note(lease.partition, failure);
             }
         };
-        inner.count_ended(&taken.ended);
-        inner.note_damage(lease.partition, &taken.damaged);
-        let TakenDeliveries {
-            more,
-            claims,
-            uncounted,
-            ..
-        } = taken;
-        if !uncounted.is_empty() {
-            flying.spawn(Arc::clone(inner).restore(lease, uncounted));
-        }
+        state.count_ended(&taken.ended);
+        state.note_damage(lease.partition, &taken.damaged);
+        let TakenDeliveries { more, claims, .. } = taken;
         if more || claims.len() == room {
-            inner.look_again(lease.partition, Duration::ZERO);
+            state.look_again(lease.partition, Duration::ZERO);
         }
         for claim in claims {
-            let permit = inner.permits.take(&claim.owner, &claim.id);
-            let start = inner.start_of(&claim);
-            flying.spawn(deliver(Arc::clone(inner), claim, start, permit));
+            let permit = state.permits.take(&claim.owner, &claim.id);
+            let turn = state.turn_of(&claim);
+            flying.spawn(deliver(Arc::clone(state), claim, turn, permit));
         }
         drop(in_order);
     }

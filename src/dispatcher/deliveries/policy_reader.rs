@@ -1,4 +1,4 @@
-//! The rules for addresses of receivers, as they are after a claim. Deliveries that are claimed at the same time read them together.
+//! Reads the rules for addresses of receivers after each claim. Deliveries that are claimed at the same time share one reading.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use tracing::warn;
 use crate::egress::SecurityPolicy;
 use crate::store::OperationError;
 
-/// Reads the rules. Nothing is remembered: each reading is for those who asked before it began.
+/// Reads the rules. Nothing is cached: each reading is for those who asked before it started.
 #[derive(Default)]
-pub(super) struct Rules {
-    begun: AtomicU64,
+pub(super) struct PolicyReader {
+    started: AtomicU64,
     last: Mutex<Reading>,
 }
 
@@ -23,18 +23,18 @@ struct Reading {
     policy: Option<Arc<SecurityPolicy>>,
 }
 
-impl Rules {
+impl PolicyReader {
     /// The rules as they are now or in a moment; `None` where they cannot be read.
     pub async fn now(
         &self,
         read: impl Future<Output = Result<SecurityPolicy, OperationError>>,
     ) -> Option<Arc<SecurityPolicy>> {
-        let begun_before = self.begun.load(Ordering::SeqCst);
+        let started_before = self.started.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;
-        if last.number > begun_before {
+        if last.number > started_before {
             return last.policy.clone();
         }
-        let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        let number = self.started.fetch_add(1, Ordering::SeqCst) + 1;
         let policy = match read.await {
             Ok(policy) => Some(Arc::new(policy)),
             Err(failure) => {
@@ -66,8 +66,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_while_others_read_gets_a_reading_that_begins_later() {
-        let (reader, stored, reads) = (Rules::default(), AtomicBool::new(false), AtomicU64::new(0));
+    async fn a_call_during_a_reading_gets_one_that_starts_later() {
+        let (reader, stored, reads) = (
+            PolicyReader::default(),
+            AtomicBool::new(false),
+            AtomicU64::new(0),
+        );
         let ask = || {
             reader.now(async {
                 reads.fetch_add(1, Ordering::Relaxed);
@@ -95,8 +99,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reading_that_is_given_up_or_fails_does_not_stop_the_next() {
-        let reader = Rules::default();
+    async fn a_cancelled_or_failed_reading_does_not_stop_the_next() {
+        let reader = PolicyReader::default();
         let mut given_up = Box::pin(reader.now(std::future::pending()));
         assert!(
             std::future::poll_fn(|context| Poll::Ready(given_up.as_mut().poll(context)))

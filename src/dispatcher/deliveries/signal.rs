@@ -1,4 +1,4 @@
-//! Tells a courier which partitions have something new, so that it need not ask all of them.
+//! Signals which partitions have new deliveries, so that the delivery worker need not poll all of them.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,45 +8,45 @@ use tokio::sync::Notify;
 
 use crate::domain::ids::Partition;
 
-/// The partitions with something new.
+/// Partitions with new deliveries.
 #[derive(Debug, Default)]
-pub struct Wake {
+pub struct DeliverySignal {
     partitions: Mutex<BTreeSet<Partition>>,
-    /// Whether each partition may have something.
+    /// Whether any partition may have some.
     all: AtomicBool,
     notify: Notify,
 }
 
-impl Wake {
-    /// Says that a partition has something to be attempted.
+impl DeliverySignal {
+    /// Signals that a partition has deliveries to attempt.
     pub fn partition(&self, partition: Partition) {
         self.set().insert(partition);
         self.notify.notify_one();
     }
 
-    /// Says that every partition may have something to be attempted.
+    /// Signals that every partition may have deliveries to attempt.
     pub fn all(&self) {
         self.all.store(true, Ordering::Relaxed);
         self.notify.notify_one();
     }
 
-    /// Waits until that was said of one, or of the time since the last look.
-    pub(super) async fn woken(&self) {
+    /// Waits for a signal.
+    pub(super) async fn signalled(&self) {
         self.notify.notified().await;
     }
 
-    /// The partitions of which it was said since the last look.
+    /// Takes the partitions that were signalled.
     pub(super) fn take(&self) -> BTreeSet<Partition> {
         std::mem::take(&mut *self.set())
     }
 
-    /// Whether it was said of all since the last look.
+    /// Takes whether all were signalled.
     pub(super) fn take_all(&self) -> bool {
         self.all.swap(false, Ordering::Relaxed)
     }
 
-    /// Lets the courier look again at what it has noted itself.
-    pub(super) fn look(&self) {
+    /// Wakes the delivery worker, which knows what is due.
+    pub(super) fn wake(&self) {
         self.notify.notify_one();
     }
 

@@ -1,5 +1,5 @@
-//! Which outboxes a pass of the fan-out looks at, and from where on: what it remembers between passes. A script refuses a cursor
-//! that is not the present one, so what is remembered need only be right mostly.
+//! Schedules which outboxes a pass of the fan-out polls, and caches their cursors. A script refuses a stale cursor, so the cache
+//! need not be exact.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -7,44 +7,44 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::events::EventsRead;
-use super::following::Audience;
+use super::fan_out_plan::Audience;
 use crate::domain::ids::Partition;
 use crate::store::Lease;
-use crate::store::dispatcher::fan_out::{Cursors, FannedTo};
+use crate::store::dispatcher::fan_out::{CursorsOfOutbox, OutboxPosition};
 
-/// How often all outboxes are looked at.
+/// How often all outboxes are polled.
 const ALL: Duration = Duration::from_millis(250);
 
-/// The pause between looks at busy ones; and how much longer it is for each of them, so that Redis has little work with any number.
+/// The pause between polls of busy outboxes, and how much longer it is for each of them, so that any number costs Redis little.
 const BUSY: Duration = Duration::from_millis(20);
 const BUSY_EACH: Duration = Duration::from_micros(100);
 
 /// How long an outbox is busy after something happened.
 const BUSY_FOR: Duration = Duration::from_secs(5);
 
-/// How long cursors are remembered: a node that fails over may have lost the last ones.
+/// How long cursors are cached: a node that fails over may have lost the last ones.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 
-/// An outbox that is further behind than this is told apart; and how many are at most.
+/// Outboxes that are further behind than this have a metric of their own, so many at most.
 const LAG_MS: u64 = 1_000;
 const LAGGING: usize = 64;
 
-/// See the module.
+/// The schedule of a dispatcher.
 #[derive(Default)]
-pub(super) struct Rounds {
-    /// When all outboxes were looked at last.
+pub(super) struct PollSchedule {
+    /// When all outboxes were polled last.
     all_at: Option<Instant>,
     busy: HashMap<Partition, Instant>,
-    known: HashMap<Partition, [Cursors; 2]>,
+    known: HashMap<Partition, CursorsOfOutbox>,
     known_since: Option<Instant>,
-    /// The oldest entry that each outbox had beyond its cursors at the last look, in milliseconds.
+    /// Time of the oldest entry beyond the cursors of each outbox at the last poll, in milliseconds.
     oldest_ms: BTreeMap<Partition, u64>,
-    /// Where the next pass goes on, because the last one took too long.
+    /// Where the next pass resumes, because the last one took too long.
     first: Option<Partition>,
 }
 
-impl Rounds {
-    /// The leases of the outboxes that are to be looked at now.
+impl PollSchedule {
+    /// The leases of the outboxes that are due.
     pub fn due(&mut self, leases: &[Lease]) -> Vec<Lease> {
         if self.all_at.is_none_or(|at| at.elapsed() >= ALL) {
             self.all_at = Some(Instant::now());
@@ -56,7 +56,7 @@ impl Rounds {
         leases.iter().filter(is_busy).copied().collect()
     }
 
-    /// The pause before the next look.
+    /// The pause before the next poll.
     pub fn pause(&self) -> Duration {
         match u32::try_from(self.busy.len()).unwrap_or(u32::MAX) {
             0 => ALL,
@@ -64,11 +64,11 @@ impl Rounds {
         }
     }
 
-    /// Notes what a look at these outboxes has found.
+    /// Notes what a poll of these outboxes has found.
     pub fn found(&mut self, partitions: &[Partition], read: &EventsRead) {
         self.busy.retain(|_, since| since.elapsed() < BUSY_FOR);
         for partition in partitions {
-            // What is out of reach is no less behind.
+            // An outbox that is out of reach keeps its lag.
             if !read.away.contains(partition) {
                 self.oldest_ms.remove(partition);
             }
@@ -83,7 +83,7 @@ impl Rounds {
         }
     }
 
-    /// How far behind the outboxes are at a time, in milliseconds: the one that is furthest, and those that are to be told apart.
+    /// How far behind the outboxes are at a time, in milliseconds: the furthest one, and those with a metric of their own.
     pub fn lags_ms(&self, now_ms: u64) -> (u64, BTreeMap<Partition, u64>) {
         let lags = self.oldest_ms.iter();
         let mut lags: Vec<(Partition, u64)> = lags
@@ -91,12 +91,12 @@ impl Rounds {
             .collect();
         lags.sort_by_key(|(_, lag_ms)| std::cmp::Reverse(*lag_ms));
         let worst = lags.first().map_or(0, |(_, lag_ms)| *lag_ms);
-        let told = lags.into_iter().take(LAGGING);
-        let told = told.filter(|(_, lag_ms)| *lag_ms > LAG_MS).collect();
-        (worst, told)
+        let lagging = lags.into_iter().take(LAGGING);
+        let lagging = lagging.filter(|(_, lag_ms)| *lag_ms > LAG_MS).collect();
+        (worst, lagging)
     }
 
-    /// Those of these partitions whose cursors are not known.
+    /// Those of these partitions whose cursors are not cached.
     pub fn unknown(&mut self, partitions: &[Partition]) -> Vec<Partition> {
         if self.known_since.is_none_or(|at| at.elapsed() >= KNOWN_FOR) {
             self.forget_all();
@@ -105,32 +105,22 @@ impl Rounds {
         partitions.iter().filter(is_unknown).copied().collect()
     }
 
-    /// Remembers cursors that were read; those of an outbox whose node is out of reach are not known.
-    pub fn know(
-        &mut self,
-        partition: Partition,
-        cursors: [Option<Cursors>; 2],
-    ) -> [Option<Cursors>; 2] {
-        if let [Some(own), Some(system)] = &cursors {
-            self.known.insert(partition, [own.clone(), system.clone()]);
+    /// Caches cursors that were read; not those of an outbox whose node is out of reach.
+    pub fn know(&mut self, partition: Partition, cursors: CursorsOfOutbox) {
+        if cursors.iter().all(Option::is_some) {
+            self.known.insert(partition, cursors);
         }
-        cursors
     }
 
-    /// The cursors of an outbox, as far as they are known.
-    pub fn cursors(&self, partition: Partition) -> [Option<Cursors>; 2] {
-        let known = self.known.get(&partition).cloned();
-        known.map_or([None, None], |cursors| cursors.map(Some))
+    /// The cached cursors of an outbox.
+    pub fn cursors(&self, partition: Partition) -> CursorsOfOutbox {
+        self.known.get(&partition).cloned().unwrap_or_default()
     }
 
-    /// Notes where the main cursor of an outbox is now.
-    pub fn moved(&mut self, partition: Partition, audience: Audience, to: FannedTo) {
-        if let Some([own, system]) = self.known.get_mut(&partition) {
-            let cursors = match audience {
-                Audience::Own => own,
-                Audience::System => system,
-            };
-            cursors.main = Some(to);
+    /// Notes where a cursor of an outbox is now.
+    pub fn moved(&mut self, partition: Partition, audience: Audience, to: OutboxPosition) {
+        if let Some(cursors) = self.known.get_mut(&partition) {
+            cursors[audience as usize] = Some(Some(to));
         }
     }
 
@@ -145,14 +135,14 @@ impl Rounds {
         self.known_since = Some(Instant::now());
     }
 
-    /// Puts what the last pass did not come to first.
+    /// Puts the partitions first that the last pass did not reach.
     pub fn rotate(&mut self, partitions: &mut [Partition]) {
         let first = self.first.take();
         let at = partitions.partition_point(|partition| Some(*partition) < first);
         partitions.rotate_left(at % partitions.len().max(1));
     }
 
-    /// Notes to what a pass did not come.
+    /// Notes the first partition that a pass did not reach.
     pub fn resume_at(&mut self, partition: Partition) {
         self.first = Some(partition);
     }

@@ -1,5 +1,5 @@
-//! Lets first attempts of a lane that overlap begin in order: none is sent before the one claimed before it has begun. Where one is
-//! put off, so are those behind it.
+//! Starts overlapping first attempts of a lane in order: each waits until the one claimed before it is being sent. Where one is
+//! postponed, so are those behind it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,39 +9,39 @@ use tokio::sync::watch;
 
 use crate::domain::ids::Partition;
 
-/// How far the start of an attempt is.
+/// State of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Waiting,
     /// It is being sent, or will not be.
-    Begun,
-    PutOff(Duration),
+    Started,
+    Postponed(Duration),
 }
 
-/// The last attempt of each lane that was claimed.
+/// The last claimed attempt of each lane.
 #[derive(Debug, Default)]
-pub(super) struct Starts {
+pub(super) struct StartOrder {
     lasts: Mutex<HashMap<String, watch::Receiver<State>>>,
-    /// Held by a call that claims, until its claims are here; several partitions share one.
+    /// Held by a call that claims, until its claims have turns; several partitions share one.
     claiming: [tokio::sync::Mutex<()>; 32],
 }
 
-/// The start of one attempt. Dropped, it has begun.
+/// The turn of one attempt to start. Dropped, it lets the next one start.
 #[derive(Debug)]
-pub(super) struct Start {
-    all: Arc<Starts>,
+pub(super) struct Turn {
+    all: Arc<StartOrder>,
     lane: String,
     before: Option<watch::Receiver<State>>,
     own: watch::Sender<State>,
 }
 
-impl Starts {
-    /// The start of an attempt behind those of its lane that were claimed before.
-    pub fn next(self: &Arc<Self>, lane: &str) -> Start {
+impl StartOrder {
+    /// The turn of an attempt behind those of its lane that were claimed before.
+    pub fn next(self: &Arc<Self>, lane: &str) -> Turn {
         let (own, last) = watch::channel(State::Waiting);
         let mut lasts = self.lasts();
         let before = lasts.insert(lane.to_owned(), last);
-        Start {
+        Turn {
             all: Arc::clone(self),
             lane: lane.to_owned(),
             before: before.filter(|before| *before.borrow() == State::Waiting),
@@ -53,43 +53,41 @@ impl Starts {
         self.lasts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Held while a call claims deliveries of a partition, until [`Starts::next`] has heard of them: so they are here in the order
-    /// of the claims.
+    /// Held while a call claims deliveries of a partition, until these have their turns: so turns are in the order of the claims.
     pub async fn claiming(&self, partition: Partition) -> tokio::sync::MutexGuard<'_, ()> {
         let place = usize::from(partition.index()) % self.claiming.len();
         self.claiming[place].lock().await
     }
 }
 
-impl Start {
-    /// Waits until the attempt before has begun.
+impl Turn {
+    /// Waits until the attempt before has started.
     ///
     /// # Errors
-    /// By how much that was put off, as this one has to be.
+    /// The delay of the attempt before, if that was postponed: it applies to this one too.
     pub async fn wait(&self) -> Result<(), Duration> {
         let Some(mut before) = self.before.clone() else {
             return Ok(());
         };
         let state = before.wait_for(|state| *state != State::Waiting).await;
-        // Whoever had it is gone.
-        let state = state.map_or(State::Begun, |state| *state);
+        let state = state.map_or(State::Started, |state| *state);
         match state {
-            State::PutOff(delay) => Err(delay),
-            State::Waiting | State::Begun => Ok(()),
+            State::Postponed(delay) => Err(delay),
+            State::Waiting | State::Started => Ok(()),
         }
     }
 
     /// The attempt is being sent.
-    pub fn begin(&self) {
-        self.become_from_waiting(State::Begun);
+    pub fn start(&self) {
+        self.leave_waiting(State::Started);
     }
 
     /// The attempt was not sent, and comes later.
-    pub fn put_off(&self, delay: Duration) {
-        self.become_from_waiting(State::PutOff(delay));
+    pub fn postpone(&self, delay: Duration) {
+        self.leave_waiting(State::Postponed(delay));
     }
 
-    fn become_from_waiting(&self, next: State) {
+    fn leave_waiting(&self, next: State) {
         self.own.send_if_modified(|state| {
             let waits = *state == State::Waiting;
             if waits {
@@ -100,9 +98,9 @@ impl Start {
     }
 }
 
-impl Drop for Start {
+impl Drop for Turn {
     fn drop(&mut self) {
-        self.begin();
+        self.start();
         let mut lasts = self.all.lasts();
         let own = self.own.subscribe();
         if lasts
@@ -122,39 +120,39 @@ mod tests {
 
     #[tokio::test]
     async fn an_attempt_waits_for_the_one_before_it_in_its_lane_alone() {
-        let starts = Arc::new(Starts::default());
-        let (first, second, other) = (starts.next("a"), starts.next("a"), starts.next("b"));
+        let order = Arc::new(StartOrder::default());
+        let (first, second, other) = (order.next("a"), order.next("a"), order.next("b"));
         assert_eq!(first.wait().await, Ok(()));
         assert_eq!(other.wait().await, Ok(()));
         let mut waits = Box::pin(second.wait());
         tokio::select! {
             biased;
             _ = &mut waits => panic!("it does not wait"),
-            () = tokio::task::yield_now() => first.begin(),
+            () = tokio::task::yield_now() => first.start(),
         }
         assert_eq!(waits.await, Ok(()));
-        let third = starts.next("a");
+        let third = order.next("a");
         drop(second);
         assert_eq!(third.wait().await, Ok(()));
         drop((first, third, other));
-        assert!(starts.lasts().is_empty());
+        assert!(order.lasts().is_empty());
     }
 
     #[tokio::test]
-    async fn what_is_behind_one_that_is_put_off_is_put_off_too_and_what_comes_later_is_not() {
-        let starts = Arc::new(Starts::default());
-        let (first, second) = (starts.next("a"), starts.next("a"));
-        first.put_off(LATER);
-        let again = starts.next("a");
+    async fn an_attempt_behind_a_postponed_one_is_postponed_and_a_later_one_is_not() {
+        let order = Arc::new(StartOrder::default());
+        let (first, second) = (order.next("a"), order.next("a"));
+        first.postpone(LATER);
+        let again = order.next("a");
         assert_eq!(second.wait().await, Err(LATER));
-        second.put_off(LATER);
+        second.postpone(LATER);
         // Behind it when it was claimed.
         assert_eq!(again.wait().await, Err(LATER));
-        let later = starts.next("a");
-        again.put_off(LATER);
+        let later = order.next("a");
+        again.postpone(LATER);
         drop((first, second, again));
-        let last = starts.next("a");
-        later.begin();
+        let last = order.next("a");
+        later.start();
         assert_eq!(last.wait().await, Ok(()));
     }
 }

@@ -1,6 +1,6 @@
-//! What the tasks of a courier share: which partitions have something to be attempted, and what is remembered.
+//! State that the tasks of a delivery worker share: which partitions are due, and caches.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use quick_cache::sync::Cache;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::bookings::Bookings;
-use super::failures::Failures;
-use super::letters::Letters;
+use super::outcome_writer::EndQueue;
+use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
-use super::rules::Rules;
-use super::starts::Starts;
-use super::wake::Wake;
+use super::policy_reader::PolicyReader;
+use super::rendered_event::EventCache;
+use super::signal::DeliverySignal;
+use super::start_order::StartOrder;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
 use crate::dispatcher::due::partitions;
@@ -30,26 +30,26 @@ use crate::store::{Keys, Lease, Store, StoreError};
 /// How long a claim lasts: longer than an attempt, its outcome included.
 pub(super) const CLAIM_MS: i64 = 35_000;
 
-/// How long an attempt may take from its claim on, with all that comes before the request: so its outcome is booked in time.
+/// How long an attempt may take from its claim on, with all that precedes the request: so its outcome is recorded in time.
 pub(super) const ATTEMPT: Duration = Duration::from_secs(32);
 
-/// The age at which a delivery is not attempted any more, and an event that was missed is not queued any more.
+/// The age from which on a delivery is not attempted, and a missed event is not queued.
 pub(super) const STALE_MS: i64 = 24 * 3_600_000;
 
-/// How often all partitions are looked at.
+/// How often all partitions are polled.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
-/// How often lanes are looked for that are put off and need not wait; and how much longer than now the time of such a one is.
+/// How often postponed lanes that need not wait are searched for, and how far ahead these are at least.
 const HASTEN: Duration = Duration::from_secs(5);
 const AHEAD_MS: i64 = 2_000;
 
-/// How long attempts in flight may take at a shutdown before they are handed back.
+/// How long attempts in flight may take at a shutdown before they are cancelled.
 pub(super) const LAST_WAIT: Duration = Duration::from_millis(500);
 
 metrics! {
     /// Metrics of deliveries.
     pub(super) struct DeliveryMetrics {
-        /// Attempts to deliver events to webhooks, by what they came to and why.
+        /// Attempts to deliver events to webhooks, by outcome and reason.
         pub attempts: IntCounterVec["outcome", "reason"] = "budget_webhook_attempts_total",
         /// Time from an event to the first attempt to deliver it to a webhook, without replays.
         pub delay: Histogram buckets [
@@ -64,8 +64,8 @@ metrics! {
     }
 }
 
-/// What the tasks of a courier share.
-pub(super) struct Inner {
+/// State that the tasks of a delivery worker share.
+pub(super) struct WorkerState {
     pub store: Store,
     pub webhooks: Webhooks,
     pub leases: Leases,
@@ -75,29 +75,26 @@ pub(super) struct Inner {
     pub source: &'static str,
     pub lane_concurrency: u32,
     pub permits: Arc<Permits>,
-    pub starts: Arc<Starts>,
-    /// Attempts that have ended, and are to be booked.
-    pub bookings: Bookings,
+    pub start_order: Arc<StartOrder>,
+    /// Ended attempts that are not recorded yet.
+    pub ends: EndQueue,
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
-    /// Events that were read.
-    pub letters: Letters,
-    pub rules: Rules,
+    pub events: EventCache,
+    pub policies: PolicyReader,
     /// Partitions whose claims could not be ended.
-    pub lapses: tokio::sync::Mutex<Failures>,
-    /// Partitions that are to be looked at again, by when.
+    pub lapses: tokio::sync::Mutex<PartitionFailures>,
+    /// When each partition is due.
     pub due: Mutex<BTreeMap<Partition, Instant>>,
-    /// When times from before the clock went back were looked for.
+    /// Last time that [`WorkerState::hasten`] ran.
     pub hastened: Mutex<Option<Instant>>,
-    /// Until when the lanes of subscriptions are not restored again.
-    pub restore_pauses: Mutex<HashMap<SubscriptionId, Instant>>,
-    /// Partitions whose scripts may have made claims of which it has not heard, since when.
+    /// Partitions in which a call without a reply may have made claims, and its time.
     pub lost_replies: Mutex<BTreeMap<Partition, Instant>>,
-    pub changed: Arc<Wake>,
+    pub signal: Arc<DeliverySignal>,
     pub shutdown: Shutdown,
     pub metrics: DeliveryMetrics,
 }
 
-impl Inner {
+impl WorkerState {
     /// Counts deliveries that ended without an attempt. Those that may mean harm are named.
     pub fn count_ended(&self, ended: &EndedUnattempted) {
         for (ids, reason, alarm) in [
@@ -132,15 +129,15 @@ impl Inner {
         }
     }
 
-    /// Ends claims that lapsed, and notes which partitions have something to be attempted when. `alive`: dispatchers, of whom the
-    /// claims of others end, '' where that is not known; `None` to look only for claims whose time is over.
-    pub async fn poll(self: &Arc<Self>, alive: Option<&str>) -> Result<(), StoreError> {
+    /// Ends lapsed claims, and notes when each partition is due. `alive`: the living dispatchers, where the claims of all others are
+    /// to end, or '' where these are not known; `None` to end only claims whose time is over.
+    pub async fn poll(&self, alive: Option<&str>) -> Result<(), StoreError> {
         let leases = self.leases.current();
         if leases.is_empty() {
             return Ok(());
         }
         let (now_ms, is_in_doubt) = self.clock.time(&self.store).await?;
-        // A clock that stepped ahead ends no claim; nor is anyone dead whose last sign of life has become old at once.
+        // A clock that stepped ahead ends no claim, and makes no dispatcher dead.
         let over_ms = (!is_in_doubt).then_some(now_ms);
         let alive = alive.filter(|_| !self.clock.jumped_within(ALIVE));
         let partitions = partitions(&leases);
@@ -171,22 +168,22 @@ impl Inner {
         self.hasten(&partitions, now_ms, &mut failures).await
     }
 
-    /// Ends claims of a partition: those that were over at a time, or those that nobody keeps. `false` where another has the lease.
+    /// Ends claims of a partition: those whose time is over, or those that no dispatcher keeps. `false` where another holds the lease.
     async fn lapse(
-        self: &Arc<Self>,
+        &self,
         lease: Lease,
         over_ms: Option<i64>,
         alive: &str,
     ) -> Result<bool, StoreError> {
         let has_lost = self.has_lost_replies(lease.partition);
-        let (mut after, mut orphans) = (0, 0);
+        let mut after = 0;
         loop {
             let call = LapseClaims {
                 fencing_token: lease,
                 over_ms,
                 alive,
                 dispatcher: if has_lost { &self.name } else { "" },
-                // Anew for each step: a claim that is made between two of them can be older than `reply_ms` at a later one.
+                // Read for each call: a claim that is made between two of them can be older than `reply_ms` at a later one.
                 held: &self.permits.held(lease.partition),
                 reply_ms: self.store.timeout() * 2,
                 after,
@@ -195,17 +192,11 @@ impl Inner {
                 return Ok(false);
             };
             self.note_damage(lease.partition, &lapsed.damaged);
-            orphans += lapsed.orphans;
             match lapsed.next {
                 Some(next) => after = next,
-                None => break,
+                None => return Ok(true),
             }
         }
-        if orphans > 0 {
-            // Claims of other partitions do not wait for it.
-            tokio::spawn(Arc::clone(self).restore_all(lease));
-        }
-        Ok(true)
     }
 
     fn is_time_to_hasten(&self) -> bool {
@@ -217,12 +208,12 @@ impl Inner {
         is_time
     }
 
-    /// Has deliveries looked at whose time is from before the clock went back, and those that can only fail.
+    /// Makes deliveries due whose time is from before the clock went back, and those that can only fail.
     async fn hasten(
         &self,
         partitions: &[Partition],
         now_ms: i64,
-        failures: &mut Failures,
+        failures: &mut PartitionFailures,
     ) -> Result<(), StoreError> {
         if !self.is_time_to_hasten() {
             return Ok(());
@@ -242,7 +233,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Logs and counts keys that hold something else than they should. The others go on.
+    /// Logs and counts damaged keys.
     pub fn note_damage(&self, partition: Partition, damaged: &str) {
         for line in damaged.lines().filter(|line| !line.is_empty()) {
             self.metrics.damaged.inc();
@@ -250,14 +241,14 @@ impl Inner {
         }
     }
 
-    /// Notes that a call has no reply that may have claimed something.
+    /// Notes that a call without a reply may have made claims.
     pub fn reply_is_lost(&self, partition: Partition) {
         let lost = self.lost_replies.lock();
         lost.unwrap_or_else(PoisonError::into_inner)
             .insert(partition, Instant::now());
     }
 
-    /// Whether that was so within the time that a claim lasts: behind it, it has lapsed.
+    /// Whether that happened within the time that a claim lasts.
     fn has_lost_replies(&self, partition: Partition) -> bool {
         let mut lost = self
             .lost_replies
@@ -271,7 +262,7 @@ impl Inner {
         self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a partition has something to be attempted after so long.
+    /// Notes that a partition is due after a pause.
     pub fn look_again(&self, partition: Partition, after: Duration) {
         let at = Instant::now() + after;
         let mut due = self.due();
@@ -279,9 +270,9 @@ impl Inner {
         *known = at.min(*known);
     }
 
-    /// The leases of the partitions that are due, in turn: those behind the one that was served last come first.
+    /// The leases of the partitions that are due, round robin: those behind `last`, the one that was served last, come first.
     pub fn due_now(&self, last: Option<Partition>) -> Vec<Lease> {
-        for partition in self.changed.take() {
+        for partition in self.signal.take() {
             self.look_again(partition, Duration::ZERO);
         }
         let (now, mut due) = (Instant::now(), self.due());
@@ -310,16 +301,16 @@ impl Inner {
     }
 }
 
-/// Logs that a key holds something else than it should. `line`: the key, and why.
+/// Logs a damaged key. `line`: the key, and what is wrong with it.
 pub(super) fn log_damage(partition: Partition, line: &str) {
     let (key, why) = line.split_once(' ').unwrap_or((line, ""));
     error!(
         %partition, redis.key = key, error = why,
-        "deliveries may wait until key `{key}` is mended or deleted, which cannot be read: {why}"
+        "deliveries may wait until key `{key}` is repaired or deleted: {why}"
     );
 }
 
-/// Puts the leases of the partitions behind `last` first.
+/// Puts the partitions behind `last` first.
 fn rotate(leases: &mut [Lease], last: Option<Partition>) {
     let first = leases.partition_point(|lease| Some(lease.partition) <= last);
     leases.rotate_left(first);

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::events::PointerOf;
-use super::following::DELIVERIES;
-use super::subscriptions::{Hook, Outbox, When};
+use super::events::OutboxEntry;
+use super::fan_out_plan::DELIVERIES;
+use super::subscriptions::{Occurrence, OutboxLocation, Subscriber};
 use crate::dispatcher::workers::Next;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::catch_up::MissedDelivery;
-use crate::store::dispatcher::fan_out::FannedTo;
+use crate::store::dispatcher::fan_out::OutboxPosition;
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -33,11 +33,11 @@ pub struct CatchUpPass {
 }
 
 /// A subscription that is behind, and what may be queued for it.
-pub(super) struct Behind<'a> {
+pub(super) struct Backlog<'a> {
     pub partition: Partition,
     pub owner: &'a str,
     pub mark: &'a str,
-    pub hook: &'a Hook,
+    pub subscriber: &'a Subscriber,
     /// How many deliveries may be queued.
     pub room: usize,
     /// Events before this time are too old; `None` while the clock is doubted.
@@ -45,17 +45,17 @@ pub(super) struct Behind<'a> {
 }
 
 /// Some of what was missed.
-pub(super) struct Missed {
+pub(super) struct MissedBatch {
     pub deliveries: Vec<MissedDelivery>,
     pub too_old: usize,
     /// The place behind it.
-    pub next: FannedTo,
+    pub next: OutboxPosition,
 }
 
-impl Behind<'_> {
+impl Backlog<'_> {
     /// Where to begin: at the place, or behind the hours of which everything is too old.
-    pub fn begin(&self, place: &str) -> FannedTo {
-        let place = FannedTo::parse(place).unwrap_or(FannedTo {
+    pub fn begin(&self, place: &str) -> OutboxPosition {
+        let place = OutboxPosition::parse(place).unwrap_or(OutboxPosition {
             entry: EntryId::ZERO,
             within: None,
         });
@@ -63,7 +63,7 @@ impl Behind<'_> {
         if place.entry.ms >= first_ms {
             return place;
         }
-        FannedTo {
+        OutboxPosition {
             entry: EntryId {
                 ms: first_ms - 1,
                 sequence: u64::MAX,
@@ -78,22 +78,27 @@ impl Behind<'_> {
     }
 
     /// What it missed of an outbox behind a place, some at a time; as far as there is room.
-    pub fn missed(&self, place: FannedTo, outbox: &[PointerOf], lies: Outbox) -> Vec<Missed> {
-        let id = self.hook.id.as_str();
+    pub fn missed(
+        &self,
+        place: OutboxPosition,
+        outbox: &[OutboxEntry],
+        location: OutboxLocation,
+    ) -> Vec<MissedBatch> {
+        let id = self.subscriber.id.as_str();
         let (mut chunks, mut room) = (Vec::new(), self.room);
-        let mut chunk = Missed::up_to(place.clone());
+        let mut chunk = MissedBatch::up_to(place.clone());
         for (entry, events) in outbox {
             for event in events.iter().flatten() {
                 let seen = (event.number, id.to_owned());
                 let done = place.within.as_ref().filter(|_| *entry == place.entry);
-                let when = When {
+                let when = Occurrence {
                     entry: *entry,
                     at_ms: event.at_ms,
-                    outbox: lies,
+                    outbox: location,
                 };
                 if *entry < place.entry
                     || done.is_some_and(|done| seen <= *done)
-                    || !self.hook.gets(&event.seen(), when)
+                    || !self.subscriber.gets(&event.seen(), when)
                 {
                     continue;
                 }
@@ -102,7 +107,7 @@ impl Behind<'_> {
                     chunks.push(chunk);
                     return chunks;
                 }
-                chunk.next = FannedTo {
+                chunk.next = OutboxPosition {
                     entry: *entry,
                     within: Some(seen),
                 };
@@ -110,15 +115,15 @@ impl Behind<'_> {
                     chunk.too_old += usize::from(event.at_ms >= self.first_hour_ms());
                     continue;
                 }
-                let (_, names, about) = event.delivery_to(self.hook);
+                let (_, names, about) = event.delivery_to(self.subscriber);
                 chunk.deliveries.push((names, about));
                 room -= 1;
                 if chunk.deliveries.len() == DELIVERIES {
-                    let next = Missed::up_to(chunk.next.clone());
+                    let next = MissedBatch::up_to(chunk.next.clone());
                     chunks.push(std::mem::replace(&mut chunk, next));
                 }
             }
-            chunk.next = FannedTo {
+            chunk.next = OutboxPosition {
                 entry: *entry,
                 within: None,
             };
@@ -128,8 +133,8 @@ impl Behind<'_> {
     }
 }
 
-impl Missed {
-    fn up_to(next: FannedTo) -> Self {
+impl MissedBatch {
+    fn up_to(next: OutboxPosition) -> Self {
         Self {
             deliveries: Vec::new(),
             too_old: 0,
