@@ -62,29 +62,29 @@ local day, day_start_ms, owner, context, details, dispatcher, claim_ms, lane_con
   delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV, 1, 15)
 local attempts_from = 16
 -- End of the signature.
--- @include base/time, delivery/book, delivery/claim
+-- @include base/time, delivery/state, delivery/claim
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
-local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
 -- When a delivery is looked at again whose record holds something else.
 local DAMAGED_MS = 60000
 local claim, stale_ms = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}, tonumber(stale_before_ms)
 
--- Returns the delivery of the lane that is attempted next, if this dispatcher wants it; and whether there is one at all.
+-- Returns the next delivery of the lane, if this dispatcher has room for it; and whether there is one at all.
 local function next_of_lane(ending, subscription, limit)
-  local flying, concurrency = 0, book_concurrency(is_replayed(ending.lane), lane_concurrency)
-  local ids = book_read(book, 'LRANGE', lane_prefix .. ending.lane, '0', concurrency)
+  local flying, concurrency = 0, state_concurrency(is_replayed(ending.lane), lane_concurrency)
+  local ids = state_read(state, 'LRANGE', lane_prefix .. ending.lane, '0', concurrency)
   for i = 1, #ids do
     if ids[i] ~= ending.id then
-      local other, is_flying = book_waiting(book, subscription.id, ending.lane, ids[i])
-      -- A record that was mended may have the claim of long ago; those who take deliveries see that.
+      local other, is_flying = state_waiting(state, subscription.id, ending.lane, ids[i])
+      -- A repaired record may have an old claim; take_deliveries handles that.
       if is_flying and not redis.call('ZSCORE', claims, ids[i]) then return nil, true end
       if not is_flying then
-        -- Those behind it wait with it, and the lane is looked at then.
-        if other and book_put_off(book, other) then return nil, false end
+        -- Those behind it wait as well, and the lane is due then.
+        if other and state_put_off(state, other) then return nil, false end
         local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, tonumber(limit))
-        return is_free and not book_hopeless(other, subscription, stale_ms) and other or nil, true
+        return is_free and not state_hopeless(other, subscription, stale_ms) and other or nil, true
       end
       flying = flying + 1
     end
@@ -92,31 +92,31 @@ local function next_of_lane(ending, subscription, limit)
   return nil, false
 end
 
--- Raises where a failure that counts could not be written. Notes whether it disables the subscription.
+-- Raises where a counted failure could not be written. Notes whether it disables the subscription.
 local function check_failure(ending, subscription)
   local failures_max
-  failures_max, ending.version = book_failures_max(subscription)
-  book_read(book, 'ZCARD', days)
-  for _, log in ipairs({event_log, system_log, outbox}) do book_read(book, 'XLEN', log) end
+  failures_max, ending.version = state_failures_max(subscription)
+  state_read(state, 'ZCARD', days)
+  for _, log in ipairs({event_log, system_log, outbox}) do state_read(state, 'XLEN', log) end
   ending.disables = subscription.failures + 1 >= failures_max
   if ending.disables then
     -- @cold admin/counts, admin/watch, admin/webhook_status
     counts_check(counts)
     watch_check(watch, thresholds)
     ending.mark = webhooks_mark_read(webhooks_mark)
-    book_read(book, 'ZCARD', webhooks)
+    state_read(state, 'ZCARD', webhooks)
   end
 end
 
--- Returns what is left of an attempt whose record is gone, or holds something else: only what counts it ends here. nil where
--- another has the claim, by when that ends.
+-- Returns the end of an attempt whose record is gone or has another type: only its counts end here. nil where another has the
+-- claim, as the time tells when that ends.
 local function unrecorded(at, damage)
   local id, token, subscription_id, lane = unpack(ARGV, at, at + 3)
   local until_ms = tonumber(redis.call('ZSCORE', claims, id) or 0)
   if until_ms ~= (tonumber(token:match(':(%d+)$')) or 0) + claim.claim_ms then return nil end
-  local subscription = book_subscription(book, subscription_id)
-  book_read(book, 'ZCARD', lanes)
-  book_can_wait(book, subscription)
+  local subscription = state_subscription(state, subscription_id)
+  state_read(state, 'ZCARD', lanes)
+  state_can_wait(state, subscription)
   local position = redis.pcall('LPOS', lane_prefix .. lane, id)
   return {id = id, key = delivery_prefix .. id, lane = lane, subscription = subscription, is_retry = not position,
     has_damaged_lane = type(position) == 'table', is_unrecorded = true, damage = damage}
@@ -142,7 +142,7 @@ local function claimed(at)
     is_retry, lost = stored[2] == 'RETRYING', tonumber(stored[3]) or 0
   end
   return {at = at, id = id, key = key, lane = lane, is_retry = is_retry, lost = lost, outcome = outcome,
-    subscription = book_subscription(book, subscription_id), is_current = false, next = nil, is_left = false}
+    subscription = state_subscription(state, subscription_id), is_current = false, next = nil, is_left = false}
 end
 
 -- Returns an end with all that it needs, or nil where another has the claim. Writes nothing, and raises where something could
@@ -153,22 +153,22 @@ local function read_end(at)
   local subscription, outcome = ending.subscription, ending.outcome
   if outcome ~= 'success' or subscription.failures > 0 then
     ending.epoch = redis.call('HGET', ending.key, 'epoch') or '0'
-    ending.is_current = book_is_current(ending, subscription)
+    ending.is_current = state_is_current(ending, subscription)
   end
   -- Whether it goes back to where it was.
   ending.waits = ending.is_current and (outcome == 'later' or outcome == 'back')
   if not ending.is_retry and not ending.waits then
-    local is_read, one, left = book_try(book, next_of_lane, ending, subscription, ARGV[at + 6])
-    -- Damage in the lane is for those who take deliveries to find; this one is booked.
+    local is_read, one, left = state_try(state, next_of_lane, ending, subscription, ARGV[at + 6])
+    -- take_deliveries reports a damaged lane; this end is recorded.
     ending.next, ending.is_left = is_read and one, left or not is_read
-    ending.has_damaged_lane = not is_read and book.key == lane_prefix .. ending.lane
+    ending.has_damaged_lane = not is_read and state.key == lane_prefix .. ending.lane
   end
   ending.counts = ending.is_current and outcome == 'failed'
   if ending.counts then check_failure(ending, subscription) end
   -- Only what is written is checked.
-  if ending.disables or not ending.next then book_read(book, 'ZCARD', lanes) end
-  if outcome ~= 'success' then book_can_wait(book, subscription) end
-  if ending.counts or subscription.failures > 0 then book_read(book, 'ZCARD', failing) end
+  if ending.disables or not ending.next then state_read(state, 'ZCARD', lanes) end
+  if outcome ~= 'success' then state_can_wait(state, subscription) end
+  if ending.counts or subscription.failures > 0 then state_read(state, 'ZCARD', failing) end
   return ending
 end
 
@@ -226,29 +226,29 @@ local function write_failure(ending)
   redis.call('ZADD', days, 'NX', now, '__system__:' .. day)
 end
 
--- Puts a delivery back to where it was.
+-- Puts a delivery back where it was.
 local function put_back(ending, delay_ms)
   if ending.is_retry then
     redis.call('HSET', ending.key, 'retry_delay_ms', delay_ms)
-    book_wait(book, lanes, ending, ending.subscription, now + delay_ms)
+    state_wait(state, lanes, ending, ending.subscription, now + delay_ms)
   else
     if tonumber(lane_concurrency) > 1 and delay_ms ~= '0' then redis.call('HSET', ending.key, 'not_before_ms', now + delay_ms) end
     redis.call('ZADD', lanes, now + delay_ms, ending.lane)
   end
 end
 
--- Has a delivery that has left its lane attempted again. Behind delay_ms: names and values.
+-- Schedules a retry of a delivery that has left its lane. Behind delay_ms: names and values.
 local function retry(ending, delay_ms, ...)
   local due_ms = now + delay_ms
   redis.call('HSET', ending.key, 'status', 'RETRYING', 'next_retry_at_ms', due_ms, 'retry_delay_ms', delay_ms, ...)
   redis.call('HINCRBY', ending.key, 'failures', 1)
-  book_wait(book, lanes, ending, ending.subscription, due_ms)
+  state_wait(state, lanes, ending, ending.subscription, due_ms)
 end
 
 -- Ends a delivery that has left its lane. Behind status: names and values.
 local function end_delivery(ending, status, ...)
   local subscription = ending.subscription
-  book_end(book, ending, subscription, status, ...)
+  state_end(state, ending, subscription, status, ...)
   if status ~= 'SUCCESS' or not subscription.exists then return end
   subscription.succeeded = true
   if ending.is_current and subscription.failures > 0 then
@@ -258,16 +258,16 @@ local function end_delivery(ending, status, ...)
   end
 end
 
--- Writes an end; to: its last argument. Returns what followed, with the claim of the next delivery.
+-- Writes an end; to: its last argument. Returns its reply, with the claim of the next delivery.
 local function write_end(ending, to)
   local subscription, outcome, at = ending.subscription, ending.outcome, ending.at
   ending.retries = ending.is_current and outcome == 'retry'
-  book_land(book, ending, subscription)
+  state_land(state, ending, subscription)
   if outcome ~= 'success' or ending.is_retry or ending.lost > 0 then forget_attempt(ending) end
   if ending.waits then
     put_back(ending, ARGV[at + 5])
   else
-    if not ending.is_retry then book_leave_lane(book, ending, subscription) end
+    if not ending.is_retry then state_leave_lane(state, ending, subscription) end
     if ending.retries then
       retry(ending, ARGV[at + 5], unpack(ARGV, at + 8, to))
     else
@@ -275,34 +275,34 @@ local function write_end(ending, to)
     end
   end
   if ending.counts then write_failure(ending) end
-  -- What would be attempted again, or count, does not where the subscription is not as it was.
-  local booked = (outcome == 'success' or ending.is_current) and outcome or 'dropped'
+  -- Where the subscription has changed, the delivery is neither attempted again nor counted.
+  local recorded = (outcome == 'success' or ending.is_current) and outcome or 'dropped'
   if ending.next and not ending.disables then
-    return {'ended', booked, 0, 0, claim_write(book, claim, ending.next, subscription)}
+    return {'ended', recorded, 0, 0, claim_write(state, claim, ending.next, subscription)}
   end
   if ending.is_left then redis.call('ZADD', lanes, now, ending.lane) end
   -- Where the subscription had as many in flight as it may have, its other lanes wait for this one.
   local is_awaited = ending.is_left or ending.is_retry or subscription.flying + 1 >= FLYING_MAX
-  return {'ended', booked, ending.disables and 1 or 0, is_awaited and 1 or 0}
+  return {'ended', recorded, ending.disables and 1 or 0, is_awaited and 1 or 0}
 end
 
--- Ends an attempt without a record. One that is gone is not open any more; one that is damaged goes back to where it was, since it
--- may be mended.
+-- Ends an attempt without a record. One that is gone is not open any more; a damaged one goes back where it was, since it may be
+-- repaired.
 local function write_unrecorded(ending)
-  book_land(book, ending, ending.subscription)
+  state_land(state, ending, ending.subscription)
   if ending.damage then
     if ending.is_retry then
-      book_wait(book, lanes, ending, ending.subscription, now + DAMAGED_MS)
+      state_wait(state, lanes, ending, ending.subscription, now + DAMAGED_MS)
     else
       redis.call('ZADD', lanes, now + DAMAGED_MS, ending.lane)
     end
     return {'damaged', ending.damage}
   end
   if not ending.is_retry then
-    book_leave_lane(book, ending, ending.subscription)
+    state_leave_lane(state, ending, ending.subscription)
     redis.call('ZADD', lanes, now, ending.lane)
   end
-  book_count_end(ending, ending.subscription)
+  state_count_end(ending, ending.subscription)
   return {'ended', 'gone', 0, 1}
 end
 
@@ -312,7 +312,7 @@ redis.call('ZCARD', claims)
 local reply, at = {'ended'}, attempts_from
 while at <= #ARGV do
   local to = at + 7 + ARGV[at + 7]
-  local is_read, ending = book_try(book, read_end, at)
+  local is_read, ending = state_try(state, read_end, at)
   if is_read then
     if not ending then
       reply[#reply + 1] = {'lost'}
@@ -324,5 +324,5 @@ while at <= #ARGV do
   end
   at = to + 1
 end
-book_write(book, claims, open)
+state_write(state, claims, open)
 return reply

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/expire_api_key.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/due_events.rs.
 Emits, once, that the time of an API key is over. Every reader takes its status from the clock, so the record stays as
 it is. A key that was revoked before emits nothing.
 

@@ -43,18 +43,18 @@ local lease, lanes, open, behind_index, replays, replay, replay_events = unpack(
 local fencing_token, replay_id, most, lane_concurrency, stale_before_ms, replay_lock_prefix, delivery_prefix,
   lane_prefix, window_prefix, deliveries_prefix, webhook_prefix, tenant_prefix = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/book, delivery/queue
+-- @include base/time, delivery/state, delivery/queue
 -- Deliveries of one call; how many of those that may be open may be of replays; when a replay that has to wait is looked at again.
 local ROWS, REPLAYING_MAX, AGAIN_MS = 50, 250, 200
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local subscription_id, epoch, at_ms, queued_on = unpack(redis.call('HMGET', replay, 'subscription_id', 'epoch',
   'created_at_ms', 'day'))
--- What an earlier release kept, which delivered none: it ends like that of a subscription that is gone.
+-- A replay of an earlier release, which delivered none, ends like that of a subscription that is gone.
 if not (subscription_id and epoch and at_ms and queued_on) then subscription_id, epoch, at_ms, queued_on = '', 0, 0, '' end
-local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
-local subscription, lane = book_subscription(book, subscription_id), subscription_id .. ':replay:' .. replay_id
+local subscription, lane = state_subscription(state, subscription_id), subscription_id .. ':replay:' .. replay_id
 if subscription.damage then return redis.error_reply('ERR ' .. subscription.webhook .. ': ' .. subscription.damage) end
 local kept, left = redis.call('LRANGE', replay_events, 0, ROWS - 1), redis.call('LLEN', replay_events)
 local waiting, lock = redis.call('LLEN', lane_prefix .. lane), replay_lock_prefix .. subscription_id
@@ -62,8 +62,8 @@ local holder = redis.call('GET', lock)
 redis.call('ZCARD', lanes)
 redis.call('ZCARD', replays)
 redis.call('ZCARD', behind_index)
--- They are queued as at the time of the request, by which they grow too old.
-local queue = queue_new(tonumber(at_ms), queued_on, book_concurrency(true, lane_concurrency),
+-- They are queued with the time of the request, from which their age counts.
+local queue = queue_new(tonumber(at_ms), queued_on, state_concurrency(true, lane_concurrency),
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
 -- A dispatcher of an earlier release does not count them when they end.
 local counts = redis.call('HMGET', subscription.window, 'replaying', 'open')
@@ -85,7 +85,7 @@ else
   -- Nobody can list its deliveries.
   taken = left
 end
-local why = book_hopeless({epoch = epoch, at_ms = tonumber(at_ms), lost = 0}, subscription, tonumber(stale_before_ms))
+local why = state_hopeless({epoch = epoch, at_ms = tonumber(at_ms), lost = 0}, subscription, tonumber(stale_before_ms))
 
 -- Effects: none can fail.
 local queued = #queue.deliveries
@@ -100,7 +100,7 @@ if left == 0 and waiting == 0 then
   if holder == replay_id then redis.call('DEL', lock) end
   return {'ended'}
 end
--- What can only fail need not wait for an attempt in flight.
+-- Deliveries that can only fail do not wait for an attempt in flight.
 if why and waiting > 0 then redis.call('ZADD', lanes, 'LT', now, lane) end
 redis.call('LTRIM', replay_events, taken, -1)
 local goes_on = taken > 0 and left > 0

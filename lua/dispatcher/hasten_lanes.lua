@@ -33,25 +33,25 @@ local lanes = KEYS[1]
 local after_ms, passed, first_ms, retry_ms, retries, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
   tenant_prefix = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/book
+-- @include base/time, delivery/state
 -- Lanes of one call, and retries of each that are looked at: those that are due last.
 local LANES, RETRIES = 20, 20
 local now = now_ms()
-local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
 local found = redis.call('ZRANGEBYSCORE', lanes, '(' .. after_ms, '+inf', 'WITHSCORES', 'LIMIT', passed, LANES)
 local hasten, ahead = {}, {}
 
--- Returns whether the first delivery of a lane can only fail. Those behind it are of the same epoch, or a later one.
+-- Returns whether the first delivery of a lane can only fail. Those behind it are of the same epoch, or of a later one.
 local function is_hopeless(lane)
-  local subscription = book_subscription(book, lane:match('^[^:]*'))
+  local subscription = state_subscription(state, lane:match('^[^:]*'))
   if subscription.damage then return false end
-  local first = book_read(book, 'LINDEX', lane_prefix .. lane, 0)
-  local delivery = first and book_delivery(book, first)
-  return delivery and book_hopeless(delivery, subscription) ~= nil
+  local first = state_read(state, 'LINDEX', lane_prefix .. lane, 0)
+  local delivery = first and state_delivery(state, first)
+  return delivery and state_hopeless(delivery, subscription) ~= nil
 end
 
--- Finds the retries of a lane that are further ahead than they were put off; whether there are any.
+-- Finds the retries of a lane that are further ahead than their delay; returns whether there are any.
 local function look(key, at_ms)
   if at_ms - first_ms <= now then return false end
   local last = redis.call('ZRANGE', key, -RETRIES, -1, 'WITHSCORES')
@@ -67,11 +67,11 @@ for i = 1, #found, 2 do
   local lane, at_ms = found[i], tonumber(found[i + 1])
   -- A tenant may have that name too, and then its lane ends so.
   if lane == lane:match('^[^:]*') .. retries then
-    -- Those who take deliveries report a key of another type.
+    -- take_deliveries reports a key of another type.
     local is_read, has_some = pcall(look, lane_prefix .. lane, at_ms)
     if is_read and has_some then hasten[#hasten + 1] = lane end
   else
-    local is_read, fails = book_try(book, is_hopeless, lane)
+    local is_read, fails = state_try(state, is_hopeless, lane)
     if is_read and fails or at_ms - first_ms > now then hasten[#hasten + 1] = lane end
   end
 end
@@ -79,5 +79,5 @@ end
 -- Effects: none can fail.
 for _, retry in ipairs(ahead) do redis.call('ZADD', retry.key, 'XX', now, retry.id) end
 for _, lane in ipairs(hasten) do redis.call('ZADD', lanes, 'XX', now, lane) end
--- Those that are due now are not among the later ones any more.
+-- Lanes that are due now are not among the later ones any more.
 return {'hastened', #found == 2 * LANES and passed + LANES - #hasten or ''}

@@ -41,10 +41,10 @@ local lease, lanes, claims, open = unpack(KEYS)
 local fencing_token, over_ms, alive, dispatcher, held, reply_ms, after, delivery_prefix, lane_prefix, window_prefix,
   webhook_prefix, tenant_prefix = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/book
+-- @include base/time, delivery/state
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
-local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix})
 local ROWS, DAMAGED_MS = 100, 60000
 local from = tonumber(after)
@@ -53,7 +53,7 @@ local ids = over_ms ~= '' and redis.call('ZRANGEBYSCORE', claims, '-inf', over_m
 local lapsed, hasten, later, is_held, damaged = {}, {}, {}, {}, {}
 for id in held:gmatch('%S+') do is_held[id] = true end
 
--- Returns whether nobody keeps a claim. A claim without a record ends with its attempt or its time: nothing says whose it is.
+-- Returns whether no dispatcher keeps a claim. A claim without a record ends with its attempt or its time: its holder is unknown.
 local function is_lapsed(id, delivery, has_ended)
   if over_ms ~= '' then return true end
   if not delivery then return has_ended end
@@ -63,7 +63,7 @@ local function is_lapsed(id, delivery, has_ended)
   return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
 end
 
--- Returns the lane of a first attempt. The place in its record names it as well, but may be damaged; the take finds that.
+-- Returns the lane of a first attempt. The place in its record names it as well, but may be damaged.
 local function lane_of_attempt(delivery, subscription)
   local owner, source = subscription.owner.name, false
   if is_replayed(delivery.lane) then return delivery.lane end
@@ -75,21 +75,21 @@ local function lane_of_attempt(delivery, subscription)
   return source and subscription.id .. ':' .. source or delivery.lane
 end
 
--- Plans what happens to a claim.
+-- Plans the end of a claim.
 local function look(id)
-  local delivery, has_ended = book_delivery(book, id)
-  local subscription = delivery and book_subscription(book, delivery.subscription)
+  local delivery, has_ended = state_delivery(state, id)
+  local subscription = delivery and state_subscription(state, delivery.subscription)
   if is_lapsed(id, delivery, has_ended) then
     if not delivery and not has_ended then damaged[#damaged + 1] = delivery_prefix .. id .. ' it is gone' end
-    if subscription then book_can_wait(book, subscription) end
+    if subscription then state_can_wait(state, subscription) end
     lapsed[#lapsed + 1] = {id = id, delivery = delivery, subscription = subscription}
-  elseif delivery and not delivery.is_retry and not book_is_current(delivery, subscription) then
+  elseif delivery and not delivery.is_retry and not state_is_current(delivery, subscription) then
     hasten[lane_of_attempt(delivery, subscription)] = true
   end
 end
 
 for _, id in ipairs(ids) do
-  local is_read, why = book_try(book, look, id)
+  local is_read, why = state_try(state, look, id)
   if not is_read then
     damaged[#damaged + 1] = why
     -- It is looked at again in a minute, and those behind it now.
@@ -105,18 +105,18 @@ for _, claim in ipairs(lapsed) do
   if not delivery or not delivery.claim then
     redis.call('ZREM', claims, claim.id)
   else
-    book_land(book, delivery, subscription)
+    state_land(state, delivery, subscription)
     redis.call('HDEL', delivery.key, 'claim')
     redis.call('HSET', delivery.key, 'lost', delivery.lost + 1)
     if delivery.is_retry then
-      book_wait(book, lanes, delivery, subscription, now)
+      state_wait(state, lanes, delivery, subscription, now)
     else
       redis.call('ZADD', lanes, now, lane_of_attempt(delivery, subscription))
     end
   end
 end
 for _, id in ipairs(later) do redis.call('ZADD', claims, now + DAMAGED_MS, id) end
--- What waits behind a delivery in flight need not wait for its end in order to fail.
+-- Deliveries that can only fail do so without waiting for the one in flight before them.
 for lane in pairs(hasten) do redis.call('ZADD', lanes, now, lane) end
-book_write(book, claims, open)
+state_write(state, claims, open)
 return {'lapsed', #lapsed, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}

@@ -3,9 +3,9 @@
 Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or
 attempts that were lost.
 
-more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age,
-their subscription, their attempts, or their records, which are gone or do not say where the event lies. damaged: keys
-of another type, a line each with why; each is of a lane that waits.
+more: whether it did not look at everything. ended: reasons and ids of the deliveries that it ended: too_old;
+subscription_inactive; subscription_not_found; attempts_lost; damaged, whose records are gone or do not say where the
+events lie. damaged: keys of another type, a line each with why; each is of a lane that waits.
 
 KEYS[1]  read   lease   hash    lease
 KEYS[2]  write  lanes   zset    lanes
@@ -35,7 +35,7 @@ ARGV[12]  tenant_prefix     prefix tenant:
 ARGV[13]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
-  fenced | taken more too_old inactive gone lost misplaced damaged claims
+  fenced | taken more ended damaged claims
 Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
@@ -43,7 +43,7 @@ local lease, lanes, claims, open = unpack(KEYS)
 local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, stale_before_ms, delivery_prefix,
   lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV)
 -- End of the signature.
--- @include base/time, delivery/book, delivery/claim
+-- @include base/time, delivery/state, delivery/claim
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
 -- subscription has as many in flight as it may have is looked at again, and one whose owner has.
 local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 32, 8, 200, 1000
@@ -51,33 +51,35 @@ local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 32, 8, 200, 1000
 local DAMAGED_MS = 60000
 -- Why a delivery fails whose record does not say what it is.
 local DAMAGED = 'The delivery is damaged'
--- Deliveries of one call that are read, and that are ended, about.
+local REASONS = {[TOO_OLD] = 'too_old', [NOT_ACTIVE] = 'subscription_inactive', [GONE] = 'subscription_not_found',
+  [LOST] = 'attempts_lost', [DAMAGED] = 'damaged'}
+-- Deliveries that one call reads, and ends, about.
 local READS, ENDS = 128, 32
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
-local book = book_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
+local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
 local busy, stale_ms = {}, tonumber(stale_before_ms)
 for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end
 local damaged = {}
-local room, plan, looked_at, reads, spare, ends_by = tonumber(most), {}, {}, 0, ENDS, {}
+local room, plan, looked_at, reads, spare = tonumber(most), {}, {}, 0, ENDS
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
 -- ends: also those whose time has not come.
 local function heads(lane, concurrency, is_retries, ends)
   local key, count = lane_prefix .. lane, concurrency + HOPELESS
   if not is_retries then
-    local ids = book_read(book, 'LRANGE', key, 0, count - 1)
+    local ids = state_read(state, 'LRANGE', key, 0, count - 1)
     return ids, #ids == count, {}
   end
-  local found = book_read(book, 'ZRANGEBYSCORE', key, '-inf', ends and '+inf' or now, 'WITHSCORES', 'LIMIT', 0, count)
+  local found = state_read(state, 'ZRANGEBYSCORE', key, '-inf', ends and '+inf' or now, 'WITHSCORES', 'LIMIT', 0, count)
   local ids, due_ms = {}, {}
   for i = 1, #found, 2 do ids[#ids + 1], due_ms[found[i]] = found[i], tonumber(found[i + 1]) end
   return ids, #ids == count, due_ms
 end
 
--- Returns what is left of a delivery whose record does not say that it is one: it ends; nil where it has ended before.
+-- Returns a delivery that ends because its record is gone or names no subscription.
 local function unrecorded(lane, id, is_retries)
   local key = delivery_prefix .. id
   return {id = id, key = key, lane = lane, is_retry = is_retries, is_gone = redis.call('EXISTS', key) == 0,
@@ -86,25 +88,25 @@ end
 
 -- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
 local function look(lane, at_ms)
-  local subscription, is_retries = book_subscription(book, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
-  -- Its deliveries wait: a record that is mended may let them be attempted.
+  local subscription, is_retries = state_subscription(state, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
+  -- Its deliveries wait until the record is repaired.
   if subscription.damage then
-    book.key = subscription.webhook
+    state.key = subscription.webhook
     error({err = subscription.damage})
   end
-  local concurrency = book_concurrency(is_replayed(lane), lane_concurrency)
-  -- A change of its status has set the time to 0: what can only fail does so now, and not when it is due.
+  local concurrency = state_concurrency(is_replayed(lane), lane_concurrency)
+  -- A change of its status sets the time to 0: deliveries that can only fail do so now, and not when they are due.
   local ends = is_retries and (at_ms == 0 or not subscription.active)
   local ids, more, due_ms = heads(lane, concurrency, is_retries, ends)
   local flying, ended = 0, 0
   reads = reads + #ids
   for _, id in ipairs(ids) do
-    local delivery, has_ended = book_delivery(book, id)
-    local why = delivery and book_hopeless(delivery, subscription, stale_ms)
+    local delivery, has_ended = state_delivery(state, id)
+    local why = delivery and state_hopeless(delivery, subscription, stale_ms)
     -- Its place cannot be read, so its event cannot be found, and its end would not find the lane.
     if delivery and not is_retries and delivery.lane ~= lane then delivery.lane, why = lane, DAMAGED end
     if not delivery and not has_ended then delivery, why = unrecorded(lane, id, is_retries), DAMAGED end
-    -- A record that was mended may have the claim of long ago.
+    -- A repaired record may have an old claim.
     if delivery and delivery.claim and not redis.call('ZSCORE', claims, id) then delivery.claim = false end
     if (why or not delivery) and spare == 0 then return ends and 0 or now end
     if not delivery then
@@ -114,16 +116,14 @@ local function look(lane, at_ms)
       flying = flying + 1
     elseif why then
       ended, spare = ended + 1, spare - 1
-      local ids_ended = ends_by[why] or {}
-      ends_by[why], ids_ended[#ids_ended + 1] = ids_ended, id
       plan[#plan + 1] = {delivery = delivery, subscription = subscription, why = why}
     elseif (due_ms[id] or now) <= now then
       if not is_retries and flying >= concurrency then return '' end
-      local put_off_ms = not is_retries and book_put_off(book, delivery)
+      local put_off_ms = not is_retries and state_put_off(state, delivery)
       if put_off_ms then return put_off_ms end
       if room == 0 then return now end
       local limit = busy[subscription.owner.name]
-      if not book_has_room(subscription, is_retries, limit or FLYING_MAX) then
+      if not state_has_room(subscription, is_retries, limit or FLYING_MAX) then
         return now + (limit and BUSY_MS or AGAIN_MS)
       end
       room, flying, subscription.planned = room - 1, flying + 1, (subscription.planned or 0) + 1
@@ -138,7 +138,7 @@ end
 local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'WITHSCORES', 'LIMIT', 0, LANES)
 for i = 1, #due, 2 do
   if room == 0 or reads >= READS then break end
-  local is_read, again = book_try(book, look, due[i], tonumber(due[i + 1]))
+  local is_read, again = state_try(state, look, due[i], tonumber(due[i + 1]))
   -- What was planned of it lies before the damage.
   if not is_read then damaged[#damaged + 1] = again end
   looked_at[#looked_at + 1] = {name = due[i], again = is_read and again or now + DAMAGED_MS, is_damaged = not is_read}
@@ -148,25 +148,25 @@ redis.call('ZCARD', claims)
 
 -- Effects: none can fail.
 
-local function ids_of(why) return table.concat(ends_by[why] or {}, ' ') end
-local reply = {'taken', 0, ids_of(TOO_OLD), ids_of(NOT_ACTIVE), ids_of(GONE), ids_of(LOST), ids_of(DAMAGED),
-  table.concat(damaged, '\n')}
+local ended = {}
+local reply = {'taken', 0, ended, table.concat(damaged, '\n')}
 local more = #due > 2 * #looked_at or #due == 2 * LANES
 for _, step in ipairs(plan) do
   local delivery, subscription = step.delivery, step.subscription
   if not delivery then
     redis.call(step.is_retries and 'ZREM' or 'LREM', lane_prefix .. step.lane, unpack(step.is_retries and {step.id} or {1, step.id}))
   elseif step.why then
-    book_leave_lane(book, delivery, subscription)
-    if delivery.flies then book_land(book, delivery, subscription) end
+    ended[#ended + 1], ended[#ended + 2] = REASONS[step.why], delivery.id
+    state_leave_lane(state, delivery, subscription)
+    if delivery.flies then state_land(state, delivery, subscription) end
     if delivery.is_gone then
-      book_count_end(delivery, subscription)
+      state_count_end(delivery, subscription)
     else
       redis.call('HDEL', delivery.key, 'claim', 'lost', 'next_retry_at_ms', 'retry_delay_ms')
-      book_end(book, delivery, subscription, 'FAILED', 'error_message', step.why)
+      state_end(state, delivery, subscription, 'FAILED', 'error_message', step.why)
     end
   else
-    reply[#reply + 1] = {claim_write(book, claim, delivery, subscription)}
+    reply[#reply + 1] = {claim_write(state, claim, delivery, subscription)}
   end
 end
 for _, lane in ipairs(looked_at) do
@@ -184,5 +184,5 @@ for _, lane in ipairs(looked_at) do
   end
 end
 if more then reply[2] = 1 end
-book_write(book, claims, open)
+state_write(state, claims, open)
 return reply

@@ -7,8 +7,8 @@ use crate::store::dispatcher::emit::Emission;
 use crate::store::dispatcher::poll::Due;
 use crate::store::{Keys, Lease, Store, StoreError};
 
-/// Members of one index that [`emit_due`] examines in each partition.
-const ROWS: usize = 32;
+/// No bound of how far ahead members are.
+pub(super) const UNBOUNDED_MS: i64 = i64::MAX;
 
 /// How long a member waits that cannot be emitted and is in the way of others.
 pub(super) const RETRY_AFTER_MS: i64 = 300_000;
@@ -30,26 +30,12 @@ pub(super) struct DueRows {
 }
 
 impl DueRows {
-    /// Reads what is due at `now_ms` in an index of the leased partitions, at most `rows` members of each.
+    /// Reads what is due at `now_ms` in an index of the leased partitions, at most `rows` members of each. Members are set at most
+    /// `longest_ms` ahead: those further ahead are from before the clock went back, and are due.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
     pub async fn poll(
-        store: &Store,
-        index: fn(&Keys, Partition) -> String,
-        leases: &[Lease],
-        now_ms: i64,
-        rows: usize,
-    ) -> Result<Self, StoreError> {
-        Self::poll_within(store, index, leases, now_ms, rows, i64::MAX).await
-    }
-
-    /// The same for an index whose members are set at most `longest_ms` ahead: those further ahead are from before the clock
-    /// went back, and are due.
-    ///
-    /// # Errors
-    /// As for [`DueRows::poll`].
-    pub async fn poll_within(
         store: &Store,
         index: fn(&Keys, Partition) -> String,
         leases: &[Lease],
@@ -94,7 +80,7 @@ impl DueRows {
     }
 }
 
-/// What one pass over due members did.
+/// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pass {
     /// Events and audit entries that were emitted, or closes and bulk actions that finished.
@@ -105,28 +91,10 @@ pub struct Pass {
     pub more: bool,
 }
 
-/// Calls `emit` with what is due at `now_ms` in an index of the leased partitions, some members of each; `what` names them in
-/// log lines.
+/// Calls `emit` with each due member; `what` names them in log lines.
 ///
 /// # Errors
 /// [`StoreError`] when Redis is unavailable; a failure of one member alone is logged and counted.
-pub(super) async fn emit_due<F>(
-    store: &Store,
-    index: fn(&Keys, Partition) -> String,
-    leases: &[Lease],
-    now_ms: i64,
-    what: &str,
-    lost: &mut impl FnMut(Lease),
-    emit: impl Fn(Lease, String) -> F,
-) -> Result<Pass, StoreError>
-where
-    F: Future<Output = Result<Emission, StoreError>>,
-{
-    let due = DueRows::poll(store, index, leases, now_ms, ROWS).await?;
-    emit_rows(store, index, due, now_ms, what, lost, emit).await
-}
-
-/// The same with what was found due before.
 pub(super) async fn emit_rows<F>(
     store: &Store,
     index: fn(&Keys, Partition) -> String,
@@ -177,7 +145,7 @@ where
                 Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
                 Err(failure) => {
                     pass.failed += 1;
-                    error!(member, error = %failure, "cannot emit the {what} of `{member}`: {failure}");
+                    error!(member, error = %failure, "cannot emit {what} of `{member}`: {failure}");
                     if full {
                         postponed.push((lease.partition, member));
                     }

@@ -92,7 +92,7 @@ impl Leases {
     }
 }
 
-/// What one pass of the keeper did.
+/// Result of one pass of the keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Renewal {
     /// Dispatchers alive, this one included.
@@ -113,7 +113,7 @@ pub struct LeaseKeeper {
     metrics: LeaseMetrics,
     lease: Duration,
     last: Mutex<Option<LastRenewal>>,
-    /// Since when the list of dispatchers has been readable; `None` where it was not at the last pass.
+    /// Start of the period in which the list of dispatchers is readable; `None` where it was not at the last pass.
     readable: Mutex<Option<Instant>>,
 }
 

@@ -1,4 +1,4 @@
-//! Metrics of the leases and of the views over all tenants; the other workers declare their own.
+//! Metrics of the leases, of the views over all tenants and of detected events; the other workers declare their own.
 
 use crate::domain::event::types::EventType;
 use crate::metrics::metrics;
@@ -11,6 +11,14 @@ metrics! {
         pub dispatchers: IntGauge = "budget_dispatchers_alive",
         /// Partitions that this dispatcher works on.
         pub partitions: IntGauge = "budget_partitions_leased",
+    }
+}
+
+metrics! {
+    /// Metrics of the events about what is unusual.
+    pub struct DetectorMetrics {
+        /// Events that detectors emitted.
+        pub emitted: IntCounterVec["detector"] = "budget_detector_events_total",
     }
 }
 

@@ -4,23 +4,20 @@
 //! dispatcher may be killed at any moment: after [`ALIVE`] the others take its partitions over and resume its work.
 
 mod budget_gauges;
-mod bulk_actions;
-mod closes;
 mod deliveries;
-mod detectors;
 mod due;
-mod idempotency;
-mod key_expiry;
+mod due_events;
 mod leases;
 mod metrics;
 mod outboxes;
 pub mod retention;
-mod rollups;
 mod sealer;
 mod shares;
 mod signer;
+mod store_watch;
 pub mod sweep;
 mod thresholds;
+mod unfinished_work;
 mod views;
 pub mod workers;
 
@@ -32,22 +29,20 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 pub use budget_gauges::BudgetGauges;
-pub use bulk_actions::BulkActions;
-pub use closes::Closes;
 pub use deliveries::{
-    CONNECTIONS_MAX, CatchUp, CatchUpPass, DeliverySettings, DeliverySignal, DeliveryWorker,
-    FanOut, FanOutPass, IN_FLIGHT_MAX, ReplayPass, Replays,
+    Backfill, BackfillPass, CONNECTIONS_MAX, DeliverySettings, DeliverySignal, DeliveryWorker,
+    FanOut, FanOutPass, IN_FLIGHT_MAX,
 };
-pub use detectors::{BurnRates, DetectorMetrics, LatencyLimit, PROBE_PERIOD, Spikes, StoreWatch};
 pub use due::Pass;
-pub use key_expiry::KeyExpiry;
+pub use due_events::DueEvents;
 pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
-pub use metrics::{LeaseMetrics, ViewMetrics};
+pub use metrics::{DetectorMetrics, LeaseMetrics, ViewMetrics};
 pub use outboxes::Outboxes;
-pub use rollups::Rollups;
 pub use sealer::{SealPass, Sealer, Tail};
 pub use signer::{BacklogGauge, Signer, SignerMetrics, SignerPass};
+pub use store_watch::{LatencyLimit, PROBE_PERIOD, StoreWatch};
 pub use thresholds::ThresholdCopies;
+pub use unfinished_work::UnfinishedWork;
 pub use views::{EventFollower, ViewPass};
 
 use crate::admin::webhooks::Webhooks;
@@ -126,11 +121,8 @@ pub fn start(
         views.clone(),
     );
     let sealer = Sealer::new(store(), retention.audit, views, registry)?;
-    let key_expiry = KeyExpiry::new(store(), clock.clone(), registry)?;
     let removal = RetentionMetrics::register(registry)?;
-    let (delivery_clock, signing_clock) = (clock.clone(), clock.clone());
-    let removal = Retention::new(store(), clock, retention, removal);
-    let rollups = Rollups::new(store(), dialect.words().runtime_source, registry)?;
+    let removal = Retention::new(store(), clock.clone(), retention, removal);
 
     let mut workers = Workers::new(telemetry, shutdown.clone());
     let keeper = keeper(store(), registry)?;
@@ -151,23 +143,35 @@ pub fn start(
     workers.start(sweeper, &leases);
     workers.start(follower, &leases);
     workers.start(sealer, &leases);
-    workers.start(key_expiry, &leases);
     workers.start(removal, &leases);
-    workers.start(Closes::new(store(), registry)?, &leases);
-    workers.start(BulkActions::new(store(), registry)?, &leases);
+    workers.start(UnfinishedWork::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
-    workers.start(rollups, &leases);
     let budget_gauges = BudgetGauges::new(store(), metrics_tenants, registry)?;
     workers.start(budget_gauges, &leases);
     let signing = SignerMetrics::register(registry)?;
     match evidence {
         Some((config, issuing)) => {
-            let signer = Signer::new(store(), signing_clock, config, issuing, signing);
+            let signer = Signer::new(store(), clock.clone(), config, issuing, signing);
             workers.start(signer, &leases);
         }
-        None => workers.start(BacklogGauge::new(store(), signing_clock, signing), &leases),
+        None => workers.start(BacklogGauge::new(store(), clock.clone(), signing), &leases),
     }
-    start_detectors(&mut workers, &leases, store(), dialect, registry)?;
+    let source = dialect.words().runtime_source;
+    let detected = DetectorMetrics::register(registry)?;
+    let events = DueEvents::new(store(), clock.clone(), source, detected.clone(), registry)?;
+    workers.start(events, &leases);
+    let source = dialect.words().delivery_agent;
+    let limit = LatencyLimit::default();
+    let watch = Arc::new(Mutex::new(StoreWatch::new(
+        store(),
+        source,
+        limit,
+        detected,
+    )));
+    workers.repeat("store_watch", PROBE_PERIOD, move || {
+        let watch = Arc::clone(&watch);
+        async move { watch.lock().await.run_once().await.map(|()| Next::Idle) }
+    });
     let fan_out = FanOut::new(
         store(),
         outboxes,
@@ -176,23 +180,14 @@ pub fn start(
         registry,
     )?;
     workers.start(fan_out, &leases);
-    let catch_up = CatchUp::new(
+    let backfill = Backfill::new(
         store(),
-        delivery_clock.clone(),
+        clock.clone(),
         lane_concurrency,
         Arc::clone(&queued),
         registry,
     )?;
-    workers.start(catch_up, &leases);
-    let woken = Arc::clone(&queued);
-    let replays = Replays::new(
-        store(),
-        delivery_clock.clone(),
-        lane_concurrency,
-        woken,
-        registry,
-    )?;
-    workers.start(replays, &leases);
+    workers.start(backfill, &leases);
     let settings = DeliverySettings {
         name: keeper.name().to_owned(),
         source: dialect.words().delivery_agent,
@@ -201,13 +196,7 @@ pub fn start(
     };
     let shutdown = shutdown.clone();
     let deliveries = DeliveryWorker::new(
-        webhooks,
-        leases,
-        delivery_clock,
-        settings,
-        queued,
-        shutdown,
-        registry,
+        webhooks, leases, clock, settings, queued, shutdown, registry,
     )?;
     let alive = Arc::clone(&keeper);
     let deliveries = tokio::spawn(deliveries.run(move || alive.survivors()));
@@ -226,31 +215,6 @@ impl Dispatcher {
         let _ = tokio::time::timeout(grace, self.deliveries).await;
         self.keeper.leave().await;
     }
-}
-
-/// Starts what watches tenants, ledgers and the store.
-fn start_detectors(
-    workers: &mut Workers,
-    leases: &Leases,
-    store: Store,
-    dialect: Dialect,
-    registry: &Registry,
-) -> prometheus::Result<()> {
-    let metrics = DetectorMetrics::register(registry)?;
-    workers.start(BurnRates::new(store.clone(), metrics.clone()), leases);
-    workers.start(Spikes::new(store.clone(), metrics.clone()), leases);
-    let source = dialect.words().delivery_agent;
-    let watch = Arc::new(Mutex::new(StoreWatch::new(
-        store,
-        source,
-        LatencyLimit::default(),
-        metrics,
-    )));
-    workers.repeat("store_watch", PROBE_PERIOD, move || {
-        let watch = Arc::clone(&watch);
-        async move { watch.lock().await.run_once().await.map(|()| Next::Idle) }
-    });
-    Ok(())
 }
 
 fn keeper(store: Store, registry: &Registry) -> prometheus::Result<Arc<LeaseKeeper>> {

@@ -1,13 +1,15 @@
-//! Reads the outboxes of the leased partitions for all that follow them: what one has read is at hand for the others.
+//! Reads the outboxes of the leased partitions for the fan-out and the views, and caches the entries: the second reader of an
+//! entry finds it here.
 //!
-//! Each follower has cursors of its own, and passes of its own. Whoever comes to a place first reads on from there; who comes
-//! after it soon finds that here. One that is further behind reads for itself, so nobody waits for another.
+//! Each reader has its own cursors and passes. One that is further behind than the cache reads from Redis, so no reader waits for
+//! another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::warn;
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -21,12 +23,16 @@ pub(super) const ROWS: usize = 100;
 /// Pointers whose events are read at once.
 pub(super) const READ_ROWS: usize = 500;
 
-/// Entries of one outbox that are at hand, and entries and events of all.
-const KEPT_OF_ONE: usize = 2 * ROWS;
-const KEPT: usize = 5_000;
+/// Cached entries of one outbox, and cached entries and events of all.
+const CACHED_OF_ONE: usize = 2 * ROWS;
+const CACHED_MAX: usize = 5_000;
 
-/// How long they are.
-const KEPT_FOR: Duration = Duration::from_secs(2);
+/// How long they are cached.
+const CACHED_FOR: Duration = Duration::from_secs(2);
+
+/// How far before its place an outbox is read again after it lost entries, in milliseconds: more than a replica that takes
+/// over can lack, and than its clock can be behind.
+const REWIND_MS: u64 = 3_600_000;
 
 /// A place in the outbox of a partition.
 pub(super) type Place = (Partition, Option<EntryId>);
@@ -34,18 +40,18 @@ pub(super) type Place = (Partition, Option<EntryId>);
 /// The facts of the events that a pointer leads to.
 pub(super) type Facts = Arc<Vec<(EntryId, Record)>>;
 
-/// An entry of an outbox, and its events once somebody has read them.
+/// An entry of an outbox, and its events once a reader has read them.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct CachedEntry {
     pub pointer: Pointer,
     facts: OnceLock<Facts>,
 }
 
-/// What an outbox holds beyond a place.
+/// The entries of an outbox beyond a place.
 #[derive(Debug, Clone)]
 pub(super) struct Beyond {
     /// In order.
-    pub entries: Vec<Arc<Read>>,
+    pub entries: Vec<Arc<CachedEntry>>,
     /// Whether these are all.
     pub is_whole: bool,
     /// Whether the outbox lacks the entry of the place itself, which trimming leaves: the store has lost what was followed.
@@ -54,16 +60,16 @@ pub(super) struct Beyond {
     pub as_of_ms: i64,
 }
 
-/// See the module.
+/// A cached reader of outboxes.
 pub struct Outboxes {
     store: Store,
     tails: Mutex<HashMap<Partition, Tail>>,
 }
 
-/// What was read last of an outbox.
+/// The cached entries of an outbox.
 struct Tail {
     after: Option<EntryId>,
-    entries: Vec<Arc<Read>>,
+    entries: Vec<Arc<CachedEntry>>,
     is_whole: bool,
     as_of_ms: i64,
     at: Instant,
@@ -78,7 +84,10 @@ impl Outboxes {
         }
     }
 
-    /// What lies beyond these places; `None` where the node is out of reach. What was read within `age` is taken as it was.
+    /// The entries beyond these places; `None` where the node is out of reach. Those that were read within `age` come from the cache.
+    ///
+    /// An outbox that lost the entry of its place is read again from an hour before: a replica of Redis that took over without the
+    /// last entries uses their ids again, and lower ones where its clock is behind. To follow an entry again changes nothing.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
@@ -87,7 +96,51 @@ impl Outboxes {
         places: &[Place],
         age: Duration,
     ) -> Result<Vec<Option<Beyond>>, StoreError> {
-        let mut found: Vec<Option<Beyond>> = self.at_hand(places, age);
+        let mut found = self.read_beyond(places, age).await?;
+        // The place before an entry that is done in part need not exist.
+        let is_next =
+            |first: &Arc<CachedEntry>, place: Place| Some(first.pointer.entry.before()) == place.1;
+        let has_lost = |beyond: &Beyond, place| {
+            beyond.turned_back && !beyond.entries.first().is_some_and(|it| is_next(it, place))
+        };
+        let lost: Vec<usize> = (0..places.len())
+            .filter(|at| {
+                found[*at]
+                    .as_ref()
+                    .is_some_and(|it| has_lost(it, places[*at]))
+            })
+            .collect();
+        if lost.is_empty() {
+            return Ok(found);
+        }
+        let earlier = |at: &usize| {
+            let (partition, place) = places[*at];
+            let place = place.map(|place| EntryId {
+                ms: place.ms.saturating_sub(REWIND_MS),
+                sequence: 0,
+            });
+            (partition, place)
+        };
+        let earlier: Vec<Place> = lost.iter().map(earlier).collect();
+        let again = self.read_beyond(&earlier, Duration::ZERO).await?;
+        for ((at, (partition, _)), beyond) in lost.into_iter().zip(earlier).zip(again) {
+            if beyond.as_ref().is_some_and(|it| !it.entries.is_empty()) {
+                warn!(
+                    %partition,
+                    "the outbox of {partition} lost entries that were followed; it is read again from an hour before"
+                );
+            }
+            found[at] = beyond;
+        }
+        Ok(found)
+    }
+
+    async fn read_beyond(
+        &self,
+        places: &[Place],
+        age: Duration,
+    ) -> Result<Vec<Option<Beyond>>, StoreError> {
+        let mut found: Vec<Option<Beyond>> = self.cached(places, age);
         let lacking: Vec<usize> = (0..places.len())
             .filter(|at| found[*at].is_none())
             .collect();
@@ -102,33 +155,36 @@ impl Outboxes {
         let mut tails = self.tails();
         for (at, beyond) in lacking.into_iter().zip(read) {
             found[at] = beyond.map(|beyond| {
-                let entries = beyond.pointers.into_iter().map(Read::of);
+                let entries = beyond.pointers.into_iter().map(CachedEntry::of);
                 let beyond = Beyond {
                     entries: entries.collect(),
                     is_whole: false,
                     turned_back: beyond.turned_back,
                     as_of_ms,
                 };
-                keep(&mut tails, places[at], beyond)
+                cache(&mut tails, places[at], beyond)
             });
         }
-        tails.retain(|_, tail| tail.at.elapsed() < KEPT_FOR);
+        tails.retain(|_, tail| tail.at.elapsed() < CACHED_FOR);
         let entries = tails.values().flat_map(|tail| &tail.entries);
-        if entries.map(|entry| 1 + entry.events()).sum::<usize>() > KEPT {
+        if entries.map(|entry| 1 + entry.events()).sum::<usize>() > CACHED_MAX {
             tails.clear();
         }
         Ok(found)
     }
 
-    /// Reads what lies beyond a place that most have passed, and keeps it for nobody else.
+    /// Reads the entries beyond a place that the cursors have passed, without the cache.
     ///
     /// # Errors
     /// [`StoreError`] when the node does not answer.
-    pub(super) async fn read_alone(&self, place: Place) -> Result<Vec<Arc<Read>>, StoreError> {
+    pub(super) async fn read_alone(
+        &self,
+        place: Place,
+    ) -> Result<Vec<Arc<CachedEntry>>, StoreError> {
         let read = self.store.read_outboxes(&[place], ROWS).await?;
         let beyond = read.into_iter().next().flatten();
         let pointers = beyond.map(|beyond| beyond.pointers).unwrap_or_default();
-        Ok(pointers.into_iter().map(Read::of).collect())
+        Ok(pointers.into_iter().map(CachedEntry::of).collect())
     }
 
     /// The facts of the events that these entries lead to, fewer where some are gone; `None` where the node is out of reach. A
@@ -138,7 +194,7 @@ impl Outboxes {
     /// [`StoreError`] when no node answers.
     pub(super) async fn facts(
         &self,
-        entries: &[(Partition, &Arc<Read>)],
+        entries: &[(Partition, &Arc<CachedEntry>)],
     ) -> Result<Vec<Option<Facts>>, StoreError> {
         for some in entries.chunks(READ_ROWS) {
             let lacking = some.iter().filter(|(_, entry)| entry.facts.get().is_none());
@@ -146,7 +202,7 @@ impl Outboxes {
                 let target = entry.pointer.target.as_ref()?;
                 Some((*partition, target, *entry))
             });
-            let lacking: Vec<(Partition, &Target, &Arc<Read>)> = lacking.collect();
+            let lacking: Vec<(Partition, &Target, &Arc<CachedEntry>)> = lacking.collect();
             if lacking.is_empty() {
                 continue;
             }
@@ -158,14 +214,14 @@ impl Outboxes {
                 }
             }
         }
-        let facts = |(_, entry): &(Partition, &Arc<Read>)| match &entry.pointer.target {
+        let facts = |(_, entry): &(Partition, &Arc<CachedEntry>)| match &entry.pointer.target {
             None => Some(Facts::default()),
             Some(_) => entry.facts.get().cloned(),
         };
         Ok(entries.iter().map(facts).collect())
     }
 
-    fn at_hand(&self, places: &[Place], age: Duration) -> Vec<Option<Beyond>> {
+    fn cached(&self, places: &[Place], age: Duration) -> Vec<Option<Beyond>> {
         if age.is_zero() {
             return vec![None; places.len()];
         }
@@ -190,7 +246,7 @@ impl Outboxes {
     }
 }
 
-impl Read {
+impl CachedEntry {
     fn of(pointer: Pointer) -> Arc<Self> {
         Arc::new(Self {
             pointer,
@@ -198,15 +254,15 @@ impl Read {
         })
     }
 
-    /// How many events of it are at hand.
+    /// Number of its cached events.
     fn events(&self) -> usize {
         self.facts.get().map_or(0, |facts| facts.len())
     }
 }
 
-/// How many of these entries lead to no more events than so many; at least one.
-pub(super) fn fitting(entries: &[Arc<Read>], events_max: usize) -> usize {
-    let count = |entry: &Arc<Read>| {
+/// Number of these entries that lead to at most so many events; at least one.
+pub(super) fn fitting(entries: &[Arc<CachedEntry>], events_max: usize) -> usize {
+    let count = |entry: &Arc<CachedEntry>| {
         entry
             .pointer
             .target
@@ -221,8 +277,8 @@ pub(super) fn fitting(entries: &[Arc<Read>], events_max: usize) -> usize {
     fits.count().max(1).min(entries.len())
 }
 
-/// To how many events these entries lead.
-pub(super) fn events_of(entries: &[Arc<Read>]) -> usize {
+/// Number of events that these entries lead to.
+pub(super) fn events_of(entries: &[Arc<CachedEntry>]) -> usize {
     let targets = entries
         .iter()
         .filter_map(|entry| entry.pointer.target.as_ref());
@@ -230,18 +286,18 @@ pub(super) fn events_of(entries: &[Arc<Read>]) -> usize {
 }
 
 impl Tail {
-    /// How many of its entries are done for one who is at this place; `None` where the place is none of it.
+    /// Number of its entries up to a place; `None` where the place is not in it.
     fn place_of(&self, place: Option<EntryId>) -> Option<usize> {
         if self.after == place {
             return Some(0);
         }
-        let at = |entry: &Arc<Read>| Some(entry.pointer.entry) == place;
+        let at = |entry: &Arc<CachedEntry>| Some(entry.pointer.entry) == place;
         Some(self.entries.iter().rposition(at)? + 1)
     }
 }
 
-/// Keeps what was read beyond a place. Of what was at hand already, it has the events that were read of it.
-fn keep(tails: &mut HashMap<Partition, Tail>, place: Place, mut beyond: Beyond) -> Beyond {
+/// Caches the entries beyond a place. Entries that were cached before keep their events.
+fn cache(tails: &mut HashMap<Partition, Tail>, place: Place, mut beyond: Beyond) -> Beyond {
     let (partition, from) = place;
     beyond.is_whole = beyond.entries.len() < ROWS;
     let known = tails.remove(&partition);
@@ -254,7 +310,7 @@ fn keep(tails: &mut HashMap<Partition, Tail>, place: Place, mut beyond: Beyond) 
         None => (from, Vec::new()),
         Some((done, Tail { after, entries, .. })) => {
             let known = entries[done..].iter();
-            let known: BTreeMap<EntryId, &Arc<Read>> =
+            let known: BTreeMap<EntryId, &Arc<CachedEntry>> =
                 known.map(|entry| (entry.pointer.entry, entry)).collect();
             for entry in &mut beyond.entries {
                 let same = known.get(&entry.pointer.entry);
@@ -266,7 +322,7 @@ fn keep(tails: &mut HashMap<Partition, Tail>, place: Place, mut beyond: Beyond) 
         }
     };
     entries.extend(beyond.entries.iter().map(Arc::clone));
-    let surplus = entries.len().saturating_sub(KEPT_OF_ONE);
+    let surplus = entries.len().saturating_sub(CACHED_OF_ONE);
     let dropped = entries.drain(..surplus).next_back();
     let tail = Tail {
         after: dropped.map_or(after, |entry| Some(entry.pointer.entry)),
@@ -280,101 +336,4 @@ fn keep(tails: &mut HashMap<Partition, Tail>, place: Place, mut beyond: Beyond) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::Day;
-
-    fn id(ms: u64) -> EntryId {
-        EntryId { ms, sequence: 0 }
-    }
-
-    fn beyond(entries: std::ops::Range<u64>, turned_back: bool) -> Beyond {
-        let pointer = |ms| Pointer {
-            entry: id(ms),
-            target: None,
-        };
-        Beyond {
-            entries: entries.map(|ms| Read::of(pointer(ms))).collect(),
-            is_whole: false,
-            turned_back,
-            as_of_ms: 7,
-        }
-    }
-
-    #[test]
-    fn entries_fit_up_to_a_number_of_events() {
-        let of = |count| {
-            let target = Target {
-                tenant: "acme".to_owned(),
-                day: Day::of_ms(0),
-                first: id(1),
-                count,
-            };
-            Read::of(Pointer {
-                entry: id(1),
-                target: Some(target),
-            })
-        };
-        let entries = [of(3), of(1), of(100), of(1)];
-        assert_eq!(events_of(&entries), 105);
-        let fits = [1, 3, 4, 103, 104, 105].map(|most| fitting(&entries, most));
-        assert_eq!(fits, [1, 1, 2, 2, 3, 4]);
-        assert_eq!(fitting(&[], 7), 0);
-    }
-
-    /// The entries that are at hand for one who is at this place.
-    fn at_hand(tails: &HashMap<Partition, Tail>, place: Option<EntryId>) -> Option<Vec<u64>> {
-        let tail = tails.get(&Partition::FIRST)?;
-        let entries = &tail.entries[tail.place_of(place)?..];
-        Some(entries.iter().map(|entry| entry.pointer.entry.ms).collect())
-    }
-
-    #[test]
-    fn what_is_read_on_from_the_end_of_a_tail_belongs_to_it() {
-        let mut tails = HashMap::new();
-        let first = Partition::FIRST;
-        keep(&mut tails, (first, Some(id(1))), beyond(2..4, false));
-        keep(&mut tails, (first, Some(id(3))), beyond(4..6, false));
-        assert_eq!(at_hand(&tails, Some(id(1))), Some(vec![2, 3, 4, 5]));
-        assert_eq!(at_hand(&tails, Some(id(4))), Some(vec![5]));
-        assert_eq!(at_hand(&tails, Some(id(5))), Some(vec![]));
-        assert_eq!(at_hand(&tails, Some(id(6))), None);
-        assert_eq!(at_hand(&tails, None), None);
-    }
-
-    #[test]
-    fn an_entry_that_is_read_again_keeps_its_events() {
-        let mut tails = HashMap::new();
-        let first = Partition::FIRST;
-        let read = keep(&mut tails, (first, None), beyond(2..4, false));
-        let again = keep(&mut tails, (first, Some(id(2))), beyond(3..5, false));
-        assert!(Arc::ptr_eq(&read.entries[1], &again.entries[0]));
-        assert_eq!(at_hand(&tails, None), Some(vec![2, 3, 4]));
-    }
-
-    #[test]
-    fn another_place_and_lost_entries_end_a_tail() {
-        let mut tails = HashMap::new();
-        let first = Partition::FIRST;
-        keep(&mut tails, (first, Some(id(1))), beyond(2..4, false));
-        keep(&mut tails, (first, Some(id(9))), beyond(10..11, false));
-        assert_eq!(at_hand(&tails, Some(id(9))), Some(vec![10]));
-        assert_eq!(at_hand(&tails, Some(id(3))), None);
-        keep(&mut tails, (first, Some(id(10))), beyond(3..4, true));
-        assert_eq!(at_hand(&tails, Some(id(9))), None);
-    }
-
-    #[test]
-    fn a_tail_stays_short() {
-        let mut tails = HashMap::new();
-        let first = Partition::FIRST;
-        let reads = (0..20_u64).map(|read| (read * 50, read * 50 + 50));
-        for (from, to) in reads {
-            let place = (first, from.checked_sub(1).map(id));
-            keep(&mut tails, place, beyond(from..to, false));
-        }
-        assert_eq!(tails[&first].entries.len(), KEPT_OF_ONE);
-        assert_eq!(at_hand(&tails, Some(id(998))), Some(vec![999]));
-        assert_eq!(at_hand(&tails, Some(id(799))).map(|it| it.len()), Some(200));
-    }
-}
+mod tests;

@@ -11,21 +11,22 @@ use std::time::Duration;
 
 use tracing::{error, info};
 
-use super::due::{DueRows, partitions};
-use super::idempotency::drop_due;
+use super::due::{DueRows, UNBOUNDED_MS, partitions};
 use super::sweep::ClockWatch;
 use super::workers::lease_worker;
 use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::metrics::metrics;
+use crate::store::dispatcher::drop_idempotency::{DropIdempotency, DropIdempotencyReply};
 use crate::store::dispatcher::poll::{Due, unreadable};
 use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records, Walk};
 use crate::store::dispatcher::retire::{Retire, RetireReply, TRIM_ENTRIES};
 use crate::store::{Day, Keys, Lane, Lease, Store, StoreError};
 
-/// Days processed in each partition in one pass.
+/// Days processed, and idempotency entries deleted, in each partition in one pass.
 const ROWS: usize = 8;
+const IDEMPOTENCY_ROWS: usize = 100;
 
 /// Pages of one kind of records that one pass examines of a day; the next pass resumes there.
 const PAGES_PER_DAY: usize = 50;
@@ -60,7 +61,7 @@ impl RetentionMetrics {
     }
 }
 
-/// What one pass did.
+/// Result of one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RetentionPass {
     /// Days processed.
@@ -143,7 +144,8 @@ impl Retention {
                 ..RetentionPass::default()
             });
         };
-        let due = DueRows::poll(&self.store, Keys::days, leases, now_ms, ROWS).await?;
+        let due =
+            DueRows::poll(&self.store, Keys::days, leases, now_ms, ROWS, UNBOUNDED_MS).await?;
         let mut pass = RetentionPass {
             more: due.more(),
             unreachable: due.unreachable,
@@ -161,17 +163,23 @@ impl Retention {
                         break;
                     }
                     Err(unavailable @ StoreError::Unavailable(_)) => return Err(unavailable),
+                    // Postponed, so that it does not delay the others.
                     Err(failure) => {
-                        self.postpone(lease, &member, now_ms, &failure, &mut pass)
-                            .await?
+                        pass.failed += 1;
+                        self.metrics.failures.inc();
+                        error!(
+                            partition = %lease.partition, day = member, error = %failure,
+                            "retention of `{member}` failed and is retried in an hour: {failure}"
+                        );
+                        let days = self.store.keys().days(lease.partition);
+                        let again_ms = now_ms + HOUR_MS;
+                        self.store.postpone(days, &member, again_ms).await?;
                     }
                 }
             }
         }
-        let dropped = drop_due(&self.store, leases, now_ms, &mut lost).await?;
-        pass.idempotency = dropped.count;
-        pass.more |= dropped.more;
-        self.metrics.count("idempotency", dropped.count);
+        self.drop_idempotency(leases, now_ms, &mut lost, &mut pass)
+            .await?;
         self.trim(&partitions(leases), now_ms, &mut pass).await?;
         let RetentionPass {
             reservations,
@@ -325,23 +333,34 @@ impl Retention {
         self.walks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Postpones a day that failed, so that it does not delay the others.
-    async fn postpone(
+    /// Deletes idempotency entries of fundings and bulk actions whose time is over. They have no TTL, because a jump of the clock would
+    /// end it, and a retry would move money again.
+    async fn drop_idempotency(
         &self,
-        lease: Lease,
-        member: &str,
+        leases: &[Lease],
         now_ms: i64,
-        failure: &StoreError,
+        lost: &mut impl FnMut(Lease),
         pass: &mut RetentionPass,
     ) -> Result<(), StoreError> {
-        pass.failed += 1;
-        self.metrics.failures.inc();
-        error!(
-            partition = %lease.partition, day = member, error = %failure,
-            "retention of `{member}` failed and is retried in an hour: {failure}"
-        );
-        let days = self.store.keys().days(lease.partition);
-        self.store.postpone(days, member, now_ms + HOUR_MS).await
+        let (index, rows) = (Keys::idempotency_due, IDEMPOTENCY_ROWS);
+        let due = DueRows::poll(&self.store, index, leases, now_ms, rows, UNBOUNDED_MS).await?;
+        pass.more |= due.more();
+        for (lease, members) in due.by_lease {
+            if members.is_empty() {
+                continue;
+            }
+            let call = DropIdempotency {
+                entries: members.into_iter().map(|due| due.member).collect(),
+                due_until_ms: now_ms,
+                fencing_token: &lease,
+            };
+            match self.store.run_leased(Lane::Background, &call).await? {
+                Some(DropIdempotencyReply::Dropped { count }) => pass.idempotency += count,
+                None => lost(lease),
+            }
+        }
+        self.metrics.count("idempotency", pass.idempotency);
+        Ok(())
     }
 
     /// Trims the outboxes by age.

@@ -63,7 +63,7 @@ fragments! {
     "evidence/refusals",
     "detect/traffic",
     "detect/burn",
-    "delivery/book",
+    "delivery/state",
     "delivery/claim",
     "delivery/queue",
     "admin/bulk",

@@ -77,7 +77,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &dispatcher::store_reports::REPORT_STORE,
     &dispatcher::burn::COUNT_BURN,
     &dispatcher::burn::DETECT_BURN,
-    &dispatcher::expire_api_key::EXPIRE_API_KEY,
+    &dispatcher::due_events::EXPIRE_API_KEY,
     &dispatcher::lease::LEASE,
     &dispatcher::lease::HEARTBEAT,
     &dispatcher::audit_chain::SEAL,

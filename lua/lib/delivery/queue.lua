@@ -7,7 +7,7 @@ queued at once: it would pass those before it.
 `sources` is the number of these places, `missed` the events behind them by the hour, `epoch` the subscription's when it fell
 behind: of another one nothing is for it any more. It is '' where the record could not be read when that was.
 
-A window that holds something else begins anew: the subscription falls behind with the next event.
+A window of another type begins anew: the subscription falls behind with the next event.
 
 A place is `<entry>`, or in the middle of one `<entry> <number of the event> <subscription>`: up to there it is done.
 ]]
@@ -46,7 +46,7 @@ local function queue_mark(key)
   return type(mark) == 'string' and mark or ''
 end
 
--- What was missed is not for the subscription any more.
+-- Forgets what the subscription missed.
 local function window_forget(window)
   if window.sources == 0 then return end
   window.sources, window.behind, window.missed, window.gone = 0, {}, {}, {'missed'}

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::policy_reader::PolicyReader;
 use super::rendered_event::RenderedEvent;
-use super::start_order::Turn;
+use super::start_order::StartTicket;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::{Limits, Receiver, ReceiverResponse, SendError};
 use crate::domain::event::types::{category_of, is_tenant_visible};
@@ -135,13 +135,13 @@ impl EventError {
     }
 }
 
-/// Attempts a delivery once, until a time at most. `turn`: of an attempt behind others of its lane.
+/// Attempts a delivery once, until a time at most. `ticket`: of an attempt behind others of its lane.
 pub(super) async fn attempt(
     (webhooks, policies): (&Webhooks, &PolicyReader),
     claim: &ClaimedDelivery,
     receiver: Option<&Receiver>,
     event: &RenderedEvent,
-    (turn, until): (Option<&Turn>, Instant),
+    (ticket, until): (Option<&StartTicket>, Instant),
 ) -> AttemptResult {
     let Some(receiver) = receiver else {
         let id = claim.subscription.as_str();
@@ -165,14 +165,14 @@ pub(super) async fn attempt(
         Ok(target) => target,
         Err(error) => return failed(error, receiver, claim),
     };
-    if let Some(turn) = turn
-        && let Err(delay) = turn.wait().await
+    if let Some(ticket) = ticket
+        && let Err(delay) = ticket.wait().await
     {
         return AttemptResult::new(Outcome::Later(delay), "behind_another");
     }
     event.log_start(claim);
-    if let Some(turn) = turn {
-        turn.start();
+    if let Some(ticket) = ticket {
+        ticket.start();
     }
     let span = event.span(claim);
     let (told, body) = (event.told(span.as_ref()), event.body.clone());

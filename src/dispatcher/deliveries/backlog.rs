@@ -1,11 +1,8 @@
-//! What a subscription missed that is behind in an outbox; and what a pass did that queued it.
-
-use std::time::Duration;
+//! Batches of the events that a subscription missed in an outbox.
 
 use super::events::OutboxEntry;
 use super::fan_out_plan::DELIVERIES;
 use super::subscriptions::{Occurrence, OutboxLocation, Subscriber};
-use crate::dispatcher::workers::Next;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::catch_up::MissedDelivery;
@@ -13,38 +10,21 @@ use crate::store::dispatcher::fan_out::OutboxPosition;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// The pause while some subscriptions are behind.
-const BEHIND: Duration = Duration::from_millis(250);
-
-/// The pause after a pass that queued something.
-const BUSY: Duration = Duration::from_millis(50);
-
-/// What one pass did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CatchUpPass {
-    /// Deliveries queued.
-    pub queued: i64,
-    /// Events that were too old.
-    pub expired: i64,
-    /// Subscriptions that are behind, as far as it looked.
-    pub behind: usize,
-    /// Whether there may be more to do at once.
-    pub more: bool,
-}
-
 /// A subscription that is behind, and what may be queued for it.
 pub(super) struct Backlog<'a> {
     pub partition: Partition,
     pub owner: &'a str,
     pub mark: &'a str,
-    pub subscriber: &'a Subscriber,
+    pub id: &'a str,
+    /// The subscription; `None` where it is not active.
+    pub subscriber: Option<&'a Subscriber>,
     /// How many deliveries may be queued.
     pub room: usize,
     /// Events before this time are too old; `None` while the clock is doubted.
     pub oldest_ms: Option<i64>,
 }
 
-/// Some of what was missed.
+/// Some missed events.
 pub(super) struct MissedBatch {
     pub deliveries: Vec<MissedDelivery>,
     pub too_old: usize,
@@ -55,41 +35,37 @@ pub(super) struct MissedBatch {
 impl Backlog<'_> {
     /// Where to begin: at the place, or behind the hours of which everything is too old.
     pub fn begin(&self, place: &str) -> OutboxPosition {
-        let place = OutboxPosition::parse(place).unwrap_or(OutboxPosition {
-            entry: EntryId::ZERO,
-            within: None,
-        });
+        let place = OutboxPosition::parse(place).unwrap_or(OutboxPosition::after(EntryId::ZERO));
         let first_ms = self.first_hour_ms().unsigned_abs();
         if place.entry.ms >= first_ms {
             return place;
         }
-        OutboxPosition {
-            entry: EntryId {
-                ms: first_ms - 1,
-                sequence: u64::MAX,
-            },
-            within: None,
-        }
+        OutboxPosition::after(EntryId {
+            ms: first_ms - 1,
+            sequence: u64::MAX,
+        })
     }
 
-    /// When the hour began in which events are too old that are counted one by one.
+    /// Begin of the oldest hour that is not over the age limit as a whole; its old events are counted one by one.
     fn first_hour_ms(&self) -> i64 {
         self.oldest_ms.map_or(0, |ms| ms - ms % HOUR_MS)
     }
 
-    /// What it missed of an outbox behind a place, some at a time; as far as there is room.
+    /// Batches of the events of an outbox that it missed behind a place, as far as there is room.
     pub fn missed(
         &self,
         place: OutboxPosition,
         outbox: &[OutboxEntry],
         location: OutboxLocation,
     ) -> Vec<MissedBatch> {
-        let id = self.subscriber.id.as_str();
+        let Some(subscriber) = self.subscriber else {
+            return Vec::new();
+        };
         let (mut chunks, mut room) = (Vec::new(), self.room);
         let mut chunk = MissedBatch::up_to(place.clone());
         for (entry, events) in outbox {
             for event in events.iter().flatten() {
-                let seen = (event.number, id.to_owned());
+                let seen = (event.number, self.id.to_owned());
                 let done = place.within.as_ref().filter(|_| *entry == place.entry);
                 let when = Occurrence {
                     entry: *entry,
@@ -98,7 +74,7 @@ impl Backlog<'_> {
                 };
                 if *entry < place.entry
                     || done.is_some_and(|done| seen <= *done)
-                    || !self.subscriber.gets(&event.seen(), when)
+                    || !subscriber.gets(&event.seen(), when)
                 {
                     continue;
                 }
@@ -115,7 +91,7 @@ impl Backlog<'_> {
                     chunk.too_old += usize::from(event.at_ms >= self.first_hour_ms());
                     continue;
                 }
-                let (_, names, about) = event.delivery_to(self.subscriber);
+                let (_, names, about) = event.delivery_to(subscriber);
                 chunk.deliveries.push((names, about));
                 room -= 1;
                 if chunk.deliveries.len() == DELIVERIES {
@@ -123,10 +99,7 @@ impl Backlog<'_> {
                     chunks.push(std::mem::replace(&mut chunk, next));
                 }
             }
-            chunk.next = OutboxPosition {
-                entry: *entry,
-                within: None,
-            };
+            chunk.next = OutboxPosition::after(*entry);
         }
         chunks.push(chunk);
         chunks
@@ -134,23 +107,12 @@ impl Backlog<'_> {
 }
 
 impl MissedBatch {
-    fn up_to(next: OutboxPosition) -> Self {
+    /// No events, up to a place.
+    pub fn up_to(next: OutboxPosition) -> Self {
         Self {
             deliveries: Vec::new(),
             too_old: 0,
             next,
-        }
-    }
-}
-
-impl CatchUpPass {
-    /// When to start the next pass.
-    pub(super) fn next(self) -> Next {
-        match self {
-            Self { more: true, .. } => Next::Now,
-            Self { behind: 0, .. } => Next::Idle,
-            Self { queued: 0, .. } => Next::After(BEHIND),
-            _ => Next::After(BUSY),
         }
     }
 }

@@ -12,7 +12,7 @@ use super::attempt::{AttemptResult, EventError, Outcome, attempt};
 use super::outcome_writer::FailureEvents;
 use super::permits::Permit;
 use super::rendered_event::RenderedEvent;
-use super::start_order::Turn;
+use super::start_order::StartTicket;
 use super::state::{ATTEMPT, CLAIM_MS, LAST_WAIT, POLL, WorkerState};
 use crate::admin::webhooks::sending::Receiver;
 use crate::domain::ids::Partition;
@@ -25,11 +25,11 @@ use crate::store::dispatcher::outbox::Target;
 /// The pause before an outcome is recorded again that Redis did not accept.
 const RECORD_AGAIN: Duration = Duration::from_millis(200);
 
-/// Attempts a delivery, and then the next of its lane, until there is none. `turn`: where first attempts of a lane overlap.
+/// Attempts a delivery, and then the next of its lane, until there is none. `ticket`: where first attempts of a lane overlap.
 pub(super) async fn deliver(
     state: Arc<WorkerState>,
     mut claim: ClaimedDelivery,
-    mut turn: Option<Turn>,
+    mut ticket: Option<StartTicket>,
     mut permit: Permit,
 ) {
     state.metrics.in_flight.inc();
@@ -41,30 +41,30 @@ pub(super) async fn deliver(
         }
         let result = match &event {
             Err(error) => error.result(),
-            Ok(event) => state.attempt(&claim, event, (turn.as_ref(), until)).await,
+            Ok(event) => state.attempt(&claim, event, (ticket.as_ref(), until)).await,
         };
         let event = event.ok();
-        if let (Some(turn), Outcome::Later(delay)) = (&turn, &result.outcome) {
-            turn.postpone(*delay);
+        if let (Some(ticket), Outcome::Later(delay)) = (&ticket, &result.outcome) {
+            ticket.postpone(*delay);
         }
         let next = state.record(&claim, event.as_deref(), result, &permit);
-        let Some((next, turn_of_next)) = next.await else {
+        let Some((next, next_ticket)) = next.await else {
             break;
         };
         permit.pass_on(&next.id);
-        (claim, turn) = (next, turn_of_next);
+        (claim, ticket) = (next, next_ticket);
     }
     state.metrics.in_flight.dec();
 }
 
 impl WorkerState {
-    /// The turn of an attempt behind those of its lane; `None` where none of a lane overlap, and for retries.
-    pub fn turn_of(&self, claim: &ClaimedDelivery) -> Option<Turn> {
+    /// The ticket of an attempt behind those of its lane; `None` where none of a lane overlap, and for retries.
+    pub fn ticket_of(&self, claim: &ClaimedDelivery) -> Option<StartTicket> {
         let overlaps = self.lane_concurrency > 1 && claim.failures == 0;
         overlaps.then(|| self.start_order.next(&claim.lane))
     }
 
-    /// Held while a call claims deliveries of a partition, until these have turns; `None` where none overlap.
+    /// Held while a call claims deliveries of a partition, until these have tickets; `None` where none overlap.
     pub async fn claiming(&self, partition: Partition) -> Option<MutexGuard<'_, ()>> {
         match self.lane_concurrency > 1 {
             true => Some(self.start_order.claiming(partition).await),
@@ -121,7 +121,7 @@ impl WorkerState {
         &self,
         claim: &ClaimedDelivery,
         event: &RenderedEvent,
-        when: (Option<&Turn>, Instant),
+        when: (Option<&StartTicket>, Instant),
     ) -> AttemptResult {
         let Ok(receiver) = self.receiver(claim).await else {
             return AttemptResult::new(Outcome::Later(POLL), "store_unavailable");
@@ -144,14 +144,14 @@ impl WorkerState {
     }
 
     /// Records the result of an attempt, until Redis has accepted it or the claim is over. Returns the next delivery of the lane, and
-    /// its turn as of [`WorkerState::turn_of`].
+    /// its ticket as of [`WorkerState::ticket_of`].
     async fn record(
         self: &Arc<Self>,
         claim: &ClaimedDelivery,
         event: Option<&RenderedEvent>,
         result: AttemptResult,
         permit: &Permit,
-    ) -> Option<(ClaimedDelivery, Option<Turn>)> {
+    ) -> Option<(ClaimedDelivery, Option<StartTicket>)> {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
         let (partition, delay) = (claim.owner.partition(), result.outcome.delay());
         let failure = self.failure_events(claim, event, &result).map(Box::new);
@@ -175,7 +175,7 @@ impl WorkerState {
                 Some(failure) => Box::pin(self.end_failed(partition, &end, failure)).await,
             };
             match reply {
-                Ok((EndResult::Recorded(recorded), turn)) => {
+                Ok((EndResult::Recorded(recorded), ticket)) => {
                     let (outcome, reason) = match &*recorded.outcome {
                         same if same == outcome => (same, reason),
                         // Its record was deleted.
@@ -185,7 +185,7 @@ impl WorkerState {
                     self.count(outcome, reason);
                     log_recorded(claim, event, (outcome, reason));
                     self.note_end(claim, &recorded, delay);
-                    return Some((recorded.next?, turn));
+                    return Some((recorded.next?, ticket));
                 }
                 // The claim lapsed, and another dispatcher repeats the attempt.
                 Ok((EndResult::Lost, _)) => {
@@ -227,10 +227,12 @@ impl WorkerState {
         result: &AttemptResult,
     ) -> Option<FailureEvents> {
         let event = event.filter(|_| result.outcome == Outcome::Failed)?;
+        let (status, error) = (result.status(), result.field("error_message"));
+        let details = event.failure_details(claim, status, error);
         Some(FailureEvents {
             owner: claim.owner.clone(),
             context: event.context(self.source),
-            details: event.details(claim, result).unwrap_or_default(),
+            details: details.unwrap_or_default(),
         })
     }
 

@@ -14,21 +14,22 @@ use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
 use super::deliver::deliver;
-use super::outcome_writer::EndQueue;
+use super::end_queue::EndQueue;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::policy_reader::PolicyReader;
 use super::rendered_event::EventCache;
 use super::signal::DeliverySignal;
-use super::state::{CLAIM_MS, DeliveryMetrics, LAST_WAIT, POLL, WorkerState};
+use super::state::{CLAIM_MS, DeliveryMetrics, HASTEN, LAST_WAIT, POLL, WorkerState};
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
 use crate::domain::ids::Partition;
+use crate::driver::reply::Nested;
 use crate::egress::POOL_MAX;
 use crate::shutdown::Shutdown;
 use crate::store::Lease;
-use crate::store::dispatcher::deliveries::{TakeDeliveries, TakenDeliveries};
+use crate::store::dispatcher::deliveries::{TakeDeliveries, TakeDeliveriesReply};
 
 /// Deliveries in flight of one dispatcher.
 pub const IN_FLIGHT_MAX: usize = 4_000;
@@ -95,7 +96,6 @@ impl DeliveryWorker {
             policies: PolicyReader::default(),
             due: std::sync::Mutex::default(),
             lost_replies: std::sync::Mutex::default(),
-            hastened: std::sync::Mutex::default(),
             signal,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,
@@ -105,23 +105,27 @@ impl DeliveryWorker {
     /// Makes deliveries until the shutdown; then hands back what is still in flight. `dispatchers`: the living ones, if known.
     pub async fn run(self, dispatchers: impl Fn() -> Option<Vec<String>>) {
         let (mut flying, mut polls) = (JoinSet::new(), JoinSet::new());
-        let (mut polled, mut seen, mut last) = (None, None::<Instant>, None);
+        let (mut polled, mut seen, mut hastened, mut last) = (None, None, None, None);
         let state = &self.0;
         let mut failures = PartitionFailures::new(state.store.clone(), "deliveries");
         while !state.shutdown.has_begun() {
-            let is_time = polled.is_none_or(|at: Instant| at.elapsed() >= POLL);
+            let is_due =
+                |last: Option<Instant>, period| last.is_none_or(|at| at.elapsed() >= period);
             // Claims do not wait for a poll that waits for a node.
-            if polls.is_empty() && (state.signal.take_all() || is_time) {
+            if polls.is_empty() && (state.signal.take_all() || is_due(polled, POLL)) {
                 polled = Some(Instant::now());
                 failures.begin();
-                let looks = seen.is_none_or(|at| at.elapsed() >= DEAD_CLAIMS);
-                let alive = looks.then(|| {
-                    seen = Some(Instant::now());
+                let alive = is_due(seen, DEAD_CLAIMS).then(|| {
+                    seen = polled;
                     dispatchers().unwrap_or_default().join(" ")
                 });
+                let hastens = is_due(hastened, HASTEN);
+                if hastens {
+                    hastened = polled;
+                }
                 let state = Arc::clone(state);
                 polls.spawn(async move {
-                    if let Err(failure) = state.poll(alive.as_deref()).await {
+                    if let Err(failure) = state.poll(alive.as_deref(), hastens).await {
                         warn!(error = %failure, "deliveries wait, because Redis cannot be asked: {failure}");
                     }
                 });
@@ -182,16 +186,21 @@ impl DeliveryWorker {
                 return failures.note(lease.partition, failure);
             }
         };
-        state.count_ended(&taken.ended);
-        state.note_damage(lease.partition, &taken.damaged);
-        let TakenDeliveries { more, claims, .. } = taken;
+        let TakeDeliveriesReply::Taken {
+            more,
+            ended: Nested(ended),
+            damaged,
+            claims,
+        } = taken;
+        state.count_ended(&ended);
+        state.note_damage(lease.partition, &damaged);
         if more || claims.len() == room {
             state.look_again(lease.partition, Duration::ZERO);
         }
-        for claim in claims {
+        for Nested(claim) in claims {
             let permit = state.permits.take(&claim.owner, &claim.id);
-            let turn = state.turn_of(&claim);
-            flying.spawn(deliver(Arc::clone(state), claim, turn, permit));
+            let ticket = state.ticket_of(&claim);
+            flying.spawn(deliver(Arc::clone(state), claim, ticket, permit));
         }
         drop(in_order);
     }

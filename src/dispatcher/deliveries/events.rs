@@ -9,7 +9,7 @@ use tracing::error;
 
 use super::subscriptions::Subscriber;
 use crate::dispatcher::outboxes::{
-    Beyond, Facts, Outboxes, Place, READ_ROWS, ROWS, Read, events_of, fitting,
+    CachedEntry, Facts, Outboxes, Place, READ_ROWS, ROWS, events_of, fitting,
 };
 use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
@@ -23,9 +23,6 @@ use crate::store::dispatcher::outbox::Pointer;
 
 /// Events that one pass reads, about: they are in memory until its end, some kilobytes each.
 const EVENTS_MAX: usize = 10_000;
-
-/// How far before its cursor an outbox is read again after it lost entries, in milliseconds.
-const REWIND_MS: u64 = 3_600_000;
 
 /// An event, as far as needed to find its subscriptions.
 pub(super) struct OutboxEvent {
@@ -70,8 +67,7 @@ impl EventReader {
         skipped: &IntCounter,
     ) -> Result<EventsRead, StoreError> {
         let places: Vec<Place> = places.iter().copied().collect();
-        let mut beyond = self.outboxes.read(&places, Duration::ZERO).await?;
-        self.rewind(&places, &mut beyond).await?;
+        let beyond = self.outboxes.read(&places, Duration::ZERO).await?;
         let entries = beyond.into_iter().map(|beyond| Some(beyond?.entries));
         self.follow(&places, entries.collect(), None, Some(skipped))
             .await
@@ -94,7 +90,7 @@ impl EventReader {
     async fn follow(
         &self,
         places: &[Place],
-        beyond: Vec<Option<Vec<Arc<Read>>>>,
+        beyond: Vec<Option<Vec<Arc<CachedEntry>>>>,
         tenant: Option<&str>,
         skipped: Option<&IntCounter>,
     ) -> Result<EventsRead, StoreError> {
@@ -149,41 +145,10 @@ impl EventReader {
         }
         Ok(read)
     }
-
-    /// Reads outboxes that lost the entry of a cursor again, from further back: a replica of Redis that took over without the
-    /// last entries uses their ids again, and lower ones where its clock is behind. What was queued already exists. The first
-    /// entry does not lie behind the cursor then, which goes back to it.
-    async fn rewind(
-        &self,
-        places: &[Place],
-        found: &mut [Option<Beyond>],
-    ) -> Result<(), StoreError> {
-        for (place, beyond) in places.iter().zip(found) {
-            let (partition, Some(from)) = *place else {
-                continue;
-            };
-            // A cursor in the middle of an entry names the place before it, which perhaps is none.
-            let is_next = |first: &Arc<Read>| first.pointer.entry.before() == from;
-            let has_lost = |b: &Beyond| b.turned_back && !b.entries.first().is_some_and(is_next);
-            if !beyond.as_ref().is_some_and(has_lost) {
-                continue;
-            }
-            let earlier = EntryId {
-                ms: from.ms.saturating_sub(REWIND_MS),
-                sequence: 0,
-            };
-            let place = [(partition, Some(earlier))];
-            let again = self.outboxes.read(&place, Duration::ZERO).await?;
-            if let Some(again) = again.into_iter().next().flatten() {
-                *beyond = Some(again);
-            }
-        }
-        Ok(())
-    }
 }
 
-/// How many events of one outbox a pass reads: all, unless these are too many in all.
-fn share_of(beyond: &[Option<Vec<Arc<Read>>>]) -> usize {
+/// Events of one outbox that a pass reads at most, so that all outboxes have a share.
+fn share_of(beyond: &[Option<Vec<Arc<CachedEntry>>>]) -> usize {
     let found = || {
         beyond
             .iter()
@@ -269,7 +234,7 @@ impl OutboxEvent {
         }
     }
 
-    /// What is queued for a subscription; the number of the owner comes later.
+    /// The delivery to a subscription, without the number of the owner.
     pub fn delivery_to(&self, subscriber: &Subscriber) -> QueuedDelivery {
         let id = &subscriber.id;
         let delivery = DeliveryId::of(subscriber.owner.partition(), &self.event_id, id, None);

@@ -123,7 +123,7 @@ impl FanOut {
     /// Does one pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries, after the others had their turn. Unreadable events
+    /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries, after the others had their ticket. Unreadable events
     /// are logged, counted and skipped.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
         self.schedule().forget_all();

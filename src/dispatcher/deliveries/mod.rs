@@ -1,11 +1,13 @@
-//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, [`CatchUp`] later those that find no
-//! room, and [`Replays`] those of replays; a [`DeliveryWorker`] makes them, at least once each.
+//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, [`Backfill`] later those that find no
+//! room, and those of replays; a [`DeliveryWorker`] makes them, at least once each.
 
 mod attempt;
+mod backfill;
 mod backlog;
 mod catch_up;
 mod deliver;
 mod delivery_worker;
+mod end_queue;
 mod events;
 mod fan_out;
 mod fan_out_plan;
@@ -21,9 +23,7 @@ mod start_order;
 mod state;
 mod subscriptions;
 
-pub use backlog::CatchUpPass;
-pub use catch_up::CatchUp;
+pub use backfill::{Backfill, BackfillPass};
 pub use delivery_worker::{CONNECTIONS_MAX, DeliverySettings, DeliveryWorker, IN_FLIGHT_MAX};
 pub use fan_out::{FanOut, FanOutPass};
-pub use replays::{ReplayPass, Replays};
 pub use signal::DeliverySignal;

@@ -1,22 +1,19 @@
 //! Records how attempts ended. Those of a partition that end while the call before them is under way share the next one, so that
 //! Redis reads and writes what they have in common once. One that ends alone is recorded at once.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
-use super::start_order::Turn;
+use super::end_queue::{EndReply, QueuedEnd};
+use super::start_order::StartTicket;
 use super::state::{CLAIM_MS, WorkerState};
 use crate::domain::ids::Partition;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::Owner;
 use crate::store::StoreError;
 use crate::store::dispatcher::attempts::{AttemptEnd, EndAttempts, EndResult};
-
-/// Attempts that one call records at most, so that it stays below a millisecond: on a busy machine 12 take 0.75 ms, and 16 nearly one.
-const ENDS: usize = 12;
 
 /// The events about a final failure.
 pub(super) struct FailureEvents {
@@ -26,46 +23,6 @@ pub(super) struct FailureEvents {
     pub context: String,
     /// As JSON; empty where there is no event about the delivery.
     pub details: String,
-}
-
-/// The result of one end, with the turn of the next delivery of its lane, where these overlap. All ends of a call share its error.
-pub(super) type EndReply = Result<(EndResult, Option<Turn>), Arc<StoreError>>;
-
-/// Ended attempts of the partitions that have a writer.
-#[derive(Default)]
-pub(super) struct EndQueue(Mutex<BTreeMap<Partition, Vec<QueuedEnd>>>);
-
-/// An ended attempt, and who waits for the result.
-struct QueuedEnd {
-    end: Arc<AttemptEnd>,
-    reply: oneshot::Sender<EndReply>,
-}
-
-impl EndQueue {
-    /// Adds one; returns whether the partition needs a writer.
-    fn add(&self, partition: Partition, end: QueuedEnd) -> bool {
-        let mut waiting = self.waiting();
-        let is_first = !waiting.contains_key(&partition);
-        waiting.entry(partition).or_default().push(end);
-        is_first
-    }
-
-    /// Takes what the next call records. `None` where nothing is left: the next end needs a new writer.
-    fn take(&self, partition: Partition) -> Option<Vec<QueuedEnd>> {
-        let mut waiting = self.waiting();
-        let all = waiting.get_mut(&partition)?;
-        let rest = all.split_off(all.len().min(ENDS));
-        let taken = std::mem::replace(all, rest);
-        if taken.is_empty() {
-            waiting.remove(&partition);
-            return None;
-        }
-        Some(taken)
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Partition, Vec<QueuedEnd>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Records the ends of a partition until none is left.
@@ -79,7 +36,7 @@ impl Drop for OutcomeWriter {
     fn drop(&mut self) {
         // After a panic, nobody else would record what waits.
         if !self.is_done {
-            self.state.ends.waiting().remove(&self.partition);
+            self.state.ends.clear(self.partition);
         }
     }
 }
@@ -151,7 +108,7 @@ impl WorkerState {
         partition: Partition,
         attempts: &[&AttemptEnd],
         failure: Option<&FailureEvents>,
-    ) -> Result<Vec<(EndResult, Option<Turn>)>, Arc<StoreError>> {
+    ) -> Result<Vec<(EndResult, Option<StartTicket>)>, Arc<StoreError>> {
         let call = EndAttempts {
             partition,
             system: SYSTEM,
@@ -167,52 +124,14 @@ impl WorkerState {
         };
         let _in_order = self.claiming(partition).await;
         let results = self.store.end_attempts(&call).await.map_err(Arc::new)?;
-        let with_turn = |result: EndResult| {
+        let with_ticket = |result: EndResult| {
             let next = match &result {
                 EndResult::Recorded(recorded) => recorded.next.as_ref(),
                 EndResult::Lost | EndResult::Damaged(_) => None,
             };
-            let turn = next.and_then(|next| self.turn_of(next));
-            (result, turn)
+            let ticket = next.and_then(|next| self.ticket_of(next));
+            (result, ticket)
         };
-        Ok(results.into_iter().map(with_turn).collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::webhook::{DeliveryId, SubscriptionId};
-    use crate::driver::script::Counted;
-
-    fn queued() -> QueuedEnd {
-        let end = AttemptEnd {
-            delivery: DeliveryId::from_stored("del_000_1".to_owned()),
-            token: "a:1:1".to_owned(),
-            subscription: SubscriptionId::parse("whsub_000_0123456789abcdef01234567")
-                .expect("an id"),
-            lane: String::new(),
-            outcome: "success",
-            delay_ms: 0,
-            next_of_subscription: 0,
-            fields: Counted(Vec::new()),
-        };
-        QueuedEnd {
-            end: Arc::new(end),
-            reply: oneshot::channel().0,
-        }
-    }
-
-    #[test]
-    fn a_partition_has_one_writer_that_takes_so_many_ends_at_a_time() {
-        let (queue, partition) = (EndQueue::default(), Partition::FIRST);
-        let needs: Vec<bool> = (0..=ENDS).map(|_| queue.add(partition, queued())).collect();
-        assert!(needs[0] && needs[1..].iter().all(|needs| !needs));
-        let taken = |count| queue.take(partition).map(|all| all.len()) == Some(count);
-        assert!(taken(ENDS) && taken(1));
-        // An end that is added before the writer stops needs no other one.
-        assert!(!queue.add(partition, queued()));
-        assert!(taken(1) && queue.take(partition).is_none());
-        assert!(queue.add(partition, queued()));
+        Ok(results.into_iter().map(with_ticket).collect())
     }
 }

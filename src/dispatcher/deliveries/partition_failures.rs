@@ -10,7 +10,7 @@ use crate::store::{Store, StoreError};
 /// PartitionFailures of the present pass, by partition.
 pub(super) struct PartitionFailures {
     store: Store,
-    /// What waits, for the log.
+    /// Name of the postponed work in the log.
     what: &'static str,
     failed: BTreeSet<Partition>,
     /// Those of the pass before, which are logged already.
@@ -73,25 +73,6 @@ impl PartitionFailures {
             self.away.push(partition);
         }
         self.first.get_or_insert(failure);
-    }
-
-    /// Notes that a node is unavailable; whether it is.
-    ///
-    /// # Errors
-    /// Any other failure.
-    pub fn note_unavailable(
-        &mut self,
-        partition: Partition,
-        done: Result<(), StoreError>,
-    ) -> Result<bool, StoreError> {
-        match done {
-            Ok(()) => Ok(false),
-            Err(unavailable @ StoreError::Unavailable(_)) => {
-                self.note(partition, unavailable);
-                Ok(true)
-            }
-            Err(failure) => Err(failure),
-        }
     }
 
     /// The first failure of the pass.

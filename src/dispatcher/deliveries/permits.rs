@@ -52,7 +52,7 @@ impl Permits {
         Arc::new(Self { most, in_flight })
     }
 
-    /// How many are free.
+    /// Number of free permits.
     pub fn free(&self) -> usize {
         self.most.saturating_sub(self.in_flight().all)
     }
@@ -108,7 +108,7 @@ impl Permits {
     }
 }
 
-/// How many of one subscription may be in flight, where its owner has so many and so many are free.
+/// Deliveries of one subscription that may be in flight, by how many its owner has and how many permits are free.
 fn most_of_subscription(count: usize, free: usize) -> i64 {
     match count {
         count if count >= TIMES_FREE_MAX * free => 0,
@@ -138,7 +138,7 @@ impl Permit {
         self.delivery = next.clone();
     }
 
-    /// How many of its subscription may be in flight, with the next delivery of the lane under this permit; 0 where that must not be.
+    /// Deliveries of its subscription that may be in flight, the next one of the lane under this permit included; 0 for none.
     pub fn next_of_subscription(&self) -> i64 {
         let in_flight = self.permits.in_flight();
         let free = self.permits.most.saturating_sub(in_flight.all);

@@ -10,7 +10,6 @@ use serde_json::json;
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::attempt::AttemptResult;
 use crate::admin::webhooks::sending::Told;
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::EventType;
@@ -75,8 +74,13 @@ impl RenderedEvent {
         lines
     }
 
-    /// The details of the event about the failure of its delivery; `None` where that emits none.
-    pub fn details(&self, claim: &ClaimedDelivery, result: &AttemptResult) -> Option<String> {
+    /// The details of the event about the failure of its delivery; `None` where that emits none. `status`: of the last response.
+    pub fn failure_details(
+        &self,
+        claim: &ClaimedDelivery,
+        status: Option<i64>,
+        error: Option<&str>,
+    ) -> Option<String> {
         if self.event_type == EventType::SystemWebhookDeliveryFailed.as_str() {
             return None;
         }
@@ -84,10 +88,10 @@ impl RenderedEvent {
             "subscription_id": claim.subscription, "tenant_id": claim.owner, "delivery_id": claim.id,
             "event_id": self.event_id, "event_type": self.event_type, "attempts": claim.attempts,
         });
-        if let Some(status) = result.status() {
+        if let Some(status) = status {
             details["last_response_status"] = status.into();
         }
-        if let Some(error) = result.field("error_message") {
+        if let Some(error) = error {
             details["error"] = error.into();
         }
         Some(details.to_string())

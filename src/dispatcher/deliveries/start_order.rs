@@ -22,13 +22,13 @@ enum State {
 #[derive(Debug, Default)]
 pub(super) struct StartOrder {
     lasts: Mutex<HashMap<String, watch::Receiver<State>>>,
-    /// Held by a call that claims, until its claims have turns; several partitions share one.
+    /// Held by a call that claims, until its claims have tickets; several partitions share one.
     claiming: [tokio::sync::Mutex<()>; 32],
 }
 
-/// The turn of one attempt to start. Dropped, it lets the next one start.
+/// The place of one attempt in the order of its lane. Dropped, it lets the next one start.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct StartTicket {
     all: Arc<StartOrder>,
     lane: String,
     before: Option<watch::Receiver<State>>,
@@ -36,12 +36,12 @@ pub(super) struct Turn {
 }
 
 impl StartOrder {
-    /// The turn of an attempt behind those of its lane that were claimed before.
-    pub fn next(self: &Arc<Self>, lane: &str) -> Turn {
+    /// The ticket of an attempt behind those of its lane that were claimed before.
+    pub fn next(self: &Arc<Self>, lane: &str) -> StartTicket {
         let (own, last) = watch::channel(State::Waiting);
         let mut lasts = self.lasts();
         let before = lasts.insert(lane.to_owned(), last);
-        Turn {
+        StartTicket {
             all: Arc::clone(self),
             lane: lane.to_owned(),
             before: before.filter(|before| *before.borrow() == State::Waiting),
@@ -53,14 +53,14 @@ impl StartOrder {
         self.lasts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Held while a call claims deliveries of a partition, until these have their turns: so turns are in the order of the claims.
+    /// Held while a call claims deliveries of a partition, until these have their tickets: so tickets are in the order of the claims.
     pub async fn claiming(&self, partition: Partition) -> tokio::sync::MutexGuard<'_, ()> {
         let place = usize::from(partition.index()) % self.claiming.len();
         self.claiming[place].lock().await
     }
 }
 
-impl Turn {
+impl StartTicket {
     /// Waits until the attempt before has started.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for StartTicket {
     fn drop(&mut self) {
         self.start();
         let mut lasts = self.all.lasts();

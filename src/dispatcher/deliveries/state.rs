@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::outcome_writer::EndQueue;
+use super::end_queue::EndQueue;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::policy_reader::PolicyReader;
@@ -24,7 +24,7 @@ use crate::domain::ids::Partition;
 use crate::domain::webhook::SubscriptionId;
 use crate::metrics::metrics;
 use crate::shutdown::Shutdown;
-use crate::store::dispatcher::deliveries::{EndedUnattempted, LapseClaims};
+use crate::store::dispatcher::deliveries::{LapseClaims, LapseClaimsReply};
 use crate::store::{Keys, Lease, Store, StoreError};
 
 /// How long a claim lasts: longer than an attempt, its outcome included.
@@ -40,7 +40,7 @@ pub(super) const STALE_MS: i64 = 24 * 3_600_000;
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
 /// How often postponed lanes that need not wait are searched for, and how far ahead these are at least.
-const HASTEN: Duration = Duration::from_secs(5);
+pub(super) const HASTEN: Duration = Duration::from_secs(5);
 const AHEAD_MS: i64 = 2_000;
 
 /// How long attempts in flight may take at a shutdown before they are cancelled.
@@ -85,8 +85,6 @@ pub(super) struct WorkerState {
     pub lapses: tokio::sync::Mutex<PartitionFailures>,
     /// When each partition is due.
     pub due: Mutex<BTreeMap<Partition, Instant>>,
-    /// Last time that [`WorkerState::hasten`] ran.
-    pub hastened: Mutex<Option<Instant>>,
     /// Partitions in which a call without a reply may have made claims, and its time.
     pub lost_replies: Mutex<BTreeMap<Partition, Instant>>,
     pub signal: Arc<DeliverySignal>,
@@ -95,43 +93,27 @@ pub(super) struct WorkerState {
 }
 
 impl WorkerState {
-    /// Counts deliveries that ended without an attempt. Those that may mean harm are named.
-    pub fn count_ended(&self, ended: &EndedUnattempted) {
-        for (ids, reason, alarm) in [
-            (&ended.too_old, "too_old", None),
-            (&ended.inactive, "subscription_inactive", None),
-            (&ended.gone, "subscription_not_found", None),
-            (
-                &ended.lost,
-                "attempts_lost",
-                Some("five attempts of each ended with their dispatcher"),
-            ),
-            (
-                &ended.damaged,
-                "damaged",
-                Some("their records are gone, or do not say where their events lie"),
-            ),
-        ] {
-            let count = ids.split_whitespace().count();
-            if count == 0 {
-                continue;
-            }
-            let labels = ["dropped", reason];
-            let counter = self.metrics.attempts.with_label_values(&labels);
-            counter.inc_by(count as u64);
-            if let Some(why) = alarm {
-                error!(
-                    count,
-                    delivery.ids = ids,
-                    "{count} deliveries failed, since {why}: {ids}"
-                );
-            }
+    /// Counts deliveries that ended without an attempt, and logs those that an operator should know of. `ended`: reasons and ids.
+    pub fn count_ended(&self, ended: &[(String, String)]) {
+        for (reason, id) in ended {
+            let attempts = &self.metrics.attempts;
+            attempts.with_label_values(&["dropped", reason]).inc();
+            let why = match reason.as_str() {
+                "attempts_lost" => "five attempts of it ended with their dispatcher",
+                "damaged" => "its record is gone, or does not say where its event lies",
+                _ => continue,
+            };
+            error!(
+                delivery.id = id,
+                reason, "delivery {id} failed, because {why}"
+            );
         }
     }
 
     /// Ends lapsed claims, and notes when each partition is due. `alive`: the living dispatchers, where the claims of all others are
-    /// to end, or '' where these are not known; `None` to end only claims whose time is over.
-    pub async fn poll(&self, alive: Option<&str>) -> Result<(), StoreError> {
+    /// to end, or '' where these are not known; `None` to end only claims whose time is over. `hastens`: whether to make postponed
+    /// deliveries due that need not wait.
+    pub async fn poll(&self, alive: Option<&str>, hastens: bool) -> Result<(), StoreError> {
         let leases = self.leases.current();
         if leases.is_empty() {
             return Ok(());
@@ -165,7 +147,10 @@ impl WorkerState {
                 self.look_again(partition, Duration::from_millis(wait));
             }
         }
-        self.hasten(&partitions, now_ms, &mut failures).await
+        match hastens {
+            true => self.hasten(&partitions, now_ms, &mut failures).await,
+            false => Ok(()),
+        }
     }
 
     /// Ends claims of a partition: those whose time is over, or those that no dispatcher keeps. `false` where another holds the lease.
@@ -188,24 +173,16 @@ impl WorkerState {
                 reply_ms: self.store.timeout() * 2,
                 after,
             };
-            let Some(lapsed) = self.store.lapse_claims(&call).await? else {
+            let lapsed = self.store.lapse_claims(&call).await?;
+            let Some(LapseClaimsReply::Lapsed { damaged, next, .. }) = lapsed else {
                 return Ok(false);
             };
-            self.note_damage(lease.partition, &lapsed.damaged);
-            match lapsed.next {
+            self.note_damage(lease.partition, &damaged);
+            match next {
                 Some(next) => after = next,
                 None => return Ok(true),
             }
         }
-    }
-
-    fn is_time_to_hasten(&self) -> bool {
-        let mut last = self.hastened.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_time = last.is_none_or(|at| at.elapsed() >= HASTEN);
-        if is_time {
-            *last = Some(Instant::now());
-        }
-        is_time
     }
 
     /// Makes deliveries due whose time is from before the clock went back, and those that can only fail.
@@ -215,9 +192,6 @@ impl WorkerState {
         now_ms: i64,
         failures: &mut PartitionFailures,
     ) -> Result<(), StoreError> {
-        if !self.is_time_to_hasten() {
-            return Ok(());
-        }
         let after_ms = now_ms + AHEAD_MS;
         let last = self.store.poll_last(Keys::lanes, partitions).await?;
         for (partition, last) in partitions.iter().zip(last) {

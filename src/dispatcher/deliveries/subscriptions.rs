@@ -17,7 +17,7 @@ use crate::store::{Store, StoreError};
 /// Cached owners, most of which have no subscription.
 const OWNERS_MAX: usize = 20_000;
 
-/// How long a record counts as unreadable before it is read again.
+/// The pause before an unreadable record is read again.
 const UNREADABLE: Duration = Duration::from_secs(5);
 
 /// A subscription that is active; or perhaps is, where its record cannot be read.
@@ -36,7 +36,7 @@ struct Active {
     since: Since,
 }
 
-/// Since when a subscription is active.
+/// Start of the active period of a subscription.
 #[derive(Debug, Clone, Copy)]
 struct Since {
     /// The outbox entry of its own partition behind which events are for it.
@@ -156,7 +156,7 @@ impl Since {
     }
 }
 
-/// By how much the clocks of two nodes may differ, in milliseconds.
+/// Tolerated difference between the clocks of two nodes, in milliseconds.
 const CLOCKS_MS: i64 = 1_000;
 
 /// A cache of the active subscriptions of owners.

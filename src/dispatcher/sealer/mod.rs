@@ -30,7 +30,7 @@ const PAGES_PER_CHAIN: usize = 10;
 /// After how long a chain that could not be sealed is retried.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 
-/// What one pass did.
+/// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SealPass {
     /// Entries sealed.

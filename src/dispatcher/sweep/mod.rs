@@ -56,7 +56,7 @@ metrics! {
     }
 }
 
-/// What one pass did.
+/// Result of one pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sweep {
     /// Tenants swept.

@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tracing::{error, warn};
+use tracing::error;
 
 use super::due::partitions;
 use super::metrics::ViewMetrics;
-use super::outboxes::{Beyond, Facts, Outboxes, Place, READ_ROWS, Read};
+use super::outboxes::{Beyond, CachedEntry, Facts, Outboxes, Place, READ_ROWS};
 use super::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -29,14 +29,10 @@ const IDLE: Duration = Duration::from_millis(500);
 /// The pause after a pass that added events.
 const BUSY: Duration = Duration::from_millis(200);
 
-/// How long before a pass an outbox was read whose entries are taken as they were, because the fan-out reads it as often.
-const AT_HAND: Duration = Duration::from_millis(600);
+/// Age up to which cached entries are used, because the fan-out reads the outboxes more often.
+const MAX_AGE: Duration = Duration::from_millis(600);
 
-/// How far before its cursor an outbox is read again after it lost entries, in milliseconds: more than a replica that takes
-/// over can lack, and than its clock can be behind.
-const REWIND_MS: u64 = 3_600_000;
-
-/// What one pass did.
+/// Result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ViewPass {
     /// Events added.
@@ -134,8 +130,7 @@ impl EventFollower {
         let partitions = partitions(leases);
         let cursors = self.store.view_cursors(&partitions).await?;
         let places: Vec<Place> = partitions.into_iter().zip(cursors).collect();
-        let mut found = self.outboxes.read(&places, age).await?;
-        self.rewind(&places, &mut found).await?;
+        let found = self.outboxes.read(&places, age).await?;
         let outbox = |((partition, cursor), beyond): (Place, Option<Beyond>)| {
             Some(Outbox {
                 partition,
@@ -145,42 +140,6 @@ impl EventFollower {
             })
         };
         Ok(places.into_iter().zip(found).filter_map(outbox).collect())
-    }
-
-    /// Reads outboxes that lost entries before their cursor again, from further back: a replica that took over without the
-    /// last entries reuses their ids, and earlier ones when its clock is behind. Rows that the view has change nothing.
-    async fn rewind(
-        &self,
-        cursors: &[Place],
-        found: &mut [Option<Beyond>],
-    ) -> Result<(), StoreError> {
-        let turned_back = |beyond: &Option<Beyond>| beyond.as_ref().is_some_and(|b| b.turned_back);
-        let positions: Vec<usize> = (0..found.len())
-            .filter(|position| turned_back(&found[*position]))
-            .collect();
-        if positions.is_empty() {
-            return Ok(());
-        }
-        let earlier = |position: &usize| {
-            let (partition, cursor) = cursors[*position];
-            let cursor = cursor.map(|cursor| EntryId {
-                ms: cursor.ms.saturating_sub(REWIND_MS),
-                sequence: 0,
-            });
-            (partition, cursor)
-        };
-        let earlier: Vec<_> = positions.iter().map(earlier).collect();
-        let again = self.outboxes.read(&earlier, Duration::ZERO).await?;
-        for ((position, beyond), (partition, _)) in positions.into_iter().zip(again).zip(earlier) {
-            if beyond.as_ref().is_some_and(|b| !b.entries.is_empty()) {
-                warn!(
-                    partition = %partition,
-                    "the outbox of {partition} lost entries that the view has; it is read again from an hour before"
-                );
-            }
-            found[position] = beyond;
-        }
-        Ok(())
     }
 
     /// Adds the events that outboxes point to, some at a time.
@@ -214,7 +173,7 @@ impl EventFollower {
             let entries = outbox.beyond.entries.iter();
             entries.map(|entry| (outbox.partition, entry))
         });
-        let entries: Vec<(Partition, &Arc<Read>)> = entries.collect();
+        let entries: Vec<(Partition, &Arc<CachedEntry>)> = entries.collect();
         let mut found = self.outboxes.facts(&entries).await?.into_iter();
         let mut batch = Batch::default();
         for outbox in &outboxes {
@@ -298,7 +257,7 @@ impl EventFollower {
 
 lease_worker!(
     EventFollower: "views", Duration::from_millis(200),
-    |worker, leases, _| worker.follow(leases, AT_HAND).await?.next()
+    |worker, leases, _| worker.follow(leases, MAX_AGE).await?.next()
 );
 
 /// The rows of one call.

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
-use crate::store::dispatcher::emit::{Emission, EmittedReply};
-use crate::store::dispatcher::poll::unreadable;
+use crate::store::dispatcher::emit::EmittedReply;
 use crate::store::signature::signature;
 use crate::store::{Lane, Lease, Store, StoreError};
 
@@ -73,27 +72,5 @@ impl Store {
             let CountBurnReply::Counted = self.outcome_on(Lane::Background, &call).await?;
         }
         Ok(())
-    }
-
-    /// Emits what is unusual of a ledger, a member of the index: tenant, unit and scope.
-    pub(crate) async fn detect_burn(
-        &self,
-        member: &str,
-        lease: Lease,
-        context: &str,
-    ) -> Result<Emission, StoreError> {
-        let mut words = member.splitn(3, ' ');
-        let (Some(tenant), Some(unit), Some(scope)) = (words.next(), words.next(), words.next())
-        else {
-            return Err(unreadable(member));
-        };
-        let call = DetectBurn {
-            tenant,
-            unit,
-            scope,
-            fencing_token: lease,
-            context,
-        };
-        self.emit(&call).await
     }
 }

@@ -169,35 +169,10 @@ impl Store {
         ))
     }
 
-    /// Queues what a subscription missed; `None` where its owner has other subscriptions by now.
-    pub(crate) async fn catch_up(
-        &self,
-        call: &CatchUp<'_>,
-    ) -> Result<Option<CaughtUp>, StoreError> {
-        Ok(match self.outcome_on(Lane::Background, call).await? {
-            CatchUpReply::CaughtUp {
-                queued,
-                skipped,
-                place,
-            } => Some(CaughtUp {
-                queued,
-                skipped,
-                place,
-            }),
-            CatchUpReply::Stale => None,
-        })
+    /// Queues what a subscription missed.
+    pub(crate) async fn catch_up(&self, call: &CatchUp<'_>) -> Result<CatchUpReply, StoreError> {
+        self.outcome_on(Lane::Background, call).await
     }
-}
-
-/// What a call of `catch_up.lua` did.
-#[derive(Debug)]
-pub(crate) struct CaughtUp {
-    /// Deliveries queued.
-    pub queued: i64,
-    /// Events that were too old.
-    pub skipped: i64,
-    /// The place now; '' where it is not behind any more.
-    pub place: String,
 }
 
 /// Owner, open deliveries, and the first hour of what was missed.

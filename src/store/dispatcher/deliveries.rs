@@ -10,17 +10,17 @@ use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::reply::{FromReply, Nested, Reply};
 use crate::store::records::{NO_ARGS, command};
-use crate::store::signature::{Refused, signature};
+use crate::store::signature::signature;
 use crate::store::{Day, Lane, Lease, Store, StoreError};
 
-/// Where an event lies.
+/// Place of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct EventPlace {
     /// The partition of its log.
     pub partition: Partition,
-    /// Whose log it is; perhaps no tenant's.
+    /// Owner of the log: a tenant, or a name between underscores.
     pub tenant: String,
-    /// Of which day.
+    /// Day of the log.
     pub day: Day,
     /// The entry.
     pub entry: EntryId,
@@ -56,7 +56,7 @@ impl fmt::Display for EventPlace {
 pub struct ClaimedDelivery {
     /// Its id.
     pub id: DeliveryId,
-    /// By which the outcome is booked.
+    /// Token of the claim, under which the outcome is recorded.
     pub token: String,
     /// The subscription.
     pub subscription: SubscriptionId,
@@ -66,7 +66,7 @@ pub struct ClaimedDelivery {
     pub owner: Owner,
     /// The mark of the owner's subscriptions at the claim.
     pub mark: String,
-    /// Where the event lies; `None` where that cannot be read.
+    /// Place of the event; `None` where it cannot be read.
     pub place: Option<EventPlace>,
     /// Trace id of the event, and behind a blank its flags, where the request had valid ones.
     pub trace: String,
@@ -74,9 +74,9 @@ pub struct ClaimedDelivery {
     pub failures: u32,
     /// Attempts begun, this one included.
     pub attempts: i64,
-    /// When it was queued, in milliseconds.
+    /// Time at which it was queued, in milliseconds.
     pub at_ms: i64,
-    /// When it was claimed.
+    /// Time of the claim, in milliseconds.
     pub claimed_ms: i64,
 }
 
@@ -104,43 +104,6 @@ impl FromReply for ClaimedDelivery {
             claimed_ms: i64::from_reply(reply)?,
         })
     }
-}
-
-/// What one call took.
-#[derive(Debug)]
-pub struct TakenDeliveries {
-    /// Whether it did not look at everything.
-    pub more: bool,
-    /// What it ended, by why.
-    pub ended: EndedUnattempted,
-    /// Keys that hold something else than they should, a line each with why.
-    pub damaged: String,
-    /// Deliveries to be attempted.
-    pub claims: Vec<ClaimedDelivery>,
-}
-
-/// The ids of deliveries that ended without an attempt, with blanks between.
-#[derive(Debug, Default)]
-pub struct EndedUnattempted {
-    /// For their age.
-    pub too_old: String,
-    /// Because their subscriptions are not active.
-    pub inactive: String,
-    /// Because their subscriptions are gone.
-    pub gone: String,
-    /// Because their attempts had no outcome.
-    pub lost: String,
-    /// Because their records are gone, or do not say where their events lie.
-    pub damaged: String,
-}
-
-/// What one call did about claims that nobody keeps.
-#[derive(Debug)]
-pub(crate) struct LapsedClaims {
-    /// Keys that are gone or have another type, a line each with why.
-    pub damaged: String,
-    /// The number of claims to pass over at the next call; `None` at the end.
-    pub next: Option<i64>,
 }
 
 signature! {
@@ -183,9 +146,9 @@ signature! {
     /// Claims deliveries that may be attempted now, and ends those that can only fail: for their subscription, their age or attempts
     /// that were lost.
     ///
-    /// more: whether it did not look at everything. too_old, inactive, gone, lost, misplaced: which it ended for their age, their
-    /// subscription, their attempts, or their records, which are gone or do not say where the event lies. damaged: keys of another
-    /// type, a line each with why; each is of a lane that waits.
+    /// more: whether it did not look at everything. ended: reasons and ids of the deliveries that it ended: too_old;
+    /// subscription_inactive; subscription_not_found; attempts_lost; damaged, whose records are gone or do not say where the events
+    /// lie. damaged: keys of another type, a line each with why; each is of a lane that waits.
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
@@ -214,8 +177,7 @@ signature! {
     }
     replies { fenced,
         taken: Taken {
-            more: bool, too_old: String, inactive: String, gone: String, lost: String, misplaced: String, damaged: String,
-            claims: Vec<Nested<ClaimedDelivery>>,
+            more: bool, ended: Nested<Vec<(String, String)>>, damaged: String, claims: Vec<Nested<ClaimedDelivery>>,
         },
     }
     writes "On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last."
@@ -226,46 +188,16 @@ impl Store {
     pub(crate) async fn take_deliveries(
         &self,
         call: &TakeDeliveries<'_>,
-    ) -> Result<Option<TakenDeliveries>, StoreError> {
-        match self.run_on(Lane::Background, call).await? {
-            Ok(TakeDeliveriesReply::Taken {
-                more,
-                too_old,
-                inactive,
-                gone,
-                lost,
-                misplaced,
-                damaged,
-                claims,
-            }) => Ok(Some(TakenDeliveries {
-                more,
-                ended: EndedUnattempted {
-                    too_old,
-                    inactive,
-                    gone,
-                    lost,
-                    damaged: misplaced,
-                },
-                damaged,
-                claims: claims.into_iter().map(|Nested(claim)| claim).collect(),
-            })),
-            Err(Refused::Fenced) => Ok(None),
-            Err(refused) => Err(refused.unexpected(&TAKE_DELIVERIES)),
-        }
+    ) -> Result<Option<TakeDeliveriesReply>, StoreError> {
+        self.run_leased(Lane::Background, call).await
     }
 
-    /// Ends some claims of a leased partition that nobody keeps any more; `None` where another holds the lease.
+    /// Ends some claims of a leased partition that no dispatcher keeps; `None` where another holds the lease.
     pub(crate) async fn lapse_claims(
         &self,
         call: &LapseClaims<'_>,
-    ) -> Result<Option<LapsedClaims>, StoreError> {
-        match self.run_on(Lane::Background, call).await? {
-            Ok(LapseClaimsReply::Lapsed { damaged, next, .. }) => {
-                Ok(Some(LapsedClaims { damaged, next }))
-            }
-            Err(Refused::Fenced) => Ok(None),
-            Err(refused) => Err(refused.unexpected(&LAPSE_CLAIMS)),
-        }
+    ) -> Result<Option<LapseClaimsReply>, StoreError> {
+        self.run_leased(Lane::Background, call).await
     }
 
     /// The record of a subscription; empty where there is none.

@@ -1,5 +1,5 @@
-//! Calls of scripts that emit what is pending, each once and not before its time; among them `denials.lua` and
-//! `audit_failures.lua`: the events and audit entries of a past minute's refusals that were only counted.
+//! Calls of scripts that emit what is due, each once and not before its time; among them `denials.lua` and `audit_failures.lua`,
+//! for past refusals that were only counted.
 
 use crate::domain::ids::TenantId;
 use crate::store::signature::{Refused, ScriptCall, signature};
@@ -41,10 +41,10 @@ signature! {
     writes "On flushed: the audit entry; the count goes."
 }
 
-/// What a call did that emits what is pending.
+/// Result of a call that emits what is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emission {
-    /// Nothing is pending any more. This many events and audit entries were appended: none where another call did.
+    /// Nothing is due any more. This many events and audit entries were appended: none where another call did.
     Flushed(i64),
     /// Nothing, before its time.
     Early,
@@ -53,7 +53,7 @@ pub enum Emission {
 }
 
 impl Store {
-    /// Calls a script that emits what is pending, each once and not before its time.
+    /// Calls a script that emits what is due.
     pub(super) async fn emit<C>(&self, call: &C) -> Result<Emission, StoreError>
     where
         C: ScriptCall<Outcome = EmittedReply>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
-use crate::store::dispatcher::emit::{Emission, EmittedReply};
+use crate::store::dispatcher::emit::EmittedReply;
 use crate::store::signature::signature;
 use crate::store::{Lane, Lease, Store, StoreError};
 
@@ -78,10 +78,10 @@ impl Tally {
 /// Tenants of one call.
 const TENANTS: usize = 50;
 
-/// What came of storing counts.
+/// Result of storing counts.
 #[derive(Debug)]
 pub struct CountedTraffic {
-    /// What was surely not counted.
+    /// Counts that were surely not stored.
     pub left: Vec<(Option<TenantId>, Tally)>,
     /// Tenants of whom burn rates are watched, among those that were counted.
     pub burning: Vec<String>,
@@ -148,22 +148,5 @@ impl Store {
         let CountTrafficReply::Counted { burning } =
             self.outcome_on(Lane::Background, &call).await?;
         Ok(burning)
-    }
-
-    /// Emits what is unusual of a tenant, or of `__system__`.
-    pub(crate) async fn detect_spikes(
-        &self,
-        tenant: &str,
-        lease: Lease,
-        context: &str,
-        samples_min: u32,
-    ) -> Result<Emission, StoreError> {
-        let call = DetectSpikes {
-            tenant,
-            fencing_token: lease,
-            context,
-            samples_min,
-        };
-        self.emit(&call).await
     }
 }

@@ -110,7 +110,7 @@ async fn lines_of_attempts_name_them_and_what_was_booked_and_hold_no_secret() {
     assert_eq!(count, 1, "its outcome is logged once: {log}");
 
     let line = dispatcher
-        .line(&[("level", "ERROR"), ("delivery.ids", &unlucky_id)])
+        .line(&[("level", "ERROR"), ("delivery.id", &unlucky_id)])
         .await;
     assert!(text(&line, "message").contains(&unlucky_id), "{line}");
     let line = dispatcher

@@ -4,12 +4,10 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatcher::{BurnRates, DetectorMetrics};
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::ids::TenantId;
 use budget_authority::store::Lease;
 use budget_authority::store::dispatcher::burn::Charges;
-use prometheus::Registry;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
@@ -19,16 +17,11 @@ use super::spikes::Watched;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
+use crate::harness::due_events::due_events;
 use crate::harness::eventually;
-use crate::harness::redis_fixture::RedisFixture;
 use crate::harness::runtime_calls::ledger;
 
 const SCOPE: &str = "tenant:acme/app:chat";
-
-fn burn_rates(redis: &RedisFixture) -> BurnRates {
-    let metrics = DetectorMetrics::register(&Registry::new()).expect("a fresh registry");
-    BurnRates::new(redis.store.clone(), metrics)
-}
 
 /// The tenant `acme`, which watches limits.
 async fn watching(words: &str) -> Watched {
@@ -48,8 +41,8 @@ async fn charge(acme: &Watched, scope: &str, amount: u128) {
 }
 
 async fn judge(acme: &Watched) -> i64 {
-    let burn_rates = burn_rates(&acme.redis);
-    let pass = burn_rates.run_once(&[acme.lease], |_| {}).await;
+    let worker = due_events(&acme.redis.store);
+    let pass = worker.run_once(&[acme.lease], |_| {}).await;
     let pass = pass.expect("Redis answers");
     assert_eq!(pass.failed, 0);
     pass.done
@@ -178,8 +171,8 @@ async fn dispatchers_that_overlap_and_a_clock_that_steps_emit_one_event() {
     charge(&acme, SCOPE, 1_000).await;
     acme.at(247).await;
     let (a, b, leases) = (
-        burn_rates(&acme.redis),
-        burn_rates(&acme.redis),
+        due_events(&acme.redis.store),
+        due_events(&acme.redis.store),
         [acme.lease],
     );
     let mut emitted = 0;
@@ -320,7 +313,7 @@ async fn an_event_of_a_burn_rate_goes_to_those_who_watch_its_limit_and_scope() {
     let lease = app
         .lease_of(umbra.partition(), "d", Duration::from_secs(60))
         .await;
-    let pass = burn_rates(&app).run_once(&[lease], |_| {}).await;
+    let pass = due_events(&app.store).run_once(&[lease], |_| {}).await;
     assert_eq!(
         pass.expect("Redis answers").done,
         1,

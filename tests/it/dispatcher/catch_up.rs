@@ -293,8 +293,8 @@ async fn dispatchers_that_overlap_and_die_queue_each_event_once_and_in_order() {
             let leases = leases();
             let workers = async {
                 let _ = tokio::join!(
-                    other.run_once(&leases),
-                    hooked.catch_up.run_once(&leases),
+                    other.run_once(&leases, |_| {}),
+                    hooked.catch_up.run_once(&leases, |_| {}),
                     hooked.fan_out.run_once(&leases),
                     fund(&hooked.app, 1),
                 );
@@ -305,7 +305,10 @@ async fn dispatchers_that_overlap_and_die_queue_each_event_once_and_in_order() {
         eventually("it has caught up", || async {
             hooked.look_now().await;
             let (mut worker, _) = catch_up_of(&hooked.app);
-            worker.run_once(&leases()).await.expect("Redis answers");
+            worker
+                .run_once(&leases(), |_| {})
+                .await
+                .expect("Redis answers");
             follow(&hooked.fan_out).await;
             (!hooked.is_behind().await).then_some(())
         })

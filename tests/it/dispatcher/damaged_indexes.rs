@@ -17,15 +17,13 @@ use crate::harness::{eventually, within};
 const SCOPE: &str = "tenant:acme";
 
 /// Workers of the same partition that need none of these indexes.
-const OTHERS: [&str; 8] = [
+const OTHERS: [&str; 6] = [
     "sweep",
     "retention",
     "views",
     "sealer",
     "signer",
-    "key_expiry",
-    "rollups",
-    "replays",
+    "due_events",
 ];
 
 async fn hook(app: &TestApp, tenant: &str, receiver: &Receiver) -> String {
@@ -75,7 +73,7 @@ async fn rebuild(app: &TestApp, partition: Partition, index: &str) {
     }
 }
 
-/// Whatever waits for the index arrives when it is mended, and nothing else has to wait.
+/// Whatever waits for the index arrives when it is repaired, and nothing else has to wait.
 async fn stops_its_own_work_alone(index: &str) {
     let app = here().await;
     app.budget(SCOPE, 1_000, 0).await;

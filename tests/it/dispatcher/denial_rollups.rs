@@ -1,7 +1,6 @@
 //! Denials above the rate are only counted, and rolled up when their minute is over.
 
-use budget_authority::dispatcher::Rollups;
-
+use crate::harness::due_events::due_events;
 use crate::harness::past_day::PastDay;
 use crate::harness::redis::shared;
 use crate::harness::store;
@@ -38,12 +37,7 @@ async fn denials_of_a_past_minute_are_rolled_up_once() {
         .run::<i64>(&["ZADD", &index, &(past.now_ms + 60_000).to_string(), "later"])
         .await;
 
-    let rollups = Rollups::new(
-        store.clone(),
-        "service-server",
-        &prometheus::Registry::new(),
-    );
-    let rollups = rollups.expect("a fresh registry");
+    let rollups = due_events(&store);
     let flush = rollups
         .run_once(&[past.lease], |_| {})
         .await

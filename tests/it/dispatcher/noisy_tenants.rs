@@ -72,7 +72,10 @@ async fn catch_up(app: &TestApp, partition: Partition, fan_out: &FanOut) {
             app.run::<()>(&["ZADD", &behind, "XX", "0", &id]).await;
         }
         let (mut worker, _) = catch_up_of(app);
-        worker.run_once(&leases()).await.expect("Redis answers");
+        worker
+            .run_once(&leases(), |_| {})
+            .await
+            .expect("Redis answers");
         follow(fan_out).await;
         let left: i64 = app.run(&["ZCARD", &behind]).await;
         (left == 0).then_some(()).ok_or(left)
@@ -134,7 +137,7 @@ async fn events_of_a_noisy_tenant_are_queued_once_and_in_order_by_any_dispatcher
                 let _ = tokio::join!(
                     one.run_once(&leases),
                     other.run_once(&leases),
-                    catching_up.run_once(&leases),
+                    catching_up.run_once(&leases, |_| {}),
                     fund(&app, 1)
                 );
             };

@@ -1,13 +1,10 @@
 //! One step of a replay at a time: how much it queues, and what it leaves for others.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
-use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{DeliverySignal, ReplayPass, Replays};
+use budget_authority::dispatcher::{Backfill, BackfillPass};
 use budget_authority::store::Lease;
-use prometheus::Registry;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -15,6 +12,7 @@ use crate::admin::events::view::killed_after;
 use crate::admin::webhooks::replay::{replay, umbra_partition};
 use crate::admin::webhooks::subscriptions::{HOOKS, hook, hooked, made};
 use crate::harness::app::TestApp;
+use crate::harness::behind::catch_up_of;
 use crate::harness::event_log::EventLog;
 use crate::redis::memory::{filled, service};
 
@@ -22,21 +20,12 @@ use crate::redis::memory::{filled, service};
 const PUBLIC: &str = "https://93.184.216.34/in";
 const LEASE: Duration = Duration::from_secs(60);
 
-fn replays(app: &TestApp) -> Replays {
-    let registry = Registry::new();
-    let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("a fresh registry"));
-    Replays::new(
-        app.store.clone(),
-        clock,
-        1,
-        Arc::new(DeliverySignal::default()),
-        &registry,
-    )
-    .expect("distinct names")
+fn replays(app: &TestApp) -> Backfill {
+    catch_up_of(app).0
 }
 
 /// A pass over the tenant's partition.
-async fn pass(replays: &Replays, lease: Lease) -> ReplayPass {
+async fn pass(replays: &mut Backfill, lease: Lease) -> BackfillPass {
     let lost = |lost| panic!("{lost:?} is lost");
     replays
         .run_once(&[lease], lost)
@@ -89,12 +78,12 @@ async fn figures(app: &TestApp, id: &str) -> (i64, i64, i64) {
 async fn a_replay_takes_a_quarter_of_the_room_of_its_subscription() {
     let app = hooked().await;
     let (id, lease) = begun(&app, 1_000).await;
-    let replays = replays(&app);
-    let queued = pass(&replays, lease).await;
-    assert_eq!((queued.queued, queued.left), (250, 1));
+    let mut replays = replays(&app);
+    let queued = pass(&mut replays, lease).await;
+    assert_eq!((queued.replayed, queued.replays), (250, 1));
     assert_eq!(figures(&app, &id).await, (250, 250, 750));
     look_again(&app).await;
-    assert_eq!(pass(&replays, lease).await.queued, 0);
+    assert_eq!(pass(&mut replays, lease).await.replayed, 0);
     let open: i64 = app
         .run(&[
             "HGET",
@@ -108,10 +97,10 @@ async fn a_replay_takes_a_quarter_of_the_room_of_its_subscription() {
     app.run::<i64>(&["HSET", &window, "open", "1000", "replaying", "0"])
         .await;
     look_again(&app).await;
-    assert_eq!(pass(&replays, lease).await.queued, 0);
+    assert_eq!(pass(&mut replays, lease).await.replayed, 0);
     app.run::<i64>(&["HSET", &window, "open", "990"]).await;
     look_again(&app).await;
-    assert_eq!(pass(&replays, lease).await.queued, 10);
+    assert_eq!(pass(&mut replays, lease).await.replayed, 10);
 }
 
 #[tokio::test]
@@ -122,8 +111,8 @@ async fn a_step_of_a_replay_is_short() {
     let before: Vec<String> = app.keys_like("*:delivery:*").await;
     assert_eq!(before.len(), 0);
     // A call queues fifty at most, so another process comes between.
-    let lane = pass(&replays(&app), lease).await;
-    assert_eq!(lane.queued % 50, 0);
+    let lane = pass(&mut replays(&app), lease).await;
+    assert_eq!(lane.replayed % 50, 0);
     let kept = app.keys_like("*:replayevents:*").await;
     assert_eq!(app.run::<i64>(&["LLEN", &kept[0]]).await, 1_000 - 250);
     assert!(app.run::<i64>(&["PTTL", &kept[0]]).await > 0);
@@ -140,15 +129,15 @@ async fn what_is_queued_twice_after_a_failover_is_there_once() {
     let (id, lease) = begun(&app, 3).await;
     let kept = app.keys_like("*:replayevents:*").await.remove(0);
     let rows: Vec<String> = app.run(&["LRANGE", &kept, "0", "-1"]).await;
-    let replays = replays(&app);
-    assert_eq!(pass(&replays, lease).await.queued, 3);
+    let mut replays = replays(&app);
+    assert_eq!(pass(&mut replays, lease).await.replayed, 3);
     // As a replica that took over without the last step has it.
     let words = ["RPUSH", &kept]
         .into_iter()
         .chain(rows.iter().map(String::as_str));
     app.run::<i64>(&words.collect::<Vec<_>>()).await;
     look_again(&app).await;
-    assert_eq!(pass(&replays, lease).await.queued, 0);
+    assert_eq!(pass(&mut replays, lease).await.replayed, 0);
     let page = app.get_as_admin(&format!("{HOOKS}/{id}/deliveries")).await;
     assert_eq!(page.at("/deliveries").as_array().expect("rows").len(), 3);
 }
@@ -157,13 +146,13 @@ async fn what_is_queued_twice_after_a_failover_is_there_once() {
 async fn a_pass_that_is_killed_at_any_step_queues_each_delivery_once() {
     let app = hooked().await;
     let (id, lease) = begun(&app, 200).await;
-    let replays = replays(&app);
+    let mut replays = replays(&app);
     for wakes in 0..60 {
         let lost = |lost| panic!("{lost:?} is lost");
         killed_after(wakes, replays.run_once(&[lease], lost)).await;
         look_again(&app).await;
     }
-    pass(&replays, lease).await;
+    pass(&mut replays, lease).await;
     assert_eq!(figures(&app, &id).await, (200, 200, 0));
     let lane = app.keys_like("*:lane:*").await.remove(0);
     let queued: Vec<String> = app.run(&["LRANGE", &lane, "0", "-1"]).await;
@@ -192,7 +181,7 @@ async fn a_replay_that_an_earlier_release_kept_ends() {
     let lease = EventLog::on(&app.store)
         .lease_of(partition, "d", LEASE)
         .await;
-    assert_eq!(pass(&replays(&app), lease).await.ended, 1);
+    assert_eq!(pass(&mut replays(&app), lease).await.ended, 1);
     for pattern in ["*:replay:*", "*:replayevents:*", "*:replays"] {
         assert_eq!(app.keys_like(pattern).await, Vec::<String>::new());
     }
@@ -210,7 +199,7 @@ async fn a_dispatcher_without_the_lease_queues_nothing() {
     let pass = replays(&app)
         .run_once(&[old], |lease| lost.push(lease))
         .await;
-    assert_eq!(pass.expect("Redis answers").queued, 0);
+    assert_eq!(pass.expect("Redis answers").replayed, 0);
     assert_eq!(lost, [old]);
     assert_eq!(figures(&app, &id).await, (0, 0, 3));
 }
@@ -223,16 +212,16 @@ async fn a_replay_waits_while_redis_is_full_and_can_end() {
         .await
         .expect(201);
     let (id, lease) = begun(&app, 60).await;
-    let replays = replays(&app);
+    let mut replays = replays(&app);
     filled(&server, &app, 95).await;
-    let waits = pass(&replays, lease).await;
-    assert_eq!((waits.queued, waits.ended, waits.left), (0, 0, 1));
+    let waits = pass(&mut replays, lease).await;
+    assert_eq!((waits.replayed, waits.ended, waits.replays), (0, 0, 1));
     // What frees memory goes on.
     app.as_admin(Method::DELETE, &format!("{HOOKS}/{id}"), &Value::Null)
         .await
         .expect(204);
     look_again(&app).await;
-    assert_eq!(pass(&replays, lease).await.ended, 1);
+    assert_eq!(pass(&mut replays, lease).await.ended, 1);
     assert_eq!(figures(&app, &id).await, (0, 0, 0));
 }
 
@@ -244,13 +233,13 @@ async fn a_replay_that_redis_was_too_full_for_goes_on() {
         .await
         .expect(201);
     let (id, lease) = begun(&app, 60).await;
-    let replays = replays(&app);
+    let mut replays = replays(&app);
     filled(&server, &app, 95).await;
-    assert_eq!(pass(&replays, lease).await.queued, 0);
+    assert_eq!(pass(&mut replays, lease).await.replayed, 0);
     replay(&app, &id, json!({"max_events": 1000}))
         .await
         .refused(409, "REPLAY_IN_PROGRESS");
     filled(&server, &app, 50).await;
     look_again(&app).await;
-    assert_eq!(pass(&replays, lease).await.queued, 60);
+    assert_eq!(pass(&mut replays, lease).await.replayed, 60);
 }

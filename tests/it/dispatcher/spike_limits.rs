@@ -6,12 +6,13 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::fan_out::{fan_out, follow, queued_to};
-use super::spikes::{denied, spikes};
+use super::spikes::denied;
 use crate::admin::http::key;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
 use crate::harness::deliveries::{Running, here};
+use crate::harness::due_events::due_events;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::runtime_calls::{ask_body, ledger};
@@ -170,7 +171,7 @@ async fn an_event_of_a_rate_goes_to_those_whose_threshold_and_window_it_names() 
     let lease = app
         .lease_of(umbra.partition(), "d", Duration::from_secs(60))
         .await;
-    let pass = spikes(&app).run_once(&[lease], |_| {}).await;
+    let pass = due_events(&app.store).run_once(&[lease], |_| {}).await;
     // The usual limit, 0.5 in ten minutes, and 0.1 in 90 seconds.
     assert_eq!(pass.expect("Redis answers").done, 3);
     follow(&fan_out(&app)).await;

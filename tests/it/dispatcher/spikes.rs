@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatcher::{DetectorMetrics, Spikes};
+use budget_authority::dispatcher::DueEvents;
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::Lease;
 use budget_authority::store::dispatcher::traffic::Tally;
-use prometheus::Registry;
 use tokio::task::block_in_place;
 
 use super::clocks::JumpingRedis;
+use crate::harness::due_events::due_events;
 use crate::harness::redis_fixture::{Fields, RedisFixture};
 use crate::harness::store;
 
@@ -21,7 +21,7 @@ pub(super) struct Watched {
     jumping: Option<JumpingRedis>,
     tenant: Option<TenantId>,
     pub lease: Lease,
-    spikes: Spikes,
+    spikes: DueEvents,
 }
 
 /// Denied creates of so many.
@@ -31,11 +31,6 @@ pub(super) fn denied(denied: u64, decided: u64) -> Tally {
         decided,
         ..Tally::default()
     }
-}
-
-pub(super) fn spikes(redis: &RedisFixture) -> Spikes {
-    let metrics = DetectorMetrics::register(&Registry::new()).expect("a fresh registry");
-    Spikes::new(redis.store.clone(), metrics)
 }
 
 impl Watched {
@@ -57,7 +52,7 @@ impl Watched {
         let lease = redis.lease_of(partition, "d", Duration::from_secs(3_600));
         Self {
             lease: lease.await,
-            spikes: spikes(&redis),
+            spikes: due_events(&redis.store),
             redis,
             jumping: None,
             tenant,
@@ -220,7 +215,7 @@ async fn dispatchers_that_overlap_and_repeat_emit_one_event() {
     let acme = Watched::start(Some("acme")).await;
     acme.count(denied(20, 20)).await;
     acme.at(10).await;
-    let others: Vec<Spikes> = (0..4).map(|_| spikes(&acme.redis)).collect();
+    let others: Vec<DueEvents> = (0..4).map(|_| due_events(&acme.redis.store)).collect();
     let leases = [acme.lease];
     let mut emitted = 0;
     for _ in 0..3 {

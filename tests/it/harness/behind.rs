@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{CatchUp, DeliverySignal, FanOut};
+use budget_authority::dispatcher::{Backfill, DeliverySignal, FanOut};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::domain::log_entry::EntryId;
 use prometheus::{Registry, TextEncoder};
@@ -22,7 +22,7 @@ pub struct Hooked {
     /// The field of its cursor.
     pub source: String,
     pub fan_out: FanOut,
-    pub catch_up: CatchUp,
+    pub catch_up: Backfill,
     registry: Registry,
 }
 
@@ -30,11 +30,11 @@ pub fn umbra() -> Partition {
     TenantId::parse("umbra").expect("an id").partition()
 }
 
-pub fn catch_up_of(app: &TestApp) -> (CatchUp, Registry) {
+pub fn catch_up_of(app: &TestApp) -> (Backfill, Registry) {
     let registry = Registry::new();
     let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("distinct names"));
     let queued = Arc::new(DeliverySignal::default());
-    let worker = CatchUp::new(app.store.clone(), clock, 1, queued, &registry);
+    let worker = Backfill::new(app.store.clone(), clock, 1, queued, &registry);
     (worker.expect("distinct names"), registry)
 }
 
@@ -117,7 +117,7 @@ impl Hooked {
     pub async fn catch_up(&mut self) -> i64 {
         let mut queued = 0;
         loop {
-            let pass = self.catch_up.run_once(&leases()).await;
+            let pass = self.catch_up.run_once(&leases(), |_| {}).await;
             let pass = pass.expect("Redis answers");
             queued += pass.queued;
             if pass.queued == 0 && !pass.more {

@@ -8,6 +8,7 @@ pub mod audit_chain;
 pub mod behind;
 pub mod bulk_calls;
 pub mod deliveries;
+pub mod due_events;
 pub mod event_log;
 pub mod evidence_keys;
 pub mod faulty_proxy;

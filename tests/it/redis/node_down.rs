@@ -1,12 +1,11 @@
 //! One master of a cluster is out of reach: background work continues for the tenants of the others.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use budget_authority::config::RetentionConfig;
 use budget_authority::dispatcher::retention::{Retention, RetentionMetrics};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
-use budget_authority::dispatcher::{DeliverySignal, LeaseKeeper, LeaseMetrics, Replays, Rollups};
+use budget_authority::dispatcher::{DueEvents, LeaseKeeper, LeaseMetrics};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::{RedisOptions, Store};
 use serde_json::json;
@@ -18,7 +17,9 @@ use crate::admin::webhooks::replay::replay;
 use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::dispatcher::fan_out::{fan_out, leases};
 use crate::harness::app::TestApp;
+use crate::harness::behind::catch_up_of;
 use crate::harness::deliveries::Running;
+use crate::harness::due_events::due_events;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::RedisCluster;
 use crate::harness::redis_fixture::now_ms;
@@ -33,7 +34,7 @@ struct Workers {
     keeper: LeaseKeeper,
     sweeper: Sweeper,
     retention: Retention,
-    denials: Rollups,
+    denials: DueEvents,
 }
 
 impl Workers {
@@ -57,7 +58,7 @@ impl Workers {
             ),
             sweeper: Sweeper::new(store.clone(), clock.clone(), sweep),
             retention: Retention::new(store.clone(), clock, periods, retention),
-            denials: Rollups::new(store.clone(), "test", &registry).expect("fresh"),
+            denials: due_events(&store),
         }
     }
 }
@@ -290,13 +291,10 @@ async fn replays_on_the_other_masters_are_fed_while_one_takes_no_writes() {
     fund(&app, &names).await;
     let Workers { keeper, .. } = Workers::new(&app.store);
     keeper.run_once().await.expect("all answer");
-    let registry = prometheus::Registry::new();
-    let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("fresh"));
-    let woken = Arc::new(DeliverySignal::default());
-    let replays = Replays::new(app.store.clone(), clock, 1, woken, &registry).expect("fresh");
+    let (mut replays, _) = catch_up_of(&app);
     // With connections that are open, it finds the replays.
     let pass = replays.run_once(&keeper.leases().current(), drop).await;
-    assert_eq!(pass.expect("all answer").left, 0);
+    assert_eq!(pass.expect("all answer").replays, 0);
     let mut ids = Vec::new();
     for name in &names {
         let page = app.get_as_admin(&format!("{HOOKS}?tenant_id={name}")).await;

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use budget_authority::api::auth::failures::AuthFailures;
-use budget_authority::dispatcher::Rollups;
 use budget_authority::domain::api_key::secret::KeyId;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::Partition;
@@ -15,6 +14,7 @@ use tokio::task::block_in_place;
 
 use crate::harness::admin_fixture::{cause, envelopes, tenant_id};
 use crate::harness::app::TestApp;
+use crate::harness::due_events::due_events;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis::RedisServer;
 use crate::harness::{eventually, store};
@@ -158,12 +158,7 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
     let lease = fixture
         .lease_of(partition, "d", Duration::from_secs(60))
         .await;
-    let rollups = Rollups::new(
-        store.clone(),
-        "service-server",
-        &prometheus::Registry::new(),
-    );
-    let rollups = rollups.expect("a fresh registry");
+    let rollups = due_events(&store);
     let early = rollups
         .run_once(&[lease], |_| {})
         .await

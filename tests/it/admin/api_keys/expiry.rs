@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use budget_authority::admin::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
-use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{KeyExpiry, Pass};
+use budget_authority::dispatcher::{DueEvents, Pass};
 use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::moment::Moment;
-use budget_authority::store::{Lease, Store};
-use prometheus::Registry;
+use budget_authority::store::Lease;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
 use crate::harness::admin_fixture::{AdminFixture, ask, new_key, tenant_id};
+use crate::harness::due_events::due_events;
 use crate::harness::process::Process;
 use crate::harness::redis::RedisServer;
 use crate::harness::within;
@@ -58,12 +57,6 @@ async fn end(fixture: &AdminFixture, id: &str) {
         .await;
 }
 
-fn worker(store: &Store) -> KeyExpiry {
-    let registry = Registry::new();
-    let clock = ClockWatch::new(ClockMetrics::register(&registry).expect("a fresh registry"));
-    KeyExpiry::new(store.clone(), clock, &registry).expect("a fresh registry")
-}
-
 async fn lease(fixture: &AdminFixture) -> Lease {
     let partition = tenant_id("acme").partition();
     fixture
@@ -71,7 +64,7 @@ async fn lease(fixture: &AdminFixture) -> Lease {
         .await
 }
 
-async fn pass(worker: &KeyExpiry, lease: Lease) -> Pass {
+async fn pass(worker: &DueEvents, lease: Lease) -> Pass {
     let pass = worker
         .run_once(&[lease], |_| panic!("the lease is ours"))
         .await;
@@ -97,7 +90,7 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
 async fn an_expiry_emits_one_event_with_the_keys_facts() {
     let (fixture, ids) = fixture(1, 0).await;
     let open = key(&fixture).await;
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.done, 1);
     for _ in 0..2 {
         let pass = pass(&worker, lease).await;
@@ -126,7 +119,7 @@ async fn an_expiry_emits_one_event_with_the_keys_facts() {
 #[tokio::test]
 async fn an_expiry_whose_event_cannot_be_emitted_waits_until_it_can() {
     let (fixture, ids) = fixture(1, 0).await;
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     let partition = tenant_id("acme").partition();
     let keys = fixture.store.keys();
     // A new day, which the registry would have to learn.
@@ -155,7 +148,7 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
     };
     let created = fixture.admin.create_api_key(&soon, &ask().request()).await;
     let id = created.expect("a key").key_id.to_string();
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.done, 0);
     within(Duration::from_secs(10), "it is told", async || {
         pass(&worker, lease).await.done == 1
@@ -174,7 +167,7 @@ async fn a_revoked_key_emits_no_expiry_and_leaves_the_index() {
     fixture
         .run::<()>(&["DEL", &fixture.store.keys().api_key(partition, &gone)])
         .await;
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.done, 2);
     assert_eq!(sorted(emitted(&fixture.events("acme"))), sorted(ids));
     let index = fixture.store.keys().expiring(partition);
@@ -185,7 +178,7 @@ async fn a_revoked_key_emits_no_expiry_and_leaves_the_index() {
 async fn rule_83_a_key_that_expired_before_its_tenant_closed_still_emits_one_event() {
     let (fixture, ids) = fixture(1, 0).await;
     fixture.set_status("acme", "CLOSED");
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.done, 1);
     assert_eq!(pass(&worker, lease).await.done, 0);
     assert_eq!(emitted(&fixture.events("acme")), ids);
@@ -201,7 +194,7 @@ async fn rule_83_a_key_that_expired_before_its_tenant_closed_still_emits_one_eve
 #[tokio::test]
 async fn a_former_owner_of_the_partition_emits_nothing() {
     let (fixture, _) = fixture(1, 0).await;
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     let stale = Lease {
         token: lease.token - 1,
         ..lease
@@ -220,7 +213,7 @@ async fn many_workers_at_once_emit_each_expiry_once() {
     let lease = lease(&fixture).await;
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..6 {
-        let worker = worker(&fixture.store);
+        let worker = due_events(&fixture.store);
         workers.spawn(async move {
             let mut emitted = 0;
             loop {
@@ -242,7 +235,7 @@ async fn what_names_no_key_is_reported_and_delays_no_other() {
     let (fixture, ids) = fixture(1, 0).await;
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
     fixture.run::<()>(&["ZADD", &index, "0", "nonsense"]).await;
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     let pass = pass(&worker, lease).await;
     assert_eq!((pass.done, pass.failed), (1, 1));
     assert_eq!(emitted(&fixture.events("acme")), ids);
@@ -252,13 +245,13 @@ async fn what_names_no_key_is_reported_and_delays_no_other() {
 async fn many_that_name_no_key_delay_a_key_by_one_pass() {
     let (fixture, ids) = fixture(1, 0).await;
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
-    for number in 0..32 {
+    for number in 0..64 {
         let name = format!("nonsense {number}");
         fixture.run::<()>(&["ZADD", &index, "0", &name]).await;
     }
-    let (worker, lease) = (worker(&fixture.store), lease(&fixture).await);
+    let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     let before = pass(&worker, lease).await;
-    assert_eq!((before.done, before.failed), (0, 32));
+    assert_eq!((before.done, before.failed), (0, 64));
     let pass = pass(&worker, lease).await;
     assert_eq!((pass.done, pass.failed), (1, 0));
     assert_eq!(emitted(&fixture.events("acme")), ids);

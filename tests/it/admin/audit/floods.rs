@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use budget_authority::dispatcher::Rollups;
 use budget_authority::domain::ids::Partition;
 use reqwest::Method;
 use serde_json::json;
 
 use crate::harness::app::TestApp;
+use crate::harness::due_events::due_events;
 
 /// The entries of today: stream id, then names and values.
 async fn booked(app: &TestApp) -> Vec<(String, Vec<String>)> {
@@ -93,12 +93,7 @@ async fn the_dispatcher_rolls_up_a_flood_after_which_no_request_comes() {
     app.set(&counter, &first).await;
     let due = keys.audit_failures_due(Partition::FIRST);
     app.run::<i64>(&["ZADD", &due, "1", "__unauth__"]).await;
-    let rollups = Rollups::new(
-        store.clone(),
-        "service-server",
-        &prometheus::Registry::new(),
-    );
-    let rollups = rollups.expect("a fresh registry");
+    let rollups = due_events(store);
     let lease = app
         .lease_of(Partition::FIRST, "d", Duration::from_secs(60))
         .await;
@@ -198,12 +193,7 @@ async fn the_dispatcher_rolls_up_the_flood_of_a_tenant_into_its_own_log() {
     app.run::<i64>(&["ZADD", &due, "1", "bolt"]).await;
     let lasting = Duration::from_secs(60);
     let lease = app.lease_of(caller.partition, "d", lasting).await;
-    let rollups = Rollups::new(
-        store.clone(),
-        "service-server",
-        &prometheus::Registry::new(),
-    );
-    let rollups = rollups.expect("a fresh registry");
+    let rollups = due_events(store);
     let pass = rollups.run_once(&[lease], |_| {}).await;
     assert_eq!(pass.expect("Redis answers").done, 1);
     let entries = refused(&app, 1).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
-use budget_authority::dispatcher::BulkActions;
+use budget_authority::dispatcher::UnfinishedWork;
 use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::bulk::{Bulk, BulkAction, BulkFunding, Row};
 use budget_authority::domain::ids::TenantId;
@@ -178,11 +178,14 @@ async fn a_dispatcher_finishes_after_a_crash_at_any_script() {
         let body = fund("umbra", "CREDIT", 7, "k");
         let claim = claimed(&fixture, &body).await;
         assert!(!die_after(&fixture, &claim, steps).await);
-        let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
+        let bulks = UnfinishedWork::new(fixture.store.clone(), &Registry::new()).expect("names");
         let lease = lease(&fixture).await;
         fixture.store.node_times().await.expect("a clock");
         eventually("the lease is over", || async {
-            let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
+            let pass = bulks
+                .run_once(&[lease], |_| {})
+                .await
+                .expect("Redis answers");
             pass.done == 1
         })
         .await;

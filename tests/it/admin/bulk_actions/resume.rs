@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
-use budget_authority::dispatcher::BulkActions;
+use budget_authority::dispatcher::UnfinishedWork;
 use budget_authority::domain::bulk::{Bulk, BulkAction, Row, WebhookAction};
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::admin::bulk::BulkPlace;
@@ -148,7 +148,7 @@ async fn rows_whose_events_cannot_be_emitted_fail_and_change_nothing() {
 }
 
 /// An action whose rows are done and whose end a dispatcher could not write at first; the request.
-async fn unfinished(app: &TestApp, fixture: &AdminFixture, bulks: &BulkActions) -> Value {
+async fn unfinished(app: &TestApp, fixture: &AdminFixture, bulks: &UnfinishedWork) -> Value {
     let audit = fixture
         .store
         .keys()
@@ -163,7 +163,10 @@ async fn unfinished(app: &TestApp, fixture: &AdminFixture, bulks: &BulkActions) 
         .refused(500, "INTERNAL_ERROR");
     let lease = lease(fixture).await;
     eventually("a dispatcher tries", || async {
-        let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
+        let pass = bulks
+            .run_once(&[lease], |_| {})
+            .await
+            .expect("Redis answers");
         pass.failed == 1
     })
     .await;
@@ -191,7 +194,7 @@ fn claim(fixture: &AdminFixture) -> (String, String, f64) {
 #[tokio::test]
 async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
     let (app, fixture) = stocked(COUNT).await;
-    let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
+    let bulks = UnfinishedWork::new(fixture.store.clone(), &Registry::new()).expect("names");
     let body = unfinished(&app, &fixture, &bulks).await;
     let (claim, _, put_off_ms) = claim(&fixture);
     assert!(put_off_ms > fixture.store.clock().now_ms() as f64 + 20_000.0);
@@ -207,7 +210,7 @@ async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
 async fn a_claim_from_before_the_clock_went_back_is_resumed() {
     for by_dispatcher in [true, false] {
         let (app, fixture) = stocked(COUNT).await;
-        let bulks = BulkActions::new(fixture.store.clone(), &Registry::new()).expect("names");
+        let bulks = UnfinishedWork::new(fixture.store.clone(), &Registry::new()).expect("names");
         let body = unfinished(&app, &fixture, &bulks).await;
         let (claim, member, at_ms) = claim(&fixture);
         let later = (at_ms as i64 + 3_600_000).to_string();
@@ -217,7 +220,10 @@ async fn a_claim_from_before_the_clock_went_back_is_resumed() {
         redis.run::<()>(&["ZADD", &index, &later, &member]);
         if by_dispatcher {
             let lease = lease(&fixture).await;
-            let pass = bulks.run_once(&[lease]).await.expect("Redis answers");
+            let pass = bulks
+                .run_once(&[lease], |_| {})
+                .await
+                .expect("Redis answers");
             assert_eq!(pass.done, 1);
         }
         let begun = std::time::Instant::now();

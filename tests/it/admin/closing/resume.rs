@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::CloseProgress;
-use budget_authority::dispatcher::Closes;
+use budget_authority::dispatcher::UnfinishedWork;
 use budget_authority::domain::budget::funding::FundingOperation;
 use prometheus::Registry;
 
@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Passes of a dispatcher's worker until nothing is due within the next second.
 pub async fn reconcile(tenant: &TenantFixture) {
-    let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
+    let closings = UnfinishedWork::new(tenant.store.clone(), &Registry::new()).expect("names");
     let lease = tenant.lease("test", HOUR).await;
     let index = tenant.keys().closings(tenant.id.partition());
     eventually("nothing is due", || async {
@@ -63,7 +63,7 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
     tenant.flip().await;
     let mut stale = tenant.lease("test", HOUR).await;
     stale.token -= 1;
-    let closings = Closes::new(tenant.store.clone(), &Registry::new()).expect("names");
+    let closings = UnfinishedWork::new(tenant.store.clone(), &Registry::new()).expect("names");
     // On a busy machine this process's idea of Redis's clock is a little behind, and nothing is due at first.
     let lost = eventually("the lease is found lost", || async {
         let mut lost = 0;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::DetectorMetrics;
+use super::metrics::DetectorMetrics;
 use crate::domain::cause::Cause;
 use crate::domain::moment::Moment;
 use crate::store::dispatcher::store_reports::StoreEvent;
@@ -20,10 +20,10 @@ const OUTAGE: Duration = Duration::from_secs(1);
 /// All dispatchers together report one outage in this time.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(60);
 
-/// Round trips below which a window tells nothing.
+/// Round trips below which a window is not judged.
 const ROUND_TRIPS_MIN: usize = 20;
 
-/// From when on the store is slow.
+/// Limit above which the store counts as slow.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyLimit {
     /// The 99th percentile of round trips that is exceeded.
@@ -48,9 +48,9 @@ pub struct StoreWatch {
     source: &'static str,
     limit: LatencyLimit,
     metrics: DetectorMetrics,
-    /// Since when it is out of reach.
+    /// Start of the present outage.
     lost: Option<Instant>,
-    /// How many changes of a primary had been counted when it was last in reach.
+    /// Counted changes of a primary when the store was last reachable.
     primary_changes: u64,
     /// An outage that is over and not reported yet: its beginning and its end.
     over: Option<(Instant, Instant)>,

@@ -1,0 +1,138 @@
+//! Events that are emitted when an index of their partition says that they are due; among them `expire_api_key.lua`.
+
+use super::auth_failed::Subject;
+use super::burn::DetectBurn;
+use super::emit::{AuditFailures, Denials, Emission, EmittedReply};
+use super::poll::unreadable;
+use super::traffic::DetectSpikes;
+use crate::domain::api_key::secret::KeyId;
+use crate::domain::ids::{Partition, TenantId};
+use crate::domain::words::words;
+use crate::store::signature::signature;
+use crate::store::{Keys, Lease, Store, StoreError};
+
+signature! {
+    /// Emits, once, that the time of an API key is over. Every reader takes its status from the clock, so the record stays as it
+    /// is. A key that was revoked before emits nothing.
+    EXPIRE_API_KEY: ExpireApiKey -> EmittedReply declared elsewhere = "dispatcher/expire_api_key", flags "allow-oom";
+    keys of partition of fencing_token {
+        read api_key(key_id), lease();
+        write expiring(), event_log: events(tenant, day), outbox(), days(), tenant_key: tenant(tenant);
+    }
+    args {
+        day,
+        tenant: &'a TenantId,
+        key_id: &'a KeyId,
+        /// Of expiring.
+        member: &'a str,
+        context: &'a str,
+        fencing_token: Lease,
+    }
+    replies { clock, fenced, early, flushed: Flushed { events: i64 } }
+    writes "On flushed: the entry of expiring goes, in the same step as the event comes. Otherwise nothing."
+}
+
+/// Requests below which no share is unusual.
+const SAMPLES_MIN: u32 = 10;
+
+words! {
+    /// An event that is emitted when it is due.
+    DueEvent {
+        /// The expiry of an API key.
+        KeyExpiry = "key_expiry",
+        /// Rollup of denied reservations and decisions, by tenant.
+        Denials = "denials",
+        /// Rollup of refused API keys, by key.
+        AuthFailures = "auth_failures",
+        /// Rollup of audit entries of refused requests, by tenant; those of unknown callers, by partition.
+        AuditFailures = "audit_failures",
+        /// Unusual shares of denials, refusals or expiries, by tenant.
+        Spikes = "spikes",
+        /// Unusual charges, by ledger.
+        BurnRates = "burn_rates",
+    }
+}
+
+impl DueEvent {
+    /// The index of those that are due, by time.
+    pub fn index(self) -> fn(&Keys, Partition) -> String {
+        match self {
+            Self::KeyExpiry => Keys::expiring,
+            Self::Denials => Keys::denials_due,
+            Self::AuthFailures => Keys::auth_failures_due,
+            Self::AuditFailures => Keys::audit_failures_due,
+            Self::Spikes => Keys::traffic_due,
+            Self::BurnRates => Keys::burning,
+        }
+    }
+}
+
+impl Store {
+    /// Emits one event, if it is due. `member`: its entry of the index.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::Refused`] for a member that names nothing.
+    pub async fn emit_due(
+        &self,
+        event: DueEvent,
+        member: &str,
+        fencing_token: Lease,
+        context: &str,
+    ) -> Result<Emission, StoreError> {
+        let unreadable = || unreadable(member);
+        match event {
+            DueEvent::KeyExpiry => {
+                let (tenant, key_id) = member.split_once(':').ok_or_else(unreadable)?;
+                let call = ExpireApiKey {
+                    tenant: &TenantId::parse(tenant).ok_or_else(unreadable)?,
+                    key_id: &KeyId::parse(key_id).ok_or_else(unreadable)?,
+                    member,
+                    context,
+                    fencing_token,
+                };
+                self.emit(&call).await
+            }
+            DueEvent::Denials => {
+                let call = Denials {
+                    tenant: &TenantId::parse(member).ok_or_else(unreadable)?,
+                    context,
+                    fencing_token,
+                };
+                self.emit(&call).await
+            }
+            DueEvent::AuthFailures => {
+                let subject = Subject::parse(member).ok_or_else(unreadable)?;
+                self.emit_auth_failures(&subject, None, Some(fencing_token))
+                    .await
+            }
+            DueEvent::AuditFailures => {
+                let call = AuditFailures {
+                    tenant: member,
+                    fencing_token,
+                };
+                self.emit(&call).await
+            }
+            DueEvent::Spikes => {
+                let call = DetectSpikes {
+                    tenant: member,
+                    fencing_token,
+                    context,
+                    samples_min: SAMPLES_MIN,
+                };
+                self.emit(&call).await
+            }
+            DueEvent::BurnRates => {
+                let (tenant, ledger) = member.split_once(' ').ok_or_else(unreadable)?;
+                let (unit, scope) = ledger.split_once(' ').ok_or_else(unreadable)?;
+                let call = DetectBurn {
+                    tenant,
+                    unit,
+                    scope,
+                    fencing_token,
+                    context,
+                };
+                self.emit(&call).await
+            }
+        }
+    }
+}
