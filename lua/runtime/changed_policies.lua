@@ -28,7 +28,7 @@ for i, change in ipairs(changes) do
     break
   end
 end
--- Changes that end elsewhere than the version in force, as after a repair by hand, tell nothing.
+-- The list counts only if it ends at the version in force; after a repair by hand it may not.
 local is_current = at > 0 and changes[1]:match('^%S+') == redis.call('HGET', tenant_key, 'policies')
 if not is_current then return {'unknown_version'} end
 local reply, left = {'changed', version, 1}, tonumber(bytes)

@@ -89,9 +89,9 @@ if status ~= 'ACTIVE' then return evaluated(now, 'finalized', status) end
 if not (expires_at_ms and grace_ms and estimate_text and depths and overage_policy_known(overage_policy)) then
   return {'corrupt', reservation}
 end
--- A commit that came in time is in time, even if dead holds had to be expired first.
-local came_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
-if came_ms > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
+-- A commit that arrived in time stays in time, even if dead holds had to be expired first.
+local received_ms = swept_until_ms ~= '' and math.min(now, tonumber(swept_until_ms)) or now
+if received_ms > expires_at_ms + grace_ms then return evaluated(now, 'expired') end
 if unit ~= held_unit then return evaluated(now, 'unit_mismatch', scope_path, held_unit) end
 local budgets, corrupt = budgets_of_record(budget_prefix, unit, scope_path, depths)
 if not budgets then return {'corrupt', corrupt} end

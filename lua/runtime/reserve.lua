@@ -50,7 +50,7 @@ ARGV[21]              rate_limits               text or ''
 ARGV[22]              evidence                  text or ''
     What evidence attests of the request, in lines; see `evidence/queue`.
 ARGV[23]              facts                     n, then n more
-    Names and values of action and subject, action_kind first: the record keeps them, a denial tells them.
+    Names and values of action and subject, action_kind first: for the record and the event of a denial.
 ARGV[facts_to + 1..]  kept                      to the end               Names and values that only the record keeps.
 
 Replies, the first that applies:

@@ -17,7 +17,7 @@ use crate::store::{ExtraTrip, Lane, OperationError};
 /// Ledgers that one script call reads: the longest page, and one more to know whether another follows.
 const STEP_LEDGERS: usize = 201;
 
-/// Which ledgers are asked for.
+/// Filter of the list of ledgers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BalanceFilter {
     /// The tenant as the client named it; the ledgers are the caller's own.
@@ -26,7 +26,7 @@ pub struct BalanceFilter {
     pub segments: SegmentFilter,
 }
 
-/// What is asked of the list of ledgers. Its order is canonical, by scope and then by unit; a position is an entry of the index.
+/// A query of the list of ledgers. Its order is fixed, by scope and then by unit; a position is an entry of the index.
 pub type BalanceQuery = ListQuery<BalanceFilter, OneOrder>;
 
 impl Ledger {

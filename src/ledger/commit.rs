@@ -35,7 +35,7 @@ impl Ledger {
         let metadata = request.metadata.as_ref();
         let metadata = metadata.map(|it| ("committed_metadata", it.as_str().to_owned()));
         let mut kept: Vec<_> = metrics.into_iter().chain(metadata).collect();
-        let stored_bytes = self.counted(bytes_of(&kept));
+        let stored_bytes = self.counted_bytes(bytes_of(&kept));
         let attested = body.attested.as_ref();
         let draft = self
             .draft(

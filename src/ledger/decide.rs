@@ -1,7 +1,7 @@
 //! Deciding: whether an estimate could be held now. Nothing is held.
 
 use super::attesting::Draft;
-use super::bodies::decide::{DecisionRequest, DecisionResponse, Outcome, OutcomeKind};
+use super::bodies::decide::{DecisionRequest, DecisionResponse, OutcomeKind};
 use super::bodies::reserve::ReservationCreateResponse;
 use super::calls::Attempt;
 use super::decisions::DecidedBy;
@@ -11,38 +11,13 @@ use super::{Ledger, facts};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
-use crate::domain::ids::{DecisionId, ReservationId};
+use crate::domain::ids::DecisionId;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
 use crate::domain::reservation::balances_at;
 use crate::store::OperationError;
 use crate::store::runtime::decide::{Decide, DecideReply};
 use crate::store::runtime::replay::Replay;
-
-/// The id that an outcome is kept under.
-#[derive(Clone, Copy)]
-pub(super) enum OutcomeId<'a> {
-    /// Of a decision.
-    Decision(&'a DecisionId),
-    /// Of the reservation that a dry run does not make.
-    DryRun(&'a ReservationId),
-}
-
-impl OutcomeId<'_> {
-    fn kind(&self) -> OutcomeKind {
-        match self {
-            Self::Decision(_) => OutcomeKind::Decision,
-            Self::DryRun(_) => OutcomeKind::DryRun,
-        }
-    }
-
-    fn decided_by(&self) -> DecidedBy {
-        match self {
-            Self::Decision(_) => DecidedBy::Decide,
-            Self::DryRun(_) => DecidedBy::DryRun,
-        }
-    }
-}
 
 /// How long the outcome of a decision or a dry run answers its idempotency key.
 const RETENTION_MS: i64 = 86_400_000;
@@ -60,31 +35,29 @@ impl Ledger {
     ) -> Result<DecisionResponse, OperationError> {
         let secret = self.store.secret().await?;
         let id = DecisionId::derive(secret, &caller.tenant, &body.request.idempotency_key);
-        let outcome = self
-            .outcome(caller, OutcomeId::Decision(&id), body, cause)
-            .await?;
-        Ok(outcome.into())
+        let outcome = self.outcome(caller, OutcomeKind::Decision, id.as_str(), body, cause);
+        Ok(outcome.await?.into())
     }
 
-    /// The decision, or what would come of a reservation.
+    /// Decides, or tries a reservation. `id`: of the decision, or of the reservation that is not made; keeps the outcome.
     pub(super) async fn outcome(
         &self,
         caller: &RuntimeCaller,
-        id: OutcomeId<'_>,
+        kind: OutcomeKind,
+        id: &str,
         body: &Hashed<DecisionRequest>,
         cause: &Cause,
-    ) -> Result<Outcome, OperationError> {
+    ) -> Result<ReservationCreateResponse, OperationError> {
         let request = &body.request;
         let (unit, amount) = (request.estimate.unit(), request.estimate.value());
         let scope_path = self.own_scope(caller, &request.subject).await?;
         let facts = facts::of_request(&request.subject, &request.action);
         let context = cause.lines();
-        let (decision_id, reservation_id, outcome_status) = match id {
-            OutcomeId::Decision(id) => (Some(id.as_str()), None, "DECISION"),
-            OutcomeId::DryRun(id) => (None, Some(id.as_str()), "DRY_RUN"),
+        let (by, decision_id, reservation_id, outcome_status) = match kind {
+            OutcomeKind::Decision => (DecidedBy::Decide, Some(id), None, "DECISION"),
+            OutcomeKind::DryRun => (DecidedBy::DryRun, None, Some(id), "DRY_RUN"),
         };
         let target = Target::Scope(&scope_path, request.estimate);
-        let (kind, by) = (id.kind(), id.decided_by());
         let draft = self
             .draft(
                 (caller.partition, kind.endpoint()),
@@ -94,7 +67,7 @@ impl Ledger {
             )
             .await?;
         let stored = draft.as_ref().and_then(Draft::lines);
-        let stored_bytes = stored.and_then(|lines| self.counted(lines.len()));
+        let stored_bytes = stored.and_then(|lines| self.counted_bytes(lines.len()));
         let call = |attempt: &Attempt| {
             let policy = &attempt.policy;
             let caps = policy
@@ -146,32 +119,34 @@ impl Ledger {
                 self.traffic.decided(&caller.tenant, false);
                 let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
                 let caps = policy.and_then(|policy| policy.caps.clone());
-                let outcome = Outcome::allowed(scope_path, caps, balances);
+                let outcome = ReservationCreateResponse::allowed(
+                    scope_path,
+                    request.estimate,
+                    caps,
+                    balances,
+                );
                 self.metrics.allowed(by, outcome.decision, unit);
                 (outcome, now_ms)
             }
             DecideReply::Deny { now_ms, reason } => {
                 self.traffic.decided(&caller.tenant, true);
                 self.metrics.denied(by, reason, unit);
-                (Outcome::denied(scope_path, reason), now_ms)
+                (
+                    ReservationCreateResponse::denied(scope_path, reason),
+                    now_ms,
+                )
             }
             DecideReply::Replayed { record, .. } => {
-                let mut outcome = Outcome::replayed(kind, &record)?;
+                let mut outcome = ReservationCreateResponse::replayed_outcome(kind, &record)?;
                 outcome.evidence = self.replayed_evidence(|| of_outcome(kind, &record)).await?;
                 return Ok(outcome);
             }
         };
-        outcome.evidence = draft.and_then(|draft| {
-            let outcome = outcome.clone();
-            match kind {
-                OutcomeKind::Decision => {
-                    draft.of_response(now_ms, &DecisionResponse::from(outcome))
-                }
-                OutcomeKind::DryRun => {
-                    let response = ReservationCreateResponse::of_dry_run(outcome, request.estimate);
-                    draft.of_response(now_ms, &response)
-                }
+        outcome.evidence = draft.and_then(|draft| match kind {
+            OutcomeKind::Decision => {
+                draft.of_response(now_ms, &DecisionResponse::from(outcome.clone()))
             }
+            OutcomeKind::DryRun => draft.of_response(now_ms, &outcome),
         });
         Ok(outcome)
     }

@@ -1,5 +1,5 @@
-//! Counts what the runtime plane decides, how commits compare with their holds, and the holds that requests expire. All counters
-//! are made at the start, so a count takes no memory and no label comes from a request.
+//! Counts decisions of the runtime plane, how commits compare with their holds, and the holds that requests expire. All series
+//! exist from the start, so counting takes no memory and no label comes from a request.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ words! {
 }
 
 impl DecidedBy {
-    /// The yes that it can say.
+    /// The decisions that allow.
     fn allowing(self) -> &'static [Decision] {
         match self {
             Self::Reserve | Self::DryRun | Self::Decide => {
@@ -66,7 +66,7 @@ impl DecidedBy {
         }
     }
 
-    /// The reasons that it has. What comes of any other is counted as [`Reason::Other`].
+    /// The reasons that have a series. Any other is counted as [`Reason::Other`].
     fn reasons(self) -> &'static [Reason] {
         use Reason as R;
         match self {
@@ -107,14 +107,14 @@ impl DecidedBy {
         }
     }
 
-    /// Whether its request names a unit. Else a denial has none, since only the record knows it.
+    /// Whether its requests name a unit. Without one, a denial has none: only the record knows it.
     fn names_unit(self) -> bool {
         !matches!(self, Self::Release | Self::Extend)
     }
 }
 
 impl Reason {
-    /// `None` where a request failed before anything was decided: for its key, its form or its idempotency key.
+    /// `None` if a request failed before the decision: for its API key, its form or its idempotency key.
     fn of(refusal: &Refusal) -> Option<Self> {
         use ReservationRefusal as Reservation;
         Some(match refusal {
@@ -154,10 +154,10 @@ impl From<Denial> for Reason {
     }
 }
 
-/// What a series of `budget_decisions_total` counts.
-type Cell = (DecidedBy, Decision, Option<Reason>, Option<Unit>);
+/// The labels of a series of `budget_decisions_total`.
+type Labels = (DecidedBy, Decision, Option<Reason>, Option<Unit>);
 
-/// The word of a commit that was refused, beside those of [`Overage`].
+/// The outcome of a refused commit, besides those of [`Overage`].
 const REFUSED: &str = "refused";
 
 /// Metrics of the runtime plane. Cheap to clone.
@@ -169,7 +169,7 @@ pub struct LedgerMetrics {
 
 #[derive(Debug)]
 struct Counters {
-    decisions: HashMap<Cell, IntCounter>,
+    decisions: HashMap<Labels, IntCounter>,
     commits: HashMap<(OveragePolicy, Option<Overage>), IntCounter>,
     expired: IntCounter,
     vectors: [IntCounterVec; 2],
@@ -194,12 +194,12 @@ impl Default for LedgerMetrics {
             "budget_request_sweep_expired_total",
             "Reservations that requests expired, since they lacked funds",
         );
-        let counter = |cell: Cell| {
-            let (by, decision, reason, unit) = cell;
+        let counter = |labels: Labels| {
+            let (by, decision, reason, unit) = labels;
             let reason = reason.map_or("", Reason::as_str);
             let unit = unit.map_or("", Unit::as_str);
-            let labels = [by.as_str(), decision.as_str(), reason, unit];
-            (cell, decisions.with_label_values(&labels))
+            let values = [by.as_str(), decision.as_str(), reason, unit];
+            (labels, decisions.with_label_values(&values))
         };
         let commit = |(policy, overage): (OveragePolicy, Option<Overage>)| {
             let outcome = overage.map_or(REFUSED, Overage::as_str);
@@ -208,11 +208,11 @@ impl Default for LedgerMetrics {
         };
         let outcomes = || Overage::ALL.iter().copied().map(Some).chain([None]);
         let policies = OveragePolicy::ALL.iter().copied();
-        let commit_cells = policies.flat_map(|policy| outcomes().map(move |it| (policy, it)));
+        let commit_labels = policies.flat_map(|policy| outcomes().map(move |it| (policy, it)));
         Self {
             counters: Arc::new(Counters {
-                decisions: cells().map(counter).collect(),
-                commits: commit_cells.map(commit).collect(),
+                decisions: all_labels().map(counter).collect(),
+                commits: commit_labels.map(commit).collect(),
                 expired: expired.expect("a name"),
                 vectors: [decisions, commits],
             }),
@@ -222,7 +222,7 @@ impl Default for LedgerMetrics {
 }
 
 /// Every series of `budget_decisions_total`.
-fn cells() -> impl Iterator<Item = Cell> {
+fn all_labels() -> impl Iterator<Item = Labels> {
     DecidedBy::ALL.iter().copied().flat_map(|by| {
         let units = || Unit::ALL.iter().copied().map(Some);
         let allowed = by.allowing().iter();
@@ -238,7 +238,7 @@ fn cells() -> impl Iterator<Item = Cell> {
     })
 }
 
-fn other(by: DecidedBy) -> Cell {
+fn other(by: DecidedBy) -> Labels {
     (by, Decision::Deny, Some(Reason::Other), None)
 }
 
@@ -307,9 +307,11 @@ impl LedgerMetrics {
         }
     }
 
-    fn count(&self, cell: Cell) {
+    fn count(&self, labels: Labels) {
         let counters = &self.counters.decisions;
-        let counter = counters.get(&cell).or_else(|| counters.get(&other(cell.0)));
+        let counter = counters
+            .get(&labels)
+            .or_else(|| counters.get(&other(labels.0)));
         if let Some(counter) = counter {
             counter.inc();
         }
@@ -327,7 +329,7 @@ mod tests {
             let families = prometheus::core::Collector::collect(vector);
             families[0].get_metric().len()
         });
-        assert_eq!(decisions, cells().count());
+        assert_eq!(decisions, all_labels().count());
         assert!(decisions <= 260, "{decisions} series");
         assert_eq!(commits, 15);
     }

@@ -80,7 +80,7 @@ impl Ledger {
             extensions_max: EXTENSIONS_MAX,
             reservation_id,
             metadata: metadata.map(FreeObject::as_str),
-            stored_bytes: self.counted(metadata.map_or(0, |it| it.as_str().len())),
+            stored_bytes: self.counted_bytes(metadata.map_or(0, |it| it.as_str().len())),
         });
         let reply = reply.await;
         let reply =

@@ -1,4 +1,4 @@
-//! What a record keeps of a request, as names and values; and how it reads back.
+//! The fields of a record that come from the request, and how they are read back.
 
 use crate::domain::action::Action;
 use crate::domain::fields::Read as _;
@@ -9,7 +9,7 @@ use crate::domain::subject::Subject;
 /// Names and values.
 pub(super) type Facts = Vec<(&'static str, String)>;
 
-/// Action and subject. A subject that its scope path holds completely is not stored a second time.
+/// Action and subject. The subject is stored only if the scope path does not determine it.
 pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
     let mut facts = vec![
         ("action_kind", action.kind.clone()),
@@ -29,10 +29,10 @@ pub(super) fn of_request(subject: &Subject, action: &Action) -> Facts {
     facts
 }
 
-/// Those that have a value.
-pub(super) fn given<const N: usize>(facts: [(&'static str, Option<String>); N]) -> Facts {
-    let given = facts.into_iter();
-    given
+/// The facts that have a value.
+pub(super) fn present<const N: usize>(facts: [(&'static str, Option<String>); N]) -> Facts {
+    let facts = facts.into_iter();
+    facts
         .filter_map(|(name, value)| Some((name, value?)))
         .collect()
 }

@@ -55,8 +55,7 @@ object! {
     }
 }
 
-/// The fields that are always read of a record. Metadata of the client is read on request. Evidence is made of all of these, and
-/// more.
+/// The fields of a record that every read needs. Metadata is read on request. Evidence needs these and more.
 pub(super) const FIELDS: [&str; 14] = [
     "status",
     "unit",
@@ -184,7 +183,7 @@ impl Ledger {
     }
 }
 
-/// The partition that an id names. It counts for the admin key, which has no partition of its own.
+/// The partition in an id, for the admin key, which has none of its own.
 fn named_partition(reservation_id: &ReservationId) -> Result<Partition, OperationError> {
     let partition = reservation_id.partition();
     partition.ok_or_else(|| ReservationRefusal::NotFound(reservation_id.clone()).into())

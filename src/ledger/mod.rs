@@ -54,7 +54,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// `retention_days`: how long ended reservations are kept, so how far back a list looks.
+    /// `retention_days`: how long ended reservations are kept, which bounds how far back a list looks.
     pub fn new(store: Store, retention_days: i64) -> Self {
         Self {
             traffic: Traffic::new(store.clone()),
@@ -67,18 +67,18 @@ impl Ledger {
         }
     }
 
-    /// What it counts for detectors.
+    /// The counts for detectors.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// What it counts for metrics.
+    /// The metrics of the runtime plane.
     pub fn metrics(&self) -> &LedgerMetrics {
         &self.metrics
     }
 }
 
-/// An amount of a record or a reply, which is named for the error.
+/// An amount of a record or a reply; `name` is for the error.
 fn amount(name: &str, unit: Unit, value: i64) -> Result<Amount, RecordError> {
     Amount::new(unit, value).ok_or_else(|| RecordError::of(name))
 }

@@ -1,5 +1,5 @@
-//! Which policy applies to a request. A replica remembers the policies of its tenants with the version that they are at,
-//! and selects before it asks; the script compares the version, so a change counts for the very next request.
+//! Selects the policy that applies to a request. A replica caches the policies of its tenants with their version and selects
+//! before the call; the script compares the version, so a change applies to the next request.
 
 use std::sync::Arc;
 
@@ -12,17 +12,17 @@ use crate::domain::policy::{InForce, OveragePolicy, PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
 use crate::store::{OperationError, Store};
 
-/// Memory for the policies that a replica remembers, of all tenants, in bytes: enough for 200,000 without caps.
-const REMEMBERED_BYTES: u64 = 100 << 20;
-/// Tenants for which the memory is laid out at first.
-const TENANTS_AT_FIRST: usize = 1_000;
-/// Tenants share this many locks while their policies are read.
-const READERS: usize = 64;
+/// Size of the cache for all tenants, in bytes: enough for 200,000 policies without caps.
+const CACHE_BYTES: u64 = 100 << 20;
+/// Tenants that the cache expects at the start.
+const TENANTS_EXPECTED: usize = 1_000;
+/// Locks that tenants share while their policies are read.
+const LOCKS: usize = 64;
 
 /// The policies that this replica knows.
 pub(super) struct PolicyCache {
     sets: Cache<TenantId, Arc<PolicySet>, ByBytes>,
-    reading: [Mutex<()>; READERS],
+    locks: [Mutex<()>; LOCKS],
 }
 
 #[derive(Clone)]
@@ -37,20 +37,20 @@ impl Weighter<TenantId, Arc<PolicySet>> for ByBytes {
 impl PolicyCache {
     pub fn new() -> Self {
         Self {
-            sets: Cache::with_weighter(TENANTS_AT_FIRST, REMEMBERED_BYTES, ByBytes),
-            reading: std::array::from_fn(|_| Mutex::new(())),
+            sets: Cache::with_weighter(TENANTS_EXPECTED, CACHE_BYTES, ByBytes),
+            locks: std::array::from_fn(|_| Mutex::new(())),
         }
     }
 
-    /// The policy for a request, as far as this replica knows. A tenant of which nothing is known is taken for one without
-    /// policies, which the script corrects.
+    /// The policy for a request, from the cache. A tenant that is not in it counts as one without policies; if that is wrong, the
+    /// script says so.
     pub fn known(&self, tenant: &TenantId, scope: &ScopePath, now_ms: i64) -> PolicySelection {
         let set = self.sets.get(tenant);
         set.map_or_else(PolicySelection::default, |set| set.select(scope, now_ms))
     }
 
-    /// The policies at this version, or others than those known before. They are read once, however many ask; of a known tenant only those that
-    /// have changed.
+    /// The policies at this version, or at least newer ones than those cached before. Concurrent requests share one read; of a
+    /// cached tenant only changed policies are read.
     pub async fn at_version(
         &self,
         store: &Store,
@@ -65,10 +65,10 @@ impl PolicyCache {
         if let Some(set) = before.clone().filter(|set| set.version() == version) {
             return Ok(set);
         }
-        let reader = usize::from(tenant.partition().index()) % READERS;
-        let _reading = self.reading[reader].lock().await;
-        // What another request has read meanwhile may be older than the version. Then the script says so once more, and
-        // nobody waits for one read per waiting request.
+        let lock = usize::from(tenant.partition().index()) % LOCKS;
+        let _lock = self.locks[lock].lock().await;
+        // Another request may have read an older version meanwhile. The script then replies `stale` again, so waiting requests
+        // do not read one after the other.
         let known = known();
         if let Some(set) = known.clone().filter(is_new) {
             return Ok(set);

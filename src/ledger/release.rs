@@ -53,7 +53,7 @@ impl Ledger {
         let end_key = evidence
             .is_some()
             .then(|| request.idempotency_key.to_string());
-        let kept = facts::given([
+        let kept = facts::present([
             ("release_reason", request.reason.clone()),
             ("end_key", end_key),
         ]);
@@ -108,7 +108,7 @@ fn audit_entry(
     cause: &Cause,
 ) -> Vec<Pair> {
     let request_id = cause.request_id.as_ref();
-    facts::given([
+    facts::present([
         ("operation", Some("releaseReservation".to_owned())),
         ("resource_type", Some("reservation".to_owned())),
         ("resource_id", Some(reservation_id.to_string())),

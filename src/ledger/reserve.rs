@@ -1,10 +1,9 @@
-//! Reserving: a hold on every budgeted scope of a subject, or a dry run that tells whether it could be made.
+//! Reserving: a hold on every budgeted scope of a subject, or a dry run, which only reports whether it could be made.
 
 use super::attesting::Draft;
-use super::bodies::decide::{Decision, DecisionRequest};
+use super::bodies::decide::{DecisionRequest, OutcomeKind};
 use super::bodies::reserve::{ReservationCreateRequest, ReservationCreateResponse};
 use super::calls::Attempt;
-use super::decide::OutcomeId;
 use super::decisions::DecidedBy;
 use super::policies::{policy_words, rate_limits};
 use super::statements::of_create;
@@ -48,18 +47,14 @@ impl Ledger {
                 payload_hash: body.payload_hash.clone(),
                 attested: body.attested.clone(),
             };
-            let outcome = self
-                .outcome(caller, OutcomeId::DryRun(&id), &question, cause)
-                .await?;
-            return Ok(ReservationCreateResponse::of_dry_run(
-                outcome,
-                request.estimate,
-            ));
+            return self
+                .outcome(caller, OutcomeKind::DryRun, id.as_str(), &question, cause)
+                .await;
         }
         let scope_path = self.own_scope(caller, &request.subject).await?;
         let facts = facts::of_request(&request.subject, &request.action);
         let metadata = request.metadata.as_ref().map_or(0, |it| it.as_str().len());
-        let stored = self.counted(bytes_of(&facts) + metadata);
+        let stored = self.counted_bytes(bytes_of(&facts) + metadata);
         let (unit, context) = (request.estimate.unit(), cause.lines());
         let target = Target::Scope(&scope_path, request.estimate);
         let draft = self
@@ -125,16 +120,16 @@ impl Ledger {
             ) => {
                 self.traffic.decided(&caller.tenant, false);
                 let caps = policy.and_then(|policy| policy.caps.clone());
-                let decision = Decision::allow(caps.as_ref());
-                self.metrics.allowed(DecidedBy::Reserve, decision, unit);
+                let balances = balances_at(&scope_path, unit, &depths, &snapshots)?;
+                let estimate = request.estimate;
                 let mut response = ReservationCreateResponse {
                     reservation_id: Some(id),
-                    reserved: Some(request.estimate),
                     expires_at_ms: Some(now_ms + ttl_ms),
                     remaining_ttl_ms: Some(ttl_ms),
-                    balances: Some(balances_at(&scope_path, unit, &depths, &snapshots)?),
-                    ..ReservationCreateResponse::new(decision, scope_path, caps)
+                    ..ReservationCreateResponse::allowed(scope_path, estimate, caps, balances)
                 };
+                self.metrics
+                    .allowed(DecidedBy::Reserve, response.decision, unit);
                 response.evidence = draft.and_then(|draft| draft.of_response(now_ms, &response));
                 Ok(response)
             }
@@ -150,11 +145,11 @@ impl Ledger {
     }
 }
 
-/// What only the record keeps, the policy that applied among it.
+/// Fields that only the record keeps, such as the policy that applied.
 fn kept(request: &ReservationCreateRequest, policy: Option<&InForce>) -> facts::Facts {
     let counting = policy.filter(|policy| policy.rate_limits.max_commits_per_minute.is_some());
     let caps = policy.and_then(|policy| policy.caps.as_ref());
-    facts::given([
+    facts::present([
         ("idempotency_key", Some(request.idempotency_key.to_string())),
         (
             "metadata",

@@ -1,5 +1,5 @@
-//! Outcomes of tenants' requests of late, which detectors look at. A replica counts in memory and brings the counts to Redis
-//! every few seconds, so no request pays for it. One that is killed loses the counts of these seconds.
+//! Counts recent outcomes of tenants' requests for the detectors. A replica counts in memory and sends the counts to Redis
+//! every few seconds, so no request pays for it. A replica that is killed loses the counts of these seconds.
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
@@ -19,22 +19,22 @@ const TENANTS_MAX: usize = 65_536;
 /// Ledgers whose charges are counted between two flushes, about 200 bytes each. Those beyond are not.
 const LEDGERS_MAX: usize = 50_000;
 
-/// Counts that Redis does not know of yet. Cheap to clone.
+/// Counts that are not in Redis yet. Cheap to clone.
 #[derive(Clone)]
 pub struct Traffic {
     store: Store,
-    seen: Arc<Mutex<Seen>>,
+    counts: Arc<Mutex<Counts>>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Counts {
     tenants: HashMap<TenantId, Tally>,
-    /// All attempts with API keys and admin keys, and those that were refused as nobody's.
+    /// All attempts with API keys and admin keys, and refused ones without a tenant.
     all: Tally,
-    /// What ledgers were charged.
+    /// Amounts charged, by ledger.
     charges: HashMap<TenantId, Charges>,
     ledgers: usize,
-    /// Tenants whose burn rates nobody watched at the last flush.
+    /// Tenants whose burn rates were not watched at the last flush.
     unwatched: HashSet<TenantId>,
 }
 
@@ -49,13 +49,13 @@ impl Traffic {
     pub fn new(store: Store) -> Self {
         Self {
             store,
-            seen: Arc::default(),
+            counts: Arc::default(),
         }
     }
 
     /// Counts a decision, or the outcome of a create.
     pub(super) fn decided(&self, tenant: &TenantId, denied: bool) {
-        self.seen().of(tenant, |tally| {
+        self.counts().of(tenant, |tally| {
             tally.decided += 1;
             tally.denied += u64::from(denied);
         });
@@ -77,40 +77,40 @@ impl Traffic {
 
     /// Counts a reservation that was committed or released.
     pub(super) fn ended(&self, tenant: &TenantId) {
-        self.seen().of(tenant, |tally| tally.ended += 1);
+        self.counts().of(tenant, |tally| tally.ended += 1);
     }
 
-    /// Counts what a commit or usage event charged to each of these ledgers.
+    /// Counts the charge of a commit or usage event, on each of its ledgers.
     pub(super) fn charged(&self, tenant: &TenantId, unit: Unit, charged: i64, ledgers: &[Balance]) {
-        let mut seen = self.seen();
+        let mut counts = self.counts();
         let charged = u128::from(charged.max(0).unsigned_abs());
-        if charged == 0 || seen.unwatched.contains(tenant) || seen.ledgers >= LEDGERS_MAX {
+        if charged == 0 || counts.unwatched.contains(tenant) || counts.ledgers >= LEDGERS_MAX {
             return;
         }
         for ledger in ledgers {
-            seen.add(tenant, (unit, ledger.scope_path.to_string()), charged);
+            counts.add(tenant, (unit, ledger.scope_path.to_string()), charged);
         }
     }
 
-    /// Counts an attempt to authenticate; `tenant` where the key is a tenant's.
+    /// Counts an attempt to authenticate; `tenant` if the key belongs to one.
     pub fn tried(&self, tenant: Option<&TenantId>, refused: bool) {
-        let mut seen = self.seen();
-        seen.all.tried += 1;
+        let mut counts = self.counts();
+        counts.all.tried += 1;
         match tenant {
-            Some(tenant) => seen.of(tenant, |tally| {
+            Some(tenant) => counts.of(tenant, |tally| {
                 tally.tried += 1;
                 tally.refused += u64::from(refused);
             }),
-            None => seen.all.refused += u64::from(refused),
+            None => counts.all.refused += u64::from(refused),
         }
     }
 
-    /// Brings the counts to Redis. What it does not take is kept.
+    /// Sends the counts to Redis. Counts that could not be sent are kept.
     ///
     /// # Errors
     /// [`StoreError`], the first.
     pub async fn run_once(&self) -> Result<(), StoreError> {
-        let taken = mem::take(&mut *self.seen());
+        let taken = mem::take(&mut *self.counts());
         let tenants = taken.tenants.into_iter();
         let mut counts: Vec<_> = tenants
             .map(|(tenant, tally)| (Some(tenant), tally))
@@ -130,38 +130,38 @@ impl Traffic {
         let mut charges = taken.charges;
         for tenant in &burning {
             let tenant = TenantId::parse(tenant).filter(|_| outcome.is_ok());
-            // What fails here is lost: perhaps it was counted.
+            // A failed call may have counted them, so they are not sent again.
             if let Some((tenant, charges)) = tenant.and_then(|it| charges.remove_entry(&it)) {
                 outcome = self.store.count_burn(&tenant, &charges).await;
             }
         }
-        let mut seen = self.seen();
+        let mut counts = self.counts();
         let unwatched = names
             .into_iter()
             .filter(|it| !burning.iter().any(|name| name == it.as_str()));
-        seen.unwatched = unwatched.collect();
+        counts.unwatched = unwatched.collect();
         for (tenant, tally) in left {
             match tenant {
                 Some(tenant) => {
-                    seen.unwatched.remove(&tenant);
+                    counts.unwatched.remove(&tenant);
                     for (ledger, charged) in charges.remove(&tenant).unwrap_or_default() {
-                        seen.add(&tenant, ledger, charged);
+                        counts.add(&tenant, ledger, charged);
                     }
-                    seen.of(&tenant, |since| since.add(&tally));
+                    counts.of(&tenant, |since| since.add(&tally));
                 }
-                None => seen.all.add(&tally),
+                None => counts.all.add(&tally),
             }
         }
         outcome
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn counts(&self) -> MutexGuard<'_, Counts> {
         // Nothing is left half-done by a panic under the lock.
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Seen {
+impl Counts {
     fn add(&mut self, tenant: &TenantId, ledger: (Unit, String), charged: u128) {
         let charges = self.charges.entry(tenant.clone()).or_default();
         let before = charges.len();

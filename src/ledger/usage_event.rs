@@ -85,7 +85,7 @@ impl Ledger {
         let event_id = PostId::derive(secret, &caller.tenant, &request.idempotency_key);
         let scope_path = self.own_scope(caller, &request.subject).await?;
         let mut kept = facts::of_request(&request.subject, &request.action);
-        kept.extend(facts::given([
+        kept.extend(facts::present([
             ("idempotency_key", Some(request.idempotency_key.to_string())),
             ("metrics", request.metrics.as_ref().map(|it| it.to_json())),
             (
@@ -115,7 +115,7 @@ impl Ledger {
             policies_version: attempt.policy.version.to_string(),
             policy_from_ms: attempt.policy.from_ms,
             policy_until_ms: attempt.policy.until_ms,
-            stored_bytes: self.counted(bytes_of(&kept)),
+            stored_bytes: self.counted_bytes(bytes_of(&kept)),
             kept: &kept,
         };
         let replay = Replay {

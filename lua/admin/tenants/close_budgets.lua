@@ -35,7 +35,7 @@ local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, 
 local day, day_start_ms, tenant, fencing_token, rows, budget_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/budgets, log/events, log/audit, ledger/ledger_hold
--- @include ledger/no_threshold_crossed, ledger/holds, admin/closing, admin/closing_child
+-- @include ledger/holds, admin/closing, admin/closing_child
 -- @include admin/counts
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end

@@ -30,7 +30,7 @@ Writes:
 local tenant_key, lease, closing_key, due, other_graces, due_tenants, quarantine = unpack(KEYS)
 local tenant, fencing_token, rows, reservation_prefix, budget_prefix = unpack(ARGV)
 -- End of the signature.
--- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold, ledger/no_threshold_crossed
+-- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold
 -- @include ledger/holds, ledger/usual_grace, admin/closing
 local now = now_ms()
 if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end

@@ -1,6 +1,6 @@
 --[[
 counts: counts how many things of a kind and status a partition has, for the overview: `tenant <STATUS>`, `budget
-<UNIT> <STATUS>`, `webhook <STATUS>`. Whoever writes a status moves the counts in the same script.
+<UNIT> <STATUS>`, `webhook <STATUS>`. A script that writes a status moves the counts as well.
 ]]
 -- @include base/counter
 

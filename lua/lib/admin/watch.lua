@@ -36,8 +36,8 @@ local function watch_add(set, words)
   end
 end
 
--- Returns what is counted, its limit and how many the owner's subscriptions would watch if one watched `words`, where that is
--- more than may be and more than now.
+-- If the owner's subscriptions would exceed a limit by watching `words`, and watch more than now: returns what is limited, the
+-- limit, and how many they would watch.
 local function watch_excess(watch, subscription_id, words, max)
   local now, after, stored = {count = 0, windows = 0}, {count = 0, windows = 0}, redis.call('HGETALL', watch)
   watch_add(after, words)

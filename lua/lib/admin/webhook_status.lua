@@ -1,16 +1,16 @@
 --[[
-webhook_status: what changes with the status of a subscription besides the status, for those who deliver its events. An
+webhook_status: writes what else changes with the status of a subscription, for the dispatchers that deliver its events. An
 event is for a subscription if it was ACTIVE when the event was emitted; a delivery that was queued before it stopped
-being ACTIVE fails. The mark tells dispatchers, which remember subscriptions, that they have changed.
+being ACTIVE fails. The mark shows dispatchers, which cache subscriptions, that one has changed.
 ]]
 
--- Called before the effects. A mark of another type is none, and is written anew.
+-- Called before the effects. A mark of another type counts as none, and is replaced.
 local function webhooks_mark_read(webhooks_mark)
   local mark = redis.pcall('GET', webhooks_mark)
   return type(mark) == 'string' and mark or ''
 end
 
--- Called behind each change of one of the owner's subscriptions. before: of webhooks_mark_read.
+-- Called after each change of one of the owner's subscriptions. before: of webhooks_mark_read.
 local function webhooks_mark_renew(webhooks_mark, webhooks, before, subscription_id)
   if redis.call('ZCARD', webhooks) == 0 then return redis.call('DEL', webhooks_mark) end
   local time = redis.call('TIME')

@@ -1,5 +1,5 @@
 --[[
-burn: counts what a ledger was charged lately, for burn rates. A window has ten buckets; the buckets of each window that is
+burn: counts recent charges of a ledger, for burn rates. A window has ten buckets; the buckets of each window that is
 watched lie in rows of ten, so that a ledger needs fifteen fields for a window and the twelve before it. Totals and ratios are
 doubles, so above 2^53 they may round: a burn rate is a warning, and no amount depends on it.
 ]]

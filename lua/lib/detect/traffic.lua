@@ -1,13 +1,13 @@
 --[[
-traffic: counts the outcomes of a tenant's requests and reservations of late, for shares over sliding windows. A hash has a
+traffic: counts recent outcomes of a tenant's requests and reservations, for shares over sliding windows. A hash has a
 ring of 60 buckets for each width of them; a window is taken from the narrowest buckets that span it. So a window is exact
 to a bucket, which is at most a tenth of it or 5 seconds.
 ]]
 
 local TRAFFIC_WIDTHS, TRAFFIC_BUCKETS = {5, 30, 180, 1440}, 60
--- A tenant of which something is unusual is looked at this often.
+-- How often the counts of a tenant in the index are evaluated.
 local TRAFFIC_PERIOD_MS = 10000
--- What is counted, in this order.
+-- Places of the counts in a bucket.
 local TRAFFIC_DECIDED, TRAFFIC_DENIED, TRAFFIC_ENDED, TRAFFIC_EXPIRED, TRAFFIC_TRIED, TRAFFIC_REFUSED = 1, 2, 3, 4, 5, 6
 
 -- Returns the width of the buckets that a window in seconds is taken from.
@@ -28,7 +28,7 @@ end
 -- Returns the present buckets of a tenant, as they are stored.
 local function traffic_read(key, now, watched)
   local counts, seen = {key = key, buckets = {}, fields = {}}, {}
-  local function want(width)
+  local function add_width(width)
     if seen[width] then return end
     seen[width] = true
     local index = math.floor(now / 1000 / width)
@@ -36,15 +36,15 @@ local function traffic_read(key, now, watched)
     counts.buckets[#counts.buckets + 1] = {index = index}
     counts.span_ms = math.max(counts.span_ms or 0, width * TRAFFIC_BUCKETS * 1000)
   end
-  want(TRAFFIC_WIDTHS[1])
-  traffic_limits(watched, function(_, _, window) want(traffic_width(window)) end)
+  add_width(TRAFFIC_WIDTHS[1])
+  traffic_limits(watched, function(_, _, window) add_width(traffic_width(window)) end)
   for i, stored in ipairs(redis.call('HMGET', key, unpack(counts.fields))) do
     counts.buckets[i].stored = stored
   end
   return counts
 end
 
--- Adds what was counted. due: the index of tenants of whom something is unusual.
+-- Adds counts. due: the index of tenants to evaluate.
 local function traffic_add(counts, due, tenant, now, added)
   local pairs_of_fields = {}
   for i, bucket in ipairs(counts.buckets) do

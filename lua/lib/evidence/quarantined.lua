@@ -1,6 +1,6 @@
 --[[
-quarantined: evidence that nobody can sign waits in the stream `unsignable`. Entries come there in no order, so each has the time
-of the oldest one up to it.
+quarantined: evidence that cannot be signed waits in the stream `unsignable`. Its entries are in no order of time, so each has
+the time of the oldest entry up to itself.
 ]]
 
 -- Returns the time of the oldest entry in quarantine, or another one if that is earlier.

@@ -4,7 +4,7 @@ queue: evidence of a request goes to the stream `unsigned`, from which a dispatc
 the trace and what the client named, the digest of the request; and what refusals need.
 ]]
 
--- How the envelope is made of what is kept.
+-- The format of the envelope.
 local EVIDENCE_FORMAT = '1'
 
 -- Returns what a record or an entry keeps for the envelope, and the digest; nil where no issuer signs at this time.

@@ -11,13 +11,13 @@ local function evidence_count_key(unsigned, tenant)
   return unsigned .. ':' .. tenant
 end
 
--- Raises if a key holds something else than it should, before a script writes anything.
+-- Raises if a key has another type, before a script writes anything.
 local function evidence_check(unsigned, tenant)
   redis.call('XLEN', unsigned)
   redis.call('GET', evidence_count_key(unsigned, tenant))
 end
 
--- Counts a refusal of a tenant; whether the minute admits it.
+-- Counts a refusal of a tenant; returns whether its evidence is queued.
 local function evidence_counts(unsigned, tenant, per_minute, now)
   local key, minute_ms = evidence_count_key(unsigned, tenant), now - now % EVIDENCE_MINUTE_MS
   local counted_ms, count = (redis.call('GET', key) or ''):match('^(%d+) (%d+)$')
@@ -28,7 +28,7 @@ local function evidence_counts(unsigned, tenant, per_minute, now)
 end
 
 -- Returns the reply, behind `attested` and the time if evidence of it was queued.
--- facts: names and values that say what the refusal is about.
+-- facts: names and values of the subject of the refusal.
 local function evidence_of_refusal(unsigned, evidence, now, tenant, facts, reply)
   local inputs, digest = evidence_inputs(evidence, now)
   local request_id, endpoint, per_minute, request = evidence:match('^[^\n]*\n[^\n]*\n[^\n]*\n([^\n]*)\n([^\n]*)\n([^\n]*)\n(.*)$')

@@ -4,7 +4,7 @@ lacks funds never hides one that is frozen, over its limit or in debt.
 ]]
 -- @include base/int64
 
--- Returns nil, or the reason and the ledger that blocks.
+-- Returns nil, or the reason and the ledger that refuses.
 local function evaluate_denial(budgets, amount)
   local class, blocking = 5, nil
   for i = 1, #budgets do

@@ -8,8 +8,8 @@ local function holds_new(budget_prefix)
   return {prefix = budget_prefix, budgets = {}, kinds = {}, order = {}}
 end
 
--- Returns the ledger under a key, or false when it is missing, corrupt or of another type, which would raise and fail this
--- page again and again.
+-- Returns the ledger under a key, or false when it is missing, corrupt or of another type: raising would fail the same page
+-- forever.
 local function holds_ledger(key, depth)
   local budget = redis.call('TYPE', key).ok == 'hash' and budget_read(key, depth)
   local sound = budget and not int64_lt(budget.reserved, 0) and ledger_sound(budget)
@@ -51,7 +51,7 @@ local function holds_return(holds, unit, scope_path, depths, estimate)
   return held ~= false
 end
 
--- Returns the ledgers that get something back, moved in memory.
+-- Moves the ledgers in memory by what they get back, and returns those.
 local function holds_moved(holds)
   local moved = {}
   for _, budget in ipairs(holds.order) do

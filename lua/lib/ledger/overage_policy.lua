@@ -2,7 +2,7 @@
 -- @include access/tenant, ledger/overage_policy_known
 
 -- Returns the overage policy of, in this order: request, policy, ledger of the deepest budgeted scope, tenant, built in. nil
--- if what is stored is none.
+-- if the stored one is unknown.
 local function overage_policy_of(requested, selected, budgets, settings)
   if requested ~= '' then return requested end
   if selected and selected ~= '-' then return selected end

@@ -7,7 +7,7 @@ local POLICY_CHANGES_KEPT = 100
 -- An effect. The caller has read the list before its first write.
 local function policy_change(tenant_key, policy_changes, version, policy_id)
   local newest = redis.call('LINDEX', policy_changes, 0)
-  -- Another release, or a person, has changed the version without a word of what: all is to be read.
+  -- Another release, or an operator by hand, changed the version without a list of changes: replicas read all policies.
   local is_whole = newest and newest:match('^%S+') == redis.call('HGET', tenant_key, 'policies')
   if not is_whole then redis.call('DEL', policy_changes) end
   redis.call('HSET', tenant_key, 'policies', version)

@@ -6,8 +6,8 @@ the next one replaces it, and a TTL removes the last.
 
 local RATES_MINUTE_MS = 60000
 
--- Returns the counts of the current minute, in the order of the arguments: reserved, committed or bytes. Whatever cannot be
--- read counts as none.
+-- Returns the counts of the current minute, in the order of the arguments: reserved, committed or bytes. An unreadable count
+-- is 0.
 local function rates_read(rates, now, policy_id, scope_path, ...)
   local counts = {key = rates, minute_ms = now - now % RATES_MINUTE_MS, fields = {...}}
   counts.until_ms = counts.minute_ms + RATES_MINUTE_MS

@@ -1,6 +1,6 @@
 --[[ rates_count: counts a reservation, a commit, or bytes. ]]
 
--- counts: as rates_read found them; i: which of them; by: how much more.
+-- counts: of rates_read; i: the place of the count; by: the increment.
 local function rates_count(counts, i, by)
   if not counts.present then
     redis.call('UNLINK', counts.key)

@@ -17,7 +17,7 @@ local function add_snapshots(names, operation, depths)
   for depth in (depths or ''):gmatch('%d+') do names[#names + 1] = operation .. '.' .. depth end
 end
 
--- Besides, what evidence of a create and of a commit or release is made of; only records with inputs have any.
+-- Further fields for the evidence of a create, a commit or a release; only records with inputs have evidence.
 local CREATE_EVIDENCE = {'create_inputs', 'subject', 'action_kind', 'action_name', 'action_tags', 'idempotency_key',
   'metadata', 'overage_policy', 'created_at_ms', 'grace_ms'}
 local END_EVIDENCE = {'end_inputs', 'status', 'finalized_at_ms', 'end_key', 'actual', 'metrics', 'committed_metadata',
@@ -28,7 +28,7 @@ local function add_evidence(names, inputs, of_evidence)
   for _, name in ipairs(of_evidence) do names[#names + 1] = name end
 end
 
--- What is small, so a replay reads it whole.
+-- Small records, which a replay reads whole.
 local SMALL = {DRY_RUN = true, DECISION = true, APPLIED = true}
 
 -- Returns what a create, a usage event, a decision or a dry run has stored.

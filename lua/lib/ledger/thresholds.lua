@@ -1,6 +1,6 @@
 --[[
 thresholds: reads the utilization thresholds of a tenant. Utilization is (spent + reserved) / allocated; a threshold
-is kept in millionths.
+is stored in millionths.
 ]]
 
 local THRESHOLDS_DEFAULT = {800000, 950000, 1000000}

@@ -1,5 +1,5 @@
 --[[
-usual_grace: the grace period of most reservations. Those of another one have an index by expiry besides that by due time,
-so that lists can merge both.
+usual_grace: the grace period of most reservations. Reservations with another one are also indexed by expiry, besides
+the index by due time, so that lists can merge both.
 ]]
 local USUAL_GRACE_MS = '5000'

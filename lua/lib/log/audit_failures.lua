@@ -4,7 +4,7 @@ refusals cost them nothing: above a rate per minute they are only counted, exact
 how many. The counter keeps the minute, its count, and the entry of the first request beyond the rate.
 ]]
 
--- Called before the effects: raises where what the others write is of another type.
+-- Called before the effects: raises if a key that the others write has another type.
 local function audit_failures_check(counter, index)
   redis.call('HLEN', counter)
   redis.call('ZCARD', index)

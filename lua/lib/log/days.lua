@@ -1,6 +1,6 @@
 --[[
 days: registers for retention that a tenant has keys of a day. Once per tenant and day: the tenant's record keeps the
-last one, so the usual request pays nothing.
+last one, so most requests pay nothing.
 ]]
 -- @include access/tenant
 

@@ -1,11 +1,11 @@
 --[[
 denials: bounds the events of denials, which cost the caller nothing: above a rate per tenant and minute they are only
 counted, exactly, and one event for the minute says how many. The hash of the tenant keeps the minute, its count, and
-the facts and the context of its first denial beyond the rate: not those of the request that happens to come next.
+the facts and the context of its first denial beyond the rate: not those of the request that emits the rollup.
 ]]
 -- @include log/events, base/counter
 
--- Called before the effects: raises where what the others write is of another type.
+-- Called before the effects: raises if a key that the others write has another type.
 local function denials_check(key, index, event_log, outbox)
   local counted = redis.call('HMGET', key, 'count', 'suppressed')
   for at = 1, 2 do counter_check(key, counted[at] or '0') end

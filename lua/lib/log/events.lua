@@ -1,9 +1,9 @@
 --[[
 events: emits what an operation caused: appends the facts of each event once to the tenant's log of the day, and one
-pointer for all of them to the partition's outbox. Whoever reads an event renders its envelope from the facts.
+pointer for all of them to the partition's outbox. Readers render the envelope of an event from its facts.
 ]]
 
--- context: what every event of the operation carries, lines of name and value: 'request_id req_…'. kind, of the action,
+-- context: facts that every event of the operation has, lines of name and value: 'request_id req_…'. kind, of the action,
 -- may be nil. The client chose it, so it is no line of the context: a line break in it would forge the next.
 local function events_new(log, outbox, tenant, day, now, context, kind)
   return {log = log, outbox = outbox, tenant = tenant, day = day, now = now, context = context, kind = kind,

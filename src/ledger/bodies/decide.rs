@@ -1,15 +1,12 @@
-//! Bodies of decide, and the outcome that a dry run has too.
+//! Bodies of decide.
 
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
-use crate::domain::budget::Balance;
 use crate::domain::evidence::{self, EvidenceRef};
 use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
 use crate::domain::policy::Caps;
-use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::Denial;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::domain::words::words;
@@ -73,7 +70,7 @@ object! {
     }
 }
 
-/// Which of the two an outcome is of.
+/// The operation that an outcome without a hold belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutcomeKind {
     /// A decision.
@@ -87,80 +84,6 @@ impl OutcomeKind {
         match self {
             Self::Decision => Endpoint::Decide,
             Self::DryRun => Endpoint::Reserve,
-        }
-    }
-}
-
-/// What decide and a dry run respond with.
-#[derive(Clone)]
-pub(in crate::ledger) struct Outcome {
-    pub scope_path: ScopePath,
-    pub decision: Decision,
-    pub caps: Option<Caps>,
-    pub reason_code: Option<String>,
-    /// The budgeted ledgers as they were; none with a denial or the replay of a decision.
-    pub balances: Vec<Balance>,
-    /// Where the signed evidence can be read.
-    pub evidence: Option<EvidenceRef>,
-}
-
-impl Outcome {
-    pub(in crate::ledger) fn allowed(
-        scope_path: ScopePath,
-        caps: Option<Caps>,
-        balances: Vec<Balance>,
-    ) -> Self {
-        Self {
-            scope_path,
-            decision: Decision::allow(caps.as_ref()),
-            caps,
-            reason_code: None,
-            balances,
-            evidence: None,
-        }
-    }
-
-    pub(in crate::ledger) fn denied(scope_path: ScopePath, denial: Denial) -> Self {
-        Self {
-            scope_path,
-            decision: Decision::Deny,
-            caps: None,
-            reason_code: Some(denial.as_str().to_owned()),
-            balances: Vec::new(),
-            evidence: None,
-        }
-    }
-
-    /// The first outcome again.
-    pub(in crate::ledger) fn replayed(
-        kind: OutcomeKind,
-        record: &Record,
-    ) -> Result<Self, RecordError> {
-        let scope_path = record.read("scope_path")?;
-        if record.text("decision")? == "DENY" {
-            return Ok(Self::denied(scope_path, record.read("reason_code")?));
-        }
-        let balances = match kind {
-            OutcomeKind::Decision => Vec::new(),
-            OutcomeKind::DryRun => record.balances("create")?,
-        };
-        Ok(Self::allowed(
-            scope_path,
-            record.optional("caps")?,
-            balances,
-        ))
-    }
-}
-
-impl From<Outcome> for DecisionResponse {
-    fn from(outcome: Outcome) -> Self {
-        Self {
-            decision: outcome.decision,
-            affected_scopes: outcome.scope_path.with_parents().collect(),
-            caps: outcome.caps,
-            reason_code: outcome.reason_code,
-            retry_after_ms: None,
-            evidence: outcome.evidence,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Bodies of reserve.
 
-use super::decide::{Decision, Outcome};
+use super::decide::{Decision, DecisionResponse, OutcomeKind};
 use super::remaining_ttl_ms;
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -11,6 +11,7 @@ use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::policy::{Caps, OveragePolicy};
 use crate::domain::record::{Record, RecordError};
+use crate::domain::refusal::Denial;
 use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, RESERVATION_TTL_MS};
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
@@ -94,11 +95,29 @@ object! {
 }
 
 impl ReservationCreateResponse {
-    pub(in crate::ledger) fn new(
-        decision: Decision,
+    /// An estimate that is held, or could be. `balances`: root first, after the hold if there is one.
+    pub(in crate::ledger) fn allowed(
         scope_path: ScopePath,
+        estimate: Amount,
         caps: Option<Caps>,
+        balances: Vec<Balance>,
     ) -> Self {
+        Self {
+            reserved: Some(estimate),
+            balances: Some(balances),
+            ..Self::new(Decision::allow(caps.as_ref()), scope_path, caps)
+        }
+    }
+
+    /// An estimate that could not be held.
+    pub(in crate::ledger) fn denied(scope_path: ScopePath, denial: Denial) -> Self {
+        Self {
+            reason_code: Some(denial.as_str().to_owned()),
+            ..Self::new(Decision::Deny, scope_path, None)
+        }
+    }
+
+    fn new(decision: Decision, scope_path: ScopePath, caps: Option<Caps>) -> Self {
         Self {
             decision,
             reservation_id: None,
@@ -115,7 +134,7 @@ impl ReservationCreateResponse {
         }
     }
 
-    /// The first response again: the expiry of that time, whatever extended it since, and the time that is left of it.
+    /// The first response of a create, with the expiry before any extension. Only the remaining time is computed from `now_ms`.
     pub(in crate::ledger) fn replayed(
         id: ReservationId,
         now_ms: i64,
@@ -123,31 +142,47 @@ impl ReservationCreateResponse {
     ) -> Result<Self, RecordError> {
         let extended_ms = record.optional("extended_ms")?.unwrap_or(0);
         let expires_at_ms = record.integer("expires_at_ms")? - extended_ms;
-        let caps = record.optional("caps")?;
-        let decision = Decision::allow(caps.as_ref());
+        let status = record.read("status")?;
         Ok(Self {
             reservation_id: Some(id),
-            reserved: Some(record.read("estimate")?),
             expires_at_ms: Some(expires_at_ms),
-            remaining_ttl_ms: Some(remaining_ttl_ms(
-                record.read("status")?,
-                expires_at_ms,
-                now_ms,
-            )),
-            balances: Some(record.balances("create")?),
-            ..Self::new(decision, record.read("scope_path")?, caps)
+            remaining_ttl_ms: Some(remaining_ttl_ms(status, expires_at_ms, now_ms)),
+            ..Self::allowed_by(record, record.balances("create")?)?
         })
     }
 
-    /// For a dry run. `estimate`: what would be held.
-    pub(in crate::ledger) fn of_dry_run(outcome: Outcome, estimate: Amount) -> Self {
-        let allowed = outcome.decision != Decision::Deny;
+    /// The first outcome of a decision or a dry run.
+    pub(in crate::ledger) fn replayed_outcome(
+        kind: OutcomeKind,
+        record: &Record,
+    ) -> Result<Self, RecordError> {
+        if record.text("decision")? == Decision::Deny.as_str() {
+            let scope_path = record.read("scope_path")?;
+            return Ok(Self::denied(scope_path, record.read("reason_code")?));
+        }
+        let balances = match kind {
+            OutcomeKind::Decision => Vec::new(),
+            OutcomeKind::DryRun => record.balances("create")?,
+        };
+        Self::allowed_by(record, balances)
+    }
+
+    fn allowed_by(record: &Record, balances: Vec<Balance>) -> Result<Self, RecordError> {
+        let (scope_path, estimate) = (record.read("scope_path")?, record.read("estimate")?);
+        let caps = record.optional("caps")?;
+        Ok(Self::allowed(scope_path, estimate, caps, balances))
+    }
+}
+
+impl From<ReservationCreateResponse> for DecisionResponse {
+    fn from(outcome: ReservationCreateResponse) -> Self {
         Self {
-            reserved: allowed.then_some(estimate),
-            balances: allowed.then_some(outcome.balances),
+            decision: outcome.decision,
+            affected_scopes: outcome.affected_scopes,
+            caps: outcome.caps,
             reason_code: outcome.reason_code,
+            retry_after_ms: None,
             evidence: outcome.evidence,
-            ..Self::new(outcome.decision, outcome.scope_path, outcome.caps)
         }
     }
 }

@@ -10,7 +10,7 @@ mod requests;
 use std::fmt;
 
 use super::bodies::commit::CommitResponse;
-use super::bodies::decide::{DecisionResponse, Outcome, OutcomeKind};
+use super::bodies::decide::{DecisionResponse, OutcomeKind};
 use super::bodies::release::ReleaseResponse;
 use super::bodies::reserve::ReservationCreateResponse;
 use crate::domain::evidence::AttestedRequest;
@@ -197,20 +197,16 @@ pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>
     let request = record.text("request")?;
     let request = Json::parse(request.as_bytes()).map_err(|_| RecordError::of("request"))?;
     let request = Canonical::of_json(&request);
-    let outcome = Outcome::replayed(kind, record)?;
+    let outcome = ReservationCreateResponse::replayed_outcome(kind, record)?;
     let payload = match kind {
         OutcomeKind::Decision => Payload::Decide {
             request,
             response: attested_part(&DecisionResponse::from(outcome))?,
         },
-        OutcomeKind::DryRun => {
-            let estimate = record.read("estimate")?;
-            let response = ReservationCreateResponse::of_dry_run(outcome, estimate);
-            Payload::Reserve {
-                request,
-                response: attested_part(&response)?,
-            }
-        }
+        OutcomeKind::DryRun => Payload::Reserve {
+            request,
+            response: attested_part(&outcome)?,
+        },
     };
     attested(inputs, record.integer("created_at_ms")?, payload)
 }

@@ -46,7 +46,7 @@ signature! {
         rate_limits: Option<String>,
         /// What evidence attests of the request, in lines; see `evidence/queue`.
         evidence: Option<&'a str>,
-        /// Names and values of action and subject, action_kind first: the record keeps them, a denial tells them.
+        /// Names and values of action and subject, action_kind first: for the record and the event of a denial.
         facts: Counted<&'a [Pair]>,
         /// Names and values that only the record keeps.
         kept: Vec<Pair>,

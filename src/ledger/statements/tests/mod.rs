@@ -63,7 +63,7 @@ fn created(body: &str) -> Record {
         .overage_policy
         .map(|policy| policy.as_str().to_owned());
     let mut fields = facts::of_request(&request.subject, &request.action);
-    fields.extend(facts::given([
+    fields.extend(facts::present([
         ("status", Some("ACTIVE".to_owned())),
         ("unit", Some(request.estimate.unit().to_string())),
         ("estimate", Some(request.estimate.value().to_string())),
@@ -142,7 +142,7 @@ fn committed(body: &str) -> Record {
     let metrics = request.metrics.as_ref().map(|it| it.to_json());
     let metadata = request.metadata.as_ref().map(|it| it.as_str().to_owned());
     let attested = attested_request(Endpoint::Commit, &json(body));
-    let ended = facts::given([
+    let ended = facts::present([
         ("status", Some("COMMITTED".to_owned())),
         ("charged", Some("1500".to_owned())),
         ("finalized_at_ms", Some("1790000004567".to_owned())),
