@@ -58,7 +58,7 @@ impl Workers {
             ),
             sweeper: Sweeper::new(store.clone(), clock.clone(), sweep),
             retention: Retention::new(store.clone(), clock, periods, retention),
-            denials: due_events(&store),
+            denials: due_events(store),
         }
     }
 }
