@@ -35,7 +35,7 @@ pub enum Command {
     Dev(Box<DevArgs>),
     /// Operate a running service: tenants, API keys, budgets, policies, reservations, events, audit
     Admin(Box<AdminArgs>),
-    /// Check an admin key, and keep it with the URL of its service in a profile for `admin`
+    /// Check an admin key, and store it with the URL of its service in a profile for `admin`
     Login(LoginArgs),
     /// Remove a profile
     Logout(LogoutArgs),

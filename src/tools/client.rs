@@ -196,32 +196,25 @@ impl Client {
     }
 
     fn response(&self, status: StatusCode, text: &str, call: &Call) -> Result<Value, CallError> {
-        let body = match text {
-            "" => Some(Value::Null),
-            text => serde_json::from_str(text).ok(),
-        };
-        match (status, body) {
-            (status, Some(body)) if status.is_success() => Ok(body),
-            (status, Some(body)) if status.is_client_error() && body["error"].is_string() => {
-                let member = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
-                Err(CallError::Refused(Refusal {
+        let text = if text.is_empty() { "null" } else { text };
+        match serde_json::from_str(text) {
+            Ok(body) if status.is_success() => Ok(body),
+            body if status.is_server_error() => {
+                let body: Value = body.unwrap_or_default();
+                Err(CallError::Failed {
+                    url: printable(&self.url),
                     status: status.as_u16(),
-                    code: member("error"),
-                    message: member("message"),
-                    details: body["details"].clone(),
-                    request_id: member("request_id"),
-                }))
+                    message: body["message"].as_str().unwrap_or("no message").to_owned(),
+                    advice: call.advice(),
+                })
             }
-            (status, body) if status.is_server_error() => Err(CallError::Failed {
-                url: printable(&self.url),
-                status: status.as_u16(),
-                message: body
-                    .as_ref()
-                    .and_then(|body| body["message"].as_str())
-                    .unwrap_or("no message")
-                    .to_owned(),
-                advice: call.advice(),
-            }),
+            Ok(body) if status.is_client_error() => match serde_json::from_value(body) {
+                Ok(refusal) => Err(CallError::Refused(Refusal {
+                    status: status.as_u16(),
+                    ..refusal
+                })),
+                Err(_) => Err(self.unreadable()),
+            },
             _ => Err(self.unreadable()),
         }
     }

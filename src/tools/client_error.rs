@@ -2,6 +2,7 @@
 
 use std::io;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Why a request failed.
@@ -31,23 +32,25 @@ pub enum CallError {
     },
     #[error("the response of {url} is not what the protocol requires; is it a budget authority?")]
     Unreadable { url: String },
-    #[error("the receiver did not accept the test event")]
-    TestFailed,
-    #[error("some deliveries failed for good; `admin webhook deliveries` shows why")]
-    ReplayFailed,
-    #[error("some rows failed")]
-    RowsFailed,
+    /// The service did what it could, and the output says what failed.
+    #[error("{0}")]
+    Incomplete(&'static str),
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
 }
 
 /// An error response of the service.
-#[derive(Debug)]
+#[derive(Debug, Deserialize)]
 pub struct Refusal {
+    #[serde(skip)]
     pub status: u16,
+    #[serde(rename = "error")]
     pub code: String,
+    #[serde(default)]
     pub message: String,
+    #[serde(default)]
     pub details: Value,
+    #[serde(default)]
     pub request_id: String,
 }
 
@@ -63,7 +66,7 @@ impl CallError {
     /// The exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Refused(_) | Self::TestFailed | Self::ReplayFailed | Self::RowsFailed => 1,
+            Self::Refused(_) | Self::Incomplete(_) => 1,
             Self::Usage(_) => 2,
             Self::Failed { .. }
             | Self::Unreachable { .. }
@@ -80,9 +83,7 @@ impl Refusal {
         if self.details.as_object().is_some_and(|all| !all.is_empty()) {
             text += &format!("\ndetails: {}", self.details);
         }
-        if let Some(advice) = self.advice() {
-            text += &format!("\n{advice}");
-        }
+        text.extend(self.advice().into_iter().flat_map(|advice| ["\n", advice]));
         text + &format!("\nrequest {}", self.request_id)
     }
 

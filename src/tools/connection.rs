@@ -25,7 +25,7 @@ pub(super) struct Connection {
     url: Option<Url>,
     #[command(flatten)]
     credentials: Credentials,
-    /// URL and key that `budget-authority login` has kept under this name
+    /// URL and key that `budget-authority login` stored under this name
     #[arg(long, global = true, env = "BUDGET_PROFILE", value_name = "NAME", value_parser = ProfileName::parse)]
     profile: Option<ProfileName>,
     /// How long to wait for a response, in seconds
@@ -36,7 +36,7 @@ pub(super) struct Connection {
 /// An admin key, and the authorities that vouch for the service.
 #[derive(Debug, Args)]
 pub(super) struct Credentials {
-    /// Admin key; better read from a file or kept by `budget-authority login`
+    /// Admin key; better read from a file or stored by `budget-authority login`
     #[arg(long, global = true, env = KEY.value, value_name = "KEY", hide_env_values = true)]
     admin_key: Option<SecretString>,
     /// File with the admin key, in place of BUDGET_ADMIN_KEY
@@ -82,8 +82,8 @@ impl Connection {
     }
 }
 
-/// The service that is meant. A profile that is named excludes what is given besides, so that no command reaches another service
-/// than the one that was named, and no key is sent to the service of another.
+/// URL and key of the service. A named profile excludes all other settings, so that no command reaches another service than the
+/// named one, and no key is sent to another service.
 fn service(
     named: Option<&ProfileName>,
     url: Option<Url>,

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::commands::{Action, CommandRow};
 use super::funding;
-use super::inputs::{Input, Kind, Place, UNIT, Use, inputs, text};
+use super::inputs::{Input, Kind, Place, UNIT, inputs, text};
 use super::time::{future, past};
 use crate::api::operations::OperationId;
 use crate::tools::call::Call;
@@ -27,16 +27,13 @@ impl CommandRow {
     /// The inputs of the operation, as this command uses them.
     fn inputs(&self) -> Vec<Input> {
         let mut inputs = inputs(self.operation);
-        let hides_all = self.arguments.starts_with("!*");
-        for input in &mut inputs {
-            let is_flag = matches!(input.place, Place::Query | Place::Body);
-            if hides_all && is_flag || input.name == "cursor" && self.action != Action::Call {
-                input.used = Use::Hidden;
-            }
-        }
+        let mut hidden = Vec::from_iter((self.action != Action::Call).then_some("cursor"));
         for argument in self.arguments.split_whitespace() {
             let (name, change) = match argument.find(['=', ':', '!']) {
-                Some(0) => (&argument[1..], "hidden"),
+                Some(0) => {
+                    hidden.push(&argument[1..]);
+                    continue;
+                }
                 Some(end) => argument.split_at(end),
                 None => (argument, ""),
             };
@@ -44,14 +41,17 @@ impl CommandRow {
                 continue;
             };
             match change.split_at_checked(1) {
-                None => input.used = Use::Positional,
-                Some(("=", value)) => input.used = Use::Fixed(value.to_owned()),
+                Some(("=", value)) => input.fixed = Some(value.to_owned()),
                 Some((":", value)) => input.default = Some(value.to_owned()),
-                Some(("!", _)) => input.required = true,
-                Some(_) => input.used = Use::Hidden,
+                Some(_) => input.required = true,
+                None => input.positional = true,
             }
         }
-        inputs.retain(|input| input.used != Use::Hidden);
+        let hides = |input: &Input| {
+            let is_flag = matches!(input.place, Place::Query | Place::Body);
+            hidden.contains(&input.name.as_str()) || hidden.contains(&"*") && is_flag
+        };
+        inputs.retain(|input| input.fixed.is_some() || !hides(input));
         inputs
     }
 
@@ -67,11 +67,8 @@ impl CommandRow {
 
     /// Adds the arguments.
     pub fn with_arguments(&self, mut command: Command) -> Command {
-        for input in self.inputs() {
-            if matches!(input.used, Use::Fixed(_)) {
-                continue;
-            }
-            let argument = self.argument(&input);
+        for input in self.inputs().iter().filter(|input| input.fixed.is_none()) {
+            let argument = self.argument(input);
             command = command.arg(match (self.action, input.name.as_str()) {
                 (_, "idempotency-key") => argument
                     .help("Makes the command safe to repeat")
@@ -163,11 +160,11 @@ impl CommandRow {
             argument = argument.value_delimiter(',');
         }
         let member = input.member().replace('_', "-");
-        if input.used == Use::Positional && !input.words.is_empty() {
+        if input.positional && !input.words.is_empty() {
             let words = input.words.iter().map(|word| word.to_lowercase());
             let words = PossibleValuesParser::new(words);
             argument = argument.value_parser(words.map(|word| json!(word.to_uppercase())));
-        } else if input.used != Use::Positional && input.place != Place::Path {
+        } else if !input.positional {
             argument = argument.long(input.name.clone());
             // `--url` is the service's.
             if member != input.name && member != "url" {
@@ -252,7 +249,7 @@ impl CommandRow {
 
     /// The value of an input, if it has one.
     fn value(&self, input: &Input, matches: &ArgMatches) -> Result<Option<Value>, CallError> {
-        if let Use::Fixed(value) = &input.used {
+        if let Some(value) = &input.fixed {
             return derived(value, matches).map(Some);
         }
         if input.kind == Kind::Switch {

@@ -13,7 +13,7 @@ const COLUMNS: &str = "ID=id, OUTCOME=outcome, REASON=reason";
 /// Prints how many rows were changed, and those that were not.
 ///
 /// # Errors
-/// [`CallError::RowsFailed`] when a row failed.
+/// [`CallError::Incomplete`] when a row failed.
 pub(super) fn print(outcome: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> {
     let rows = |member: &str| outcome[member].as_array().cloned().unwrap_or_default();
     let failed = rows("failed").len();
@@ -41,6 +41,6 @@ pub(super) fn print(outcome: &Value, output: &mut Output<impl Write>) -> Result<
     }
     match failed {
         0 => Ok(()),
-        _ => Err(CallError::RowsFailed),
+        _ => Err(CallError::Incomplete("some rows failed")),
     }
 }

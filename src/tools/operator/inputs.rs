@@ -55,16 +55,6 @@ pub(super) enum Kind {
     Object,
 }
 
-/// How a command uses an input.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Use {
-    Flag,
-    Positional,
-    /// It always has this value.
-    Fixed(String),
-    Hidden,
-}
-
 /// An input.
 #[derive(Debug)]
 pub(super) struct Input {
@@ -80,7 +70,9 @@ pub(super) struct Input {
     /// What a text may be, if that is one of some words.
     pub words: Vec<String>,
     pub default: Option<String>,
-    pub used: Use,
+    /// The value that it always has.
+    pub fixed: Option<String>,
+    pub positional: bool,
 }
 
 impl Input {
@@ -204,7 +196,8 @@ impl Inputs {
             required: parameter["required"] == true && kind != Kind::Object,
             words: words.flatten().map(text).collect(),
             default: None,
-            used: Use::Flag,
+            fixed: None,
+            positional: place == Place::Path,
         });
         Some(kind)
     }

@@ -86,9 +86,8 @@ impl Subcommand for ChosenCommand {
     }
 
     fn has_subcommand(name: &str) -> bool {
-        commands_of("")
-            .iter()
-            .any(|command| command.get_name() == name)
+        let commands = commands_of("");
+        commands.iter().any(|command| command.get_name() == name)
     }
 }
 
@@ -138,10 +137,11 @@ async fn execute(args: AdminArgs) -> Result<(), CallError> {
                 response["scope_filter"] = scopes.clone();
             }
             output.object(&response)?;
-            match row.action == Action::Test && response["success"] != true {
-                true => Err(CallError::TestFailed),
-                false => Ok(()),
+            if row.action == Action::Test && response["success"] != true {
+                let text = "the receiver did not accept the test event";
+                return Err(CallError::Incomplete(text));
             }
+            Ok(())
         }
     }
 }

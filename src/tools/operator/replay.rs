@@ -23,7 +23,7 @@ const BAR: usize = 30;
 /// Asks for the replay, prints what was queued, and waits until each delivery has been attempted.
 ///
 /// # Errors
-/// [`CallError::ReplayFailed`] when a delivery failed for good.
+/// [`CallError::Incomplete`] when a delivery failed for good.
 pub(super) async fn run(
     replay: &Call,
     no_wait: bool,
@@ -52,7 +52,9 @@ pub(super) async fn run(
     }
     output.object(&queued)?;
     match queued["failed"].as_u64() {
-        Some(1..) => Err(CallError::ReplayFailed),
+        Some(1..) => Err(CallError::Incomplete(
+            "some deliveries failed for good; `admin webhook deliveries` shows why",
+        )),
         _ => Ok(()),
     }
 }
