@@ -1,7 +1,7 @@
 //! The slot map of a Redis Cluster: updated by every redirect, and read again in the background.
 //!
-//! The crate's own cluster client is not used, because it retries after a lost reply, and sends `ASKING` separately from
-//! its command, so that another command can come between.
+//! The crate's own cluster client is not used: it has one connection per node, sends `ASKING` separately from its command, and
+//! opens connections without comparing the deployment's record (docs/decisions/0010-own-cluster-routing.md).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
