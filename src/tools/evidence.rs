@@ -51,7 +51,7 @@ fn public_key(text: &str) -> Result<PublicKey, String> {
         .ok_or_else(|| "64 lower-case hexadecimal digits of an Ed25519 public key".to_owned())
 }
 
-/// As it was written: it is compared to the letter.
+/// Returns the text unchanged, because it is compared byte by byte.
 fn server_id(text: &str) -> Result<String, String> {
     match Url::parse(text) {
         Ok(url) if ["http", "https"].contains(&url.scheme()) => Ok(text.to_owned()),
@@ -102,8 +102,7 @@ pub async fn run(args: &EvidenceVerifyArgs, mut output: impl Write) -> u8 {
     written.map_or(2, |()| exit_code(&found))
 }
 
-/// Where the key set is: where it was said to be, or with the server that was named. The dialect of the envelope decides the
-/// name of its file.
+/// Place of the key set: `--jwks`, or a file on the server of `--server-id`. The dialect of the envelope decides its name.
 fn key_set(args: &EvidenceVerifyArgs, document: &[u8]) -> Option<String> {
     let words = dialect_of(document).unwrap_or_default().words();
     let published = |server_id| format!("{server_id}/.well-known/{}", words.key_set_file);
@@ -158,7 +157,7 @@ fn bounded(source: impl std::io::Read) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Follows no redirect: a key set is that of the server which was named.
+/// Reads a URL without following redirects, because a key set must come from the server that the caller named.
 async fn fetch(url: Url, ca_file: Option<PathBuf>) -> Result<Vec<u8>, String> {
     let client = http(&url, RESPONSE_LIMIT, ca_file).map_err(|error| error.to_string())?;
     let response = client.get(url).send().await;
@@ -176,7 +175,7 @@ async fn fetch(url: Url, ca_file: Option<PathBuf>) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// A failed request with its causes, such as a certificate that nobody here trusts.
+/// A failed request with its causes, such as an untrusted certificate.
 fn why(error: reqwest::Error) -> String {
     error_chain(&error.without_url())
 }

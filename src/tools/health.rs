@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::client::{base_url, deepest_cause, printable};
 use crate::config::{LISTEN, METRICS_LISTEN, address_or_off};
 
-/// Between a response and the next request to the same address.
+/// Pause before an address is asked again.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Arguments of `health`.
@@ -123,7 +123,7 @@ impl HealthArgs {
     }
 }
 
-/// What to print about an address: `Ok` if it is healthy, at once or before so much time is over.
+/// The line about an address: `Ok` if it is healthy within `wait`.
 async fn line(url: Url, timeout: Duration, wait: Duration) -> Result<String, String> {
     let until = Instant::now() + wait;
     let name = printable(&url);
@@ -137,7 +137,7 @@ async fn line(url: Url, timeout: Duration, wait: Duration) -> Result<String, Str
     }
 }
 
-/// Where a process that listens on this address is found from the same machine.
+/// URL of a process of this machine that listens on this address.
 fn url_of(mut address: SocketAddr) -> Url {
     if address.ip().is_unspecified() {
         address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -145,7 +145,7 @@ fn url_of(mut address: SocketAddr) -> Url {
     Url::parse(&format!("http://{address}")).expect("an address makes a URL")
 }
 
-/// Sends the request; the warning of a healthy process, or why it is not healthy.
+/// Sends the request. Returns the warning of a healthy process, or why it is not healthy.
 async fn probe(url: &Url, timeout: Duration) -> Result<Option<String>, String> {
     // An error only says that the process has a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -13,7 +13,7 @@ use crate::evidence::SigningKey;
 const SEED_FILE: &str = "evidence-seed";
 const SERVER_FILE: &str = "evidence-server-id";
 
-/// Who signs.
+/// Signs the evidence of the stack.
 pub(super) struct Signer {
     /// The key pair.
     pub(super) key: SigningKey,
@@ -21,7 +21,7 @@ pub(super) struct Signer {
 }
 
 impl Signer {
-    /// The one that an earlier start kept in the folder, or a new one.
+    /// Reads the signer that an earlier start stored in the folder, or creates one.
     pub(super) fn open(folder: &Folder, address: SocketAddr) -> io::Result<Self> {
         let seed = folder.secret(SEED_FILE, || SigningKey::generate().0)?;
         let key = SigningKey::parse(seed.expose_secret()).ok_or_else(|| {

@@ -42,7 +42,7 @@ impl Folder {
                 _lock: lock,
             })
         };
-        open().map_err(|error| of_data(&path, &error))
+        open().map_err(|error| data_error(&path, &error))
     }
 
     pub(in crate::tools) fn path(&self) -> &Path {
@@ -89,12 +89,12 @@ impl Folder {
             opened.sync_all()?;
             fs::rename(&new, &file)
         };
-        write().map_err(|error| of_data(&file, &error))
+        write().map_err(|error| data_error(&file, &error))
     }
 }
 
-/// The same, with the file or folder that cannot be used.
-fn of_data(path: &Path, error: &io::Error) -> io::Error {
+/// Names the file or folder that cannot be used.
+fn data_error(path: &Path, error: &io::Error) -> io::Error {
     io::Error::other(format!("--data {}: {error}", path.display()))
 }
 

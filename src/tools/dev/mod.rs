@@ -202,7 +202,7 @@ async fn welcome(args: &DevArgs, address: SocketAddr, data: &mut Data) -> DevErr
     }
 }
 
-/// The configuration of the API; what has no flag here has its default.
+/// The configuration of the API; settings without a flag here have their defaults.
 fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfig, ConfigError> {
     let mut flags = vec![
         format!("--redis-url={}", data.redis_url.expose_secret()),
@@ -240,7 +240,7 @@ fn other_dialect(args: &DevArgs, found: String) -> DevError {
     }
 }
 
-/// The key of the worker that signs evidence.
+/// Settings of the worker that signs evidence.
 fn signing(data: &Data, config: &ServeConfig) -> Option<SigningConfig> {
     let evidence = config.evidence.clone()?;
     let key = data.signer.as_ref()?.key.clone();

@@ -21,7 +21,7 @@ pub(super) struct Ledger {
     pub totals: Totals,
 }
 
-/// What is known of one tenant.
+/// The verification of one tenant.
 pub(super) struct Collector<'a> {
     pub store: &'a Store,
     pub tenant: &'a TenantId,
@@ -136,15 +136,14 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// Compares each ledger with its records, and checks whether a base moved meanwhile.
+    /// Compares each ledger with its records, and checks whether a base changed meanwhile.
     async fn compare(mut self) -> Result<Report, StoreError> {
         let ledgers = std::mem::take(&mut self.ledgers);
         self.read_ledgers(ledgers.keys().cloned().collect()).await?;
         for (name, ledger) in &ledgers {
             let figures = &ledger.figures;
             let comparison = ledger.totals.compare(figures);
-            // By the clock, what a record did later than the ledger was read does not count. A time that is still to come is
-            // from before the clock went back.
+            // Changes after the ledger was read do not count. A time in the future is from before the clock went back.
             let later_ms = self.latest_ms.max(ledger.at_ms);
             let after = self.ledgers.get(name);
             let went_back = after.is_some_and(|after| after.at_ms < later_ms);

@@ -26,8 +26,8 @@ pub(super) async fn verify(
             if before == counted {
                 break;
             }
-            let held = before == store.counts_of(partition).await?;
-            if held && last.as_ref() == Some(&counted) {
+            let is_stable = before == store.counts_of(partition).await?;
+            if is_stable && last.as_ref() == Some(&counted) {
                 report
                     .differences
                     .push(difference(partition, &before, &counted));
@@ -36,7 +36,7 @@ pub(super) async fn verify(
             if attempt == ATTEMPTS {
                 report.unverified.push(format!("the counts of {partition}"));
             }
-            last = held.then_some(counted);
+            last = is_stable.then_some(counted);
         }
     }
     Ok(())

@@ -15,11 +15,11 @@ pub(super) struct RecordDays {
     pub usage_events: BTreeSet<Day>,
 }
 
-/// Everything that the scan found.
+/// The tenants and partitions of a deployment.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     /// Redis's time before the scan, in milliseconds.
-    pub taken_ms: i64,
+    pub read_ms: i64,
     pub tenants: BTreeMap<TenantId, RecordDays>,
     /// Partitions with reservations in quarantine.
     pub quarantines: BTreeSet<Partition>,
@@ -29,10 +29,10 @@ pub(super) struct Inventory {
 
 impl Inventory {
     /// Scans the keys of one tenant's partition, or of all.
-    pub(super) async fn take(store: &Store, tenant: Option<&TenantId>) -> Result<Self, StoreError> {
+    pub(super) async fn read(store: &Store, tenant: Option<&TenantId>) -> Result<Self, StoreError> {
         store.node_times().await?;
         let mut inventory = Self {
-            taken_ms: store.clock().now_ms(),
+            read_ms: store.clock().now_ms(),
             ..Self::default()
         };
         let partition = tenant.map(|tenant| BTreeSet::from([tenant.partition()]));
@@ -52,12 +52,12 @@ impl Inventory {
     }
 
     /// Adds a key of a tenant: its kind, and `acme` or `acme:20260101`.
-    fn add(&mut self, partition: Partition, kind: &str, rest: &str, wanted: Option<&TenantId>) {
+    fn add(&mut self, partition: Partition, kind: &str, rest: &str, only: Option<&TenantId>) {
         let (tenant, day) = rest.split_once(':').unwrap_or((rest, ""));
         let Some(tenant) = TenantId::parse(tenant) else {
             return;
         };
-        if tenant.partition() != partition || wanted.is_some_and(|wanted| *wanted != tenant) {
+        if tenant.partition() != partition || only.is_some_and(|only| *only != tenant) {
             return;
         }
         let days = self.tenants.entry(tenant).or_default();

@@ -1,4 +1,4 @@
-//! Finds data by its keys, so that an index that lost something is found.
+//! Scans keys, so that records are found that an index lacks.
 
 use std::collections::BTreeSet;
 

@@ -1,15 +1,15 @@
 //! `ledger verify`: recomputes every ledger from its records and reports differences. `audit verify` is in [`audit`].
 //!
 //! - Each ledger: `reserved` is the sum of the active holds; `spent` and `debt` are their base plus the charges of the
-//!   records; `remaining` is `allocated` minus all three; the index of ledgers over limit or in debt has it right.
+//!   records; `remaining` is `allocated` minus all three; the index of ledgers over limit or in debt is correct.
 //! - Each tenant: exactly the active reservations are in the due index, with the right time; the partition's index has the
 //!   tenant's earliest; each day with records is registered for retention.
 //! - Each partition: its counts are those of its records. Records in quarantine are listed.
 //!
 //! The service may run meanwhile. The ledgers of a tenant are read at one moment of Redis's clock, and each record counts as
 //! it was at that moment: one made later does not count, one that ended later counts as active. When a record changed within
-//! that millisecond, both states are accepted. When a base moved meanwhile (funding, retention), or anything differs, the
-//! tenant is read again; a difference is reported when it shows twice.
+//! that millisecond, both states are accepted. When a base changed meanwhile (funding, retention), or anything differs, the
+//! tenant is read again; a difference is reported only if two reads in a row show it.
 
 pub mod audit;
 mod collect;
@@ -34,7 +34,7 @@ use crate::tools::tenant_id::tenant_id;
 use collect::Collector;
 use inventory::Inventory;
 
-/// How often a tenant is read until nothing changes meanwhile.
+/// How often a tenant is read at most.
 const ATTEMPTS: usize = 6;
 
 /// Settings of `budget-authority ledger verify`.
@@ -60,25 +60,25 @@ pub async fn verify(
     tenant: Option<&TenantId>,
     mut progress: impl FnMut(&Report),
 ) -> Result<Report, StoreError> {
-    let inventory = Inventory::take(store, tenant).await?;
+    let inventory = Inventory::read(store, tenant).await?;
     let mut report = Report::default();
     for (tenant, days) in &inventory.tenants {
-        let mut before: Option<Report> = None;
+        let mut last: Option<Report> = None;
         for attempt in 1..=ATTEMPTS {
-            let mut found = Collector::read(store, tenant, days, inventory.taken_ms, &mut |rows| {
+            let mut found = Collector::read(store, tenant, days, inventory.read_ms, &mut |rows| {
                 report.rows_read += rows;
                 progress(&report);
             })
             .await?;
             let verified = found.unverified.is_empty();
-            let agrees = before
+            let agrees = last
                 .as_ref()
-                .is_some_and(|before| before.differences == found.differences);
+                .is_some_and(|last| last.differences == found.differences);
             if (verified && (found.differences.is_empty() || agrees)) || attempt == ATTEMPTS {
                 report.add(&mut found);
                 break;
             }
-            before = Some(found);
+            last = Some(found);
         }
     }
     if tenant.is_none() {
@@ -104,7 +104,7 @@ pub async fn run(store: &Store, args: &VerifyArgs, output: impl Write) -> u8 {
     outcome::print(verified.await, Report::is_right, args.json, text, output)
 }
 
-/// The reason when there was nothing to verify, because a misspelt name must not pass for a ledger that is right.
+/// Returns the reason if there was nothing to verify: a misspelt tenant must not pass as correct.
 async fn nothing_to_verify(
     store: &Store,
     tenant: Option<&TenantId>,

@@ -1,4 +1,4 @@
-//! What both verifications share: their progress and their exit code.
+//! Progress, output and exit code of both verifications.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use serde::Serialize;
 use crate::store::StoreError;
 use crate::telemetry::error_chain;
 
-/// How often to print progress.
+/// The time between two lines of progress.
 const PROGRESS_PERIOD: Duration = Duration::from_secs(3);
 
-/// A function that prints the text of its argument to standard error, now and then.
+/// Returns a function that prints a report's progress to standard error every [`PROGRESS_PERIOD`].
 pub(super) fn progress<R>(text: impl Fn(&R) -> String) -> impl FnMut(&R) {
     let mut printed = Instant::now();
     move |report| {

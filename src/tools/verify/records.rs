@@ -87,9 +87,9 @@ impl Collector<'_> {
             "COMMITTED" | "RELEASED" => number(row, "finalized_at_ms").map(Some),
             _ => None,
         };
-        let begun_ms = number(row, "created_at_ms");
-        let (Some(reserved), Some(begun_ms), Some(ended_ms)) =
-            (number(row, "estimate"), begun_ms, ended_ms)
+        let created_ms = number(row, "created_at_ms");
+        let (Some(reserved), Some(created_ms), Some(ended_ms)) =
+            (number(row, "estimate"), created_ms, ended_ms)
         else {
             return self.corrupt(row);
         };
@@ -107,7 +107,7 @@ impl Collector<'_> {
             ..Amounts::default()
         };
         self.count(row, |debt| Effect {
-            begun_ms,
+            created_ms,
             ended_ms,
             active,
             ended: Amounts::charged(charged, debt),
@@ -120,11 +120,11 @@ impl Collector<'_> {
             return;
         }
         let charged = number(row, "charged");
-        let Some((charged, begun_ms)) = charged.zip(number(row, "created_at_ms")) else {
+        let Some((charged, created_ms)) = charged.zip(number(row, "created_at_ms")) else {
             return self.corrupt(row);
         };
         self.count(row, |debt| Effect {
-            begun_ms,
+            created_ms,
             ended_ms: None,
             active: Amounts::charged(charged, debt),
             ended: Amounts::default(),
@@ -159,7 +159,7 @@ impl Collector<'_> {
                 return self.corrupt(row);
             };
             let effect = effect(debt);
-            let latest_ms = effect.ended_ms.unwrap_or(effect.begun_ms);
+            let latest_ms = effect.ended_ms.unwrap_or(effect.created_ms);
             self.latest_ms = self.latest_ms.max(latest_ms);
             if let Some(ledger) = self.ledgers.get_mut(&name) {
                 ledger.totals.count(effect, ledger.at_ms);
@@ -167,7 +167,7 @@ impl Collector<'_> {
             }
             // A ledger that was made after the index was read may have records already.
             let read_ms = self.ledgers.values().map(|ledger| ledger.at_ms).min();
-            let is_later = read_ms.is_some_and(|read_ms| effect.begun_ms >= read_ms);
+            let is_later = read_ms.is_some_and(|read_ms| effect.created_ms >= read_ms);
             if !is_later && row.field("tenant") == Some(self.tenant.as_str()) {
                 let detail = format!("record `{}` names it, but it is not in the index", row.id);
                 self.differs("ledger", &show(&name), detail);

@@ -29,9 +29,9 @@ impl Scan {
         store: &Store,
         index: &str,
     ) -> Result<Option<Vec<String>>, StoreError> {
-        let wanted = READ_ROWS + self.seen.len();
+        let rows = READ_ROWS + self.seen.len();
         let mut page = store
-            .scores_between(index, self.from, self.until, wanted)
+            .scores_between(index, self.from, self.until, rows)
             .await?;
         page.retain(|(id, score)| *score != self.from || !self.seen.contains(id));
         page.truncate(READ_ROWS);

@@ -19,7 +19,7 @@ impl Amounts {
         }
     }
 
-    /// What a record charged, of which `debt` is owed.
+    /// The amounts of a record that charged `charged`, of which `debt` is owed.
     pub(super) fn charged(charged: i64, debt: i64) -> Self {
         Self {
             reserved: 0,
@@ -51,10 +51,10 @@ pub(super) enum Comparison {
     Unknown,
 }
 
-/// What a record does to one ledger, while active and after its end, and when.
+/// Effect of a record on one ledger, while active and after its end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effect {
-    pub begun_ms: i64,
+    pub created_ms: i64,
     pub ended_ms: Option<i64>,
     pub active: Amounts,
     pub ended: Amounts,
@@ -63,10 +63,10 @@ pub(super) struct Effect {
 impl Totals {
     /// Counts a record as it was at `at_ms`.
     pub(super) fn count(&mut self, effect: Effect, at_ms: i64) {
-        if effect.begun_ms > at_ms {
+        if effect.created_ms > at_ms {
             return;
         }
-        if effect.begun_ms == at_ms {
+        if effect.created_ms == at_ms {
             self.uncertain.push(effect.active);
         } else {
             self.certain = self.certain.plus(effect.active);
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    fn effect(begun_ms: i64, ended_ms: Option<i64>) -> Effect {
+    fn effect(created_ms: i64, ended_ms: Option<i64>) -> Effect {
         let held = Amounts {
             reserved: 10,
             ..Amounts::default()
@@ -143,7 +143,7 @@ mod tests {
             ..Amounts::default()
         };
         Effect {
-            begun_ms,
+            created_ms,
             ended_ms,
             active: held,
             ended,
@@ -166,7 +166,7 @@ mod tests {
                 debt: 0,
             })
         };
-        for (begun, ended, [reserved, spent, debt], expected) in [
+        for (created, ended, [reserved, spent, debt], expected) in [
             (50, None, [10, 5, 0], Right),
             (50, Some(60), [0, 12, 1], Right),
             (50, Some(150), [10, 5, 0], Right),
@@ -179,8 +179,8 @@ mod tests {
             (100, Some(100), [0, 12, 1], Right),
             (100, None, [20, 5, 0], computed(0)),
         ] {
-            let found = compare(&[effect(begun, ended)], &ledger(reserved, spent, debt));
-            assert_eq!(found, expected, "{begun} {ended:?}");
+            let found = compare(&[effect(created, ended)], &ledger(reserved, spent, debt));
+            assert_eq!(found, expected, "{created} {ended:?}");
         }
         let many = vec![effect(100, None); 20];
         assert_eq!(compare(&many, &ledger(200, 5, 0)), Comparison::Unknown);

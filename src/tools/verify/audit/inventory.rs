@@ -16,9 +16,9 @@ pub(super) struct ChainId {
     pub partition: Partition,
 }
 
-/// The chains of these names, or all, with the days that have a log or seals. Scans only the partitions of `names` when
+/// Finds the chains of these names, or all, with the days that have a log or seals. Scans only the partitions of `names` when
 /// all are tenants.
-pub(super) async fn take(
+pub(super) async fn chains(
     store: &Store,
     names: &[String],
 ) -> Result<BTreeMap<ChainId, BTreeSet<Day>>, StoreError> {

@@ -24,7 +24,7 @@ use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::store::{Store, StoreError};
 use crate::tools::tenant_id::tenant_id;
 
-/// How often a chain is read until retention does not change it meanwhile.
+/// How often a chain is read at most, while retention changes it.
 const ATTEMPTS: usize = 3;
 
 /// Settings of `budget-authority audit verify`.
@@ -55,7 +55,7 @@ pub async fn verify_audit(
     mut progress: impl FnMut(&AuditReport),
 ) -> Result<AuditReport, StoreError> {
     let mut report = AuditReport::default();
-    for (id, days) in inventory::take(store, names).await? {
+    for (id, days) in inventory::chains(store, names).await? {
         let mut attempt = 1;
         let (row, findings) = loop {
             let read = &mut report.entries_read;
@@ -92,7 +92,7 @@ pub async fn run_audit(store: &Store, args: &AuditVerifyArgs, output: impl Write
     )
 }
 
-/// The reason when a chain does not exist, because a misspelt name must not pass for a log that is right.
+/// Returns the reason if a chain does not exist: a misspelt name must not pass as correct.
 fn nothing_to_verify(store: &Store, names: &[String], report: &AuditReport) -> Option<String> {
     let prefix = store.keys().prefix();
     let known = |name: &String| report.chains.iter().any(|row| row.tenant == *name);
