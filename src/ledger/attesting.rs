@@ -251,7 +251,7 @@ impl Attester<'_> {
 }
 
 /// What a script is told of a request; `lua/lib/evidence/queue.lua` has the form. `choice`: the issuers that it chooses from.
-pub(crate) fn evidence_lines(
+fn evidence_lines(
     choice: String,
     (endpoint, refusals_per_minute): (Endpoint, u32),
     request: &AttestedRequest,

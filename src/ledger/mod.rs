@@ -20,7 +20,6 @@ mod target;
 mod traffic;
 mod usage_event;
 
-pub(crate) use attesting::evidence_lines;
 pub use attesting::{Attesting, AttestingMetrics};
 pub use balances::{BalanceFilter, BalanceQuery};
 pub use bodies::commit::{CommitRequest, CommitResponse, CommitStatus};

@@ -19,22 +19,12 @@ pub(super) async fn create_tenant(admin: &Client, id: &str, name: &str) -> Resul
     admin.send(&call).await.map(drop)
 }
 
-/// Creates a budget of tokens.
+/// Creates a budget of a unit.
 pub(super) async fn create_budget(
     admin: &Client,
     tenant: &str,
     scope: &str,
-    tokens: i64,
-) -> Result<(), CallError> {
-    create_budget_in(UNIT, admin, tenant, scope, tokens).await
-}
-
-/// Creates a budget of a unit.
-pub(super) async fn create_budget_in(
     unit: &str,
-    admin: &Client,
-    tenant: &str,
-    scope: &str,
     amount: i64,
 ) -> Result<(), CallError> {
     let allocated = json!({"unit": unit, "amount": amount});
@@ -49,17 +39,7 @@ pub(super) async fn create_key(
     tenant: &str,
     name: &str,
 ) -> Result<SecretString, CallError> {
-    create_key_with(admin, tenant, name, &Permission::DEFAULT).await
-}
-
-/// Creates an API key, and returns its secret.
-pub(super) async fn create_key_with(
-    admin: &Client,
-    tenant: &str,
-    name: &str,
-    permissions: &[Permission],
-) -> Result<SecretString, CallError> {
-    let key = json!({"tenant_id": tenant, "name": name, "permissions": permissions});
+    let key = json!({"tenant_id": tenant, "name": name, "permissions": Permission::DEFAULT});
     let create = Call::of(OperationId::CreateApiKey).body(&key);
     let secret = admin.send(&create).await?["key_secret"]
         .as_str()

@@ -1,8 +1,6 @@
 //! Reads for the operator's tools: verification, configuration checks and statistics.
 
-pub(crate) mod erase;
 pub(crate) mod inspect;
 mod scan;
-pub mod slow;
 pub mod statistics;
 pub mod verify;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use crate::driver::script::Script;
-use crate::store::{Store, StoreError, scripts};
+use crate::store::{Store, StoreError};
 
 /// How often a command ran, and how long in all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,77 +52,6 @@ impl Store {
         let mut reset = redis::cmd("CONFIG");
         reset.arg("RESETSTAT");
         self.everywhere(&reset, deadline).await.map(drop)
-    }
-}
-
-/// What takes less is not logged, above all the commands inside scripts.
-const LOGGED_FROM_US: i64 = 10;
-
-/// Calls that a node keeps in its log.
-const LOGGED_MAX: i64 = 1_000_000;
-
-/// A call in the log of a node: its number, when it was, how many microseconds it took, its words, and by whom.
-type LoggedCall = (i64, i64, u64, Vec<Vec<u8>>, String, String);
-
-impl Store {
-    /// Has the nodes log each call of a script; for a Redis of one's own.
-    ///
-    /// # Errors
-    /// As for [`Store::statistics`].
-    pub async fn log_scripts(&self) -> Result<(), StoreError> {
-        self.log_slower_than(LOGGED_FROM_US).await
-    }
-
-    /// Ends that, and forgets what was logged.
-    ///
-    /// # Errors
-    /// As for [`Store::statistics`].
-    pub async fn log_no_scripts(&self) -> Result<(), StoreError> {
-        self.log_slower_than(-1).await
-    }
-
-    async fn log_slower_than(&self, us: i64) -> Result<(), StoreError> {
-        let deadline = Instant::now() + self.timeout();
-        for (name, value) in [
-            ("slowlog-max-len", LOGGED_MAX),
-            ("slowlog-log-slower-than", us),
-        ] {
-            let mut set = redis::cmd("CONFIG");
-            set.arg("SET").arg(name).arg(value);
-            self.everywhere(&set, deadline).await?;
-        }
-        let mut reset = redis::cmd("SLOWLOG");
-        reset.arg("RESET");
-        self.everywhere(&reset, deadline).await.map(drop)
-    }
-
-    /// What the nodes have logged, by the paths of the scripts.
-    ///
-    /// # Errors
-    /// As for [`Store::statistics`].
-    pub async fn logged_scripts(
-        &self,
-    ) -> Result<BTreeMap<&'static str, CommandStatistics>, StoreError> {
-        let deadline = Instant::now() + self.timeout();
-        let mut get = redis::cmd("SLOWLOG");
-        get.arg("GET").arg(-1);
-        let mut scripts: BTreeMap<&'static str, CommandStatistics> = BTreeMap::new();
-        for (_, reply) in self.everywhere(&get, deadline).await? {
-            let calls: Vec<LoggedCall> = redis::from_redis_value(reply).unwrap_or_default();
-            for (_, _, us, words, ..) in calls {
-                let is_called = |script: &&'static Script| {
-                    words
-                        .get(1)
-                        .is_some_and(|sha| sha == script.sha().as_bytes())
-                };
-                if let Some(script) = scripts::all().find(is_called) {
-                    let of_script = scripts.entry(script.path()).or_default();
-                    of_script.calls += 1;
-                    of_script.us += us;
-                }
-            }
-        }
-        Ok(scripts)
     }
 }
 

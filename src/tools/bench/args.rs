@@ -8,11 +8,10 @@ use jiff::SignedDuration;
 use secrecy::SecretString;
 use url::Url;
 
-use super::connection::plain_url;
-use super::error::BenchError;
+use super::BenchError;
+use super::recorder::Operation;
 use crate::domain::dialect::Dialect;
-use crate::domain::words::words;
-use crate::store::Keys;
+use crate::tools::client::base_url;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]
@@ -51,41 +50,12 @@ pub struct BenchArgs {
     /// Print a line per second, also without a terminal
     #[arg(long)]
     pub(super) progress: bool,
-    /// Run the scripts against Redis without HTTP
-    #[arg(long, requires = "redis_url", group = "mode")]
-    pub(super) bare: bool,
-    /// Redis for --bare
-    #[arg(
-        long,
-        env = "BUDGET_REDIS_URL",
-        value_name = "URL",
-        hide_env_values = true
-    )]
-    pub(super) redis_url: Option<SecretString>,
-    /// Prefix of every key of --bare; by default a random one, whose keys are removed at the end
-    #[arg(long, value_name = "PREFIX", value_parser = Keys::new)]
-    pub(super) key_prefix: Option<Keys>,
     /// Start a private Redis and a service, and measure the scripts alone beside the service
-    #[arg(long, group = "mode")]
+    #[arg(long)]
     pub(super) compare: bool,
-    /// Start both, and measure with these numbers of stored reservations: 1000,1000000
-    #[arg(long, value_name = "N,…", value_delimiter = ',', group = "mode")]
-    pub(super) compare_stored: Vec<u64>,
-    /// Start both and a dispatcher, and measure pages of the admin plane with these numbers of budgets, events and audit entries
-    #[arg(long, value_name = "N,…", value_delimiter = ',', group = "mode")]
-    pub(super) compare_listed: Vec<u64>,
-    /// Start both, and measure a reserve under a tenant with these numbers of policies: 0,100
-    #[arg(long, value_name = "N,…", value_delimiter = ',', group = "mode")]
-    pub(super) compare_policies: Vec<u64>,
-    /// Start both and a dispatcher, and measure what a tenant that goes to every limit costs another one
-    #[arg(long, group = "mode")]
-    pub(super) limits: bool,
     /// Start both, dispatchers and receivers, and measure deliveries of webhooks
-    #[arg(long, group = "mode")]
+    #[arg(long, conflicts_with = "compare")]
     pub(super) deliver: bool,
-    /// Start both, once with evidence and once without, and a dispatcher, and measure what signed evidence costs
-    #[arg(long, group = "mode")]
-    pub(super) evidence: bool,
 }
 
 impl BenchArgs {
@@ -94,13 +64,11 @@ impl BenchArgs {
     /// # Errors
     /// [`BenchError::TooLong`].
     pub(super) fn refuse_too_long(&self) -> Result<(), BenchError> {
-        let (what, minutes) = if self.bare || self.compare {
+        let (what, minutes) = match self.load.workload {
             // A later run commits the holds, and takes about as long as the ones before it.
-            ("a run that commits what it has reserved", 15)
-        } else if self.load.workload == Workload::Reserve && self.compare_stored.is_empty() {
-            ("--workload reserve", 55)
-        } else {
-            return Ok(());
+            _ if self.compare => ("a run that commits what it has reserved", 15),
+            Workload::Reserve if !self.deliver => ("--workload reserve", 55),
+            _ => return Ok(()),
         };
         match self.load.warmup + self.load.duration <= Duration::from_secs(minutes * 60) {
             true => Ok(()),
@@ -149,25 +117,9 @@ pub(super) enum Workload {
     Event,
 }
 
-words! {
-    /// One request of the runtime plane.
-    Operation {
-        /// Holds an estimate.
-        Reserve = "reserve",
-        /// Ends a hold with a charge.
-        Commit = "commit",
-        /// Ends a hold without a charge.
-        Release = "release",
-        /// Asks whether a hold could be made.
-        Decide = "decide",
-        /// Charges without a hold.
-        Event = "event",
-    }
-}
-
 impl Workload {
-    /// The operations that a client repeats. A commit or release finishes the reservation of the step before it, so clients
-    /// may start at any even step.
+    /// The operations that a client repeats. A commit or release ends the reservation of the step before it, so clients may
+    /// start at any even step.
     pub fn steps(self) -> &'static [Operation] {
         use Operation::{Commit, Decide, Event, Release, Reserve};
         match self {
@@ -205,52 +157,13 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_has_a_unit() {
-        assert_eq!(duration("10s"), Ok(Duration::from_secs(10)));
-        assert_eq!(duration("0ms"), Ok(Duration::ZERO));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
-        for wrong in ["", "10", "s", "25h", "-1s", "99999999999999999999s"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn no_run_outlives_its_holds() {
-        #[derive(clap::Parser)]
-        struct Cli {
-            #[command(flatten)]
-            bench: BenchArgs,
-        }
-        let refused = |words: &[&str]| {
-            let words = ["bench"].iter().chain(words);
-            let cli = <Cli as clap::Parser>::try_parse_from(words);
-            cli.expect("known flags").bench.refuse_too_long().is_err()
-        };
-        assert!(refused(&["--workload", "reserve", "--duration", "55m"]));
-        assert!(!refused(&["--workload", "reserve", "--duration", "54m"]));
-        assert!(!refused(&["--workload", "mixed", "--duration", "600m"]));
-        assert!(refused(&["--compare", "--duration", "16m"]));
-        let both = ["bench", "--compare", "--compare-stored", "1,2"];
-        assert!(<Cli as clap::Parser>::try_parse_from(both).is_err());
-    }
-
-    #[test]
-    fn a_commit_or_release_follows_a_reserve_wherever_a_client_starts() {
-        use Workload::{Commit, Decide, Event, Mixed, Release, Reserve};
-        for workload in [Reserve, Commit, Release, Mixed, Decide, Event] {
-            let steps = workload.steps();
-            for (at, step) in steps.iter().enumerate() {
-                if matches!(step, Operation::Commit | Operation::Release) {
-                    assert_eq!(at % 2, 1);
-                    assert_eq!(steps[at - 1], Operation::Reserve);
-                }
-            }
-        }
+/// Reads the address of a service: plain HTTP, without query, fragment or credentials.
+fn plain_url(text: &str) -> Result<Url, String> {
+    let url = base_url(text)?;
+    let plain = url.username().is_empty() && url.password().is_none();
+    match url.scheme() {
+        "http" if plain && url.query().is_none() && url.fragment().is_none() => Ok(url),
+        "http" => Err("a service's URL has no query, fragment or credentials".to_owned()),
+        _ => Err("only plain http:// can be measured, without TLS before the service".to_owned()),
     }
 }

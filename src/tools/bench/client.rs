@@ -3,32 +3,65 @@
 //! When a response is lost or leaves the outcome open (any 5xx), the client repeats the request under the same key. Then it
 //! sends the request once more, because two responses to one key must be the same.
 
-use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
-use hyper::Request;
 use hyper::body::Bytes;
+use hyper::header::HeaderMap;
+use hyper::{Method, Request, StatusCode};
+use serde::Deserialize;
 use tokio::time::sleep;
+use url::Url;
 
-use super::args::{Operation, Workload};
-use super::connection::{Connection, NoResponse};
-use super::ledger::Effect;
-use super::recorder::Recorder;
-use super::requests::Requests;
-use super::response::{self, Failure};
-use crate::telemetry::error_chain;
+use super::args::Workload;
+use super::connection::Connection;
+use super::ledger::Change;
+use super::recorder::{Failure, Operation, Recorder};
+use crate::api::operations::OperationId;
+use crate::tools::setup::UNIT;
+
+/// One hour, the default maximum of a tenant: no hold expires during a run.
+pub(super) const TTL_MS: u32 = 3_600_000;
 
 /// After this long without a known outcome, an operation is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
-const PAUSE_MIN: Duration = Duration::from_millis(5);
-const PAUSE_MAX: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The id of the reservation or usage event, and what the operation changed.
+type Outcome = (String, Change);
+
+/// An operation, its estimate or actual, and its request.
+type Planned<'a> = (Operation, i64, &'a Request<Full<Bytes>>);
+
+/// The members of any response that say what happened.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Body {
+    decision: String,
+    status: String,
+    reservation_id: Option<String>,
+    event_id: Option<String>,
+    reserved: Option<Amount>,
+    charged: Option<Amount>,
+    released: Option<Amount>,
+    error: Option<String>,
+    reason_code: Option<String>,
+    message: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Amount {
+    amount: i64,
+}
 
 /// What all clients of a run share.
 pub(super) struct Shared {
-    pub requests: Requests,
+    pub url: Url,
+    pub headers: HeaderMap,
+    /// The members `subject` and `action` of a request.
+    pub subject: String,
     pub workload: Workload,
     /// A random part of every idempotency key.
     pub run: String,
@@ -40,190 +73,185 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Changes what all clients record. They run on one thread, so the lock is always free.
-    pub fn record<T>(&self, change: impl FnOnce(&mut Recorder) -> T) -> T {
-        let mut recorder = self.recorder.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut recorder)
+    /// The recorder of all clients. They run on one thread, so the lock is always free.
+    pub fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn contradict(&self, example: impl FnOnce() -> String) {
-        self.record(|recorder| recorder.contradict(example));
-    }
-}
-
-/// One operation of a client.
-#[derive(Debug)]
-struct Planned {
-    operation: Operation,
-    /// The estimate or the actual; a release has none.
-    amount: i64,
-    /// The reservation to commit or release, and its hold.
-    reservation: String,
-    held: i64,
-}
-
-impl Planned {
-    /// Whether the service did exactly what was requested, given that budgets are ample.
-    fn is_fulfilled_by(&self, effect: &Effect) -> bool {
-        let (amount, held) = (self.amount, self.held);
-        let expected = match self.operation {
-            Operation::Reserve => (amount, 0),
-            Operation::Commit => (-held, amount),
-            Operation::Release => (-held, 0),
-            Operation::Event => (0, amount),
-            Operation::Decide => (0, 0),
-        };
-        (effect.reserved, effect.spent) == expected
-    }
-}
-
-/// A client, and what it has in hand.
-pub(super) struct Client {
-    shared: Arc<Shared>,
-    number: u64,
-    connection: Connection,
-    sequence: u64,
-    /// The reservation that the next commit or release ends, and its amount.
-    hold: Option<(String, i64)>,
-}
-
-impl Client {
-    pub fn new(shared: Arc<Shared>, number: u16) -> Self {
-        Self {
-            connection: Connection::new(Arc::clone(&shared.requests.url)),
-            number: number.into(),
-            sequence: 0,
-            hold: None,
-            shared,
-        }
-    }
-
-    /// Works until the time is over and the last request has its response.
-    pub async fn run(mut self) {
-        let steps = self.shared.workload.steps();
+    /// Runs a client until the time is over and the last request has its response.
+    pub async fn run_client(self: Arc<Self>, number: u64) {
+        let steps = self.workload.steps();
         // Clients start at different steps, so that a mix is mixed at any moment.
-        let first = self.number as usize * 2 % steps.len();
-        for operation in steps.iter().cycle().skip(first) {
-            if Instant::now() >= self.shared.until {
-                break;
+        let steps = steps.iter().cycle().skip(number as usize * 2 % steps.len());
+        let mut connection = Connection::default();
+        // The reservation that the next commit or release ends, and its amount.
+        let mut hold = None;
+        for (sequence, &operation) in (1_u64..).zip(steps) {
+            if Instant::now() >= self.until {
+                return;
             }
-            // A commit or release has nothing to do when the reserve before it was refused.
-            if let Some(planned) = self.plan(*operation) {
-                self.perform(&planned).await;
+            let ends_hold = matches!(operation, Operation::Commit | Operation::Release);
+            let (reservation, held) = match ends_hold.then(|| hold.take()) {
+                None => (String::new(), 0),
+                Some(Some(hold)) => hold,
+                // The reserve before it was refused.
+                Some(None) => continue,
+            };
+            let amount = match operation {
+                // Sometimes the whole hold.
+                Operation::Commit => held - sequence as i64 % 101,
+                _ => 1_000 + (sequence * 7_919 + number * 31) as i64 % 997,
+            };
+            let key = format!("{}.{number}.{sequence}", self.run);
+            let request = self.request(operation, &key, amount, &reservation);
+            let planned = (operation, amount, &request);
+            let Some((id, change)) = self.complete(&mut connection, planned).await else {
+                continue;
+            };
+            // Budgets are ample, so the service does exactly what was requested.
+            let (reserved, spent) = match operation {
+                Operation::Reserve => (amount, 0),
+                Operation::Commit => (-held, amount),
+                Operation::Release => (-held, 0),
+                Operation::Event => (0, amount),
+                Operation::Decide => (0, 0),
+            };
+            let mut recorder = self.recorder();
+            recorder.change.add(change, 1);
+            if change != (Change { reserved, spent }) {
+                recorder.contradict(format!("{operation} of {amount}, {held} held: {change:?}"));
+            }
+            if operation == Operation::Reserve {
+                hold = Some((id, change.reserved));
             }
         }
     }
 
-    fn plan(&mut self, operation: Operation) -> Option<Planned> {
-        self.sequence += 1;
-        let (reservation, held) = match operation {
-            Operation::Commit | Operation::Release => self.hold.take()?,
-            _ => Default::default(),
+    /// The request of an operation. `amount` is the estimate or the actual, `reservation` what a commit or release ends.
+    fn request(
+        &self,
+        operation: Operation,
+        key: &str,
+        amount: i64,
+        reservation: &str,
+    ) -> Request<Full<Bytes>> {
+        use OperationId::{
+            CommitReservation, CreateEvent, CreateReservation, Decide, ReleaseReservation,
         };
-        let amount = match operation {
-            // Sometimes the whole hold.
-            Operation::Commit => held - self.sequence as i64 % 101,
-            _ => 1_000 + (self.sequence * 7_919 + self.number * 31) as i64 % 997,
+        let subject = &self.subject;
+        let json = format!(r#"{{"unit":"{UNIT}","amount":{amount}}}"#);
+        let reserve = || format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{json}"#);
+        let (id, members) = match operation {
+            Operation::Reserve => (CreateReservation, reserve()),
+            Operation::Decide => (Decide, format!(r#"{subject},"estimate":{json}"#)),
+            Operation::Event => (CreateEvent, format!(r#"{subject},"actual":{json}"#)),
+            Operation::Commit => (CommitReservation, format!(r#","actual":{json}"#)),
+            Operation::Release => (ReleaseReservation, String::new()),
         };
-        Some(Planned {
-            operation,
-            amount,
-            reservation,
-            held,
-        })
-    }
-
-    async fn perform(&mut self, planned: &Planned) {
-        let mut key = String::with_capacity(32);
-        // Writing to a string cannot fail.
-        let _ = write!(key, "{}.{}.{}", self.shared.run, self.number, self.sequence);
-        let (amount, reservation) = (planned.amount, &planned.reservation);
-        let requests = &self.shared.requests;
-        let Some(request) = requests.build(planned.operation, &key, amount, reservation) else {
-            let example = || format!("an id that fits no path: {reservation:?}");
-            return self.shared.contradict(example);
-        };
-        let Some(effect) = self.complete(planned, &request).await else {
-            return;
-        };
-        self.shared
-            .record(|recorder| recorder.totals.count(&effect));
-        if !planned.is_fulfilled_by(&effect) {
-            let example = || format!("{planned:?}: {effect:?}");
-            self.shared.contradict(example);
-        }
-        if planned.operation == Operation::Reserve {
-            self.hold = effect.id.map(|id| (id, effect.reserved));
-        }
+        let base = self.url.path().trim_end_matches('/');
+        let path = id.path().replace("{reservation_id}", reservation);
+        let body = format!(r#"{{"idempotency_key":"{key}"{members}}}"#);
+        let mut request = Request::new(Full::from(body));
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = format!("{base}{path}").parse().unwrap_or_default();
+        *request.headers_mut() = self.headers.clone();
+        request
     }
 
     /// Sends a request until its outcome is known; `None` when it was refused or given up.
-    async fn complete(
-        &mut self,
-        planned: &Planned,
-        request: &Request<Full<Bytes>>,
-    ) -> Option<Effect> {
+    async fn complete(&self, connection: &mut Connection, planned: Planned<'_>) -> Option<Outcome> {
         let begun = Instant::now();
-        let mut pause = PAUSE_MIN;
-        let mut uncertain = false;
-        let effect = loop {
-            match self.attempt(planned, request).await {
-                Ok(effect) => break effect,
-                Err(failure) if !failure.uncertain => return None,
-                Err(_) => uncertain = true,
+        let mut is_uncertain = false;
+        let outcome = loop {
+            match self.attempt(connection, planned).await {
+                Ok(outcome) => break outcome,
+                Err(failure) if !failure.is_uncertain() => return None,
+                Err(_) => is_uncertain = true,
             }
             if begun.elapsed() >= GIVE_UP_AFTER {
-                self.shared.record(|recorder| recorder.unresolved += 1);
+                self.recorder().unresolved += 1;
                 return None;
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(PAUSE_MAX);
+            sleep(PAUSE).await;
         };
         let finished = Instant::now();
-        let measured = finished >= self.shared.measure_from;
-        let took = measured.then(|| finished - begun);
-        self.shared
-            .record(|recorder| recorder.finish(planned.operation, took));
-        if uncertain
-            && let Ok(again) = self.attempt(planned, request).await
-            && again != effect
+        let took = (finished >= self.measure_from).then(|| finished - begun);
+        self.recorder().finish(planned.0, took);
+        if is_uncertain
+            && let Ok(again) = self.attempt(connection, planned).await
+            && again != outcome
         {
-            self.shared
-                .contradict(|| format!("one key, two outcomes: {effect:?}, then {again:?}"));
+            let example = format!("one key, two outcomes: {outcome:?}, then {again:?}");
+            self.recorder().contradict(example);
         }
-        Some(effect)
+        Some(outcome)
     }
 
     /// Sends a request once and counts the attempt and its failure.
     async fn attempt(
-        &mut self,
-        planned: &Planned,
-        request: &Request<Full<Bytes>>,
-    ) -> Result<Effect, Failure> {
-        let effect = match self.connection.send(request.clone()).await {
-            Ok(response) => response::read(planned.operation, planned.amount, &response),
-            Err(error) => Err(no_response(&error)),
+        &self,
+        connection: &mut Connection,
+        (operation, amount, request): Planned<'_>,
+    ) -> Result<Outcome, Failure> {
+        let outcome = match connection.send(&self.url, request.clone()).await {
+            Ok((status, body)) => read(operation, amount, status, &body),
+            Err((code, message)) => Err(Failure {
+                status: 0,
+                code: code.to_owned(),
+                message,
+                count: 1,
+            }),
         };
-        self.shared.record(|recorder| {
-            recorder.attempts += 1;
-            if let Err(failure) = &effect {
-                recorder.fail(failure);
-            }
-        });
-        effect
+        let mut recorder = self.recorder();
+        recorder.attempts += 1;
+        if let Err(failure) = &outcome {
+            recorder.fail(failure);
+        }
+        outcome
     }
 }
 
-fn no_response(error: &NoResponse) -> Failure {
-    let code = match error {
-        NoResponse::NotConnected(_) => "NOT_CONNECTED",
-        NoResponse::Broken => "CONNECTION_LOST",
-        NoResponse::Late => "NO_RESPONSE",
+/// Reads the response to an operation of `requested`.
+fn read(
+    operation: Operation,
+    requested: i64,
+    status: StatusCode,
+    text: &[u8],
+) -> Result<Outcome, Failure> {
+    let body: Body = serde_json::from_slice(text).unwrap_or_default();
+    let amount = |amount: Option<Amount>| amount.map(|amount| amount.amount);
+    let change = || {
+        let is_allowed = body.decision.starts_with("ALLOW");
+        let (reserved, spent) = match (operation, body.status.as_str()) {
+            (Operation::Reserve, _) if is_allowed => (amount(body.reserved)?, 0),
+            (Operation::Decide, _) if is_allowed => (0, 0),
+            // `released` is absent when the whole hold was charged.
+            (Operation::Commit, "COMMITTED") => {
+                let (charged, released) = (amount(body.charged)?, amount(body.released));
+                (-charged.saturating_add(released.unwrap_or(0)), charged)
+            }
+            (Operation::Release, "RELEASED") => (-amount(body.released)?, 0),
+            // `charged` is present only when it is less than requested.
+            (Operation::Event, "APPLIED") => (0, amount(body.charged).unwrap_or(requested)),
+            _ => return None,
+        };
+        Some(Change { reserved, spent })
     };
-    Failure {
-        status: 0,
-        code: code.to_owned(),
-        message: error_chain(error),
-        uncertain: true,
+    match change().filter(|_| status.is_success()) {
+        Some(change) => Ok((
+            body.reservation_id.or(body.event_id).unwrap_or_default(),
+            change,
+        )),
+        None => Err(Failure {
+            status: status.as_u16(),
+            code: body
+                .error
+                .or(body.reason_code)
+                .unwrap_or_else(|| "UNREADABLE".to_owned()),
+            message: body
+                .message
+                .unwrap_or_else(|| String::from_utf8_lossy(text).into_owned()),
+            count: 1,
+        }),
     }
 }

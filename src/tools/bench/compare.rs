@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::BenchError;
 use super::args::{BenchArgs, LoadArgs, Workload};
-use super::error::BenchError;
-use super::ledger::{Difference, Totals, disagreement};
+use super::ledger::{Change, Difference, disagreement};
 use super::load;
-use super::report::{BenchReport, Report, clients, time};
-use super::script::{self, Script, ScriptRun, totals};
-use super::stack::Stack;
+use super::report::{BenchReport, Report, clients};
+use super::script::{self, Script, ScriptRun};
+use super::stack::{Stack, resident_memory};
+use super::times::time;
 use crate::tools::table::Table;
 
 /// Clients of the run that everything is compared with.
@@ -22,33 +23,42 @@ const CLIENTS: u16 = 50;
 /// All figures of one run.
 #[derive(Debug, Serialize)]
 pub(super) struct Comparison {
-    pub scopes: u8,
+    scopes: u8,
     /// `reserve` by many clients first, by one, `commit` by many, `reserve` by many last.
-    pub scripts: Vec<ScriptRun>,
+    scripts: Vec<ScriptRun>,
     /// Ledgers whose figures are not the totals of the scripts alone.
-    pub script_differences: Vec<Difference>,
-    pub http: Vec<Report>,
+    script_differences: Vec<Difference>,
+    http: Vec<Report>,
     /// Calls of `reserve.lua` per second: the mean of first and last.
-    pub script_per_second: f64,
+    script_per_second: f64,
     /// Median of one client over HTTP to the median of one client of the script.
-    pub one_client_ratio: f64,
+    one_client_ratio: f64,
     /// Memory of Redis for a committed reservation, in bytes.
-    pub bytes_per_reservation: f64,
+    bytes_per_reservation: f64,
     /// Memory of the service before the load and after it, in bytes.
-    pub service_bytes: Option<(u64, u64)>,
-    /// Commands that the service sends to Redis for one request.
-    pub round_trips: f64,
+    service_bytes: Option<(u64, u64)>,
+    /// Calls of scripts for one request.
+    round_trips: f64,
 }
 
 /// Starts a Redis and a service, and measures them.
 pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
     let stack = Stack::start(args.dialect).await?;
     let (service, load) = (&stack.service, &args.load);
-    let service_before = stack.resident_memory();
+    let service_before = resident_memory(&stack.api);
     let tenant = service.provision(load.scopes).await?;
-    let (mut scripts, bytes_per_reservation) = stack
-        .reserve_and_commit(&tenant, &[CLIENTS, 1], load.duration)
-        .await?;
+    let run = async |clients, script| script::run(&stack, &tenant, clients, script).await;
+    let reserve = || Script::Reserve(load.duration);
+
+    let redis_before = stack.used_memory().await?;
+    let mut first = run(CLIENTS, reserve()).await?;
+    let mut one = run(1, reserve()).await?;
+    let mut held = std::mem::take(&mut first.held);
+    held.append(&mut one.held);
+    let committed = held.len() as f64;
+    let commit = run(CLIENTS, Script::Commit(held)).await?;
+    let redis_bytes = stack.used_memory().await? as f64 - redis_before as f64;
+
     let mut http = Vec::new();
     for (workload, clients) in [
         (Workload::Reserve, 1),
@@ -67,26 +77,26 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
         http.push(Report::measure(service, &load, args.progress).await?);
     }
     let round_trips = round_trips(&stack, load).await?;
-    let service_bytes = service_before.zip(stack.resident_memory());
-    let last = Script::reserve_for(load.duration);
-    scripts.push(stack.run_script(&tenant, CLIENTS, last).await?);
-    let [first, one, _, last] = &scripts[..] else {
-        unreachable!("two reserves, a commit and a reserve ran");
-    };
+    let service_bytes = service_before.zip(resident_memory(&stack.api));
+    let last = run(CLIENTS, reserve()).await?;
+    let mut change = Change::default();
+    for run in [&first, &one, &commit, &last] {
+        change.add(run.change, 1);
+    }
     Ok(Comparison {
         scopes: load.scopes,
+        script_differences: service.check(&tenant, change).await?,
         script_per_second: (first.calls.per_second + last.calls.per_second) / 2.0,
         one_client_ratio: http[0].all().p50_us / one.calls.p50_us,
-        bytes_per_reservation,
+        bytes_per_reservation: redis_bytes / committed,
         service_bytes,
         round_trips,
-        script_differences: service.check(&tenant, &totals(&scripts)).await?,
-        scripts,
+        scripts: vec![first, one, commit, last],
         http,
     })
 }
 
-/// Commands that the service sends to Redis for one request of the mix, once it knows the scripts and the key.
+/// Calls of scripts for one request of the mix.
 async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> {
     let short = LoadArgs {
         workload: Workload::Mixed,
@@ -95,14 +105,13 @@ async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> 
         warmup: Duration::ZERO,
         ..load.clone()
     };
-    let service = &stack.service;
-    let tenant = service.provision(load.scopes).await?;
-    service.check(&tenant, &Totals::default()).await?;
-    let requests = async || {
-        let measured = load::run(service, &tenant, &short, false).await?;
-        Ok(measured.recorder.attempts)
-    };
-    stack.commands_per_request(requests).await
+    let tenant = stack.service.provision(load.scopes).await?;
+    // So that the service knows the key.
+    stack.service.check(&tenant, Change::default()).await?;
+    stack.store.reset_statistics().await?;
+    let measured = load::run(&stack.service, &tenant, &short, false).await?;
+    let calls = stack.store.statistics().await?.command("evalsha").calls;
+    Ok(calls as f64 / measured.recorder.attempts.max(1) as f64)
 }
 
 impl BenchReport for Comparison {
@@ -112,17 +121,12 @@ impl BenchReport for Comparison {
     }
 
     fn text(&self) -> String {
-        let scopes = self.scopes;
-        let title = format!("over HTTP, {scopes} scopes");
+        let title = format!("over HTTP, {} scopes", self.scopes);
         let headings = [&title, "per s", "ratio", "p50", "p99", "errors", "ledger"];
         let mut table = Table::new(1, headings);
         for run in &self.http {
             let (all, errors) = (run.all(), run.errors.iter().map(|error| error.count));
-            let agrees = if run.ledger.agrees {
-                "agrees"
-            } else {
-                "DIFFERS"
-            };
+            let agrees = ["DIFFERS", "agrees"][usize::from(run.ledger.agrees)];
             table.row([
                 clients(run.workload, run.clients),
                 format!("{:.0}", all.per_second),
@@ -138,7 +142,7 @@ impl BenchReport for Comparison {
             one client over HTTP: {:.2} times the median of the script alone\n\
             round trips to Redis per request: {:.3}\n\
             memory of Redis per committed reservation: {:.0} bytes\n",
-            script::table(&self.scripts, scopes),
+            script::table(&self.scripts, self.scopes),
             self.one_client_ratio,
             self.round_trips,
             self.bytes_per_reservation,
@@ -149,16 +153,19 @@ impl BenchReport for Comparison {
                 "memory of the service: {before:.1} MB at first, {after:.1} MB after the load\n"
             );
         }
-        let runs = self.http.iter();
-        let generator = runs.filter_map(|run| run.generator_us_per_request);
+        let generator = self
+            .http
+            .iter()
+            .filter_map(|run| run.generator_us_per_request);
         if let Some(most) = generator.reduce(f64::max) {
             text += &format!("generator: at most {most:.1} µs of processor time per request\n");
         }
         text += &disagreement("ledger of the scripts alone", &self.script_differences);
-        let failed = |run: &&Report| !run.ledger.agrees || !run.errors.is_empty();
-        let failed = self.http.iter().filter(failed);
-        text + &failed
-            .map(|run| format!("\n{}", run.text()))
-            .collect::<String>()
+        for run in &self.http {
+            if !run.ledger.agrees || !run.errors.is_empty() {
+                text += &format!("\n{}", run.text());
+            }
+        }
+        text
     }
 }

@@ -1,94 +1,52 @@
-//! Adds up what the operations did, and compares it with the ledgers, to the unit.
+//! The figures of ledgers, which must agree with the responses to the unit.
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::operations::OperationId;
 use crate::tools::table::Table;
 
-/// What an operation did to each ledger of its subject.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Effect {
-    /// Id of the reservation or usage event that it made.
-    pub id: Option<String>,
-    /// Change of `reserved`; negative for a commit or release.
+/// The allocation of each budget: ample, and exact in 15 digits.
+pub(super) const ALLOCATED: i64 = 900_000_000_000_000;
+
+/// What one or many operations changed. All name the same subject, so the change is the same for each ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Change {
     pub reserved: i64,
-    /// Change of `spent`.
     pub spent: i64,
 }
 
-/// The effects of many operations. Every request names the same subject, so each of its scopes has these totals.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Totals {
-    reserved: i128,
-    spent: i128,
-}
-
-impl Totals {
-    /// Adds one operation.
-    pub fn count(&mut self, effect: &Effect) {
-        self.count_times(effect, 1);
-    }
-
-    /// Adds so many operations of the same effect.
-    pub fn count_times(&mut self, effect: &Effect, times: usize) {
-        self.reserved += i128::from(effect.reserved) * times as i128;
-        self.spent += i128::from(effect.spent) * times as i128;
-    }
-
-    /// Adds the totals of another run on the same ledgers.
-    pub fn add(&mut self, other: &Self) {
-        self.reserved += other.reserved;
-        self.spent += other.spent;
-    }
-
-    /// The figures of a ledger that started with `allocated` and nothing else. Budgets are ample and nothing is charged
-    /// beyond its hold, so there is no debt.
-    pub fn expected(&self, allocated: i64) -> Figures {
-        let allocated = i128::from(allocated);
-        Figures {
-            allocated,
-            remaining: allocated - self.spent - self.reserved,
-            reserved: self.reserved,
-            spent: self.spent,
-            debt: 0,
-        }
+impl Change {
+    /// Adds so many changes like `other`.
+    pub fn add(&mut self, other: Self, times: usize) {
+        self.reserved += other.reserved * times as i64;
+        self.spent += other.spent * times as i64;
     }
 }
 
-/// The figures of one ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(super) struct Figures {
-    pub allocated: i128,
-    pub remaining: i128,
-    pub reserved: i128,
-    pub spent: i128,
-    pub debt: i128,
+/// The figures of one ledger by name.
+pub(super) type Figures = BTreeMap<&'static str, i64>;
+
+const NAMES: [&str; 5] = ["allocated", "remaining", "reserved", "spent", "debt"];
+
+/// The figures of a ledger as either plane returns it; absent ones are 0.
+pub(super) fn figures(ledger: &Value) -> Figures {
+    let amount = |name: &str| ledger[name]["amount"].as_i64().unwrap_or(0);
+    NAMES.into_iter().map(|name| (name, amount(name))).collect()
 }
 
-impl Figures {
-    /// The figures of a ledger as either plane returns it; absent ones are 0.
-    fn of(ledger: &Value) -> Self {
-        let amount = |name: &str| i128::from(ledger[name]["amount"].as_i64().unwrap_or(0));
-        Self {
-            allocated: amount("allocated"),
-            remaining: amount("remaining"),
-            reserved: amount("reserved"),
-            spent: amount("spent"),
-            debt: amount("debt"),
-        }
-    }
+/// The figures of a new ledger after a change. Budgets are ample and nothing is charged beyond its hold, so there is no debt.
+pub(super) fn expected(Change { reserved, spent }: Change) -> Figures {
+    let remaining = ALLOCATED - reserved - spent;
+    let amounts = [ALLOCATED, remaining, reserved, spent, 0];
+    NAMES.into_iter().zip(amounts).collect()
 }
 
-/// The full path of a ledger's scope; on the runtime plane `scope` is only the last segment.
-fn path(ledger: &Value) -> Option<&str> {
-    let path = ledger.get("scope_path").or_else(|| ledger.get("scope"))?;
-    path.as_str()
-}
-
-/// A ledger whose figures are not the totals of the operations.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// A ledger whose figures are not what the operations must have changed them to.
+#[derive(Debug, Clone, Serialize)]
 pub(super) struct Difference {
+    /// The full path.
     pub scope: String,
     /// The path of the operation that returned it.
     pub source: &'static str,
@@ -102,110 +60,17 @@ pub(super) fn disagreement(ledger: &str, differences: &[Difference]) -> String {
     if differences.is_empty() {
         return String::new();
     }
-    let headings = "ledger, source, , allocated, remaining, reserved, spent, debt";
-    let mut table = Table::new(3, headings.split(", "));
-    for it in differences {
-        for (what, figures) in [("expected", Some(it.expected)), ("found", it.found)] {
-            let what = figures.map_or("missing", |_| what);
-            let names = [&it.scope, it.source, what].map(str::to_owned);
-            let amounts =
-                figures.map(|it| [it.allocated, it.remaining, it.reserved, it.spent, it.debt]);
-            let amounts =
-                amounts.map_or_else(Default::default, |amounts| amounts.map(|it| it.to_string()));
-            table.row(names.into_iter().chain(amounts));
+    let mut table = Table::new(3, ["ledger", "source", ""].into_iter().chain(NAMES));
+    for difference in differences {
+        let found = difference.found.as_ref().map_or("missing", |_| "found");
+        for (what, figures) in [
+            ("expected", Some(&difference.expected)),
+            (found, difference.found.as_ref()),
+        ] {
+            let cell = |name| figures.map_or_else(String::new, |figures| figures[name].to_string());
+            let names = [&difference.scope, difference.source, what].map(str::to_owned);
+            table.row(names.into_iter().chain(NAMES.map(cell)));
         }
     }
     format!("{ledger}: does NOT agree with the responses\n{table}")
-}
-
-/// Compares the ledgers of `scopes` with the figures that each must have.
-pub(super) fn differences(
-    operation: OperationId,
-    scopes: &[String],
-    expected: Figures,
-    ledgers: &[Value],
-) -> Vec<Difference> {
-    let difference = |scope: &String| {
-        let found = ledgers.iter().find(|ledger| path(ledger) == Some(scope));
-        let found = found.map(Figures::of);
-        (found != Some(expected)).then(|| Difference {
-            scope: scope.clone(),
-            source: operation.path(),
-            expected,
-            found,
-        })
-    };
-    scopes.iter().filter_map(difference).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn totals_predict_every_figure() {
-        let mut totals = Totals::default();
-        // Three reserves; a commit of 60 and a release that end two of them; an event and a decision.
-        for (reserved, spent) in [
-            (100, 0),
-            (50, 0),
-            (7, 0),
-            (-100, 60),
-            (-50, 0),
-            (0, 9),
-            (0, 0),
-        ] {
-            totals.count(&Effect {
-                id: None,
-                reserved,
-                spent,
-            });
-        }
-        let figures = totals.expected(1_000);
-        let found = (figures.reserved, figures.spent, figures.remaining);
-        assert_eq!(found, (7, 69, 924));
-        let remaining = totals.expected(i64::MAX).remaining;
-        assert_eq!(remaining, i128::from(i64::MAX) - 76);
-    }
-
-    #[test]
-    fn a_unit_too_many_is_a_difference() {
-        let scopes = ["tenant:t".to_owned(), "tenant:t/app:a".to_owned()];
-        let expected = Totals::default().expected(10);
-        let ledger = |scope: &String, spent: i64| {
-            json!({"scope": scope, "allocated": {"amount": 10}, "remaining": {"amount": 10 - spent},
-                "spent": {"amount": spent}})
-        };
-        let compare = |ledgers: &[Value]| {
-            differences(OperationId::GetBalances, &scopes, expected, ledgers).len()
-        };
-        let both = |spent| [ledger(&scopes[0], 0), ledger(&scopes[1], spent)];
-        assert_eq!(compare(&both(0)), 0);
-        assert_eq!(compare(&both(1)), 1);
-        assert_eq!(compare(&[]), 2);
-        let missing = differences(OperationId::GetBalances, &scopes, expected, &[]);
-        let text = disagreement("ledger", &missing);
-        assert!(
-            text.contains("does NOT agree") && text.contains("missing"),
-            "{text}"
-        );
-    }
-
-    #[test]
-    fn ledgers_of_both_planes_are_read() {
-        let runtime = r#"{"scope":"app:a","scope_path":"tenant:t/app:a","remaining":{"unit":"TOKENS","amount":-3},
-            "reserved":{"unit":"TOKENS","amount":0},"spent":{"unit":"TOKENS","amount":1},
-            "allocated":{"unit":"TOKENS","amount":1},"debt":{"unit":"TOKENS","amount":3}}"#;
-        let admin = r#"{"ledger_id":"x","scope":"tenant:t/app:a","allocated":{"amount":1},"remaining":{"amount":-3},
-            "spent":{"amount":1},"debt":{"amount":3}}"#;
-        for text in [admin, runtime] {
-            let ledger: Value = serde_json::from_str(text).expect("a ledger");
-            assert_eq!(path(&ledger), Some("tenant:t/app:a"));
-            let figures = Figures::of(&ledger);
-            let found = (figures.remaining, figures.debt, figures.reserved);
-            assert_eq!(found, (-3, 3, 0));
-        }
-    }
 }

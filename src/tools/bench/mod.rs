@@ -4,38 +4,57 @@
 //! connections, and reports rates and times. Afterwards the ledgers must agree with the responses, to the unit.
 
 mod args;
-mod bare;
 mod client;
 mod compare;
 mod connection;
 mod deliver;
-mod error;
-mod evidence;
-mod growth;
 mod ledger;
-mod limits;
 mod load;
-mod memory;
-mod monitor;
 mod recorder;
 mod report;
-mod requests;
-mod response;
-mod rows;
 mod script;
 mod service;
-mod session;
 mod stack;
+mod times;
 
+use std::io;
 use std::process::ExitCode;
 
 pub use args::BenchArgs;
 
-use error::BenchError;
 use report::{BenchReport, Report};
 use service::Service;
 
+use crate::config::ConfigError;
+use crate::store::StoreError;
 use crate::telemetry::error_chain;
+use crate::tools::client_error::CallError;
+
+/// Why there is no measurement.
+#[derive(Debug, thiserror::Error)]
+enum BenchError {
+    #[error("--admin-key or BUDGET_ADMIN_KEY is required: the benchmark makes a tenant of its own")]
+    NoAdminKey,
+    #[error("holds live an hour: {what} may take {minutes} minutes at most, warm-up included")]
+    TooLong { what: &'static str, minutes: u64 },
+    #[error(transparent)]
+    Call(#[from] CallError),
+    #[error("the tenant, its key or its scope cannot be used without HTTP")]
+    Tenant,
+    #[error("a script replied `{reply}` instead of `{expected}`")]
+    Script {
+        expected: &'static str,
+        reply: String,
+    },
+    #[error("the service or its Redis cannot be started")]
+    Stack(#[source] io::Error),
+    #[error("the load generator failed")]
+    Generator(#[source] io::Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
 
 /// Runs the benchmark and prints its report to standard output.
 ///
@@ -55,34 +74,20 @@ pub async fn run(args: BenchArgs) -> ExitCode {
 /// Runs what `args` select; whether all is well.
 async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
     args.refuse_too_long()?;
-    Ok(if args.bare {
-        print(&bare::run(args).await?, args)
-    } else if args.compare {
-        print(&compare::run(args).await?, args)
-    } else if args.limits {
-        print(&limits::run(args).await?, args)
-    } else if args.deliver {
-        print(&deliver::run(args).await?, args)
-    } else if args.evidence {
-        print(&evidence::run(args).await?, args)
-    } else if !args.compare_stored.is_empty() {
-        print(&growth::with_reservations(args).await?, args)
-    } else if !args.compare_listed.is_empty() {
-        print(&growth::with_budgets(args).await?, args)
-    } else if !args.compare_policies.is_empty() {
-        print(&growth::with_policies(args).await?, args)
-    } else {
-        let service = Service {
-            admin: args.admin_url.as_ref().unwrap_or(&args.url).clone(),
-            runtime: args.url.clone(),
-            admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
-            dialect: args.dialect,
-        };
-        print(
-            &Report::measure(&service, &args.load, args.progress).await?,
-            args,
-        )
-    })
+    if args.compare {
+        return Ok(print(&compare::run(args).await?, args));
+    }
+    if args.deliver {
+        return Ok(print(&deliver::run(args).await?, args));
+    }
+    let service = Service {
+        admin: args.admin_url.as_ref().unwrap_or(&args.url).clone(),
+        runtime: args.url.clone(),
+        admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
+        dialect: args.dialect,
+    };
+    let report = Report::measure(&service, &args.load, args.progress).await?;
+    Ok(print(&report, args))
 }
 
 /// Prints a report; whether all is well.

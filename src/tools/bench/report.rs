@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::BenchError;
 use super::args::{LoadArgs, Workload};
-use super::error::BenchError;
-use super::ledger::{Difference, Figures, disagreement};
+use super::ledger::{Difference, Figures, disagreement, expected};
 use super::load;
-use super::recorder::{ErrorCount, Summary};
-use super::service::{ALLOCATED, Service};
+use super::recorder::Failure;
+use super::service::Service;
+use super::times::{Summary, time};
 use crate::tools::table::Table;
 
 /// A report that ends the process with an exit code.
@@ -33,7 +34,7 @@ pub(super) struct Report {
     pub seconds: f64,
     pub operations: Vec<Summary>,
     pub requests: u64,
-    pub errors: Vec<ErrorCount>,
+    pub errors: Vec<Failure>,
     pub error_rate: f64,
     pub ledger: LedgerReport,
     /// Processor time of the generator per request; `None` where the system does not report it.
@@ -45,13 +46,13 @@ pub(super) struct Report {
 pub(super) struct LedgerReport {
     pub agrees: bool,
     /// The figures that every scope must have.
-    pub expected: Figures,
-    pub differences: Vec<Difference>,
+    expected: Figures,
+    differences: Vec<Difference>,
     /// Operations whose outcome stayed unknown, so that their effect cannot be accounted for.
-    pub unresolved: u64,
+    unresolved: u64,
     /// Responses that contradict their request or an earlier response.
-    pub contradictions: u64,
-    pub first_contradiction: Option<String>,
+    contradictions: u64,
+    first_contradiction: Option<String>,
 }
 
 impl Report {
@@ -63,8 +64,9 @@ impl Report {
     ) -> Result<Self, BenchError> {
         let tenant = service.provision(load.scopes).await?;
         let measured = load::run(service, &tenant, load, progress).await?;
-        let differences = service.check(&tenant, &measured.recorder.totals).await?;
         let recorder = measured.recorder;
+        let differences = service.check(&tenant, recorder.change).await?;
+        let is_certain = recorder.unresolved == 0 && recorder.contradictions == 0;
         let requests = recorder.attempts.max(1) as f64;
         let cpu_us = |cpu: Duration| cpu.as_secs_f64() * 1e6 / requests;
         Ok(Self {
@@ -75,15 +77,15 @@ impl Report {
             seconds: measured.elapsed.as_secs_f64(),
             operations: recorder.summaries(measured.elapsed),
             requests: recorder.attempts,
-            errors: recorder.errors(),
+            errors: recorder.errors.into_values().collect(),
             error_rate: recorder.failed as f64 / requests,
             ledger: LedgerReport {
-                agrees: differences.is_empty() && recorder.unresolved == 0 && recorder.wrong == 0,
-                expected: recorder.totals.expected(ALLOCATED),
+                agrees: differences.is_empty() && is_certain,
+                expected: expected(recorder.change),
                 differences,
                 unresolved: recorder.unresolved,
-                contradictions: recorder.wrong,
-                first_contradiction: recorder.wrong_example,
+                contradictions: recorder.contradictions,
+                first_contradiction: recorder.first_contradiction,
             },
             generator_us_per_request: measured.generator_cpu.map(cpu_us),
         })
@@ -101,36 +103,30 @@ impl BenchReport for Report {
     }
 
     fn text(&self) -> String {
-        let (name, scopes) = (clients(self.workload, self.clients), self.scopes);
         let headings = "operation, count, per s, p50, p90, p99, p99.9, max";
         let mut table = Table::new(1, headings.split(", "));
-        for summary in &self.operations {
-            let counts = [
-                summary.count.to_string(),
-                format!("{:.0}", summary.per_second),
-            ];
-            let times = [
-                summary.p50_us,
-                summary.p90_us,
-                summary.p99_us,
-                summary.p999_us,
-                summary.max_us,
-            ];
-            let row = [summary.operation.clone()].into_iter().chain(counts);
-            table.row(row.chain(times.map(time)));
+        for it in &self.operations {
+            let (count, rate) = (it.count.to_string(), format!("{:.0}", it.per_second));
+            let times = [it.p50_us, it.p90_us, it.p99_us, it.p999_us, it.max_us].map(time);
+            let row = [it.operation.clone(), count, rate];
+            table.row(row.into_iter().chain(times));
         }
+        let (name, scopes) = (clients(self.workload, self.clients), self.scopes);
+        let (seconds, tenant) = (self.seconds, &self.tenant);
         let (rate, requests) = (self.error_rate * 100.0, self.requests);
-        let mut text = format!(
-            "{name}, {scopes} scopes, {:.1} s, tenant {}\n\n{table}\n",
-            self.seconds, self.tenant
-        );
+        let mut text =
+            format!("{name}, {scopes} scopes, {seconds:.1} s, tenant {tenant}\n\n{table}\n");
         text += &match self.errors.is_empty() {
             true => format!("errors: none in {requests} requests\n"),
             false => format!("errors: {rate:.3} % of {requests} requests\n"),
         };
         for error in &self.errors {
-            let ErrorCount { first, count } = error;
-            let (status, code, message) = (first.status, &first.code, &first.message);
+            let Failure {
+                status,
+                code,
+                message,
+                count,
+            } = error;
             text += &format!("  {count:>8}  {status:>3} {code}  {message}\n");
         }
         text += &self.ledger.text(scopes);
@@ -144,7 +140,7 @@ impl BenchReport for Report {
 impl LedgerReport {
     fn text(&self, scopes: u8) -> String {
         if self.agrees {
-            let (reserved, spent) = (self.expected.reserved, self.expected.spent);
+            let (reserved, spent) = (self.expected["reserved"], self.expected["spent"]);
             return format!(
                 "ledger: agrees to the unit in {scopes} scopes (reserved {reserved}, spent {spent})\n"
             );
@@ -153,11 +149,9 @@ impl LedgerReport {
         if self.unresolved > 0 {
             text += &format!("  {} operations have no known outcome\n", self.unresolved);
         }
-        if let Some(example) = &self.first_contradiction {
-            text += &format!(
-                "  {} responses contradict, first {example}\n",
-                self.contradictions
-            );
+        if let Some(first) = &self.first_contradiction {
+            let contradictions = self.contradictions;
+            text += &format!("  {contradictions} responses contradict, first {first}\n");
         }
         text
     }
@@ -167,38 +161,4 @@ impl LedgerReport {
 pub(super) fn clients(what: impl fmt::Display, clients: u16) -> String {
     let plural = if clients == 1 { "" } else { "s" };
     format!("{what}, {clients} client{plural}")
-}
-
-/// Microseconds with three digits, in the unit that fits.
-pub(super) fn time(us: f64) -> String {
-    let (number, unit) = match us {
-        us if us < 1e3 => (us, "µs"),
-        us if us < 1e6 => (us / 1e3, "ms"),
-        us => (us / 1e6, "s"),
-    };
-    match number {
-        number if number < 10.0 => format!("{number:.2} {unit}"),
-        number if number < 100.0 => format!("{number:.1} {unit}"),
-        number => format!("{number:.0} {unit}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_three_digits() {
-        for (us, text) in [
-            (3.456, "3.46 µs"),
-            (34.56, "34.6 µs"),
-            (345.6, "346 µs"),
-            (3_456.0, "3.46 ms"),
-            (34_560.0, "34.6 ms"),
-            (345_600.0, "346 ms"),
-            (3_456_000.0, "3.46 s"),
-        ] {
-            assert_eq!(time(us), text);
-        }
-    }
 }

@@ -1,97 +1,77 @@
 //! Runs the scripts without HTTP, as the baseline for what the service adds.
 //!
-//! Calls are encoded before the clock runs, and replies are decoded only up to the status word, so that the figures measure
+//! A call is encoded before its time begins, and replies are decoded only up to the status word, so that the figures measure
 //! Redis and not this process. The time that Redis was busy shows whether they do.
 
 use std::mem;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use hdrhistogram::Histogram;
-use redis::Value;
+use prometheus::Registry;
+use secrecy::ExposeSecret;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::error::BenchError;
-use super::ledger::{Effect, Totals};
+use super::BenchError;
+use super::client::TTL_MS;
+use super::ledger::Change;
 use super::load::on_one_thread;
-use super::recorder::{Summary, histogram, record, summary};
-use super::report::{clients, time};
+use super::report::clients;
 use super::service::Tenant;
-use super::session::{ACTUAL, ESTIMATE, HeldReservation, Session};
 use super::stack::Stack;
-use crate::domain::ids::IdempotencyKey;
+use super::times::{Summary, Times, time};
+use crate::config::StoreConfig;
+use crate::domain::amount::Unit;
+use crate::domain::api_key::secret::ApiKeyText;
+use crate::domain::caller::RuntimeCaller;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::ids::{
+    DeploymentSecret, IdempotencyKey, RequestId, ReservationId, TenantId, TraceId,
+};
+use crate::domain::policy::PolicySelection;
+use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
+use crate::domain::scope::ScopePath;
+use crate::driver::script::Counted;
+use crate::store::runtime::commit::Commit;
+use crate::store::runtime::reserve::Reserve;
+use crate::store::signature::ScriptCall as _;
 use crate::store::{Call, Store};
 use crate::tools::table::Table;
 
-/// Calls encoded at a time, some 2 KB each. The clock stops meanwhile.
-const ROUND: usize = 10_000;
+/// The estimate of every reservation.
+const ESTIMATE: i64 = 1_000;
+/// The actual of every commit.
+const ACTUAL: i64 = 950;
+/// A digest of the right length.
+const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
+
+/// A reservation, and the idempotency key that made it.
+pub(super) type HeldReservation = (ReservationId, IdempotencyKey);
 
 /// What to call.
-#[derive(Debug)]
 pub(super) enum Script {
-    /// `reserve.lua`, until so many holds are made or the time is over.
-    Reserve {
-        count: usize,
-        limit: Duration,
-        /// Whether evidence of each is queued. Nobody can sign it.
-        attested: bool,
-    },
+    /// `reserve.lua`, for so long.
+    Reserve(Duration),
     /// `commit.lua`, for each of these.
     Commit(Vec<HeldReservation>),
 }
 
-/// How a script is called and measured.
-struct Plan {
-    name: &'static str,
-    /// The status word of a reply that did it.
-    expected: &'static str,
-    count: usize,
-    limit: Duration,
-    /// What one call does to each ledger.
-    effect: Effect,
-}
-
-impl Script {
-    fn plan(&self) -> Plan {
-        let (name, expected, count, limit, reserved, spent) = match self {
-            Self::Reserve { count, limit, .. } => {
-                ("reserve", "reserved", *count, *limit, ESTIMATE, 0)
-            }
-            Self::Commit(held) => {
-                let limit = Duration::MAX;
-                ("commit", "committed", held.len(), limit, -ESTIMATE, ACTUAL)
-            }
-        };
-        Plan {
-            name,
-            expected,
-            count,
-            limit,
-            effect: Effect {
-                id: None,
-                reserved,
-                spent,
-            },
-        }
-    }
-}
-
 /// One script, called by so many clients at once over one connection.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Serialize)]
 pub(super) struct ScriptRun {
     pub clients: u16,
     #[serde(flatten)]
     pub calls: Summary,
     /// Time that one call takes of Redis's one thread.
-    pub redis_us_per_call: f64,
+    redis_us_per_call: f64,
     /// Share of the time in which Redis ran the script. When it is far below 1, this process or the machine was the limit.
-    pub redis_busy: f64,
+    redis_busy: f64,
     /// The reservations of all calls.
     #[serde(skip)]
     pub held: Vec<HeldReservation>,
+    /// What all calls changed.
     #[serde(skip)]
-    pub totals: Totals,
+    pub change: Change,
 }
 
 /// A table of runs.
@@ -111,187 +91,202 @@ pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
     table
 }
 
-impl Stack {
-    /// Calls a script for a tenant until it is done.
-    pub async fn run_script(
-        &self,
-        tenant: &Tenant,
-        clients: u16,
-        script: Script,
-    ) -> Result<ScriptRun, BenchError> {
-        let (mut deployment, tenant) = (self.deployment.clone(), tenant.clone());
-        deployment.redis.connections = 1;
-        on_one_thread(async move || {
-            let session = Session::open(&deployment, &tenant).await?;
-            run(&session, clients, script).await
-        })
-        .await
-    }
-
-    /// Reserves for `limit` with each of these numbers of clients, then commits everything with the first. Returns the runs
-    /// and the memory of Redis for a committed reservation, in bytes.
-    pub async fn reserve_and_commit(
-        &self,
-        tenant: &Tenant,
-        clients: &[u16],
-        limit: Duration,
-    ) -> Result<(Vec<ScriptRun>, f64), BenchError> {
-        let before = self.store.statistics().await?.used_memory;
-        let (mut runs, mut held) = (Vec::new(), Vec::new());
-        for clients in clients {
-            let reserve = Script::reserve_for(limit);
-            let mut reserve = self.run_script(tenant, *clients, reserve).await?;
-            held.append(&mut reserve.held);
-            runs.push(reserve);
-        }
-        let (committed, commit) = (held.len() as f64, Script::Commit(held));
-        runs.push(self.run_script(tenant, clients[0], commit).await?);
-        let after = self.store.statistics().await?.used_memory;
-        Ok((runs, (after as f64 - before as f64) / committed))
-    }
-}
-
-impl Script {
-    /// Makes holds for so long.
-    pub fn reserve_for(limit: Duration) -> Self {
-        Self::Reserve {
-            count: usize::MAX,
-            limit,
-            attested: false,
-        }
-    }
-}
-
-/// The totals of all runs.
-pub(super) fn totals(runs: &[ScriptRun]) -> Totals {
-    let mut totals = Totals::default();
-    runs.iter().for_each(|run| totals.add(&run.totals));
-    totals
-}
-
-async fn run(session: &Session, clients: u16, script: Script) -> Result<ScriptRun, BenchError> {
-    let plan = script.plan();
-    let key_prefix = format!("{:016x}", rand::random::<u64>());
-    let encode = async |from: usize, most: usize| {
-        let count = most.min(plan.count - from);
-        let mut calls = Vec::with_capacity(count);
-        for number in (from..).take(count) {
-            calls.push(encode(session, &script, &key_prefix, number).await?);
-        }
-        Ok::<_, BenchError>(calls)
-    };
-    let (mut done, mut times, mut elapsed) = (Vec::new(), histogram(), Duration::ZERO);
-    // The first call loads the script, and is not measured.
-    if let Some((call, held)) = encode(0, 1).await?.pop() {
-        check(&call, session.store.send(&call).await?, plan.expected)?;
-        done.push(held);
-        session.store.reset_statistics().await?;
-        let mut encoded = 1;
-        while elapsed < plan.limit {
-            let calls = encode(encoded, ROUND).await?;
-            if calls.is_empty() {
-                break;
-            }
-            encoded += calls.len();
-            let begun = Instant::now();
-            let round = Arc::new(Round {
-                expected: plan.expected,
-                store: session.store.clone(),
-                until: begun.checked_add(plan.limit - elapsed),
-                progress: Mutex::new(Progress {
-                    calls: calls.into_iter(),
-                    done: mem::take(&mut done),
-                    times,
-                }),
-            });
-            let mut running = JoinSet::new();
-            for _ in 0..clients {
-                running.spawn(Arc::clone(&round).client());
-            }
-            while let Some(ended) = running.join_next().await {
-                ended.map_err(|panic| BenchError::Generator(panic.into()))??;
-            }
-            elapsed += begun.elapsed();
-            let round = Arc::into_inner(round).expect("all clients have ended");
-            let progress = round.progress.into_inner();
-            let progress = progress.unwrap_or_else(PoisonError::into_inner);
-            (done, times) = (progress.done, progress.times);
-        }
-    }
-    let statistics = session.store.statistics().await?;
-    let redis_us = statistics.command("evalsha").us as f64;
-    let mut totals = Totals::default();
-    totals.count_times(&plan.effect, done.len());
-    Ok(ScriptRun {
-        clients,
-        calls: summary(plan.name, &times, elapsed),
-        redis_us_per_call: redis_us / times.len().max(1) as f64,
-        redis_busy: redis_us / 1e6 / elapsed.as_secs_f64().max(1e-6),
-        totals,
-        held: done,
+/// Calls a script for a tenant until it is done.
+pub(super) async fn run(
+    stack: &Stack,
+    tenant: &Tenant,
+    clients: u16,
+    script: Script,
+) -> Result<ScriptRun, BenchError> {
+    let (mut deployment, tenant) = (stack.deployment.clone(), tenant.clone());
+    deployment.redis.connections = 1;
+    on_one_thread(async move || {
+        let session = Session::open(&deployment, &tenant, script).await?;
+        Arc::new(session).run(clients).await
     })
+    .await
 }
 
-/// Encodes the call of this number, with its reservation.
-async fn encode(
-    session: &Session,
-    script: &Script,
-    key_prefix: &str,
-    number: usize,
-) -> Result<(Call, HeldReservation), BenchError> {
-    let attested = match script {
-        Script::Commit(all) => {
-            let held = all[number].clone();
-            return Ok((session.commit(&held), held));
-        }
-        Script::Reserve { attested, .. } => *attested,
-    };
-    let key = IdempotencyKey::parse(&format!("{key_prefix}.{number}"));
-    let key = key.expect("hexadecimal digits make an idempotency key");
-    let held = (session.reservation_id(&key).await?, key);
-    Ok((session.reserve(&held, attested), held))
-}
-
-/// Checks that the script did what it is for.
-fn check(call: &Call, reply: Value, expected: &'static str) -> Result<(), BenchError> {
-    match call.word(reply)? {
-        reply if reply == expected => Ok(()),
-        reply => Err(BenchError::Script { expected, reply }),
-    }
-}
-
-/// Encoded calls, and the clients that send them.
-struct Round {
-    expected: &'static str,
+/// A tenant's calls of one script, with the keys and arguments that requests of the load lead to.
+struct Session {
     store: Store,
-    until: Option<Instant>,
-    /// All clients run on one thread, so the lock is always free.
+    secret: DeploymentSecret,
+    caller: RuntimeCaller,
+    scope: ScopePath,
+    cause: String,
+    facts: [(&'static str, String); 2],
     progress: Mutex<Progress>,
 }
 
 struct Progress {
-    calls: std::vec::IntoIter<(Call, HeldReservation)>,
-    done: Vec<HeldReservation>,
-    times: Histogram<u32>,
+    script: Script,
+    held: Vec<HeldReservation>,
+    times: Times,
 }
 
-impl Round {
-    async fn client(self: Arc<Self>) -> Result<(), BenchError> {
-        let progress = || self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let begun = Instant::now();
-            if self.until.is_some_and(|until| begun >= until) {
-                return Ok(());
-            }
-            let Some((call, held)) = progress().calls.next() else {
-                return Ok(());
-            };
-            let reply = self.store.send(&call).await?;
-            let took = begun.elapsed();
-            check(&call, reply, self.expected)?;
-            let mut progress = progress();
-            record(&mut progress.times, took);
-            progress.done.push(held);
+impl Session {
+    async fn open(
+        deployment: &StoreConfig,
+        tenant: &Tenant,
+        script: Script,
+    ) -> Result<Self, BenchError> {
+        let store = deployment.open(&Registry::new())?;
+        let words = deployment.dialect.words();
+        let key = ApiKeyText::parse(tenant.key.expose_secret(), words.api_key_prefixes);
+        let scope = tenant
+            .scopes
+            .last()
+            .and_then(|scope| ScopePath::parse(scope));
+        let (key, scope) = key.zip(scope).ok_or(BenchError::Tenant)?;
+        let tenant = TenantId::parse(&tenant.id).ok_or(BenchError::Tenant)?;
+        let cause = Cause {
+            source: words.runtime_source,
+            actor: Actor::ApiKey(key.key_id().clone()),
+            source_ip: Some("127.0.0.1".to_owned()),
+            request_id: Some(RequestId::mint()),
+            trace_id: TraceId::mint(),
+            trace_flags: None,
+        };
+        Ok(Self {
+            secret: store.secret().await?.clone(),
+            store,
+            caller: RuntimeCaller {
+                key_id: key.key_id().clone(),
+                key_hash: key.hash(),
+                partition: tenant.partition(),
+                tenant,
+            },
+            scope,
+            cause: cause.lines(),
+            facts: [
+                ("action_kind", "llm.completion".to_owned()),
+                ("action_name", "bench:model".to_owned()),
+            ],
+            progress: Mutex::new(Progress {
+                script,
+                held: Vec::new(),
+                times: Times::default(),
+            }),
+        })
+    }
+
+    /// Changes the progress. All clients run on one thread, so the lock is always free.
+    fn progress<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
+        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn run(self: Arc<Self>, clients: u16) -> Result<ScriptRun, BenchError> {
+        let (name, word, limit, reserved, spent) =
+            self.progress(|progress| match progress.script {
+                Script::Reserve(limit) => ("reserve", "reserved", limit, ESTIMATE, 0),
+                Script::Commit(_) => ("commit", "committed", Duration::MAX, -ESTIMATE, ACTUAL),
+            });
+        self.store.reset_statistics().await?;
+        let begun = Instant::now();
+        let mut running = JoinSet::new();
+        for _ in 0..clients {
+            let session = Arc::clone(&self);
+            running.spawn(async move {
+                while begun.elapsed() < limit && session.call_next(word).await? {}
+                Ok::<_, BenchError>(())
+            });
         }
+        while let Some(ended) = running.join_next().await {
+            ended.map_err(|panic| BenchError::Generator(panic.into()))??;
+        }
+        let elapsed = begun.elapsed();
+        let redis_us = self.store.statistics().await?.command("evalsha").us as f64;
+        let (calls, held) = self.progress(|progress| {
+            let calls = progress.times.summary(name, elapsed);
+            (calls, mem::take(&mut progress.held))
+        });
+        let mut change = Change::default();
+        change.add(Change { reserved, spent }, held.len());
+        Ok(ScriptRun {
+            clients,
+            redis_us_per_call: redis_us / calls.count.max(1) as f64,
+            redis_busy: redis_us / 1e6 / elapsed.as_secs_f64(),
+            calls,
+            held,
+            change,
+        })
+    }
+
+    /// Makes the next call; whether there was one. `expected`: the status word of its reply.
+    async fn call_next(&self, expected: &'static str) -> Result<bool, BenchError> {
+        let next = self.progress(|progress| match &mut progress.script {
+            Script::Reserve(_) => {
+                let key = IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>()));
+                let key = key.expect("hexadecimal digits make an idempotency key");
+                let id = ReservationId::derive(&self.secret, &self.caller.tenant, &key);
+                Some((self.reserve(&id, &key), (id, key)))
+            }
+            Script::Commit(held) => held
+                .pop()
+                .map(|(id, key)| (self.commit(&id, &key), (id, key))),
+        });
+        let Some((call, held)) = next else {
+            return Ok(false);
+        };
+        let begun = Instant::now();
+        let reply = self.store.send(&call).await?;
+        let took = begun.elapsed();
+        let reply = call.word(reply)?;
+        if reply != expected {
+            return Err(BenchError::Script { expected, reply });
+        }
+        self.progress(|progress| {
+            progress.times.record(took);
+            progress.held.push(held);
+        });
+        Ok(true)
+    }
+
+    fn reserve(&self, reservation_id: &ReservationId, key: &IdempotencyKey) -> Call {
+        let (caller, policy) = (&self.caller, PolicySelection::default());
+        let (keys, unit) = (self.store.keys(), Unit::Tokens);
+        let call = Reserve {
+            caller,
+            budgets: self.store.budgets_of(&caller.tenant, &self.scope, unit),
+            payload_hash: PAYLOAD_HASH,
+            scope_path: self.scope.as_str(),
+            unit: unit.as_str(),
+            amount: ESTIMATE,
+            requested_ttl_ms: Some(TTL_MS.into()),
+            grace_ms: GRACE_PERIOD_MS_DEFAULT,
+            other_grace: false,
+            requested_overage_policy: None,
+            swept_until_ms: None,
+            reservation_id,
+            policy: String::new(),
+            denied_per_minute: 600,
+            context: &self.cause,
+            policies_version: policy.version.to_string(),
+            policy_from_ms: policy.from_ms,
+            policy_until_ms: policy.until_ms,
+            rate_limits: None,
+            evidence: None,
+            facts: Counted(&self.facts),
+            kept: vec![("idempotency_key", key.to_string())],
+        };
+        call.on(keys, self.store.today())
+    }
+
+    /// A commit under the key of the reservation.
+    fn commit(&self, reservation_id: &ReservationId, key: &IdempotencyKey) -> Call {
+        let call = Commit {
+            caller: &self.caller,
+            payload_hash: PAYLOAD_HASH,
+            unit: Unit::Tokens.as_str(),
+            actual: ACTUAL,
+            key_digest: &key.digest(),
+            swept_until_ms: None,
+            reservation_id,
+            context: &self.cause,
+            stored_bytes: None,
+            evidence: None,
+            kept: &[],
+        };
+        call.on(self.store.keys(), self.store.today())
     }
 }

@@ -1,25 +1,30 @@
 //! The service under test: makes a tenant through the admin plane, and reads its ledgers afterwards.
 
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use secrecy::SecretString;
+use serde_json::{Value, json};
 use url::Url;
 
-use super::error::BenchError;
-use super::ledger::{Difference, Totals, differences};
-use super::requests::scope_paths;
+use super::BenchError;
+use super::ledger::{ALLOCATED, Change, Difference, expected, figures};
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
 use crate::tools::call::Call;
-use crate::tools::client::{Client, header_value};
+use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
 use crate::tools::setup::{UNIT, create_budget, create_key, create_tenant};
 
-/// The allocation of each budget: ample, and exact in 15 digits.
-pub(super) const ALLOCATED: i64 = 900_000_000_000_000;
-
 /// Name of the tenant and of its key.
 const NAME: &str = "load generator";
+
+/// The levels below the tenant, root first, with the names that the load gives them.
+const LEVELS: [(&str, &str); 5] = [
+    ("workspace", "prod"),
+    ("app", "chat"),
+    ("workflow", "answer"),
+    ("agent", "helper"),
+    ("toolset", "search"),
+];
 
 /// Where the service is, and its admin key.
 #[derive(Debug, Clone)]
@@ -35,21 +40,34 @@ pub(super) struct Service {
 pub(super) struct Tenant {
     pub id: String,
     pub key: SecretString,
-    /// Full paths, root first.
+    /// The subject of all requests.
+    pub subject: Value,
+    /// Full paths of its scopes, root first.
     pub scopes: Vec<String>,
 }
 
 impl Service {
-    /// Makes a tenant with a random name, its key and its budgets. They stay after the run.
+    /// Makes a tenant with a random id, its key and its budgets. They stay after the run.
     pub async fn provision(&self, scopes: u8) -> Result<Tenant, BenchError> {
         let admin = self.admin()?;
-        let id = make_tenant(&admin).await?;
-        let scopes = scope_paths(&id, scopes);
-        for scope in &scopes {
-            create_budget(&admin, &id, scope, ALLOCATED).await?;
+        let id = format!("bench-{:012x}", rand::random::<u64>() >> 16);
+        create_tenant(&admin, &id, NAME).await?;
+        let (mut subject, mut path) = (json!({"tenant": id}), format!("tenant:{id}"));
+        let mut paths = vec![path.clone()];
+        for (level, name) in LEVELS.iter().take(usize::from(scopes) - 1) {
+            subject[level] = (*name).into();
+            path += &format!("/{level}:{name}");
+            paths.push(path.clone());
         }
-        let key = create_key(&admin, &id, NAME).await?;
-        Ok(Tenant { id, key, scopes })
+        for scope in &paths {
+            create_budget(&admin, &id, scope, UNIT, ALLOCATED).await?;
+        }
+        Ok(Tenant {
+            key: create_key(&admin, &id, NAME).await?,
+            subject,
+            scopes: paths,
+            id,
+        })
     }
 
     /// A client of the admin plane.
@@ -57,56 +75,39 @@ impl Service {
         Client::new(self.admin.clone(), &ADMIN_KEY, &self.admin_key)
     }
 
-    /// A client of the runtime plane with the tenant's key.
-    pub fn runtime(&self, tenant: &Tenant) -> Result<Client, CallError> {
-        let key_header = &self.dialect.header_names().api_key;
-        Client::new(self.runtime.clone(), key_header, &tenant.key)
-    }
-
-    /// The headers of the tenant's requests.
-    pub fn headers(&self, tenant: &Tenant) -> Result<HeaderMap, CallError> {
-        let json = HeaderValue::from_static("application/json");
-        let key_header = self.dialect.header_names().api_key.clone();
-        let headers = [
-            (CONTENT_TYPE, json),
-            (key_header, header_value(&tenant.key)?),
-        ];
-        Ok(headers.into_iter().collect())
-    }
-
-    /// Reads every ledger on both planes and compares it with the totals of the responses.
+    /// Reads every ledger on both planes and compares it with what the responses say.
     pub async fn check(
         &self,
         tenant: &Tenant,
-        totals: &Totals,
+        change: Change,
     ) -> Result<Vec<Difference>, BenchError> {
-        let (expected, scopes) = (totals.expected(ALLOCATED), &tenant.scopes);
-        let balances = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
-        let balances = balances.with("limit", Some(200));
-        let page = self.runtime(tenant)?.read(&balances).await?;
+        let key_header = &self.dialect.header_names().api_key;
+        let runtime = Client::new(self.runtime.clone(), key_header, &tenant.key)?;
+        let call = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
+        let page = runtime.read(&call.with("limit", Some(200))).await?;
         let balances = page["balances"].as_array().map_or(&[][..], Vec::as_slice);
-        let mut found = differences(OperationId::GetBalances, scopes, expected, balances);
-
-        let admin = self.admin()?;
-        let mut ledgers = Vec::new();
-        for scope in scopes {
-            let lookup = Call::of(OperationId::LookupBudget).with("scope", Some(scope));
-            let lookup = lookup.with("unit", Some(UNIT));
-            ledgers.push(admin.read(&lookup).await?);
+        let (admin, expected) = (self.admin()?, expected(change));
+        let mut differences = Vec::new();
+        for scope in &tenant.scopes {
+            let call = Call::of(OperationId::LookupBudget).with("scope", Some(scope));
+            let budget = admin.read(&call.with("unit", Some(UNIT))).await?;
+            let mut balances = balances.iter();
+            let balance = balances.find(|balance| balance["scope_path"] == **scope);
+            for (operation, ledger) in [
+                (OperationId::GetBalances, balance),
+                (OperationId::LookupBudget, Some(&budget)),
+            ] {
+                let found = ledger.map(figures);
+                if found.as_ref() != Some(&expected) {
+                    differences.push(Difference {
+                        scope: scope.clone(),
+                        source: operation.path(),
+                        expected: expected.clone(),
+                        found,
+                    });
+                }
+            }
         }
-        found.extend(differences(
-            OperationId::LookupBudget,
-            scopes,
-            expected,
-            &ledgers,
-        ));
-        Ok(found)
+        Ok(differences)
     }
-}
-
-/// Makes a tenant with a random id, and returns the id.
-pub(super) async fn make_tenant(admin: &Client) -> Result<String, CallError> {
-    let id = format!("bench-{:012x}", rand::random::<u64>() >> 16);
-    create_tenant(admin, &id, NAME).await?;
-    Ok(id)
 }

@@ -1,4 +1,4 @@
-//! A private service for the benchmark, and unless one is given a private Redis: child processes that end with this one.
+//! A private Redis and a service on it: child processes that end with this one.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,7 @@ use std::time::Duration;
 use prometheus::Registry;
 use secrecy::ExposeSecret;
 
-use super::error::BenchError;
-use super::monitor::Monitor;
+use super::BenchError;
 use super::service::Service;
 use crate::config::StoreConfig;
 use crate::domain::dialect::Dialect;
@@ -24,176 +23,107 @@ use crate::tools::dev::redis::server;
 /// How long the service may take to become ready.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// Environment variables of programs, beside those that every one has.
-pub(super) type Settings = Vec<(&'static str, String)>;
-
 /// The processes, in the order in which they end.
 pub(super) struct Stack {
     pub service: Service,
     pub store: Store,
     pub deployment: StoreConfig,
-    settings: Settings,
-    api: Process,
-    redis: Option<PrivateRedis>,
-}
-
-/// A Redis without persistence, because disks are measured elsewhere.
-struct PrivateRedis {
-    port: u16,
-    process: Process,
+    pub api: Process,
+    redis: Process,
     _folder: Folder,
 }
 
 impl Stack {
-    /// Starts a Redis and a service, and waits until the service is ready.
+    /// Starts a Redis without persistence, because disks are measured elsewhere, and a service, and waits until it is ready.
     pub async fn start(dialect: Dialect) -> Result<Self, BenchError> {
-        let redis = PrivateRedis::start().map_err(BenchError::Stack)?;
-        let deployment = StoreConfig {
-            redis: RedisOptions::new(format!("redis://127.0.0.1:{}", redis.port)),
-            keys: Keys::new("ba").expect("a prefix"),
+        let admin_key = format!("{:032x}", rand::random::<u128>());
+        let start = || {
+            let (folder, redis_port, port) = (
+                Folder::open(Path::new(""), true)?,
+                free_port()?,
+                free_port()?,
+            );
+            let mut redis = server(folder.path())?;
+            redis
+                .args(["--bind", "127.0.0.1", "--port", &redis_port.to_string()])
+                .args(["--appendonly", "no"]);
+            let redis = Process::start(redis)?;
+            let deployment = StoreConfig {
+                redis: RedisOptions::new(format!("redis://127.0.0.1:{redis_port}")),
+                keys: Keys::new("ba").expect("a prefix"),
+                dialect,
+            };
+            let mut api = program(&std::env::current_exe()?, &deployment);
+            api.args(["serve", "--listen", &format!("127.0.0.1:{port}")])
+                .args(["--shutdown-delay-ms", "0"])
+                .env("BUDGET_ADMIN_KEYS", &admin_key);
+            Ok((folder, redis, deployment, Process::start(api)?, port))
+        };
+        let (folder, redis, deployment, mut api, port) = start().map_err(BenchError::Stack)?;
+        let url = base_url(&format!("http://127.0.0.1:{port}")).expect("a plain URL");
+        let service = Service {
+            runtime: url.clone(),
+            admin: url,
+            admin_key: admin_key.into(),
             dialect,
         };
-        let mut stack = Self::start_service(deployment).await?;
-        stack.redis = Some(redis);
-        Ok(stack)
-    }
-
-    /// Starts a service, and waits until it is ready.
-    pub async fn start_service(deployment: StoreConfig) -> Result<Self, BenchError> {
-        Self::start_service_with(deployment, Settings::new()).await
-    }
-
-    /// Starts a service with settings, which its dispatchers get, too.
-    pub async fn start_service_with(
-        deployment: StoreConfig,
-        settings: Settings,
-    ) -> Result<Self, BenchError> {
-        let admin_key = format!("{:032x}", rand::random::<u128>());
-        let port = free_port().map_err(BenchError::Stack)?;
-        let start = || {
-            let mut command = program(&std::env::current_exe()?, &deployment);
-            command
-                .args(["serve", "--listen", &format!("127.0.0.1:{port}")])
-                .args(["--shutdown-delay-ms", "0"])
-                .envs(settings.iter().cloned())
-                .env("BUDGET_ADMIN_KEYS", &admin_key);
-            Process::start(command)
+        let admin = service.admin()?;
+        let unready = tokio::select! {
+            is_ready = admin.is_ready_within(START_LIMIT) => {
+                (!is_ready?).then(|| io::ErrorKind::TimedOut.into())
+            }
+            status = api.exited() => Some(io::Error::other(format!("the service has ended: {status}"))),
         };
-        let api = start().map_err(BenchError::Stack)?;
-        let url = base_url(&format!("http://127.0.0.1:{port}")).expect("a plain URL");
-        let mut stack = Self {
-            service: Service {
-                runtime: url.clone(),
-                admin: url,
-                admin_key: admin_key.into(),
-                dialect: deployment.dialect,
-            },
+        if let Some(error) = unready {
+            return Err(BenchError::Stack(error));
+        }
+        Ok(Self {
+            service,
             store: deployment.open(&Registry::new())?,
             deployment,
-            settings,
             api,
-            redis: None,
-        };
-        stack.wait_until_ready().await?;
-        Ok(stack)
-    }
-
-    /// Ends the service, which stores its last counts, then removes all that it has stored.
-    pub async fn erase(self) -> Result<(), BenchError> {
-        drop(self.api);
-        Ok(self.store.erase().await?)
+            redis,
+            _folder: folder,
+        })
     }
 
     /// Starts the dispatcher that was built beside this program; it runs until it is dropped.
     pub fn dispatcher(&self) -> Result<Process, BenchError> {
-        self.dispatcher_with(Settings::new())
-    }
-
-    /// The same, with further settings of its own.
-    pub fn dispatcher_with(&self, settings: Settings) -> Result<Process, BenchError> {
         let start = || {
             let path = std::env::current_exe()?.with_file_name("budget-dispatcher");
-            let mut command = program(&path, &self.deployment);
-            command.envs(self.settings.iter().cloned()).envs(settings);
-            Process::start(command)
+            Process::start(program(&path, &self.deployment))
         };
         start().map_err(BenchError::Stack)
     }
 
-    /// Commands that the service sends to the private Redis for one request, while `run` makes as many requests as it
-    /// returns.
-    pub async fn commands_per_request(
-        &self,
-        run: impl AsyncFnOnce() -> Result<u64, BenchError>,
-    ) -> Result<f64, BenchError> {
-        let redis = self.redis.as_ref();
-        let redis = redis.expect("only a private Redis is monitored");
-        let monitor = Monitor::start(redis.port).await;
-        let monitor = monitor.map_err(BenchError::Monitor)?;
-        let requests = run().await?;
-        let commands = monitor.end().await.map_err(BenchError::Monitor)?;
-        Ok(commands as f64 / requests.max(1) as f64)
+    /// Memory that Redis uses, in bytes.
+    pub async fn used_memory(&self) -> Result<u64, BenchError> {
+        Ok(self.store.statistics().await?.used_memory)
     }
 
-    /// Resident memory of the service in bytes; `None` where the system does not report it.
-    pub fn resident_memory(&self) -> Option<u64> {
-        resident_memory(self.api.id())
-    }
-
-    /// Processor time that the private Redis has used; zero where the system does not report it.
+    /// Processor time that Redis has used; zero where the system does not report it.
     pub fn redis_cpu(&self) -> Duration {
-        let redis = self.redis.as_ref();
-        let redis = redis.expect("only a private Redis is measured");
-        cpu_time(redis.process.id()).unwrap_or_default()
-    }
-
-    async fn wait_until_ready(&mut self) -> Result<(), BenchError> {
-        let admin = self.service.admin()?;
-        let failed = tokio::select! {
-            is_ready = admin.is_ready_within(START_LIMIT) => match is_ready? {
-                true => return Ok(()),
-                false => io::ErrorKind::TimedOut.into(),
-            },
-            status = self.api.exited() => io::Error::other(format!("the service has ended: {status}")),
-        };
-        Err(BenchError::Stack(failed))
-    }
-}
-
-impl PrivateRedis {
-    fn start() -> io::Result<Self> {
-        let folder = Folder::open(Path::new(""), true)?;
-        let port = free_port()?;
-        let mut command = server(folder.path())?;
-        command
-            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
-            .args(["--appendonly", "no"]);
-        Ok(Self {
-            port,
-            process: Process::start(command)?,
-            _folder: folder,
-        })
+        cpu_time(&self.redis.id().to_string()).unwrap_or_default()
     }
 }
 
 /// Resident memory of a process in bytes; `None` where the system does not report it.
-pub(super) fn resident_memory(process: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+pub(super) fn resident_memory(process: &Process) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).ok()?;
+    let mut lines = status.lines();
+    let line = lines.find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
     Some(kilobytes * 1024)
 }
 
-/// Processor time of a process.
-fn cpu_time(process: u32) -> Option<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+/// Processor time of a process by its id, or of this thread as `thread-self`.
+pub(super) fn cpu_time(task: &str) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{task}/stat")).ok()?;
     // The name in parentheses may hold blanks. Then the user and system times are the 12th and 13th field, in ticks of 10 ms.
     let (_, fields) = stat.rsplit_once(')')?;
-    let fields: Vec<_> = fields.split_ascii_whitespace().collect();
-    let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some(Duration::from_millis((ticks(11)? + ticks(12)?) * 10))
+    let mut fields = fields.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    Some(Duration::from_millis((ticks()? + ticks()?) * 10))
 }
 
 /// A program of ours with default settings, whatever this process's environment holds.
@@ -218,6 +148,6 @@ fn program(path: &Path, deployment: &StoreConfig) -> Command {
 }
 
 /// A port that was free a moment ago.
-pub(super) fn free_port() -> io::Result<u16> {
+fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }

@@ -14,7 +14,7 @@ use crate::domain::dialect::Dialect;
 use crate::tools::call::Call;
 use crate::tools::client::{Client, base_url};
 use crate::tools::client_error::CallError;
-use crate::tools::setup::{create_budget_in, create_key, create_tenant};
+use crate::tools::setup::{create_budget, create_key, create_tenant};
 
 /// How long the API may take to become ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -72,7 +72,7 @@ pub(super) async fn prepare(
 async fn create_budgets(admin: &Client) -> Result<(), CallError> {
     for (scope, tokens, money) in BUDGETS {
         for (unit, amount) in [("TOKENS", tokens), (MONEY, money)] {
-            match create_budget_in(unit, admin, TENANT, scope, amount).await {
+            match create_budget(admin, TENANT, scope, unit, amount).await {
                 Err(CallError::Refused(refusal)) if refusal.status == 409 => {}
                 made => made?,
             }

@@ -7,7 +7,6 @@ use tokio::process::Command;
 
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::faulty_proxy::{self, Fault};
-use crate::harness::redis;
 
 /// Runs `budget-authority bench` for a short time.
 async fn run(words: &[&str]) -> Output {
@@ -159,47 +158,31 @@ async fn the_comparison_starts_what_it_needs_and_every_request_is_one_round_trip
 }
 
 #[tokio::test]
-async fn the_scripts_alone_leave_nothing_behind() {
-    let server = redis::RedisServer::start();
-    let (output, report) = bench(&["--bare", "--redis-url", &server.url()]).await;
-    assert!(output.status.success(), "{output:?}");
-    let scripts = report["scripts"].as_array().expect("scripts");
-    assert_eq!(scripts[0]["operation"], "reserve");
-    // All that was reserved is committed, and so do the ledgers show; one call of each loads the script.
-    assert_eq!(scripts[0]["count"], scripts[1]["count"]);
-    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
-    assert_eq!(server.run::<u64>(&["DBSIZE"]), 0);
-}
-
-#[tokio::test]
-async fn a_run_that_outlives_its_holds_is_refused() {
-    let words = ["--workload", "reserve", "--url", "http://127.0.0.1:1"];
-    let output = run(&[&words[..], &["--duration", "56m"]].concat()).await;
-    assert_eq!(output.status.code(), Some(2));
-    let report = String::from_utf8_lossy(&output.stderr);
-    assert!(report.contains("55 minutes at most"), "{report}");
-}
-
-#[tokio::test]
-async fn a_tenant_at_every_limit_harms_no_ledger_of_another() {
-    // Times decide the exit code, and this machine may be busy.
-    let (output, report) = bench(&["--limits"]).await;
-    let rows = report["rows"].as_array();
-    let rows = rows.unwrap_or_else(|| panic!("{output:?}"));
-    assert_eq!(rows.len(), 8);
-    for row in rows {
-        for strikes in [&row["quiet"]["strikes"], &row["beside"]["strikes"]] {
-            let ended = ["done", "limited", "failed"].map(|how| strikes[how].as_u64());
-            assert!(ended.iter().any(|count| count > &Some(0)), "{row}");
-            let failure = strikes["first_failure"].as_str();
-            assert!(
-                failure.is_none_or(|text| text.contains("failed: 503")),
-                "{row}"
-            );
-        }
+async fn a_run_that_cannot_be_measured_is_refused() {
+    for (words, reason) in [
+        (
+            "--workload reserve --duration 54m --warmup 61s",
+            "55 minutes at most",
+        ),
+        (
+            "--workload mixed --compare --duration 16m",
+            "15 minutes at most",
+        ),
+        ("--compare --deliver", "cannot be used with"),
+        ("--duration 10", "a time with its unit"),
+        ("--duration 25h", "a time with its unit"),
+        ("--warmup -1s", "unexpected argument"),
+        ("--warmup s", "a time with its unit"),
+        ("--url 127.0.0.1:7878", "not a URL"),
+        ("--url https://api.test", "plain http"),
+        ("--url http://me@api.test", "no query"),
+        ("--url http://api.test?x=1", "no query"),
+    ] {
+        let output = run(&words.split(' ').collect::<Vec<_>>()).await;
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        let report = String::from_utf8_lossy(&output.stderr);
+        assert!(report.contains(reason), "{words}: {report}");
     }
-    assert_eq!(report["errors"], 0);
-    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
 }
 
 #[tokio::test]
@@ -217,65 +200,4 @@ async fn what_is_delivered_arrives_once() {
     let paused = rows.iter().find(|row| row["what"] == killed);
     let paused = paused.expect("a row");
     assert!(between(&paused["value"], 0.0, 30.0), "{report}");
-}
-
-#[tokio::test]
-async fn what_evidence_costs_is_measured_beside_a_service_without_it() {
-    // Bounds are for machines that do nothing else, so they decide no exit code.
-    let (output, report) = bench(&["--evidence"]).await;
-    assert!(output.status.success(), "{output:?}");
-    let rounds = report["rounds"].as_array().expect("rounds");
-    let sides = rounds.iter().map(|round| round["evidence"].as_str());
-    let sides: Vec<_> = sides.flatten().collect();
-    assert_eq!(sides, ["off", "on", "on", "off"].repeat(4));
-    let rows = report["rows"].as_array().expect("rows");
-    for row in rows {
-        let what = row["what"].as_str().expect("a name");
-        // The memory of so few reservations may be below zero, because Redis frees other memory meanwhile.
-        let is_difference = what == "reserve script, on more than off"
-            || what.starts_with("memory of a reservation")
-            || what.starts_with("memory once committed");
-        assert!(is_difference || between(&row["value"], 1e-3, 1e9), "{row}");
-    }
-    assert_eq!(rows.len(), 17, "{report}");
-    let read = rows.last().expect("a row");
-    assert_eq!(read["what"], "round trips to Redis per envelope read");
-    assert!(between(&read["value"], 1.0, 1.02), "{read}");
-    assert_eq!(
-        (&report["errors"], &report["missing"]),
-        (&0.into(), &0.into())
-    );
-    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
-}
-
-#[tokio::test]
-async fn what_is_stored_is_measured_in_stages() {
-    let (output, report) = bench(&["--compare-stored", "100,400"]).await;
-    assert!(output.status.success(), "{output:?}");
-    let stages = report["stages"].as_array().expect("stages");
-    assert_eq!(stages[0]["stored"], 100);
-    assert_eq!(report["differences"], Value::Array(vec![]), "{report}");
-    for cost in stages
-        .iter()
-        .flat_map(|measured| measured["costs"].as_array().expect("costs"))
-    {
-        // A slow machine makes few requests while they are counted, and the service sends commands of its own.
-        assert!(between(&cost["round_trips"], 1.0, 1.1), "{cost}");
-    }
-    let names: Vec<_> = stages[1]["costs"]
-        .as_array()
-        .expect("costs")
-        .iter()
-        .map(|cost| cost["operation"].as_str().unwrap_or(""))
-        .collect();
-    assert_eq!(
-        names,
-        [
-            "get",
-            "balances page",
-            "list, first page",
-            "list, page by page",
-            "reserve"
-        ]
-    );
 }

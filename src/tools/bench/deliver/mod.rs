@@ -2,41 +2,40 @@
 //!
 //! Where throughput is measured, the events have happened before a dispatcher starts. So only their delivery is timed.
 
-mod cost;
-mod receiver;
+mod receivers;
 mod report;
 mod senders;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
+use super::BenchError;
 use super::args::BenchArgs;
-use super::error::BenchError;
-use super::recorder::{Summary, histogram, record, summary};
-use super::stack::Stack;
+use super::stack::{Stack, resident_memory};
+use super::times::{Summary, Times};
 use crate::api::operations::OperationId;
+use crate::store::{Store, StoreError};
 use crate::tools::call::Call;
 use crate::tools::dev::child::Process;
-use receiver::{Arrival, Arrivals, Kind, Receivers};
+use receivers::{Arrival, DEAD, FAST, Kind, NAMED, Receivers, SLOW};
 use report::Deliveries;
 use senders::Senders;
 
 /// For which `--duration` the numbers of events below are.
 const FULL: Duration = Duration::from_secs(10);
-/// How long deliveries may take to arrive.
-const LIMIT: Duration = Duration::from_secs(60);
 /// How long a dispatcher takes to have its leases, and to work off what is not a delivery.
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// Starts a Redis, a service, receivers and dispatchers, and measures.
 pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
     let stack = Stack::start(args.dialect).await?;
-    let admin = stack.service.admin()?;
     let rules = json!({"blocked_cidr_ranges": [], "allow_http": true});
     let rules = Call::of(OperationId::UpdateWebhookSecurityConfig).body(&rules);
-    admin.send(&rules).await?;
+    stack.service.admin()?.send(&rules).await?;
     let mut bench = Bench {
         stack: &stack,
         receivers: Receivers::start().map_err(BenchError::Generator)?,
@@ -45,7 +44,6 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
     };
     bench.idle().await?;
     bench.throughput().await?;
-    bench.parts().await?;
     bench.latency().await?;
     bench.dead().await?;
     bench.takeovers().await?;
@@ -87,65 +85,44 @@ impl Bench<'_> {
         Senders::make(&self.stack.service, &self.receivers, shape, kind).await
     }
 
+    /// Waits for so many arrivals, and counts the rest as missing.
+    async fn arrived(&mut self, expected: usize) -> Vec<Arrival> {
+        let arrivals = self.receivers.wait_for(expected).await;
+        self.report.missing += expected.saturating_sub(arrivals.first.len()) as u64;
+        self.report.repeated += arrivals.repeated;
+        arrivals.first
+    }
+
     async fn idle(&mut self) -> Result<(), BenchError> {
         let _dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
-        let before = self.stack.redis_cpu();
-        let begun = Instant::now();
+        let (before, begun) = (self.stack.redis_cpu(), Instant::now());
         sleep(self.time.max(Duration::from_secs(2))).await;
         let used = self.stack.redis_cpu().saturating_sub(before);
         let share = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
-        self.report
-            .rows
-            .at_most("Redis beside an idle dispatcher", share, "% of a core", 3.0);
+        let what = "Redis beside an idle dispatcher";
+        self.report.at_most(what, share, "% of a core", 3.0);
         Ok(())
     }
 
     async fn throughput(&mut self) -> Result<(), BenchError> {
-        let many = self.drain((8, 8), Kind::Fast, 400).await?;
+        const RATE: &str = "deliveries/s";
+        const COST: &str = "µs per delivery";
+        let many = self.drain((8, 8), FAST, 400).await?;
+        let report = &mut self.report;
+        report.at_least("64 lanes", many.per_second, RATE, 2_000.0);
+        report.at_most("scripts of Redis", many.scripts_us, COST, 80.0);
+        report.figure("Redis in all", many.redis_us, COST);
+        let named = self.drain((8, 8), NAMED, 400).await?;
+        let what = "64 lanes, receivers by a host name";
+        self.report.at_least(what, named.per_second, RATE, 2_000.0);
+        let one = self.drain((1, 1), FAST, 900).await?;
         self.report
-            .rows
-            .at_least("64 lanes", many.per_second, "deliveries/s", 2_000.0);
-        self.report
-            .rows
-            .at_most("scripts of Redis", many.scripts_us, "µs per delivery", 80.0);
-        self.report
-            .rows
-            .figure("Redis in all", many.redis_us, "µs per delivery");
-        let named = self.drain((8, 8), Kind::Named, 400).await?;
-        self.report.rows.at_least(
-            "64 lanes, receivers by a host name",
-            named.per_second,
-            "deliveries/s",
-            2_000.0,
-        );
-        let one = self.drain((1, 1), Kind::Fast, 900).await?;
-        self.report
-            .rows
-            .at_least("one lane", one.per_second, "deliveries/s", 400.0);
-        let slow = self.drain(self.thousand(), Kind::Slow, 20).await?;
-        self.report.rows.at_least(
-            "1,000 lanes, receivers take 50 ms",
-            slow.per_second,
-            "deliveries/s",
-            2_000.0,
-        );
+            .at_least("one lane", one.per_second, RATE, 400.0);
+        let slow = self.drain(self.thousand(), SLOW, 20).await?;
+        let what = "1,000 lanes, receivers take 50 ms";
+        self.report.at_least(what, slow.per_second, RATE, 2_000.0);
         Ok(())
-    }
-
-    /// Which scripts the time of Redis goes to. Redis logs each, so nothing else is measured meanwhile.
-    async fn parts(&mut self) -> Result<(), BenchError> {
-        let senders = self.senders((8, 8), Kind::Fast).await?;
-        let events = self.scaled(100);
-        let store = &self.stack.store;
-        store.log_scripts().await?;
-        senders.cause(events).await?;
-        let _dispatcher = self.stack.dispatcher()?;
-        let deliveries = self.arrived(events * senders.lanes()).await.len();
-        let scripts = self.stack.store.logged_scripts().await?;
-        self.report.parts = cost::parts(scripts, deliveries);
-        self.stack.store.log_no_scripts().await?;
-        senders.unsubscribe().await
     }
 
     /// Causes events, starts a dispatcher, and waits until all have arrived.
@@ -176,158 +153,103 @@ impl Bench<'_> {
         })
     }
 
-    /// Waits for so many arrivals, and counts the rest as missing.
-    async fn arrived(&mut self, expected: usize) -> Vec<Arrival> {
-        let begun = Instant::now();
-        while self.receivers.count() < expected && begun.elapsed() < LIMIT {
-            sleep(Duration::from_millis(20)).await;
-        }
-        let Arrivals {
-            first, repeated, ..
-        } = self.receivers.take();
-        self.report.missing += expected.saturating_sub(first.len()) as u64;
-        self.report.repeated += repeated;
-        first
-    }
-
     async fn latency(&mut self) -> Result<(), BenchError> {
-        let senders = self.senders((8, 8), Kind::Fast).await?;
+        let senders = self.senders((8, 8), FAST).await?;
         let _dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
         // Each event is eight deliveries: 1,000 a second.
         let events = senders.cause_for(125.0, self.time).await?;
         let arrivals = self.arrived(events * 8).await;
-        let waited = waits(arrivals.iter(), self.time);
-        self.report.rows.at_most(
-            "event to attempt at 1,000/s, p50",
-            waited.p50_us / 1e3,
-            "ms",
-            120.0,
-        );
-        self.report.rows.at_most(
-            "event to attempt at 1,000/s, p99",
-            waited.p99_us / 1e3,
-            "ms",
-            300.0,
-        );
+        let waited = self.waits(arrivals.iter());
+        let (p50_ms, p99_ms) = (waited.p50_us / 1e3, waited.p99_us / 1e3);
+        let report = &mut self.report;
+        report.at_most("event to attempt at 1,000/s, p50", p50_ms, "ms", 120.0);
+        report.at_most("event to attempt at 1,000/s, p99", p99_ms, "ms", 300.0);
         senders.unsubscribe().await
     }
 
     async fn dead(&mut self) -> Result<(), BenchError> {
-        let good = self.senders((1, 1), Kind::Fast).await?;
+        let good = self.senders((1, 1), FAST).await?;
         let dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
         let alone = self.beside(&good).await?;
-        let before = (
-            memory(&dispatcher),
-            self.stack.store.statistics().await?.used_memory,
+        let (resident, used) = (
+            resident_memory(&dispatcher),
+            self.stack.used_memory().await?,
         );
-        let dead = self.senders(self.thousand(), Kind::Dead).await?;
+        let dead = self.senders(self.thousand(), DEAD).await?;
         let events = self.scaled(20);
-        let (records, bytes) = cost::stored(self.stack).await?;
+        let (records, bytes) = stored(&self.stack.store).await?;
         dead.cause(events).await?;
         sleep(SETTLED).await;
-        let (all_records, all_bytes) = cost::stored(self.stack).await?;
-        let added = all_records.saturating_sub(records).max(1) as f64;
-        self.report.rows.at_most(
-            "Redis per pending delivery",
-            all_bytes.saturating_sub(bytes) as f64 / added,
-            "bytes",
-            600.0,
-        );
+        let (all_records, all_bytes) = stored(&self.stack.store).await?;
+        let records = all_records.saturating_sub(records).max(1) as f64;
+        let bytes = all_bytes.saturating_sub(bytes) as f64 / records;
         // Each event has also its own cost; with fifty deliveries an event that is little.
         let pending = (events * dead.lanes()) as f64;
-        let stored = self
-            .stack
-            .store
-            .statistics()
-            .await?
-            .used_memory
-            .saturating_sub(before.1);
-        let attempted = self.receivers.take().first.len().max(1) as f64;
-        let resident = memory(&dispatcher).zip(before.0);
+        let stored = self.stack.used_memory().await?.saturating_sub(used) as f64 / pending;
+        let in_flight = self.receivers.wait_for(0).await.first.len().max(1) as f64;
+        let resident = resident_memory(&dispatcher).zip(resident);
         let resident = resident.map_or(0, |(now, before)| now.saturating_sub(before));
-        self.report.rows.figure(
-            "Redis per delivery to a dead receiver, with its event",
-            stored as f64 / pending,
-            "bytes",
-        );
-        self.report.rows.at_most(
-            "dispatcher per attempt in flight",
-            resident as f64 / attempted,
-            "bytes",
-            49_152.0,
-        );
-        let beside = self.beside(&good).await?;
-        let ratio = beside.p99_us / alone.p99_us.max(1.0);
-        self.report.rows.at_most(
-            "a good receiver beside 1,000 dead ones, p99",
-            ratio,
-            "times alone",
-            1.5,
-        );
+        let per_attempt = resident as f64 / in_flight;
+        let report = &mut self.report;
+        report.at_most("Redis per pending delivery", bytes, "bytes", 600.0);
+        let what = "Redis per delivery to a dead receiver, with its event";
+        report.figure(what, stored, "bytes");
+        let what = "dispatcher per attempt in flight";
+        report.at_most(what, per_attempt, "bytes", 49_152.0);
+        let ratio = self.beside(&good).await?.p99_us / alone.p99_us.max(1.0);
+        let what = "a good receiver beside 1,000 dead ones, p99";
+        self.report.at_most(what, ratio, "times alone", 1.5);
         good.unsubscribe().await?;
         dead.unsubscribe().await
     }
 
     /// How long the events of one subscription took, at 50 a second.
     async fn beside(&mut self, good: &Senders) -> Result<Summary, BenchError> {
-        let _ = self.receivers.take();
+        self.receivers.wait_for(0).await;
         let events = good.cause_for(50.0, self.time).await?;
-        let begun = Instant::now();
-        while self.receivers.count() < events && begun.elapsed() < LIMIT {
-            sleep(Duration::from_millis(20)).await;
-        }
         // Dead receivers have other numbers, but for the first of them, which is retried seldom.
-        let first = self.receivers.take().first;
-        let of_good: Vec<_> = first.iter().filter(|arrival| arrival.number == 0).collect();
-        self.report.missing += events.saturating_sub(of_good.len()) as u64;
-        Ok(waits(of_good.into_iter(), self.time))
+        let first = self.receivers.wait_for(events).await.first;
+        let of_good = first.iter().filter(|arrival| arrival.number == 0);
+        self.report.missing += events.saturating_sub(of_good.clone().count()) as u64;
+        Ok(self.waits(of_good))
     }
 
     async fn takeovers(&mut self) -> Result<(), BenchError> {
-        let killed = self.takeover(|dispatcher| dispatcher.kill()).await?;
-        self.report.rows.at_most(
-            "longest pause of a lane after kill -9",
-            killed.as_secs_f64(),
-            "s",
-            15.0,
-        );
+        let killed = self.takeover(Process::kill).await?;
+        let what = "longest pause of a lane after kill -9";
+        self.report.at_most(what, killed.as_secs_f64(), "s", 15.0);
         let stopped = self.takeover(drop).await?;
-        self.report.rows.at_most(
-            "longest pause of a lane after SIGTERM",
-            stopped.as_secs_f64(),
-            "s",
-            1.0,
-        );
+        let what = "longest pause of a lane after SIGTERM";
+        self.report.at_most(what, stopped.as_secs_f64(), "s", 1.0);
         Ok(())
     }
 
     /// Ends one of two dispatchers while they deliver. Returns the longest time that a lane waited for its next event.
-    async fn takeover(
-        &mut self,
-        end: impl FnOnce(Process) + Send + 'static,
-    ) -> Result<Duration, BenchError> {
-        let senders = self.senders((8, 8), Kind::Slow).await?;
+    async fn takeover(&mut self, end: fn(Process)) -> Result<Duration, BenchError> {
+        let senders = self.senders((8, 8), SLOW).await?;
         let (first, _second) = (self.stack.dispatcher()?, self.stack.dispatcher()?);
         sleep(SETTLED).await;
         let events = self.scaled(200).max(60);
         senders.cause(events).await?;
         sleep(Duration::from_secs(1)).await;
         let ended = Instant::now();
-        let ending = tokio::task::spawn_blocking(move || end(first));
+        let ending = spawn_blocking(move || end(first));
         let expected = events * senders.lanes();
-        let begun = Instant::now();
-        while self.receivers.count() < expected && begun.elapsed() < LIMIT {
-            sleep(Duration::from_millis(20)).await;
-        }
-        ending.await.expect("ending does not panic");
         // What was in flight may arrive twice.
-        let Arrivals { first, .. } = self.receivers.take();
-        self.report.missing += expected.saturating_sub(first.len()) as u64;
+        let arrivals = self.receivers.wait_for(expected).await.first;
+        self.report.missing += expected.saturating_sub(arrivals.len()) as u64;
+        ending.await.expect("ending does not panic");
         senders.unsubscribe().await?;
-        let longest = (0..senders.lanes()).map(|lane| longest_pause(&first, lane, ended));
+        let longest = (0..senders.lanes()).map(|lane| longest_pause(&arrivals, lane, ended));
         Ok(longest.max().unwrap_or_default())
+    }
+
+    fn waits<'a>(&self, arrivals: impl Iterator<Item = &'a Arrival>) -> Summary {
+        let mut waited = Times::default();
+        arrivals.for_each(|arrival| waited.record(arrival.waited));
+        waited.summary("deliver", self.time)
     }
 }
 
@@ -336,19 +258,35 @@ fn longest_pause(arrivals: &[Arrival], lane: usize, since: Instant) -> Duration 
     let of_lane = arrivals.iter().filter(|arrival| arrival.number == lane);
     let times: Vec<_> = of_lane.map(|arrival| arrival.at).collect();
     let pauses = times.windows(2).filter(|pair| pair[1] > since);
-    pauses
-        .map(|pair| pair[1] - pair[0])
-        .max()
-        .unwrap_or_default()
+    let longest = pauses.map(|pair| pair[1] - pair[0]).max();
+    longest.unwrap_or_default()
 }
 
-fn waits<'a>(arrivals: impl Iterator<Item = &'a Arrival>, measured: Duration) -> Summary {
-    let mut waited = histogram();
-    arrivals.for_each(|arrival| record(&mut waited, arrival.waited));
-    summary("deliver", &waited, measured)
+/// How many records of deliveries there are, and the memory of these and of their lanes, lists and windows, in bytes.
+async fn stored(store: &Store) -> Result<(usize, u64), StoreError> {
+    let (records, mut bytes) = memory(store, "delivery:*").await?;
+    for pattern in ["lane:*", "deliveries:*", "window:*"] {
+        bytes += memory(store, pattern).await?.1;
+    }
+    Ok((records, bytes))
 }
 
-/// Resident memory of a process in bytes.
-fn memory(process: &Process) -> Option<u64> {
-    super::stack::resident_memory(process.id())
+/// How many keys of partitions fit a pattern, and their memory.
+async fn memory(store: &Store, pattern: &str) -> Result<(usize, u64), StoreError> {
+    let pattern = format!("{}:{{???}}:{pattern}", store.keys().prefix());
+    let mut usages = BTreeMap::new();
+    let visit = |key: &str| {
+        let mut usage = redis::cmd("MEMORY");
+        usage.arg("USAGE").arg(key).arg("SAMPLES").arg(0);
+        usages.insert(key.to_owned(), usage);
+    };
+    store.scan(&pattern, None, visit).await?;
+    let usages: Vec<_> = usages.into_iter().collect();
+    let mut bytes = 0;
+    for some in usages.chunks(500) {
+        for reply in store.query_all(some).await? {
+            bytes += redis::from_redis_value::<u64>(reply).unwrap_or(0);
+        }
+    }
+    Ok((usages.len(), bytes))
 }

@@ -1,40 +1,102 @@
-//! What deliveries cost.
+//! Figures beside their bounds.
 
 use serde::Serialize;
 
-use super::cost::Part;
 use crate::tools::bench::report::BenchReport;
-use crate::tools::bench::rows::Rows;
 use crate::tools::table::Table;
 
 /// All figures of one run.
 #[derive(Debug, Default, Serialize)]
 pub(in crate::tools::bench) struct Deliveries {
-    pub(super) rows: Rows,
-    /// How the time of Redis's scripts divides.
-    pub(super) parts: Vec<Part>,
+    rows: Vec<Row>,
     /// Deliveries that did not arrive in time.
-    pub missing: u64,
+    pub(super) missing: u64,
     /// Requests for an event that had arrived before, where nothing was killed.
-    pub repeated: u64,
+    pub(super) repeated: u64,
+}
+
+/// One figure, and its bound.
+#[derive(Debug, Serialize)]
+struct Row {
+    what: &'static str,
+    value: f64,
+    unit: &'static str,
+    #[serde(flatten)]
+    bound: Option<Bound>,
+}
+
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+impl Row {
+    fn is_within_bound(&self) -> bool {
+        match self.bound {
+            Some(Bound::AtLeast(least)) => self.value >= least,
+            Some(Bound::AtMost(most)) => self.value <= most,
+            None => true,
+        }
+    }
+}
+
+impl Deliveries {
+    /// Adds a figure that should be at least as large as `bound`.
+    pub fn at_least(&mut self, what: &'static str, value: f64, unit: &'static str, bound: f64) {
+        self.add(what, value, unit, Some(Bound::AtLeast(bound)));
+    }
+
+    /// Adds a figure that should be at most as large as `bound`.
+    pub fn at_most(&mut self, what: &'static str, value: f64, unit: &'static str, bound: f64) {
+        self.add(what, value, unit, Some(Bound::AtMost(bound)));
+    }
+
+    /// Adds a figure without a bound.
+    pub fn figure(&mut self, what: &'static str, value: f64, unit: &'static str) {
+        self.add(what, value, unit, None);
+    }
+
+    fn add(&mut self, what: &'static str, value: f64, unit: &'static str, bound: Option<Bound>) {
+        eprintln!("{what}: {} {unit}", digits(value));
+        let row = Row {
+            what,
+            value,
+            unit,
+            bound,
+        };
+        self.rows.push(row);
+    }
 }
 
 impl BenchReport for Deliveries {
     fn is_well(&self, _max_error_rate: f64) -> bool {
-        self.missing == 0 && self.repeated == 0 && self.rows.are_kept()
+        self.missing == 0 && self.repeated == 0 && self.rows.iter().all(Row::is_within_bound)
     }
 
     fn text(&self) -> String {
-        let mut parts = Table::new(1, ["scripts", "calls", "µs a call", "µs a delivery"]);
-        for part in &self.parts {
-            parts.row([
-                part.what.to_owned(),
-                format!("{:.2}", part.calls_per_delivery),
-                format!("{:.1}", part.us_per_call),
-                format!("{:.1}", part.us_per_delivery),
-            ]);
+        let mut rows = Table::new(1, ["what", "figure", "unit", "bound", "kept"]);
+        for row in &self.rows {
+            let bound = match row.bound {
+                Some(Bound::AtLeast(least)) => format!("≥ {least}"),
+                Some(Bound::AtMost(most)) => format!("≤ {most}"),
+                None => "-".to_owned(),
+            };
+            let kept = if row.is_within_bound() { "yes" } else { "NO" };
+            let cells = [row.what, &digits(row.value), row.unit, &bound, kept];
+            rows.row(cells.map(str::to_owned));
         }
-        let (table, missing, repeated) = (self.rows.table(), self.missing, self.repeated);
-        format!("{table}\n{parts}\n{missing} deliveries did not arrive, {repeated} arrived twice\n")
+        let (missing, repeated) = (self.missing, self.repeated);
+        format!("{rows}\n{missing} deliveries did not arrive, {repeated} arrived twice\n")
+    }
+}
+
+/// With the digits that a small figure needs.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        small if small < 10.0 => format!("{value:.2}"),
+        large if large < 1_000.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
 }

@@ -1,20 +1,16 @@
 //! Tenants whose events are delivered.
 
 use serde_json::json;
-use tokio::task::JoinSet;
 use tokio::time::{Duration, Instant, interval, sleep};
 
-use super::receiver::{Kind, Receivers};
+use super::receivers::{Kind, Receivers};
 use crate::api::operations::OperationId;
-use crate::tools::bench::error::BenchError;
+use crate::tools::bench::BenchError;
 use crate::tools::bench::service::{Service, Tenant};
 use crate::tools::call::Call;
 use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
 use crate::tools::setup::UNIT;
-
-/// Requests at the same time.
-const CLIENTS: usize = 8;
 
 /// Tenants, each with the same number of subscriptions to its events.
 pub(super) struct Senders {
@@ -31,28 +27,27 @@ impl Senders {
         (tenants, each): (usize, usize),
         kind: Kind,
     ) -> Result<Self, BenchError> {
-        let mut senders = Self {
-            admin: service.admin()?,
-            tenants: Vec::new(),
-            subscriptions: Vec::new(),
-        };
+        let admin = service.admin()?;
+        let (mut subscriptions, mut made) = (Vec::new(), Vec::new());
         for _ in 0..tenants {
             let tenant = service.provision(1).await?;
             for _ in 0..each {
-                let number = senders.subscriptions.len();
-                let body =
-                    json!({"url": receivers.url(kind, number), "event_types": ["budget.funded"]});
+                let url = receivers.url(kind, subscriptions.len());
+                let body = json!({"url": url, "event_types": ["budget.funded"]});
                 let call = Call::of(OperationId::CreateWebhookSubscription)
                     .with("tenant_id", Some(&tenant.id))
                     .body(&body);
-                let made = senders.admin.send(&call).await?;
-                let id = made["subscription"]["subscription_id"].as_str();
-                let id = id.ok_or_else(|| senders.admin.unreadable())?;
-                senders.subscriptions.push(id.to_owned());
+                let created = admin.send(&call).await?;
+                let id = created["subscription"]["subscription_id"].as_str();
+                subscriptions.push(id.ok_or_else(|| admin.unreadable())?.to_owned());
             }
-            senders.tenants.push(tenant);
+            made.push(tenant);
         }
-        Ok(senders)
+        Ok(Self {
+            admin,
+            tenants: made,
+            subscriptions,
+        })
     }
 
     /// Subscriptions in all.
@@ -60,20 +55,12 @@ impl Senders {
         self.subscriptions.len()
     }
 
-    /// Causes so many events of each tenant.
+    /// Causes so many events of each tenant, as fast as one client can.
     pub async fn cause(&self, events: usize) -> Result<(), BenchError> {
-        let mut clients = JoinSet::new();
-        for client in 0..CLIENTS {
-            let (admin, tenants) = (self.admin.clone(), self.tenants.clone());
-            clients.spawn(async move {
-                for number in (client..events * tenants.len()).step_by(CLIENTS) {
-                    fund(&admin, &tenants[number % tenants.len()]).await?;
-                }
-                Ok::<_, BenchError>(())
-            });
-        }
-        while let Some(client) = clients.join_next().await {
-            client.expect("causing does not panic")?;
+        for _ in 0..events {
+            for tenant in &self.tenants {
+                fund(&self.admin, tenant).await?;
+            }
         }
         Ok(())
     }
@@ -81,7 +68,7 @@ impl Senders {
     /// Causes events one after the other, so many a second, for a while. Returns how many there were.
     pub async fn cause_for(&self, per_second: f64, time: Duration) -> Result<usize, BenchError> {
         let (until, mut count) = (Instant::now() + time, 0);
-        let mut pace = interval(Duration::from_secs_f64(1.0 / per_second.max(1.0)));
+        let mut pace = interval(Duration::from_secs_f64(1.0 / per_second));
         while Instant::now() < until {
             pace.tick().await;
             fund(&self.admin, &self.tenants[count % self.tenants.len()]).await?;
