@@ -14,7 +14,7 @@ use crate::domain::refusal::EventRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, Row, TRACE_ID, View};
 
@@ -53,7 +53,7 @@ impl Events {
     ///
     /// # Errors
     /// [`EventRefusal::NotFound`].
-    pub async fn get(&self, id: &str) -> Result<String, OperationError> {
+    pub async fn get(&self, id: &str) -> Result<String, StoreError> {
         let not_found = EventRefusal::NotFound(id.to_owned());
         let Some(id) = EventId::parse(id) else {
             return refuse(not_found);
@@ -74,11 +74,7 @@ impl Events {
     ///
     /// # Errors
     /// Refusals of a tenant's key; [`crate::domain::refusal::TooManyToSort`] for an order without an index.
-    pub async fn list(
-        &self,
-        caller: &Caller,
-        query: &EventQuery,
-    ) -> Result<EventPage, OperationError> {
+    pub async fn list(&self, caller: &Caller, query: &EventQuery) -> Result<EventPage, StoreError> {
         if query.filter.is_void() {
             self.check_key(caller, query).await?;
             return Ok(query.empty_page());
@@ -89,7 +85,7 @@ impl Events {
     }
 
     /// For a list that is empty whatever happened: a tenant's key is checked all the same.
-    async fn check_key(&self, caller: &Caller, query: &EventQuery) -> Result<(), OperationError> {
+    async fn check_key(&self, caller: &Caller, query: &EventQuery) -> Result<(), StoreError> {
         let scope = query.filter.scope.as_deref().unwrap_or_default();
         self.store.admin_access(caller, "events:read", scope).await
     }

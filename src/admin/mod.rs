@@ -45,7 +45,7 @@ use crate::domain::policy::PolicyId;
 use crate::domain::refusal::{CountLimits, Refusal, TenantRefusal};
 use crate::domain::seal::SealingKeys;
 use crate::store::admin::{Change, Pairs};
-use crate::store::{ExtraTrip, OperationError, Store, StoreError};
+use crate::store::{ExtraRoundTrip, Store, StoreError};
 
 /// The admin plane's operations. Cheap to clone.
 #[derive(Clone)]
@@ -127,11 +127,11 @@ impl Admin {
         remembered: &Cache<Id, TenantId>,
         id: &Id,
         look_up: impl Future<Output = Result<Option<TenantId>, StoreError>>,
-    ) -> Result<Option<TenantId>, OperationError> {
+    ) -> Result<Option<TenantId>, StoreError> {
         if let Some(owner) = remembered.get(id) {
             return Ok(Some(owner));
         }
-        self.store.metrics().extra_trip(ExtraTrip::Owner);
+        self.store.extra_round_trip(ExtraRoundTrip::Owner);
         let owner = look_up.await?;
         if let Some(owner) = &owner {
             remembered.insert(id.clone(), owner.clone());
@@ -146,7 +146,7 @@ impl Admin {
         permission: &str,
         named: Option<&str>,
         requested: RequestedScope<'_>,
-    ) -> Result<TenantId, OperationError> {
+    ) -> Result<TenantId, StoreError> {
         let own = match caller {
             Caller::Tenant(caller) => Some(caller.tenant.as_str()),
             Caller::Admin(_) => named.filter(|named| !named.trim().is_empty()),
@@ -230,10 +230,10 @@ impl Parts {
 }
 
 /// Whether a list was refused because it cannot be sorted.
-fn is_too_many<T>(page: &Result<T, OperationError>) -> bool {
-    matches!(page, Err(OperationError::Refused(Refusal::List(_))))
+fn is_too_many<T>(page: &Result<T, StoreError>) -> bool {
+    matches!(page, Err(StoreError::Refusal(Refusal::List(_))))
 }
 
-fn refuse<T>(refusal: impl Into<Refusal>) -> Result<T, OperationError> {
+fn refuse<T>(refusal: impl Into<Refusal>) -> Result<T, StoreError> {
     Err(refusal.into().into())
 }

@@ -2,7 +2,7 @@
 
 use crate::domain::record::{Record, RecordError};
 use crate::listing::readable;
-use crate::store::{OperationError, StoreError};
+use crate::store::StoreError;
 
 /// The ids among the entries of an index. An entry may be none.
 pub(super) fn ids<E: AsRef<str>, I>(entries: &[E], parse: impl Fn(&str) -> Option<I>) -> Vec<I> {
@@ -22,7 +22,7 @@ pub(super) fn rows<E: AsRef<str>, I: AsRef<str>, T>(
     let mut records = ids.iter().zip(records).peekable();
     let row = |entry: &E| {
         let (id, record) = records.next_if(|(id, _)| id.as_ref() == entry.as_ref())?;
-        let row = record.map_err(OperationError::from).and_then(|record| {
+        let row = record.and_then(|record| {
             let written = (!record.is_empty()).then_some(record);
             Ok(written.map(|record| read(id, &record)).transpose()?)
         });
@@ -41,7 +41,7 @@ mod tests {
         let entries = ["No Id", "damaged", "gone", "refused", "sound", "?"].map(str::to_owned);
         let ids = ids(&entries, TenantId::parse);
         let record = |name: &str| Record::from_pairs(vec!["name".to_owned(), name.to_owned()]);
-        let refused = StoreError::Refused {
+        let refused = StoreError::ErrorReply {
             code: "WRONGTYPE".to_owned(),
             detail: String::new(),
         };

@@ -11,13 +11,13 @@ use crate::domain::policy::PolicyId;
 use crate::domain::refusal::BudgetName;
 use crate::domain::scope::BudgetScope;
 use crate::domain::webhook::SubscriptionId;
-use crate::store::OperationError;
-use crate::store::admin::target::{Creation, Target};
+use crate::store::StoreError;
 use crate::store::scripts::SIGNATURES;
 use crate::store::signature::{Refused, Signature};
+use crate::store::target::{Creation, Target};
 
 /// What a word of a script means; `None` for a script whose words the store keeps to itself.
-fn error(signature: &Signature, refused: Refused) -> Option<OperationError> {
+fn error(signature: &Signature, refused: Refused) -> Option<StoreError> {
     let tenant = TenantId::parse("acme").expect("an id");
     let scope = BudgetScope::parse("tenant:acme").expect("a scope");
     let budget = BudgetTarget {
@@ -81,7 +81,7 @@ fn every_word_of_a_script_is_a_refusal_of_its_target() {
                 continue;
             };
             assert!(
-                !matches!(error, OperationError::Store(_)),
+                !matches!(error, StoreError::Reply { .. }),
                 "{script}: {word}"
             );
             known += 1;

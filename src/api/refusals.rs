@@ -16,20 +16,25 @@ use crate::domain::refusal::{
     ReservationRefusal as Reservation, TenantRefusal as Tenant, TooManyGather,
     WebhookRefusal as Webhook,
 };
-use crate::store::{OperationError, StoreError};
+use crate::store::StoreError;
 
-/// An operation has called a script, which checked the API key.
-impl From<OperationError> for ApiError {
-    fn from(error: OperationError) -> Self {
-        let error: Self = match error {
-            OperationError::About(tenant, error) => return Self::from(*error).about(Some(tenant)),
-            OperationError::Refused(refusal) => refusal.into(),
-            OperationError::Attested(refusal, evidence) => {
-                Self::from(refusal).with_evidence(*evidence)
-            }
-            OperationError::Store(error) => error.into(),
-            OperationError::Record(error) => Self::internal(error),
-            OperationError::Corrupt(_) => Self::internal(error),
+/// An operation has called a script, which checked the API key. A failure is 503 where a retry may help, else 500.
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        let error = match error {
+            StoreError::About(tenant, error) => return Self::from(*error).about(Some(tenant)),
+            StoreError::Refusal(refusal) => refusal.into(),
+            StoreError::Attested(refusal, evidence) => Self::from(refusal).with_evidence(*evidence),
+            StoreError::Unavailable(_) => Self::unavailable(error, 1),
+            // Memory does not come back as fast as a connection.
+            StoreError::Full => Self::unavailable(error, 5),
+            StoreError::Record(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Script { .. }
+            | StoreError::Reply { .. }
+            | StoreError::ErrorReply { .. }
+            | StoreError::Deployment(_)
+            | StoreError::OtherDialect { .. } => Self::internal(error),
         };
         error.after_check()
     }
@@ -146,22 +151,6 @@ impl From<Refusal> for ApiError {
             }
         };
         Self::new(status, code, refusal.to_string()).with_facts(&refusal)
-    }
-}
-
-/// 503 where a retry may help, else 500.
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Unavailable(_) => Self::unavailable(error, 1),
-            // Memory does not come back as fast as a connection.
-            StoreError::Full => Self::unavailable(error, 5),
-            StoreError::Script { .. }
-            | StoreError::Reply { .. }
-            | StoreError::Refused { .. }
-            | StoreError::Deployment(_)
-            | StoreError::OtherDialect { .. } => Self::internal(error),
-        }
     }
 }
 

@@ -180,7 +180,7 @@ mod tests {
             let detail = format!("`{member}` is damaged");
             let code = "MEMBER".to_owned();
             std::future::ready(match lease.partition.index() {
-                0 => Err(StoreError::Refused { code, detail }),
+                0 => Err(StoreError::ErrorReply { code, detail }),
                 _ => Ok(second),
             })
         };

@@ -22,7 +22,7 @@ use crate::store::dispatcher::drop_idempotency::{DropIdempotency, DropIdempotenc
 use crate::store::dispatcher::poll::{Due, unreadable};
 use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records, Walk};
 use crate::store::dispatcher::retire::{Retire, RetireReply, TRIM_ENTRIES};
-use crate::store::{Day, Keys, Lane, Lease, Store, StoreError};
+use crate::store::{Day, Keys, Lane, Lease, Store, StoreError, unless_fenced};
 
 /// Days processed, and idempotency entries deleted, in each partition in one pass.
 const ROWS: usize = 8;
@@ -258,7 +258,7 @@ impl Retention {
             events_again_ms,
             audit_again_ms,
         };
-        let retired = self.store.run_leased(Lane::Background, &call).await?;
+        let retired = unless_fenced(self.store.run(Lane::Background, &call).await)?;
         let (events, audit) = match retired {
             Some(RetireReply::Retired { events, audit }) => {
                 pass.days += 1;
@@ -354,7 +354,7 @@ impl Retention {
                 due_until_ms: now_ms,
                 fencing_token: &lease,
             };
-            match self.store.run_leased(Lane::Background, &call).await? {
+            match unless_fenced(self.store.run(Lane::Background, &call).await)? {
                 Some(DropIdempotencyReply::Dropped { count }) => pass.idempotency += count,
                 None => lost(lease),
             }

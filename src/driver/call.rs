@@ -1,4 +1,4 @@
-//! A call of a script, encoded and ready to be sent.
+//! What is sent to Redis: an encoded call of a script, or a plain command.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use redis::{Cmd, Value};
 
 use super::error::StoreError;
 use super::reply::Reply;
-use super::script::{Arg, Script};
+use super::script::{Argument, Script};
 
 /// One call of a script, ready to be sent. Its debug print shows no argument, because some hold secrets.
 pub struct Call {
@@ -24,14 +24,35 @@ impl fmt::Debug for Call {
 }
 
 impl Call {
-    /// All keys share the first one's hash tag.
-    pub fn new<K: AsRef<str>>(script: &'static Script, keys: &[K], args: &[Arg<'_>]) -> Self {
-        let keys: Vec<&str> = keys.iter().map(AsRef::as_ref).collect();
+    /// A call without arguments. All keys share the first one's hash tag.
+    pub fn new<K: AsRef<str>>(script: &'static Script, keys: &[K]) -> Self {
+        let mut call = Self::begin(script, keys.len());
+        keys.iter().for_each(|key| call.push_key(key.as_ref()));
+        call
+    }
+
+    /// A call that takes so many keys and then its arguments.
+    pub(crate) fn begin(script: &'static Script, keys: usize) -> Self {
         Self {
             script,
-            key: keys.first().copied().unwrap_or_default().to_owned(),
-            command: script.command(&keys, args),
+            key: String::new(),
+            command: script.command(keys),
         }
+    }
+
+    /// Adds the next key.
+    pub(crate) fn push_key(&mut self, key: &str) {
+        if self.key.is_empty() {
+            key.clone_into(&mut self.key);
+        }
+        self.command.arg(key);
+    }
+
+    /// The same with one more argument.
+    #[must_use]
+    pub fn with<A: Argument + ?Sized>(mut self, argument: &A) -> Self {
+        argument.push(&mut self.command);
+        self
     }
 
     /// The word that a reply to this call begins with.
@@ -40,5 +61,42 @@ impl Call {
     /// [`StoreError::Reply`].
     pub fn word(&self, reply: Value) -> Result<String, StoreError> {
         Reply::new(self.script, reply)?.next_str()
+    }
+}
+
+/// A command; its script is loaded when the node does not know it.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    pub(crate) key: &'a str,
+    pub(crate) command: &'a Cmd,
+    pub(crate) script: Option<&'static Script>,
+    /// For a write whose reply waits for replicas: a key in its slot that is written along.
+    pub(crate) mark: Option<&'a str>,
+}
+
+impl<'a> From<&'a Call> for Request<'a> {
+    fn from(call: &'a Call) -> Self {
+        Self {
+            script: Some(call.script),
+            ..Self::from((&call.key, &call.command))
+        }
+    }
+}
+
+/// A plain command, and the key that says where it goes.
+impl<'a, K: AsRef<str> + ?Sized> From<(&'a K, &'a Cmd)> for Request<'a> {
+    fn from((key, command): (&'a K, &'a Cmd)) -> Self {
+        Self {
+            key: key.as_ref(),
+            command,
+            script: None,
+            mark: None,
+        }
+    }
+}
+
+impl<'a> From<&'a (String, Cmd)> for Request<'a> {
+    fn from((key, command): &'a (String, Cmd)) -> Self {
+        Self::from((key, command))
     }
 }

@@ -9,15 +9,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Pipeline, ServerError, TlsCertificates, Value};
+use redis::{Pipeline, ServerError, TlsCertificates, Value};
 use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
+use super::call::Request;
 use super::cluster::ClusterRouter;
 use super::error::{StoreError, Unavailable};
 use super::link::Dialer;
 use super::memory::MemoryShare;
-use super::metrics::ExtraTrip;
+use super::metrics::ExtraRoundTrip;
 use super::node::{Lane, Node};
 use super::open::SendError;
 use super::replicated::Replied;
@@ -94,16 +95,6 @@ enum Router {
     Cluster(Arc<ClusterRouter>),
 }
 
-/// A command; its script is loaded when the node does not know it.
-#[derive(Clone, Copy)]
-pub(crate) struct Request<'a> {
-    pub key: &'a [u8],
-    pub command: &'a Cmd,
-    pub script: Option<&'a Script>,
-    /// For a write whose reply waits for replicas: a key in its slot that is written along.
-    pub mark: Option<&'a str>,
-}
-
 /// A reply, and what is missing where it should have waited for replicas.
 pub(crate) struct Sent {
     pub value: Value,
@@ -153,7 +144,7 @@ impl Connection {
         lane: Lane,
         deadline: Instant,
     ) -> Result<Sent, StoreError> {
-        let slot = slot::of(request.key);
+        let slot = slot::of(request.key.as_bytes());
         let mut ask_next: Option<Arc<Node>> = None;
         let mut failures = 0;
         let (mut loaded, mut with_source) = (false, None);
@@ -209,24 +200,24 @@ impl Connection {
                         Some(script) => with_source = Some(script.whole(request.command)),
                         None => return Err(failed(&refusal, None)),
                     }
-                    (ExtraTrip::NoScript, false)
+                    (ExtraRoundTrip::NoScript, false)
                 }
                 Action::Moved(host, port) => {
                     if let Router::Cluster(cluster) = &self.router {
                         cluster.moved(slot, &host, port, &node);
                     }
-                    (ExtraTrip::Moved, failures >= 3)
+                    (ExtraRoundTrip::Moved, failures >= 3)
                 }
                 // The next owner treats a key that has not arrived as missing. A script that builds key names waits until
                 // the slot has moved.
                 Action::Ask(..) if request.script.is_some_and(Script::builds_keys) => {
-                    (ExtraTrip::TryAgain, true)
+                    (ExtraRoundTrip::TryAgain, true)
                 }
                 Action::Ask(host, port) => {
                     if let Router::Cluster(cluster) = &self.router {
                         ask_next = cluster.at(&host, port, &node);
                     }
-                    (ExtraTrip::Ask, failures >= 3)
+                    (ExtraRoundTrip::Ask, failures >= 3)
                 }
                 Action::Retry(reason) => {
                     self.distrust(&node);
@@ -239,7 +230,7 @@ impl Connection {
                 }
                 Action::Failed => return Err(failed(&refusal, request.script)),
             };
-            self.dialer.metrics.extra_trip(reason);
+            self.dialer.metrics.extra_round_trip(reason);
             failures += 1;
             if pauses {
                 pause(failures, deadline, not_ready(&node, refusal)).await?;
@@ -266,7 +257,9 @@ impl Connection {
         unavailable: Unavailable,
     ) -> Result<(), StoreError> {
         pause(failures, deadline, unavailable).await?;
-        self.dialer.metrics.extra_trip(ExtraTrip::Reconnect);
+        self.dialer
+            .metrics
+            .extra_round_trip(ExtraRoundTrip::Reconnect);
         Ok(())
     }
 
@@ -368,7 +361,7 @@ async fn pause(
     Ok(())
 }
 
-fn not_ready(node: &Node, refusal: ServerError) -> Unavailable {
+pub(crate) fn not_ready(node: &Node, refusal: ServerError) -> Unavailable {
     Unavailable::NotReady {
         node: node.address.clone(),
         refusal,
@@ -379,7 +372,7 @@ pub(crate) fn failed(refusal: &ServerError, script: Option<&Script>) -> StoreErr
     let detail = refusal.details().unwrap_or("").to_owned();
     match script {
         Some(script) => script.error(refusal.code(), &detail),
-        None => StoreError::Refused {
+        None => StoreError::ErrorReply {
             code: refusal.code().to_owned(),
             detail,
         },

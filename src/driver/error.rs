@@ -2,9 +2,14 @@
 
 use redis::{RedisError, ServerError};
 
+use crate::domain::evidence::EvidenceRef;
+use crate::domain::ids::TenantId;
+use crate::domain::record::RecordError;
+use crate::domain::refusal::Refusal;
+
 pub use super::identity::OtherData;
 
-/// A failed call of the store. The causes are in `source()`.
+/// Why an operation was not done: the service says no, Redis failed, or a record cannot be read. The causes are in `source()`.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Redis gave no reply in time. A later retry may succeed.
@@ -37,12 +42,27 @@ pub enum StoreError {
     },
     /// A command got an error reply.
     #[error("Redis refused a command: {code} {detail}")]
-    Refused {
+    ErrorReply {
         /// The error code, such as `WRONGTYPE`.
         code: String,
         /// The rest of the message.
         detail: String,
     },
+    /// The service says no; nothing was changed.
+    #[error("refused: {0:?}")]
+    Refusal(Refusal),
+    /// The same, and evidence of it will be signed.
+    #[error("refused: {0:?}")]
+    Attested(Refusal, Box<EvidenceRef>),
+    /// A field of a record cannot be read.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// A record that the operation depends on cannot be read; named by its key.
+    #[error("the record `{0}` is corrupt")]
+    Corrupt(String),
+    /// Any of these; the audit log of this tenant records it.
+    #[error("{1}")]
+    About(TenantId, #[source] Box<StoreError>),
     /// The stored deployment does not fit this binary or its configuration; says what to do.
     #[error("{0}")]
     Deployment(String),
@@ -59,6 +79,39 @@ pub enum StoreError {
         /// The dialect of this process.
         own: String,
     },
+}
+
+impl StoreError {
+    /// Whether the service says no, and nothing was changed.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        self.refusal().is_some()
+    }
+
+    /// The refusal, if the service says no.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refusal(refusal) | Self::Attested(refusal, _) => Some(refusal),
+            Self::About(_, error) => error.refusal(),
+            _ => None,
+        }
+    }
+
+    /// The same, with the tenant that the operation is about.
+    #[must_use]
+    pub fn about(self, tenant: &TenantId) -> Self {
+        match self {
+            Self::About(..) => self,
+            error => Self::About(tenant.clone(), Box::new(error)),
+        }
+    }
+}
+
+impl<R: Into<Refusal>> From<R> for StoreError {
+    fn from(refusal: R) -> Self {
+        Self::Refusal(refusal.into())
+    }
 }
 
 /// Why there is no reply. After [`Unavailable::NoReply`], [`Unavailable::ReplyLost`] and [`Unavailable::TooFewReplicas`] the
@@ -137,5 +190,20 @@ impl Unavailable {
             | Self::OtherData(_)
             | Self::TimeIsUp => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn an_error_about_a_tenant_keeps_its_causes() {
+        let tenant = TenantId::parse("acme").expect("a tenant");
+        let failed = StoreError::Corrupt("key".to_owned()).about(&tenant);
+        let cause = failed.source().expect("a cause");
+        assert_eq!(cause.to_string(), failed.to_string());
     }
 }

@@ -33,7 +33,7 @@ metrics! {
 
 words! {
     /// Why a request needed another round trip to Redis; the label of the metric.
-    ExtraTrip {
+    ExtraRoundTrip {
         /// The node did not know the script.
         NoScript = "noscript",
         /// The slot belongs to another node.
@@ -68,13 +68,13 @@ words! {
 impl StoreMetrics {
     /// Shows each reason from the start, at zero, since a rate needs a value before the first case.
     pub fn show_reasons(&self) {
-        for reason in ExtraTrip::ALL {
+        for reason in ExtraRoundTrip::ALL {
             self.extra_round_trips.with_label_values(&[reason.as_str()]);
         }
     }
 
     /// Counts one more round trip.
-    pub fn extra_trip(&self, reason: ExtraTrip) {
+    pub fn extra_round_trip(&self, reason: ExtraRoundTrip) {
         self.extra_round_trips
             .with_label_values(&[reason.as_str()])
             .inc();

@@ -14,6 +14,7 @@ pub mod memory;
 pub mod metrics;
 pub(crate) mod node;
 pub(crate) mod open;
+pub(crate) mod pipelines;
 pub(crate) mod pool;
 pub(crate) mod replicated;
 pub mod reply;

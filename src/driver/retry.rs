@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redis::{ServerError, ServerErrorKind};
 
-use super::metrics::ExtraTrip;
+use super::metrics::ExtraRoundTrip;
 
 /// What to do about an error reply.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +16,7 @@ pub(crate) enum Action {
     /// Go to the node at this address, with this command only.
     Ask(String, u16),
     /// Retry after a pause; nothing was done.
-    Retry(ExtraTrip),
+    Retry(ExtraRoundTrip),
     /// Report that Redis is not ready, such as with too few replicas or a failed disk; nothing was done.
     NotReady,
     /// Report that Redis is at `maxmemory`.
@@ -38,17 +38,17 @@ pub(crate) fn action(error: &ServerError) -> Action {
             redirect(details).map_or(Action::Failed, |(host, port)| Action::Ask(host, port))
         }
         Some(Kind::TryAgain | Kind::BusyLoading | Kind::ClusterDown | Kind::MasterDown) => {
-            Action::Retry(ExtraTrip::TryAgain)
+            Action::Retry(ExtraRoundTrip::TryAgain)
         }
-        Some(Kind::ReadOnly) => Action::Retry(ExtraTrip::ReadOnly),
+        Some(Kind::ReadOnly) => Action::Retry(ExtraRoundTrip::ReadOnly),
         // A key that a script reads before its first write has moved; the retry goes to its new owner.
         _ if details.contains("attempted to access a non local key") => {
-            Action::Retry(ExtraTrip::TryAgain)
+            Action::Retry(ExtraRoundTrip::TryAgain)
         }
         Some(_) => Action::Failed,
         None => match error.code() {
             "OOM" => Action::Full,
-            "BUSY" => Action::Retry(ExtraTrip::TryAgain),
+            "BUSY" => Action::Retry(ExtraRoundTrip::TryAgain),
             "NOREPLICAS" | "MISCONF" => Action::NotReady,
             _ => Action::Failed,
         },

@@ -19,7 +19,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::evidence::{
     Endpoint, Issuer, Payload, Registry, Rounded, Statement, Unsigned, attested_response,
 };
-use crate::store::{Issuing, MemoryStep, OperationError, StoreError};
+use crate::store::{Issuing, MemoryStep, StoreError};
 
 /// An error has no request above this, in bytes of its canonical form.
 const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
@@ -322,8 +322,8 @@ impl Draft<'_> {
     }
 
     /// The error of a refusal, with the reference to evidence of it where the script queued an entry at `at_ms`.
-    pub(super) fn of_error(&self, at_ms: Option<i64>, error: OperationError) -> OperationError {
-        let OperationError::Refused(refusal) = error else {
+    pub(super) fn of_error(&self, at_ms: Option<i64>, error: StoreError) -> StoreError {
+        let StoreError::Refusal(refusal) = error else {
             return error;
         };
         let Some(evaluated) = refusal.evaluated() else {
@@ -357,7 +357,7 @@ impl Draft<'_> {
             .ok()
             .and_then(|payload| self.reference(at_ms, payload))
         {
-            Some(reference) => OperationError::Attested(refusal, Box::new(reference)),
+            Some(reference) => StoreError::Attested(refusal, Box::new(reference)),
             None => refusal.into(),
         }
     }

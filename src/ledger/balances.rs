@@ -1,7 +1,7 @@
 //! Lists a tenant's ledgers.
 
 use super::Ledger;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -12,7 +12,8 @@ use crate::listing::{
 };
 use crate::store::runtime::balances::{Balances, BalancesReply, LEDGER_FIELDS};
 use crate::store::runtime::fields_of;
-use crate::store::{ExtraTrip, Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::{ExtraRoundTrip, Lane, StoreError};
 
 /// Ledgers that one script call reads: the longest page, and one more to know whether another follows.
 const STEP_LEDGERS: usize = 201;
@@ -33,12 +34,12 @@ impl Ledger {
     /// A page of the caller's ledgers.
     ///
     /// # Errors
-    /// [`OperationError`]; refused when the key is not valid or lacks the permission.
+    /// [`StoreError`]; refused when the key is not valid or lacks the permission.
     pub async fn balances(
         &self,
         caller: &RuntimeCaller,
         query: &BalanceQuery,
-    ) -> Result<Page<Balance, OneOrder>, OperationError> {
+    ) -> Result<Page<Balance, OneOrder>, StoreError> {
         let segments = &query.filter.segments;
         let mut walk = BalanceWalk {
             ledger: self,
@@ -66,25 +67,25 @@ struct BalanceWalk<'a> {
 
 impl Walk for BalanceWalk<'_> {
     type Row = Balance;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<Balance>, OperationError> {
+    async fn step(&mut self) -> Result<Step<Balance>, StoreError> {
         if std::mem::replace(&mut self.has_begun, true) {
             let metrics = self.ledger.store.metrics();
-            metrics.extra_trip(ExtraTrip::Paging);
+            metrics.extra_round_trip(ExtraRoundTrip::Paging);
         }
         let call = Balances {
             caller: self.caller,
             after: self.after.as_deref(),
             rows: std::mem::replace(&mut self.rows, STEP_LEDGERS),
         };
-        let found = self.ledger.run(Lane::Background, Target::Caller, &call);
+        let found = self.ledger.store.run(Lane::Background, &call).await;
         let BalancesReply::Listed {
             scope_filter,
             complete,
             entry_fields: found,
             ..
-        } = found.await?;
+        } = RuntimeTarget::default().named(found)?;
         self.after = found.last().map(|(entry, _)| entry.clone());
         let is_listed = |balance: &Balance| {
             let scope = &balance.scope_path;

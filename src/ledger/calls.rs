@@ -4,36 +4,26 @@ use std::sync::Arc;
 
 use super::Ledger;
 use super::attesting::Draft;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{ReservationId, TenantId};
 use crate::domain::policy::{InForce, PolicySelection};
-use crate::domain::refusal::{AccessRefusal, ReservationRefusal, TenantRefusal};
+use crate::domain::refusal::{AccessRefusal, ReservationRefusal};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
 use crate::store::runtime::expire::expire_tenant;
 use crate::store::runtime::read::{Authenticate, AuthenticateReply};
 use crate::store::runtime::replay::{Replay, ReplayReply};
 use crate::store::signature::{Refused, ScriptCall};
-use crate::store::{ExtraTrip, Lane, MemoryStep, OperationError, StoreError};
+use crate::store::target::Target as _;
+use crate::store::{ExtraRoundTrip, Lane, MemoryStep, ScriptError, StoreError};
 
 /// Denials of a tenant that emit an event each in a minute. Those beyond are counted, and one event has their number: a denial costs
 /// its caller nothing, an event about 1 KB for months.
 const DENIED_PER_MINUTE: u32 = 600;
 
 impl Ledger {
-    /// Runs a script on a lane; a refusal names the target.
-    pub(super) async fn run<C: ScriptCall>(
-        &self,
-        lane: Lane,
-        target: Target<'_>,
-        call: &C,
-    ) -> Result<C::Outcome, OperationError> {
-        let outcome = self.store.run_on(lane, call).await?;
-        outcome.map_err(|refused| target.error(refused, C::SIGNATURE))
-    }
-
     /// Checks an API key on its own, for a request that fails before its script.
     ///
     /// # Errors
@@ -42,10 +32,10 @@ impl Ledger {
         &self,
         caller: &RuntimeCaller,
         permission: &str,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let call = Authenticate { caller, permission };
-        let checked = self.run(Lane::Request, Target::Caller, &call);
-        let AuthenticateReply::Authenticated = checked.await?;
+        let checked = self.store.run(Lane::Request, &call).await;
+        let AuthenticateReply::Authenticated = RuntimeTarget::default().named(checked)?;
         Ok(())
     }
 
@@ -56,13 +46,13 @@ impl Ledger {
         caller: &RuntimeCaller,
         reservation_id: &ReservationId,
         permission: &str,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let partition = reservation_id.partition();
         let Some(partition) = partition.filter(|partition| *partition != caller.partition) else {
             return Ok(());
         };
         self.authenticate(caller, permission).await?;
-        self.store.metrics().extra_trip(ExtraTrip::ForeignId);
+        self.store.extra_round_trip(ExtraRoundTrip::ForeignId);
         self.read_reservation(
             ScriptCaller::TRUSTED,
             partition,
@@ -78,7 +68,7 @@ impl Ledger {
         &self,
         caller: &RuntimeCaller,
         subject: &Subject,
-    ) -> Result<ScopePath, OperationError> {
+    ) -> Result<ScopePath, StoreError> {
         let tenant = subject.value(Level::Tenant);
         if tenant.is_some_and(|tenant| tenant != caller.tenant.as_str()) {
             // Without a valid key, nobody learns whether they guessed the tenant.
@@ -101,46 +91,96 @@ pub(super) struct Attempt {
     pub policy: PolicySelection,
 }
 
-impl Ledger {
-    /// Calls a script until it has decided, see [`Ledger::decided_under`].
-    pub(super) async fn decided<C: ScriptCall>(
-        &self,
-        tenant: &TenantId,
-        target: Target<'_>,
-        draft: Option<&Draft<'_>>,
-        call: impl Fn(&Attempt) -> C,
-    ) -> Result<C::Outcome, OperationError> {
-        let (outcome, _) = self.decided_under(tenant, target, draft, call).await?;
-        Ok(outcome)
+/// Makes the first outcome of a repeated request a reply of the script that stores it.
+type ToReply<O> = fn(ReplayReply) -> O;
+
+/// How a script of the runtime plane is run.
+pub(super) struct RunOptions<'a, O> {
+    tenant: &'a TenantId,
+    target: RuntimeTarget<'a>,
+    draft: Option<&'a Draft<'a>>,
+    /// Finds the first outcome of a repeated request.
+    replay: Option<(&'a Replay<'a>, ToReply<O>)>,
+}
+
+impl<'a, O> RunOptions<'a, O> {
+    /// About money of this tenant; with the evidence of what is decided.
+    pub(super) fn new(
+        tenant: &'a TenantId,
+        target: RuntimeTarget<'a>,
+        draft: Option<&'a Draft<'a>>,
+    ) -> Self {
+        Self {
+            tenant,
+            target,
+            draft,
+            replay: None,
+        }
     }
 
-    /// Calls a script until it has decided: again after the tenant's dead holds were expired, or under the policy that applies
-    /// now. Returns that policy as well. A refusal names the tenant or the target, and the evidence of it.
-    pub(super) async fn decided_under<C: ScriptCall>(
+    /// The same for a script that stores something new, in whose place `replay` runs while there is no memory for it.
+    pub(super) fn or_replay(mut self, replay: &'a Replay<'a>, replayed: ToReply<O>) -> Self {
+        self.replay = Some((replay, replayed));
+        self
+    }
+}
+
+impl Ledger {
+    /// Runs a script until it has decided: again after the tenant's dead holds were expired, or under the policy that applies
+    /// now. Returns that policy as well. A refusal names the target, and the evidence of it.
+    ///
+    /// While its node is short of memory, a script that stores something new is not run; a request that was made before gets
+    /// its response all the same.
+    pub(super) async fn run_with_policy<C: ScriptCall>(
         &self,
-        tenant: &TenantId,
-        target: Target<'_>,
-        draft: Option<&Draft<'_>>,
+        options: RunOptions<'_, C::Outcome>,
         call: impl Fn(&Attempt) -> C,
-    ) -> Result<(C::Outcome, Option<Arc<InForce>>), OperationError> {
+    ) -> Result<(C::Outcome, Option<Arc<InForce>>), StoreError> {
+        let has_memory = options.replay.is_none_or(|(replay, _)| {
+            self.store.memory_step(replay.caller.partition) < MemoryStep::Refuse
+        });
+        if has_memory {
+            match self.until_decided(&options, call).await {
+                Err(StoreError::Full) if options.replay.is_some() => {}
+                outcome => return outcome,
+            }
+            self.store.extra_round_trip(ExtraRoundTrip::Full);
+        }
+        let Some((replay, replayed)) = options.replay else {
+            return Err(StoreError::Full);
+        };
+        let reply = Box::pin(self.store.run(Lane::Request, replay)).await;
+        Ok((replayed(options.target.named(reply)?), None))
+    }
+
+    async fn until_decided<C: ScriptCall>(
+        &self,
+        options: &RunOptions<'_, C::Outcome>,
+        call: impl Fn(&Attempt) -> C,
+    ) -> Result<(C::Outcome, Option<Arc<InForce>>), StoreError> {
+        let tenant = options.tenant;
+        let target = RuntimeTarget {
+            tenant: Some(tenant),
+            ..options.target
+        };
         let mut attempt = Attempt::default();
-        if let Target::Scope(scope, _) = target {
+        if let Some(scope) = target.scope {
             let now_ms = self.store.clock().now_ms();
             attempt.policy = self.policies.known(tenant, scope, now_ms);
         }
         for _ in 0..=REPETITIONS_MAX {
             let call = call(&attempt);
-            let refused = match self.store.run_on(Lane::Request, &call).await? {
+            let (refused, attested_ms) = match self.store.run(Lane::Request, &call).await {
                 Ok(outcome) => return Ok((outcome, attempt.policy.policy)),
-                Err(refused) => refused,
+                Err(ScriptError::Refused(Refused::Attested { now_ms, refused }, _)) => {
+                    (*refused, Some(now_ms))
+                }
+                Err(ScriptError::Refused(refused, _)) => (refused, None),
+                Err(ScriptError::Store(error)) => return Err(error),
             };
-            let (refused, attested_ms) = match refused {
-                Refused::Attested { now_ms, refused } => (*refused, Some(now_ms)),
-                refused => (refused, None),
-            };
-            let error = match (refused, target) {
-                (Refused::Stale { now_ms, version }, Target::Scope(scope, _)) => {
-                    self.store.metrics().extra_trip(ExtraTrip::Stale);
+            let error = match (refused, target.scope) {
+                (Refused::Stale { now_ms, version }, Some(scope)) => {
+                    self.store.extra_round_trip(ExtraRoundTrip::Stale);
                     let policies = self.policies.at_version(&self.store, tenant, &version);
                     attempt.policy = policies.await?.select(scope, now_ms);
                     continue;
@@ -151,51 +191,19 @@ impl Ledger {
                     self.expire_dead_holds(tenant, until_ms).await?;
                     continue;
                 }
-                (Refused::TenantClosed, _) => TenantRefusal::Closed(tenant.clone()).into(),
-                (Refused::TenantSuspended, _) => TenantRefusal::Suspended(tenant.clone()).into(),
-                (Refused::TenantUnreadable, _) => {
-                    OperationError::Corrupt(format!("tenant:{tenant}"))
-                }
                 (refused, _) => target.error(refused, C::SIGNATURE),
             };
-            return Err(match draft {
+            return Err(match options.draft {
                 Some(draft) => draft.of_error(attested_ms, error),
                 None => error,
             });
         }
-        Err(OperationError::Store(StoreError::Reply {
+        Err(StoreError::Reply {
             script: C::SIGNATURE.script.name(),
             position: 0,
             expected: "an outcome",
             found: "a call to repeat".to_owned(),
-        }))
-    }
-
-    /// Calls a script that stores something new, see [`Ledger::decided_under`]. While its node is short of memory, only a
-    /// request that was made before gets its response.
-    pub(super) async fn created_under<C>(
-        &self,
-        replay: &Replay<'_>,
-        target: Target<'_>,
-        draft: Option<&Draft<'_>>,
-        call: impl Fn(&Attempt) -> C,
-    ) -> Result<(C::Outcome, Option<Arc<InForce>>), OperationError>
-    where
-        C: ScriptCall,
-        C::Outcome: From<ReplayReply>,
-    {
-        if self.store.memory_step(replay.caller.partition) < MemoryStep::Refuse {
-            match self
-                .decided_under(&replay.caller.tenant, target, draft, call)
-                .await
-            {
-                Err(OperationError::Store(StoreError::Full)) => {}
-                outcome => return outcome,
-            }
-            self.store.metrics().extra_trip(ExtraTrip::Full);
-        }
-        let replayed = Box::pin(self.run(Lane::Request, target, replay)).await?;
-        Ok((replayed.into(), None))
+        })
     }
 
     /// Above this number in a minute, a tenant's denials are only counted.
@@ -209,7 +217,7 @@ impl Ledger {
     /// Expires the tenant's holds that were due by a time, page by page, until none is left. It is a sweep: its events name no
     /// request.
     async fn expire_dead_holds(&self, tenant: &TenantId, until_ms: i64) -> Result<(), StoreError> {
-        self.store.metrics().extra_trip(ExtraTrip::SweepFirst);
+        self.store.extra_round_trip(ExtraRoundTrip::SweepFirst);
         let cause = Cause::sweep().lines();
         let expired = expire_tenant(&self.store, tenant, &cause, until_ms).await?;
         self.metrics.expired(expired);
@@ -230,34 +238,37 @@ mod tests {
             ScopePath::parse("tenant:acme").expect("a scope"),
             Amount::zero(Unit::Tokens),
         );
+        let tenant = TenantId::parse("acme").expect("an id");
         let mut known = 0;
         for signature in SIGNATURES {
             let script = signature.script.path();
             let target = match script {
-                "runtime/commit" => Target::Charge(&id, amount),
-                "runtime/release" | "runtime/extend" | "runtime/get" => Target::Reservation(&id),
-                "runtime/reserve" | "runtime/decide" | "runtime/usage_event" => {
-                    Target::Scope(&scope, amount)
+                "runtime/commit" => RuntimeTarget {
+                    amount: Some(amount),
+                    ..RuntimeTarget::reservation(&id)
+                },
+                "runtime/release" | "runtime/extend" | "runtime/get" => {
+                    RuntimeTarget::reservation(&id)
                 }
-                script if script.starts_with("runtime/") => Target::Caller,
+                "runtime/reserve" | "runtime/decide" | "runtime/usage_event" => {
+                    RuntimeTarget::scope(&scope, amount)
+                }
+                script if script.starts_with("runtime/") => RuntimeTarget::default(),
                 _ => continue,
+            };
+            let target = RuntimeTarget {
+                tenant: Some(&tenant),
+                ..target
             };
             for refused in Refused::samples(signature) {
                 let word = refused.word();
-                // Such a call is repeated, or no refusal, or `decided_under` knows the tenant.
+                // Such a call is repeated, or no refusal.
                 let is_of_call = matches!(
                     word,
-                    "clock"
-                        | "stale"
-                        | "sweep_first"
-                        | "tenant_closed"
-                        | "tenant_suspended"
-                        | "tenant_unreadable"
-                        | "memory_full"
-                        | "attested"
+                    "clock" | "stale" | "sweep_first" | "memory_full" | "attested"
                 );
                 let error = target.error(refused, signature);
-                let is_known = is_of_call || !matches!(error, OperationError::Store(_));
+                let is_known = is_of_call || !matches!(error, StoreError::Reply { .. });
                 assert!(is_known, "{script}: {word}");
                 known += 1;
             }

@@ -3,9 +3,10 @@
 use super::Ledger;
 use super::attesting::Draft;
 use super::bodies::commit::{CommitRequest, CommitResponse};
+use super::calls::RunOptions;
 use super::statements::of_end;
 use super::stored_bytes::bytes_of;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
@@ -13,21 +14,21 @@ use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::reservation::balances_at;
 use crate::evidence::Endpoint;
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::runtime::commit::{Commit, CommitReply};
 
 impl Ledger {
     /// Ends an active reservation with a charge. Repeating it under one key charges once.
     ///
     /// # Errors
-    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/commit.lua`.
+    /// [`StoreError`]; refused in the order of precedence of `lua/runtime/commit.lua`.
     pub async fn commit(
         &self,
         caller: &RuntimeCaller,
         reservation_id: &ReservationId,
         body: &Hashed<CommitRequest>,
         cause: &Cause,
-    ) -> Result<CommitResponse, OperationError> {
+    ) -> Result<CommitResponse, StoreError> {
         self.refuse_foreign(caller, reservation_id, "reservations:commit")
             .await?;
         let request = &body.request;
@@ -51,8 +52,12 @@ impl Ledger {
             kept.push(("actual", request.actual.value().to_string()));
         }
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
-        let target = Target::Charge(reservation_id, request.actual);
-        let reply = self.decided(&caller.tenant, target, draft.as_ref(), |attempt| Commit {
+        let target = RuntimeTarget {
+            amount: Some(request.actual),
+            ..RuntimeTarget::reservation(reservation_id)
+        };
+        let options = RunOptions::new(&caller.tenant, target, draft.as_ref());
+        let reply = self.run_with_policy(options, |attempt| Commit {
             caller,
             payload_hash: body.payload_hash.as_str(),
             unit: request.actual.unit().as_str(),
@@ -68,7 +73,7 @@ impl Ledger {
         let reply = reply.await.inspect_err(|error| {
             self.metrics.commit_refused(request.actual.unit(), error);
         });
-        match reply? {
+        match reply?.0 {
             CommitReply::Committed {
                 unit,
                 charged,

@@ -3,10 +3,10 @@
 use super::attesting::Draft;
 use super::bodies::decide::{DecisionRequest, DecisionResponse, OutcomeKind};
 use super::bodies::reserve::ReservationCreateResponse;
-use super::calls::Attempt;
+use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::statements::of_outcome;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use super::{Ledger, facts};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
@@ -15,7 +15,7 @@ use crate::domain::ids::DecisionId;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
 use crate::domain::reservation::balances_at;
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::runtime::decide::{Decide, DecideReply};
 use crate::store::runtime::replay::Replay;
 
@@ -26,13 +26,13 @@ impl Ledger {
     /// Decides whether an estimate could be held. Repeating it under one key returns the first decision.
     ///
     /// # Errors
-    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/decide.lua`. A denial is no error.
+    /// [`StoreError`]; refused in the order of precedence of `lua/runtime/decide.lua`. A denial is no error.
     pub async fn decide(
         &self,
         caller: &RuntimeCaller,
         body: &Hashed<DecisionRequest>,
         cause: &Cause,
-    ) -> Result<DecisionResponse, OperationError> {
+    ) -> Result<DecisionResponse, StoreError> {
         let secret = self.store.secret().await?;
         let id = DecisionId::derive(secret, &caller.tenant, &body.request.idempotency_key);
         let outcome = self.outcome(caller, OutcomeKind::Decision, id.as_str(), body, cause);
@@ -47,7 +47,7 @@ impl Ledger {
         id: &str,
         body: &Hashed<DecisionRequest>,
         cause: &Cause,
-    ) -> Result<ReservationCreateResponse, OperationError> {
+    ) -> Result<ReservationCreateResponse, StoreError> {
         let request = &body.request;
         let (unit, amount) = (request.estimate.unit(), request.estimate.value());
         let scope_path = self.own_scope(caller, &request.subject).await?;
@@ -57,7 +57,6 @@ impl Ledger {
             OutcomeKind::Decision => (DecidedBy::Decide, Some(id), None, "DECISION"),
             OutcomeKind::DryRun => (DecidedBy::DryRun, None, Some(id), "DRY_RUN"),
         };
-        let target = Target::Scope(&scope_path, request.estimate);
         let draft = self
             .draft(
                 (caller.partition, kind.endpoint()),
@@ -106,8 +105,11 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:create",
         };
+        let target = RuntimeTarget::scope(&scope_path, request.estimate);
+        let options = RunOptions::new(&caller.tenant, target, draft.as_ref())
+            .or_replay(&replay, DecideReply::from);
         let (reply, policy) = self
-            .created_under(&replay, target, draft.as_ref(), call)
+            .run_with_policy(options, call)
             .await
             .inspect_err(|error| self.metrics.refused(by, Some(unit), error))?;
         let (mut outcome, now_ms) = match reply {

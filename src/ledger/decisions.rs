@@ -12,7 +12,7 @@ use crate::domain::amount::Unit;
 use crate::domain::policy::{Overage, OveragePolicy};
 use crate::domain::refusal::{Denial, Refusal, ReservationRefusal, TenantRefusal};
 use crate::domain::words::words;
-use crate::store::OperationError;
+use crate::store::StoreError;
 
 words! {
     /// The operation that decides; a label.
@@ -269,7 +269,7 @@ impl LedgerMetrics {
     }
 
     /// Counts a refusal, if something was decided.
-    pub(super) fn refused(&self, by: DecidedBy, unit: Option<Unit>, error: &OperationError) {
+    pub(super) fn refused(&self, by: DecidedBy, unit: Option<Unit>, error: &StoreError) {
         if let Some(reason) = error.refusal().and_then(Reason::of) {
             self.count((by, Decision::Deny, Some(reason), unit));
         }
@@ -282,7 +282,7 @@ impl LedgerMetrics {
     }
 
     /// Counts a commit that was refused.
-    pub(super) fn commit_refused(&self, unit: Unit, error: &OperationError) {
+    pub(super) fn commit_refused(&self, unit: Unit, error: &StoreError) {
         self.refused(DecidedBy::Commit, Some(unit), error);
         match error.refusal() {
             Some(Refusal::Reservation(ReservationRefusal::OverageRejected { .. })) => {

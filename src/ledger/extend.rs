@@ -3,8 +3,9 @@
 use super::Ledger;
 use super::bodies::decide::Decision;
 use super::bodies::remaining_ttl_ms;
+use super::calls::RunOptions;
 use super::decisions::DecidedBy;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::fields::object;
@@ -13,7 +14,7 @@ use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::reservation::balances_at;
 use crate::domain::words::words;
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::runtime::extend::{Extend, ExtendReply};
 
 /// Extensions of a reservation, whatever its tenant or policy allows. Each stays in the record, in about 200 bytes.
@@ -59,20 +60,21 @@ impl Ledger {
     /// Moves the expiry of an active reservation. Repeating it under one key extends once.
     ///
     /// # Errors
-    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/extend.lua`.
+    /// [`StoreError`]; refused in the order of precedence of `lua/runtime/extend.lua`.
     pub async fn extend(
         &self,
         caller: &RuntimeCaller,
         reservation_id: &ReservationId,
         body: &Hashed<ReservationExtendRequest>,
-    ) -> Result<ReservationExtendResponse, OperationError> {
+    ) -> Result<ReservationExtendResponse, StoreError> {
         self.refuse_foreign(caller, reservation_id, "reservations:extend")
             .await?;
         let request = &body.request;
         let key_digest = request.idempotency_key.digest();
         let metadata = request.metadata.as_ref();
-        let target = Target::Reservation(reservation_id);
-        let reply = self.decided(&caller.tenant, target, None, |_| Extend {
+        let target = RuntimeTarget::reservation(reservation_id);
+        let options = RunOptions::new(&caller.tenant, target, None);
+        let reply = self.run_with_policy(options, |_| Extend {
             caller,
             payload_hash: body.payload_hash.as_str(),
             key_digest: &key_digest,
@@ -83,7 +85,7 @@ impl Ledger {
             stored_bytes: self.counted_bytes(metadata.map_or(0, |it| it.as_str().len())),
         });
         let reply = reply.await;
-        let reply =
+        let (reply, _) =
             reply.inspect_err(|error| self.metrics.refused(DecidedBy::Extend, None, error))?;
         let is_replay = matches!(reply, ExtendReply::Replayed { .. });
         let (ExtendReply::Extended {

@@ -1,6 +1,6 @@
 //! Reads a reservation.
 
-use super::target::Target;
+use super::target::RuntimeTarget;
 use super::{Ledger, facts, statements};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -16,7 +16,8 @@ use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{Get, GetReply};
-use crate::store::{ExtraTrip, Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::{ExtraRoundTrip, Lane, StoreError};
 
 object! {
     /// A reservation, in full or as a row of a list.
@@ -111,12 +112,12 @@ impl Ledger {
     /// Reads a reservation.
     ///
     /// # Errors
-    /// [`OperationError`]; refused when there is none, when it belongs to another tenant, or when it has expired, swept or not.
+    /// [`StoreError`]; refused when there is none, when it belongs to another tenant, or when it has expired, swept or not.
     pub async fn get(
         &self,
         caller: &Caller,
         reservation_id: &ReservationId,
-    ) -> Result<Reservation, OperationError> {
+    ) -> Result<Reservation, StoreError> {
         let partition = match caller {
             Caller::Tenant(caller) => {
                 self.refuse_foreign(caller, reservation_id, "reservations:list")
@@ -147,9 +148,9 @@ impl Ledger {
     pub(super) async fn owner_of(
         &self,
         reservation_id: &ReservationId,
-    ) -> Result<TenantId, OperationError> {
+    ) -> Result<TenantId, StoreError> {
         let partition = named_partition(reservation_id)?;
-        self.store.metrics().extra_trip(ExtraTrip::Owner);
+        self.store.extra_round_trip(ExtraRoundTrip::Owner);
         let (_, record) = self
             .read_reservation(
                 ScriptCaller::TRUSTED,
@@ -169,22 +170,22 @@ impl Ledger {
         partition: Partition,
         reservation_id: &ReservationId,
         names: &[&str],
-    ) -> Result<(i64, Record), OperationError> {
+    ) -> Result<(i64, Record), StoreError> {
         let call = Get {
             partition,
             caller,
             reservation_id,
             names,
         };
-        let target = Target::Reservation(reservation_id);
-        let found = self.run(Lane::Request, target, &call);
-        let GetReply::Found { now_ms, fields } = found.await?;
+        let found = self.store.run(Lane::Request, &call).await;
+        let GetReply::Found { now_ms, fields } =
+            RuntimeTarget::reservation(reservation_id).named(found)?;
         Ok((now_ms, fields_of(names, fields.0).unwrap_or_default()))
     }
 }
 
 /// The partition in an id, for the admin key, which has none of its own.
-fn named_partition(reservation_id: &ReservationId) -> Result<Partition, OperationError> {
+fn named_partition(reservation_id: &ReservationId) -> Result<Partition, StoreError> {
     let partition = reservation_id.partition();
     partition.ok_or_else(|| ReservationRefusal::NotFound(reservation_id.clone()).into())
 }

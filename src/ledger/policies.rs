@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{InForce, OveragePolicy, PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
-use crate::store::{OperationError, Store};
+use crate::store::{Store, StoreError};
 
 /// Size of the cache for all tenants, in bytes: enough for 200,000 policies without caps.
 const CACHE_BYTES: u64 = 100 << 20;
@@ -56,7 +56,7 @@ impl PolicyCache {
         store: &Store,
         tenant: &TenantId,
         version: &str,
-    ) -> Result<Arc<PolicySet>, OperationError> {
+    ) -> Result<Arc<PolicySet>, StoreError> {
         let known = || self.sets.get(tenant);
         let before = known();
         let is_new = |set: &Arc<PolicySet>| {

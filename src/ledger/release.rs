@@ -3,9 +3,10 @@
 use super::attesting::Draft;
 use super::bodies::decide::Decision;
 use super::bodies::release::{ReleaseRequest, ReleaseResponse};
+use super::calls::RunOptions;
 use super::decisions::DecidedBy;
 use super::statements::of_end;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use super::{Ledger, facts};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
@@ -14,21 +15,21 @@ use crate::domain::payload_hash::Hashed;
 use crate::domain::reservation::balances_at;
 use crate::evidence::Endpoint;
 use crate::store::runtime::release::{Release, ReleaseReply};
-use crate::store::{Counted, OperationError, Pair};
+use crate::store::{Counted, Pair, StoreError};
 
 impl Ledger {
     /// Ends an active reservation without a charge. Repeating it under one key, with either credential, returns the hold
     /// once. An admin's release is written to the owner's audit chain in the same step.
     ///
     /// # Errors
-    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/release.lua`.
+    /// [`StoreError`]; refused in the order of precedence of `lua/runtime/release.lua`.
     pub async fn release(
         &self,
         caller: &Caller,
         reservation_id: &ReservationId,
         body: &Hashed<ReleaseRequest>,
         cause: &Cause,
-    ) -> Result<ReleaseResponse, OperationError> {
+    ) -> Result<ReleaseResponse, StoreError> {
         let request = &body.request;
         let (owner, audit) = match caller {
             Caller::Tenant(caller) => {
@@ -58,8 +59,9 @@ impl Ledger {
             ("end_key", end_key),
         ]);
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
-        let target = Target::Reservation(reservation_id);
-        let reply = self.decided(&owner, target, draft.as_ref(), |_| Release {
+        let target = RuntimeTarget::reservation(reservation_id);
+        let options = RunOptions::new(&owner, target, draft.as_ref());
+        let reply = self.run_with_policy(options, |_| Release {
             caller: caller.into(),
             audited: matches!(caller, Caller::Admin(_)),
             payload_hash: body.payload_hash.as_str(),
@@ -74,7 +76,7 @@ impl Ledger {
         let reply = reply.await;
         let reply =
             reply.inspect_err(|error| self.metrics.refused(DecidedBy::Release, None, error));
-        match reply? {
+        match reply?.0 {
             ReleaseReply::Released {
                 unit,
                 estimate,

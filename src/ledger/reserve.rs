@@ -3,12 +3,12 @@
 use super::attesting::Draft;
 use super::bodies::decide::{DecisionRequest, OutcomeKind};
 use super::bodies::reserve::{ReservationCreateRequest, ReservationCreateResponse};
-use super::calls::Attempt;
+use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::policies::{policy_words, rate_limits};
 use super::statements::of_create;
 use super::stored_bytes::bytes_of;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use super::{Ledger, facts};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
@@ -20,19 +20,19 @@ use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, balances_at};
 use crate::evidence::Endpoint;
 use crate::store::runtime::replay::Replay;
 use crate::store::runtime::reserve::{Reserve, ReserveReply};
-use crate::store::{Counted, OperationError};
+use crate::store::{Counted, StoreError};
 
 impl Ledger {
     /// Holds an estimate on every budgeted scope of a subject, or on none. Repeating it under one key holds once.
     ///
     /// # Errors
-    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/reserve.lua`.
+    /// [`StoreError`]; refused in the order of precedence of `lua/runtime/reserve.lua`.
     pub async fn reserve(
         &self,
         caller: &RuntimeCaller,
         body: &Hashed<ReservationCreateRequest>,
         cause: &Cause,
-    ) -> Result<ReservationCreateResponse, OperationError> {
+    ) -> Result<ReservationCreateResponse, StoreError> {
         let (request, secret) = (&body.request, self.store.secret().await?);
         let id = ReservationId::derive(secret, &caller.tenant, &request.idempotency_key);
         if request.dry_run {
@@ -56,7 +56,6 @@ impl Ledger {
         let metadata = request.metadata.as_ref().map_or(0, |it| it.as_str().len());
         let stored = self.counted_bytes(bytes_of(&facts) + metadata);
         let (unit, context) = (request.estimate.unit(), cause.lines());
-        let target = Target::Scope(&scope_path, request.estimate);
         let draft = self
             .draft(
                 (caller.partition, Endpoint::Reserve),
@@ -101,13 +100,14 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:create",
         };
-        let refused = |error: &OperationError| {
+        let refused = |error: &StoreError| {
             self.traffic.refused(&caller.tenant, error);
             self.metrics.refused(DecidedBy::Reserve, Some(unit), error);
         };
-        let created = self
-            .created_under(&replay, target, draft.as_ref(), call)
-            .await;
+        let target = RuntimeTarget::scope(&scope_path, request.estimate);
+        let options = RunOptions::new(&caller.tenant, target, draft.as_ref())
+            .or_replay(&replay, ReserveReply::from);
+        let created = self.run_with_policy(options, call).await;
         match created.inspect_err(refused)? {
             (
                 ReserveReply::Reserved {

@@ -1,57 +1,70 @@
-//! What a request is about, and the refusals that name it.
+//! What a request of the runtime plane is about, and the refusals that name it.
 
 use crate::domain::amount::Amount;
-use crate::domain::ids::ReservationId;
-use crate::domain::refusal::{AccessRefusal, Denial, ReservationRefusal};
+use crate::domain::ids::{ReservationId, TenantId};
+use crate::domain::refusal::{AccessRefusal, Denial, Refusal, ReservationRefusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
-use crate::store::signature::{Refused, Signature};
-use crate::store::{OperationError, StoreError};
+use crate::store::signature::Refused;
+use crate::store::target::Target;
 
-/// What a request is about, which its refusals name.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Target<'a> {
-    /// Whatever the caller may see.
-    Caller,
+/// What a request is about, as far as its refusals name it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RuntimeTarget<'a> {
+    /// Whose money it is, where a closed or suspended tenant refuses.
+    pub tenant: Option<&'a TenantId>,
     /// A reservation.
-    Reservation(&'a ReservationId),
-    /// A reservation, and what is to be charged for it.
-    Charge(&'a ReservationId, Amount),
-    /// The scope of a subject, and what is to be reserved or charged there.
-    Scope(&'a ScopePath, Amount),
+    pub reservation: Option<&'a ReservationId>,
+    /// The scope of the request's subject.
+    pub scope: Option<&'a ScopePath>,
+    /// What is to be reserved or charged.
+    pub amount: Option<Amount>,
 }
 
-impl Target<'_> {
-    /// The error that a script's refusal becomes.
-    pub(super) fn error(self, refused: Refused, signature: &Signature) -> OperationError {
-        let unexpected = refused.unexpected(signature);
-        match refused {
-            Refused::Unauthorized { why } => AccessRefusal::Unauthorized(why).into(),
-            Refused::Forbidden { permission } => AccessRefusal::Forbidden(permission).into(),
-            Refused::ScopeForbidden { filter } => AccessRefusal::ScopeForbidden(filter).into(),
-            Refused::IdempotencyMismatch => AccessRefusal::IdempotencyMismatch.into(),
-            Refused::Corrupt { key } => OperationError::Corrupt(key),
-            Refused::MemoryFull => StoreError::Full.into(),
-            refused => match self.refusal(refused) {
-                Some(refusal) => refusal.into(),
-                None => unexpected.into(),
-            },
+impl<'a> RuntimeTarget<'a> {
+    /// A reservation.
+    pub(super) fn reservation(id: &'a ReservationId) -> Self {
+        Self {
+            reservation: Some(id),
+            ..Self::default()
         }
     }
 
-    /// The refusal of what is to be done to the target; `None` where nothing of the kind is refused for it.
-    pub(super) fn refusal(self, refused: Refused) -> Option<ReservationRefusal> {
+    /// A scope, and what is to be reserved or charged there.
+    pub(super) fn scope(scope: &'a ScopePath, amount: Amount) -> Self {
+        Self {
+            scope: Some(scope),
+            amount: Some(amount),
+            ..Self::default()
+        }
+    }
+}
+
+impl Target for RuntimeTarget<'_> {
+    fn tenant(&self) -> Option<&TenantId> {
+        self.tenant
+    }
+
+    fn refusal(&self, refused: &Refused) -> Option<Refusal> {
+        Some(match refused {
+            Refused::Forbidden { permission } => {
+                AccessRefusal::Forbidden(permission.clone()).into()
+            }
+            Refused::TenantSuspended => TenantRefusal::Suspended(self.tenant?.clone()).into(),
+            refused => self.reservation_refusal(refused)?.into(),
+        })
+    }
+}
+
+impl RuntimeTarget<'_> {
+    /// The refusal of what is to be done to the subject; `None` where nothing of the kind is refused for it.
+    fn reservation_refusal(&self, refused: &Refused) -> Option<ReservationRefusal> {
         use ReservationRefusal as R;
-        let (id, scope_path, requested) = match self {
-            Self::Caller => (None, None, None),
-            Self::Reservation(id) => (Some(id), None, None),
-            Self::Charge(id, amount) => (Some(id), None, Some(amount)),
-            Self::Scope(scope_path, amount) => (None, Some(scope_path), Some(amount)),
-        };
-        let denied = |denial, scope, remaining| {
+        let (id, scope_path, requested) = (self.reservation, self.scope, self.amount);
+        let denied = |denial, scope: &str, remaining| {
             let requested = requested?;
             Some(R::Denied {
                 denial,
-                scope,
+                scope: scope.to_owned(),
                 requested,
                 remaining,
                 over_since: None,
@@ -63,9 +76,9 @@ impl Target<'_> {
             Refused::Expired => R::Expired(id?.clone()),
             Refused::Finalized { status } => R::Finalized {
                 reservation_id: id?.clone(),
-                status,
+                status: *status,
             },
-            Refused::MaxExtensions { limit } => R::TooManyExtensions(limit),
+            Refused::MaxExtensions { limit } => R::TooManyExtensions(*limit),
             Refused::BudgetNotFound => R::BudgetNotFound(scope_path?.clone()),
             Refused::RateLimited {
                 now_ms,
@@ -73,9 +86,9 @@ impl Target<'_> {
                 policy_id,
             } => R::RateLimited {
                 scope: scope_path?.clone(),
-                policy_id,
+                policy_id: policy_id.clone(),
                 retry_in_ms: until_ms - now_ms,
-                until_ms,
+                until_ms: *until_ms,
             },
             Refused::BytesLimited {
                 now_ms,
@@ -83,15 +96,15 @@ impl Target<'_> {
                 limit,
                 present,
             } => R::StoredTooMuch {
-                limit,
-                present,
+                limit: *limit,
+                present: *present,
                 retry_in_ms: until_ms - now_ms,
-                until_ms,
+                until_ms: *until_ms,
             },
             Refused::UnitMismatch { scope, units } => R::UnitMismatch {
-                scope,
+                scope: scope.clone(),
                 requested: requested?.unit(),
-                expected: units.0,
+                expected: units.0.clone(),
             },
             Refused::Inactive { status, scope } if status == "FROZEN" => {
                 denied(Denial::BudgetFrozen, scope, None)?
@@ -101,21 +114,21 @@ impl Target<'_> {
                 reason,
                 scope,
                 remaining,
-            } => denied(reason, scope, Some(remaining))?,
+            } => denied(*reason, scope, Some(*remaining))?,
             Refused::OverLimit {
                 scope,
                 remaining,
                 since,
             } => R::Denied {
                 denial: Denial::OverdraftLimitExceeded,
-                scope,
+                scope: scope.clone(),
                 requested: requested?,
-                remaining: Some(remaining),
-                over_since: Some(since),
+                remaining: Some(*remaining),
+                over_since: Some(since.clone()),
             },
             Refused::OverageRejected { scope, reserved } => R::OverageRejected {
-                scope,
-                reserved,
+                scope: scope.clone(),
+                reserved: *reserved,
                 requested: requested?,
             },
             _ => return None,

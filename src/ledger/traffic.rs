@@ -11,7 +11,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::refusal::{Refusal, ReservationRefusal, TenantRefusal};
 use crate::store::dispatcher::burn::Charges;
 use crate::store::dispatcher::traffic::{CountedTraffic, Tally};
-use crate::store::{OperationError, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 /// Tenants that are counted between two flushes, about 150 bytes each. Those beyond are not.
 const TENANTS_MAX: usize = 65_536;
@@ -62,7 +62,7 @@ impl Traffic {
     }
 
     /// Counts a create that was refused, if that is a denial.
-    pub(super) fn refused(&self, tenant: &TenantId, error: &OperationError) {
+    pub(super) fn refused(&self, tenant: &TenantId, error: &StoreError) {
         let is_denial = matches!(
             error.refusal(),
             Some(

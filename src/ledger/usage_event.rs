@@ -1,11 +1,11 @@
 //! Charging what was already used, without a reservation.
 
 use super::bodies::decide::Decision;
-use super::calls::Attempt;
+use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::policies::policy_words;
 use super::stored_bytes::bytes_of;
-use super::target::Target;
+use super::target::RuntimeTarget;
 use super::{Ledger, amount, facts};
 use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
@@ -20,7 +20,7 @@ use crate::domain::policy::OveragePolicy;
 use crate::domain::reservation::balances_at;
 use crate::domain::subject::Subject;
 use crate::domain::words::words;
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::runtime::replay::Replay;
 use crate::store::runtime::usage_event::{UsageEvent, UsageEventReply};
 
@@ -74,13 +74,13 @@ impl Ledger {
     /// Charges every budgeted scope of a subject. Repeating it under one key charges once.
     ///
     /// # Errors
-    /// [`OperationError`]; refused in the order of precedence of `lua/runtime/usage_event.lua`.
+    /// [`StoreError`]; refused in the order of precedence of `lua/runtime/usage_event.lua`.
     pub async fn charge(
         &self,
         caller: &RuntimeCaller,
         body: &Hashed<EventCreateRequest>,
         cause: &Cause,
-    ) -> Result<EventCreateResponse, OperationError> {
+    ) -> Result<EventCreateResponse, StoreError> {
         let (request, secret) = (&body.request, self.store.secret().await?);
         let event_id = PostId::derive(secret, &caller.tenant, &request.idempotency_key);
         let scope_path = self.own_scope(caller, &request.subject).await?;
@@ -98,7 +98,6 @@ impl Ledger {
             ),
         ]));
         let (unit, context) = (request.actual.unit(), cause.lines());
-        let target = Target::Scope(&scope_path, request.actual);
         let call = |attempt: &Attempt| UsageEvent {
             caller,
             budgets: self.store.budgets_of(&caller.tenant, &scope_path, unit),
@@ -127,11 +126,14 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:commit",
         };
-        let refused = |error: &OperationError| {
+        let refused = |error: &StoreError| {
             self.metrics
                 .refused(DecidedBy::UsageEvent, Some(unit), error);
         };
-        let created = self.created_under(&replay, target, None, call);
+        let target = RuntimeTarget::scope(&scope_path, request.actual);
+        let options =
+            RunOptions::new(&caller.tenant, target, None).or_replay(&replay, UsageEventReply::from);
+        let created = self.run_with_policy(options, call);
         let (reply, _) = created.await.inspect_err(refused)?;
         let (charged, balances) = match reply {
             UsageEventReply::Applied {

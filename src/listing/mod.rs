@@ -7,9 +7,9 @@
 //! ```ignore
 //! impl Walk for TenantWalk<'_> {
 //!     type Row = Tenant;
-//!     type Error = OperationError;
+//!     type Error = StoreError;
 //!
-//!     async fn step(&mut self) -> Result<Step<Tenant>, OperationError> {
+//!     async fn step(&mut self) -> Result<Step<Tenant>, StoreError> {
 //!         let ids = self.store.directory_page(self.after.as_deref(), self.descending, self.rows).await?;
 //!         let complete = ids.len() < self.rows;
 //!         self.after = ids.last().cloned();

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
-use super::{Call, Lane, Store};
+use super::{Call, Lane, Request, Store};
 use crate::domain::ids::{DeploymentSecret, Partition};
 use crate::driver::connection::failed;
 use crate::driver::error::{StoreError, Unavailable};
@@ -156,7 +156,7 @@ impl Store {
     /// # Errors
     /// [`Unavailable::OtherData`] if it is gone or another one, or was before and Redis cannot be asked now.
     pub async fn compare_deployment(&self) -> Result<(), StoreError> {
-        let (inner, deadline) = (&self.inner, self.deadline());
+        let (inner, deadline) = (&self.inner, Instant::now() + self.timeout());
         if inner.deployment.initialized() {
             let slot = slot::of(self.keys().meta().as_bytes());
             if let Ok(node) = inner.connection.route(slot, deadline).await {
@@ -186,12 +186,12 @@ impl Store {
             };
             meta.on(keys, self.today())
         };
-        let mut reply = self
-            .execute(&call(""), Lane::Background, deadline)
-            .await?
-            .value;
+        let read_only = call("");
+        let connection = &self.inner.connection;
+        let sent = connection.send((&read_only).into(), Lane::Background, deadline);
+        let mut reply = sent.await?.value;
         if let MetaReply::Missing = read(reply.clone())? {
-            self.check_empty().await?;
+            self.check_empty(deadline).await?;
             let secret = Deployment::propose_secret();
             reply = self.start_deployment(&call(&secret), deadline).await?;
         }
@@ -202,7 +202,7 @@ impl Store {
     }
 
     /// Refuses to start a deployment where there are tenants: a record that was lost is restored, not replaced.
-    async fn check_empty(&self) -> Result<(), StoreError> {
+    async fn check_empty(&self, deadline: Instant) -> Result<(), StoreError> {
         let (keys, prefix) = (self.keys(), self.keys().prefix());
         let meta = keys.meta();
         if !self.inner.may_start {
@@ -221,16 +221,12 @@ impl Store {
             .chain(of_partitions)
             .map(exists)
             .collect();
-        for (index, reply) in self
-            .pipelines_before_start(&commands)
-            .await?
-            .into_iter()
-            .enumerate()
-        {
+        let requests: Vec<_> = commands.iter().map(Request::from).collect();
+        let replies = self.inner.connection.send_each(&requests, deadline).await;
+        for (reply, (found, _)) in replies.into_iter().zip(&commands) {
             match reply {
-                Some(Value::Int(0)) => {}
-                Some(Value::Int(_)) => {
-                    let found = &commands[index].0;
+                Ok(Value::Int(0)) => {}
+                Ok(Value::Int(_)) => {
                     return Err(StoreError::Deployment(format!(
                         "the deployment's record `{meta}` is gone, but there are tenants (`{found}`): restore it from a \
                          backup, or choose another BUDGET_KEY_PREFIX (docs/operating.md, \"The deployment's record\")"
@@ -256,7 +252,7 @@ impl Store {
             .route(slot::of(call.key.as_bytes()), deadline)
             .await?;
         let role = redis::cmd("ROLE");
-        let role = self.query_node(&node, &role, Lane::Background, deadline);
+        let role = connection.send_to(&node, Lane::Background, &role, deadline);
         let replicas = match role.await {
             Ok(Value::Array(role)) => match role.get(2) {
                 Some(Value::Array(replicas)) => replicas.len(),

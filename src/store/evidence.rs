@@ -6,7 +6,8 @@ use tokio::task::JoinSet;
 use super::records::{NO_ARGS, command, read_reply};
 use super::{Lane, Store, StoreError};
 use crate::domain::ids::EvidenceId;
-use crate::driver::connection::Request;
+use crate::driver::call::Request;
+use crate::store::OnFailure;
 
 /// Bytes of envelopes that go out at once.
 const SENT_BYTES: usize = 1 << 20;
@@ -15,13 +16,10 @@ impl Store {
     /// An envelope; `None` where there is none of this id, or none yet. Anybody may ask, so it has a connection of its own.
     ///
     /// # Errors
-    /// As for [`Store::query`].
+    /// As for [`Store::send`].
     pub async fn envelope(&self, id: &EvidenceId) -> Result<Option<Vec<u8>>, StoreError> {
-        let (key, get) = command("GET", self.envelope_key(id), NO_ARGS);
-        let timed = self.begin_call()?;
-        self.deployment_by(timed.deadline).await?;
-        let reply = self.query_by(&key, &get, Lane::Public, timed.deadline);
-        read_reply(reply.await?)
+        let get = command("GET", self.envelope_key(id), NO_ARGS);
+        read_reply(self.send(Lane::Public, &get).await?)
     }
 
     /// Writes envelopes, each for `ttl_ms` milliseconds from now, or for ever. Writing one again writes the same bytes, and its time
@@ -51,12 +49,12 @@ impl Store {
             };
             let commands: Vec<_> = sent.iter().map(set).collect();
             if self.inner.wait > 0 {
-                written.extend(self.write_replicated(commands).await?);
+                written.extend(self.write_replicated(commands).await);
                 continue;
             }
-            match self.query_reachable(&commands).await {
+            match self.send_each(&commands, OnFailure::Skip).await {
                 Ok(replies) => {
-                    written.extend(replies.iter().map(|reply| *reply == Some(Value::Okay)));
+                    written.extend(replies.iter().map(|reply| matches!(reply, Ok(Value::Okay))));
                 }
                 // The others may belong to another node.
                 Err(StoreError::Unavailable(_) | StoreError::Full) => {
@@ -69,36 +67,24 @@ impl Store {
     }
 
     /// Sends writes over the connections whose replies wait for replicas. Returns of each whether enough replicas have it.
-    async fn write_replicated(
-        &self,
-        commands: Vec<(String, Cmd)>,
-    ) -> Result<Vec<bool>, StoreError> {
-        let timed = self.begin_call()?;
-        self.deployment_by(timed.deadline).await?;
+    async fn write_replicated(&self, commands: Vec<(String, Cmd)>) -> Vec<bool> {
         let mut writes = JoinSet::new();
         let mut written = vec![false; commands.len()];
         for (index, (key, command)) in commands.into_iter().enumerate() {
-            let (store, deadline) = (self.clone(), timed.deadline);
+            let store = self.clone();
             writes.spawn(async move {
                 let mark = store.keys().replicated_beside(&key);
                 let request = Request {
-                    key: key.as_bytes(),
-                    command: &command,
-                    script: None,
                     mark: Some(&mark),
+                    ..Request::from((&key, &command))
                 };
-                let sent = store
-                    .inner
-                    .connection
-                    .send(request, Lane::Request, deadline);
-                (index, sent.await)
+                (index, store.send(Lane::Request, request).await)
             });
         }
-        for (index, sent) in writes.join_all().await {
-            written[index] =
-                sent.is_ok_and(|sent| sent.too_few.is_none() && sent.value == Value::Okay);
+        for (index, reply) in writes.join_all().await {
+            written[index] = matches!(reply, Ok(Value::Okay));
         }
-        Ok(written)
+        written
     }
 
     /// Whether each of these envelopes is stored; `None` where its node is out of reach.
@@ -111,11 +97,11 @@ impl Store {
     ) -> Result<Vec<Option<bool>>, StoreError> {
         let exists = |id| command("EXISTS", self.envelope_key(id), NO_ARGS);
         let commands: Vec<_> = ids.iter().map(exists).collect();
-        let replies = self.query_reachable(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
         let is_found = |reply: Value| reply == Value::Int(1);
         Ok(replies
             .into_iter()
-            .map(|reply| reply.map(is_found))
+            .map(|reply| reply.ok().map(is_found))
             .collect())
     }
 

@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::{Lane, Store, StoreError, Unavailable};
 use crate::evidence::{Issuer, Issuers, Registered, Registry, ServerId, Signer};
+use crate::store::outcome;
 use crate::store::signature::{Counted, signature};
 
 signature! {
@@ -84,7 +85,7 @@ impl Store {
             given: &given,
         };
         let refuse = |why: String| Err(StoreError::Deployment(why));
-        match self.outcome_on(Lane::Background, &call).await? {
+        match outcome(self.run(Lane::Background, &call).await)? {
             RegisterIssuersReply::Recorded { issuers: stored } => registry(issuers, &stored),
             RegisterIssuersReply::Damaged { number } => refuse(damaged(&number)),
             RegisterIssuersReply::Renumbered { number } => refuse(renumbered(&number)),

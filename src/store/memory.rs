@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::{Store, StoreError};
 use crate::domain::ids::Partition;
 use crate::driver::memory::{MemoryShare, MemoryStep};
@@ -52,8 +50,8 @@ impl Store {
     ) -> Result<Vec<(String, String)>, StoreError> {
         let mut command = redis::cmd("INFO");
         command.arg("memory").arg("server");
-        let deadline = Instant::now() + limit.min(self.timeout());
-        let replies = self.on_each_node(&command, Lane::Background, deadline);
+        let limit = limit.min(self.timeout());
+        let replies = self.send_to_nodes(Lane::Background, &command, limit);
         let mut infos = Vec::new();
         for (node, reply) in replies.await? {
             let Ok(reply) = reply.map(redis::from_redis_value::<String>) else {

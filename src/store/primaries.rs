@@ -1,12 +1,15 @@
-//! Notices that another process of Redis responds at a known address: it was restarted, or replaced behind the address. What
+//! The nodes that hold data: whether they respond, and whether another process of Redis responds at a known address: it was restarted, or replaced behind the address. What
 //! Sentinel or a cluster says of a failover, the driver notices.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tracing::warn;
 
-use super::Store;
+use super::calls::of_reachable_nodes;
+use super::{Lane, Store, StoreError};
+use crate::driver::slot;
 
 /// The run id of each address, as last seen.
 #[derive(Debug, Default)]
@@ -24,6 +27,33 @@ impl Primaries {
 }
 
 impl Store {
+    /// Sends `PING` to each node that holds data, to all at once and on the request path.
+    ///
+    /// # Errors
+    /// A failure, within `limit`, when no node replies; one node is enough to serve its tenants.
+    pub async fn ping(&self, limit: Duration) -> Result<(), StoreError> {
+        let (ping, limit) = (redis::cmd("PING"), limit.min(self.timeout()));
+        let replies = self.send_to_nodes(Lane::Request, &ping, limit).await?;
+        let failed = replies.iter().filter(|(_, reply)| reply.is_err()).count();
+        self.metrics()
+            .unreachable_primaries
+            .set(i64::try_from(failed).unwrap_or(i64::MAX));
+        of_reachable_nodes(replies).map(drop)
+    }
+
+    /// Whether one node has both keys, so that one clock has timed what is in them.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the owner of a slot is not known in time.
+    pub(crate) async fn share_a_node(&self, one: &str, other: &str) -> Result<bool, StoreError> {
+        let routing = self.begin_call()?;
+        let connection = &self.inner.connection;
+        let one = connection.route(slot::of(one.as_bytes()), routing.deadline);
+        let one = one.await?;
+        let other = connection.route(slot::of(other.as_bytes()), routing.deadline);
+        Ok(Arc::ptr_eq(&one, &other.await?))
+    }
+
     /// Compares the run id that `INFO server` of a node states with the last one; counts and logs a change.
     pub(super) fn note_run_id(&self, address: &str, info: &str) {
         let run_id = info.lines().find_map(|line| line.strip_prefix("run_id:"));

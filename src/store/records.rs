@@ -2,7 +2,7 @@
 
 use redis::{Cmd, FromRedisValue, ToRedisArgs, Value};
 
-use super::{Store, StoreError};
+use super::{Lane, OnFailure, Store, StoreError};
 use crate::domain::record::Record;
 
 /// For a command that takes its key alone.
@@ -16,25 +16,6 @@ pub(super) fn command(name: &str, key: String, args: impl ToRedisArgs) -> (Strin
 }
 
 impl Store {
-    /// The reply to a command; nothing where it is of another kind.
-    ///
-    /// # Errors
-    /// As for [`Store::query`].
-    pub(super) async fn read<T: FromRedisValue + Default>(
-        &self,
-        (key, command): (String, Cmd),
-    ) -> Result<T, StoreError> {
-        Ok(read_or_default(self.query(&key, &command).await?))
-    }
-
-    /// Runs a command whose reply says nothing.
-    ///
-    /// # Errors
-    /// As for [`Store::query`].
-    pub(super) async fn write(&self, (key, command): (String, Cmd)) -> Result<(), StoreError> {
-        self.query(&key, &command).await.map(drop)
-    }
-
     /// Up to `rows` members beyond `after` of a sorted set whose members all have one score.
     pub(super) async fn members(
         &self,
@@ -48,8 +29,8 @@ impl Store {
             false => ("ZRANGEBYLEX", from.as_deref().unwrap_or("-"), "+"),
             true => ("ZREVRANGEBYLEX", from.as_deref().unwrap_or("+"), "-"),
         };
-        let (key, range) = command(name, key, (first, last, "LIMIT", 0, rows));
-        read_reply(self.query(&key, &range).await?)
+        let range = command(name, key, (first, last, "LIMIT", 0, rows));
+        read_reply(self.send(Lane::Background, &range).await?)
     }
 
     /// The named fields of hashes, in the order of their keys: an empty record where there is none, and an error where the key
@@ -60,7 +41,10 @@ impl Store {
         fields: &[&str],
     ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
         let commands: Vec<_> = keys.map(|key| command("HMGET", key, fields)).collect();
-        let replies = self.query_each(&commands).await?.into_iter();
+        let replies = self
+            .send_each(&commands, OnFailure::Fail)
+            .await?
+            .into_iter();
         let record = |reply| Ok(Record::from_fields(fields, read_reply(reply)?));
         Ok(replies.map(|reply| reply.and_then(record)).collect())
     }
@@ -69,9 +53,9 @@ impl Store {
 /// What a plain command replied.
 ///
 /// # Errors
-/// [`StoreError::Refused`] for a reply of another kind.
+/// [`StoreError::ErrorReply`] for a reply of another kind.
 pub(super) fn read_reply<T: FromRedisValue>(reply: Value) -> Result<T, StoreError> {
-    redis::from_redis_value(reply).map_err(|error| StoreError::Refused {
+    redis::from_redis_value(reply).map_err(|error| StoreError::ErrorReply {
         code: "REPLY".to_owned(),
         detail: error.to_string().chars().take(80).collect(),
     })

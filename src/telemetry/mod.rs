@@ -86,13 +86,13 @@ impl Telemetry {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{ExtraTrip, StoreMetrics};
+    use crate::store::{ExtraRoundTrip, StoreMetrics};
 
     #[tokio::test]
     async fn memory_and_round_trips_are_rendered() {
         let telemetry = Telemetry::new().expect("distinct names");
         let store = StoreMetrics::register(telemetry.registry()).expect("distinct names");
-        store.extra_trip(ExtraTrip::Clock);
+        store.extra_round_trip(ExtraRoundTrip::Clock);
         let text = telemetry.render().expect("consistent metrics");
         assert!(
             text.contains("budget_extra_round_trips_total{reason=\"clock\"} 1"),

@@ -12,7 +12,7 @@ use crate::listing::{
     page_along,
 };
 use crate::store::admin::api_key_lists::ApiKeyEntry;
-use crate::store::{OperationError, Store};
+use crate::store::{Store, StoreError};
 
 orders! {
     /// What a list of API keys can be sorted by.
@@ -65,7 +65,7 @@ impl Admin {
     pub async fn list_api_keys(
         &self,
         query: &ApiKeyQuery,
-    ) -> Result<Page<ApiKey, ApiKeySort>, OperationError> {
+    ) -> Result<Page<ApiKey, ApiKeySort>, StoreError> {
         let (filter, bounds) = (&query.filter, Bounds::default());
         let tenant = match filter.tenant_id.as_deref().map(TenantId::parse) {
             Some(None) => return Ok(query.empty_page()),
@@ -119,7 +119,7 @@ struct KeyWalk<'a> {
 
 impl KeyWalk<'_> {
     /// The next entries, at least one unless the index ends, and whether it ends.
-    async fn entries(&mut self) -> Result<(Vec<ApiKeyEntry>, bool), OperationError> {
+    async fn entries(&mut self) -> Result<(Vec<ApiKeyEntry>, bool), StoreError> {
         let mut rows = std::mem::replace(&mut self.rows, STEP_ROWS);
         loop {
             let from_ms = self.last.as_ref().map(|last| last.created_at_ms);
@@ -150,9 +150,9 @@ impl KeyWalk<'_> {
 
 impl Walk for KeyWalk<'_> {
     type Row = ApiKey;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<ApiKey>, OperationError> {
+    async fn step(&mut self) -> Result<Step<ApiKey>, StoreError> {
         let (entries, complete) = self.entries().await?;
         let names: Vec<&str> = entries.iter().map(|entry| entry.key_id.as_str()).collect();
         let ids = records::ids(&names, KeyId::parse);

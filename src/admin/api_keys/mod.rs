@@ -23,9 +23,9 @@ use crate::store::admin::api_keys::{
     CreateApiKey, CreateApiKeyReply, RevokeApiKey, RevokeApiKeyReply, UpdateApiKey,
     UpdateApiKeyReply,
 };
-use crate::store::admin::target::{Creation, Target};
 use crate::store::signature::{Counted, Refused};
-use crate::store::{Lane, OperationError};
+use crate::store::target::{Creation, Target};
+use crate::store::{Lane, StoreError};
 
 /// An API key of a tenant.
 pub(super) struct KeyTarget {
@@ -74,7 +74,7 @@ impl Admin {
         &self,
         new: &ApiKeyCreateRequest,
         request: &Request<'_>,
-    ) -> Result<ApiKeyCreateResponse, OperationError> {
+    ) -> Result<ApiKeyCreateResponse, StoreError> {
         let Some(tenant) = TenantId::parse(&new.tenant_id) else {
             return refuse(TenantRefusal::OwnerNotFound(new.tenant_id.clone()));
         };
@@ -88,7 +88,7 @@ impl Admin {
         tenant: &TenantId,
         new: &ApiKeyCreateRequest,
         request: &Request<'_>,
-    ) -> Result<ApiKeyCreateResponse, OperationError> {
+    ) -> Result<ApiKeyCreateResponse, StoreError> {
         let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
         let permissions = permissions.to_vec();
         let granted = permissions.to_field("permissions").unwrap_or_default();
@@ -136,7 +136,7 @@ impl Admin {
         let (created_at, expires_at, sealed, is_replay) =
             match self.store.create_api_key(&creation, &call).await? {
                 CreateApiKeyReply::Taken => {
-                    return Err(OperationError::Corrupt("random key id".to_owned()));
+                    return Err(StoreError::Corrupt("random key id".to_owned()));
                 }
                 CreateApiKeyReply::Created {
                     created_at,
@@ -167,7 +167,7 @@ impl Admin {
     }
 
     /// Refuses to show a key again that has ended.
-    async fn check_active(&self, key_id: &KeyId) -> Result<(), OperationError> {
+    async fn check_active(&self, key_id: &KeyId) -> Result<(), StoreError> {
         let found = self.store.api_key_records(std::slice::from_ref(key_id));
         let record = found.await?.pop().transpose()?;
         let status = record.as_ref().and_then(|record| record.get("status"));
@@ -188,20 +188,20 @@ impl Admin {
         own: ApiKeyText,
         sealed: &str,
         sealed_for: &str,
-    ) -> Result<ApiKeyText, OperationError> {
+    ) -> Result<ApiKeyText, StoreError> {
         if sealed.is_empty() {
             return Ok(own);
         }
         let opened = self.sealing.open(sealed, sealed_for).ok();
         let key = opened.and_then(|text| ApiKeyText::parse(&text, &[self.vendor_prefix]));
-        key.ok_or_else(|| OperationError::Corrupt("kept outcome of createApiKey".to_owned()))
+        key.ok_or_else(|| StoreError::Corrupt("kept outcome of createApiKey".to_owned()))
     }
 
     /// Whose key this is, where there is such a key. The first use of an id on this replica costs a look-up.
     ///
     /// # Errors
     /// Only of the store.
-    pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, OperationError> {
+    pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, StoreError> {
         let Some(key_id) = KeyId::parse(key_id) else {
             return Ok(None);
         };
@@ -210,7 +210,7 @@ impl Admin {
     }
 
     /// The key that a request names, with its owner.
-    async fn key_target(&self, sent: &str) -> Result<KeyTarget, OperationError> {
+    async fn key_target(&self, sent: &str) -> Result<KeyTarget, StoreError> {
         let owner = self.owner_of_key(sent).await?;
         let named = KeyId::parse(sent).zip(owner);
         match named.filter(|(key_id, tenant)| key_id.partition() == tenant.partition()) {
@@ -228,7 +228,7 @@ impl Admin {
         key_id: &str,
         update: &ApiKeyUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<ApiKey, OperationError> {
+    ) -> Result<ApiKey, StoreError> {
         let target = self.key_target(key_id).await?;
         target.about(check_scopes(&target.tenant, update.scope_filter.as_ref()))?;
         let mut parts = target.parts(request, "updateApiKey", 200);
@@ -240,7 +240,7 @@ impl Admin {
             fields: Counted(update.fields().iter().map(FieldChange::sent).collect()),
         };
         let UpdateApiKeyReply::Updated { record } =
-            self.store.run_for(Lane::Request, &target, &call).await?;
+            target.outcome(self.store.run(Lane::Request, &call).await)?;
         // Only a key whose time is not over is changed.
         target.about(ApiKey::judged(&target.key_id, &record.0, 0))
     }
@@ -254,7 +254,7 @@ impl Admin {
         key_id: &str,
         reason: Option<&str>,
         request: &Request<'_>,
-    ) -> Result<ApiKey, OperationError> {
+    ) -> Result<ApiKey, StoreError> {
         let target = self.key_target(key_id).await?;
         let mut parts = target.parts(request, "revokeApiKey", 200);
         let audit_fields = reason.map(|reason| ("metadata.reason", reason.to_owned()));
@@ -266,13 +266,13 @@ impl Admin {
             reason,
         };
         let RevokeApiKeyReply::Revoked { record } =
-            self.store.run_for(Lane::Request, &target, &call).await?;
+            target.outcome(self.store.run(Lane::Request, &call).await)?;
         target.about(ApiKey::judged(&target.key_id, &record.0, 0))
     }
 }
 
 /// A key acts in its own tenant alone, so a path of another one is a mistake.
-fn check_scopes(tenant: &TenantId, filter: Option<&ScopeFilter>) -> Result<(), OperationError> {
+fn check_scopes(tenant: &TenantId, filter: Option<&ScopeFilter>) -> Result<(), StoreError> {
     match filter.and_then(|filter| filter.outside(tenant)) {
         None => Ok(()),
         Some((index, entry)) => refuse(ApiKeyRefusal::ScopeOutside {

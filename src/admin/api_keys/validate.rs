@@ -10,8 +10,8 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::scope::ScopeFilter;
+use crate::store::StoreError;
 use crate::store::admin::api_key_checks::{Grant, ValidateApiKeyReply};
-use crate::store::{OperationError, StoreError};
 
 /// What a key may do, and where.
 #[derive(Debug, Clone, Default)]
@@ -76,7 +76,7 @@ impl Admin {
     ///
     /// # Errors
     /// That the key is not good.
-    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Granted, OperationError> {
+    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Granted, StoreError> {
         self.store.introspect(caller).await.map(granted)
     }
 }

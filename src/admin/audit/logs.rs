@@ -9,7 +9,7 @@ use crate::domain::audit::AuditLogEntry;
 use crate::domain::audit::query::{AuditFilter, stands_for_no_tenant};
 use crate::domain::scope::ScopeFilter;
 use crate::listing::{ListQuery, Page, orders, readable};
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, TRACE_ID, View};
 
@@ -46,7 +46,7 @@ impl AuditLogs {
     ///
     /// # Errors
     /// [`crate::domain::refusal::TooManyToSort`] for an order without an index.
-    pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, OperationError> {
+    pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         match query.filter.is_void() {
             true => Ok(query.empty_page()),
             false => page(self, None, query).await,

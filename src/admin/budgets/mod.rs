@@ -20,9 +20,9 @@ pub use crate::store::admin::budgets::FundedLedger as Funded;
 use crate::store::admin::budgets::{
     CreateBudget, CreateBudgetReply, Fund, FundReply, LookupBudget, LookupBudgetReply,
 };
-use crate::store::admin::target::{Creation, Target};
 use crate::store::signature::{Counted, Refused};
-use crate::store::{Lane, OperationError};
+use crate::store::target::{Creation, Target};
+use crate::store::{Lane, StoreError};
 
 /// A funding operation.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl BudgetTarget {
     }
 
     /// The budget at a scope, of the tenant whose scope it is.
-    fn of_scope(scope: &BudgetScope, unit: Unit) -> Result<Self, OperationError> {
+    fn of_scope(scope: &BudgetScope, unit: Unit) -> Result<Self, StoreError> {
         let budget = name(scope, unit);
         match TenantId::parse(tenant_of(scope)) {
             Some(tenant) => Ok(Self::new(tenant, budget)),
@@ -134,7 +134,7 @@ impl Admin {
         new: &BudgetCreateRequest,
         scope: &BudgetScope,
         request: &Request<'_>,
-    ) -> Result<BudgetLedger, OperationError> {
+    ) -> Result<BudgetLedger, StoreError> {
         let unit = new.allocated.unit();
         let requested = RequestedScope {
             member: "scope",
@@ -164,7 +164,7 @@ impl Admin {
         };
         let creation = Creation::new(caller.is_admin(), &target);
         let CreateBudgetReply::Created { record } =
-            self.store.run_for(Lane::Request, &creation, &call).await?;
+            creation.outcome(self.store.run(Lane::Request, &call).await)?;
         target.about(BudgetLedger::from_record(&record.0))
     }
 
@@ -179,7 +179,7 @@ impl Admin {
         caller: &Caller,
         funding: &Funding,
         request: &Request<'_>,
-    ) -> Result<Funded, OperationError> {
+    ) -> Result<Funded, StoreError> {
         let (scope, unit) = (&funding.scope, funding.amount.unit());
         let tenant = match (caller, funding.tenant_id.as_deref()) {
             (Caller::Tenant(caller), _) => caller.tenant.clone(),
@@ -218,7 +218,7 @@ impl Admin {
             remaining,
             debt,
             spent,
-        } = self.store.run_for(Lane::Request, &target, &call).await?;
+        } = target.outcome(self.store.run(Lane::Request, &call).await)?;
         Ok(Funded {
             at,
             allocated,
@@ -237,7 +237,7 @@ impl Admin {
         caller: &Caller,
         scope: &BudgetScope,
         unit: Unit,
-    ) -> Result<BudgetLedger, OperationError> {
+    ) -> Result<BudgetLedger, StoreError> {
         let target = match caller {
             Caller::Tenant(caller) => BudgetTarget::new(caller.tenant.clone(), name(scope, unit)),
             Caller::Admin(_) => BudgetTarget::of_scope(scope, unit)?,
@@ -250,7 +250,7 @@ impl Admin {
             foreign: tenant_of(scope) != target.tenant.as_str(),
         };
         let LookupBudgetReply::Found { record } =
-            self.store.run_for(Lane::Request, &target, &call).await?;
+            target.outcome(self.store.run(Lane::Request, &call).await)?;
         target.about(BudgetLedger::from_record(&record.0))
     }
 }

@@ -12,8 +12,8 @@ use crate::store::admin::budgets::{
     FreezeBudget, FreezeBudgetReply, UpdateBudget, UpdateBudgetReply,
 };
 use crate::store::admin::changes_of;
-use crate::store::admin::target::Target;
-use crate::store::{Lane, OperationError};
+use crate::store::target::Target;
+use crate::store::{Lane, StoreError};
 
 impl Admin {
     /// Changes a ledger, and judges anew whether it is over its limit.
@@ -26,7 +26,7 @@ impl Admin {
         unit: Unit,
         update: &BudgetUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<BudgetLedger, OperationError> {
+    ) -> Result<BudgetLedger, StoreError> {
         let target = BudgetTarget::of_scope(scope, unit)?;
         let mut parts = target.parts(request, "updateBudget", 200, "");
         let limit = update.overdraft_limit.map(Amount::value);
@@ -42,7 +42,7 @@ impl Admin {
             changes: changes_of(&update.fields()),
         };
         let UpdateBudgetReply::Updated { record } =
-            self.store.run_for(Lane::Request, &target, &call).await?;
+            target.outcome(self.store.run(Lane::Request, &call).await)?;
         target.about(BudgetLedger::from_record(&record.0))
     }
 
@@ -58,7 +58,7 @@ impl Admin {
         frozen: bool,
         reason: Option<&str>,
         request: &Request<'_>,
-    ) -> Result<BudgetLedger, OperationError> {
+    ) -> Result<BudgetLedger, StoreError> {
         let target = BudgetTarget::of_scope(scope, unit)?;
         let (operation, wanted) = match frozen {
             true => ("freezeBudget", BudgetStatus::Frozen),
@@ -75,10 +75,10 @@ impl Admin {
             wanted: wanted.as_str(),
             reason,
         };
-        let changed = self.store.run_for(Lane::Request, &target, &call).await?;
+        let changed = target.outcome(self.store.run(Lane::Request, &call).await)?;
         target.about(match (changed, frozen) {
             (FreezeBudgetReply::Changed { record }, _) => {
-                BudgetLedger::from_record(&record.0).map_err(OperationError::from)
+                BudgetLedger::from_record(&record.0).map_err(StoreError::from)
             }
             (FreezeBudgetReply::Unchanged, true) => {
                 refuse(BudgetRefusal::AlreadyFrozen(target.budget.clone()))

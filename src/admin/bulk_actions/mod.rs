@@ -23,9 +23,9 @@ use crate::domain::refusal::{AccessRefusal, BulkRefusal, TenantRefusal};
 use crate::domain::tenant::NO_TENANT;
 use crate::domain::webhook::Owner;
 use crate::listing::{Walk, each};
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkResponse, BulkState};
-use crate::store::admin::target::about;
+use crate::store::target::about;
 
 /// How long a request waits for another under the same idempotency key.
 const WAIT: Duration = Duration::from_secs(5);
@@ -55,10 +55,10 @@ struct Matches {
 
 impl Matches {
     /// All rows of a walk.
-    async fn of<W: Walk<Error = OperationError>>(
+    async fn of<W: Walk<Error = StoreError>>(
         mut walk: W,
         row: impl Fn(W::Row) -> Row,
-    ) -> Result<Self, OperationError> {
+    ) -> Result<Self, StoreError> {
         let mut matches = Self::default();
         let push = |found| {
             matches.total += 1;
@@ -92,7 +92,7 @@ impl Admin {
         filter: &TenantFilter,
         action: TenantAction,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkResponse, OperationError> {
+    ) -> Result<BulkResponse, StoreError> {
         let plan = BulkPlan {
             action: BulkAction::Tenants(action),
             partition: Partition::FIRST,
@@ -114,7 +114,7 @@ impl Admin {
         filter: &WebhookFilter,
         action: WebhookAction,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkResponse, OperationError> {
+    ) -> Result<BulkResponse, StoreError> {
         let owner = filter.owner.owner();
         let partition = owner.map_or(Partition::FIRST, Owner::partition);
         let is_known = match owner.and_then(Owner::tenant) {
@@ -145,7 +145,7 @@ impl Admin {
         filter: &BudgetFilter,
         funding: &BulkFunding,
         bulk_request: &BulkRequest<'_>,
-    ) -> Result<BulkResponse, OperationError> {
+    ) -> Result<BulkResponse, StoreError> {
         let tenant = &funding.tenant;
         let plan = BulkPlan {
             action: BulkAction::Budgets(funding.clone()),
@@ -163,8 +163,8 @@ impl Admin {
         &self,
         plan: BulkPlan,
         bulk_request: &BulkRequest<'_>,
-        matches: impl Future<Output = Result<Matches, OperationError>>,
-    ) -> Result<BulkResponse, OperationError> {
+        matches: impl Future<Output = Result<Matches, StoreError>>,
+    ) -> Result<BulkResponse, StoreError> {
         let tenant = plan.tenant.clone();
         let done = self.claim_and_run(plan, bulk_request, matches).await;
         about(tenant.as_ref(), done)
@@ -174,8 +174,8 @@ impl Admin {
         &self,
         plan: BulkPlan,
         bulk_request: &BulkRequest<'_>,
-        matches: impl Future<Output = Result<Matches, OperationError>>,
-    ) -> Result<BulkResponse, OperationError> {
+        matches: impl Future<Output = Result<Matches, StoreError>>,
+    ) -> Result<BulkResponse, StoreError> {
         let request = &bulk_request.request;
         let digest = request.idempotency(plan.action.operation());
         let place = BulkPlace {
@@ -228,7 +228,7 @@ impl Admin {
         place: &BulkPlace,
         payload_hash: &str,
         until: Instant,
-    ) -> Result<Option<BulkResponse>, OperationError> {
+    ) -> Result<Option<BulkResponse>, StoreError> {
         loop {
             let found = self
                 .store
@@ -243,7 +243,7 @@ impl Admin {
         }
     }
 
-    async fn after(&self, state: BulkState) -> Result<Option<BulkResponse>, OperationError> {
+    async fn after(&self, state: BulkState) -> Result<Option<BulkResponse>, StoreError> {
         match state {
             BulkState::Mismatch => refuse(AccessRefusal::IdempotencyMismatch),
             BulkState::Done(response) => Ok(Some(response)),
@@ -253,7 +253,7 @@ impl Admin {
         }
     }
 
-    async fn resume(&self, claim: BulkClaim) -> Result<BulkResponse, OperationError> {
+    async fn resume(&self, claim: BulkClaim) -> Result<BulkResponse, StoreError> {
         match Runner::new(self.store.clone(), claim)
             .run(REQUEST_PART)
             .await?
@@ -267,7 +267,7 @@ impl Admin {
         &self,
         tenant: &TenantId,
         filter: &BudgetFilter,
-    ) -> Result<Matches, OperationError> {
+    ) -> Result<Matches, StoreError> {
         if self.store.get_tenant(tenant).await?.is_none() {
             return refuse(TenantRefusal::NotFound(tenant.to_string()));
         }

@@ -95,7 +95,7 @@ impl Batch {
             Err(
                 failure @ (StoreError::Script { .. }
                 | StoreError::Reply { .. }
-                | StoreError::Refused { .. }),
+                | StoreError::ErrorReply { .. }),
             ) => failure,
             outcome => return outcome,
         };

@@ -8,7 +8,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, Page, RowOrder, SortKey, Step, Walk, gather, page_along,
 };
-use crate::store::{OperationError, Store};
+use crate::store::{Store, StoreError};
 
 /// The operations on the log whose entries `F` filters. Cheap to clone.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ pub(in crate::admin) async fn page<F: LogFilter>(
     logs: &Logs<F>,
     caller: Option<&RuntimeCaller>,
     query: &ListQuery<F, F::Sort>,
-) -> Result<Page<F::Row, F::Sort>, OperationError> {
+) -> Result<Page<F::Row, F::Sort>, StoreError> {
     let (store, filter, by) = (&logs.store, &query.filter, query.sort.by);
     let in_time = by == F::Sort::DEFAULT;
     let rows = if in_time { ROWS } else { F::SORT_ROWS };
@@ -106,9 +106,9 @@ struct FilteredWalk<'a, F> {
 
 impl<F: LogFilter> Walk for FilteredWalk<'_, F> {
     type Row = F::Row;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<F::Row>, OperationError> {
+    async fn step(&mut self) -> Result<Step<F::Row>, StoreError> {
         let mut step = self.log.step().await?;
         if self.with_facts {
             let entries = step.entries.iter_mut();

@@ -11,7 +11,8 @@ use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::admin::logs::{WalkLogs, WalkLogsReply};
 use crate::store::dispatcher::views::{Row, View};
-use crate::store::{Day, Lane, OperationError, Store};
+use crate::store::target::Target as _;
+use crate::store::{Day, Lane, Store, StoreError};
 
 /// Entries that one call reads with their facts, so that it stays below a millisecond.
 const SCRIPT_ROWS: usize = 75;
@@ -74,7 +75,7 @@ impl TenantLogs {
         store: &Store,
         caller: Option<&RuntimeCaller>,
         scope_filter: &mut ScopeFilter,
-    ) -> Result<LogStep, OperationError> {
+    ) -> Result<LogStep, StoreError> {
         let has_begun = std::mem::replace(&mut self.has_begun, true);
         let some: Vec<Day> = self.days.iter().take(LOG_DAYS).copied().collect();
         let (partition, tenant) = (self.tenant.partition(), self.tenant.as_str());
@@ -93,7 +94,9 @@ impl TenantLogs {
                 self.rows_first
             },
         };
-        let listed = store.run_for(Lane::Background, &self.tenant, &call).await?;
+        let listed = self
+            .tenant
+            .outcome(store.run(Lane::Background, &call).await)?;
         let WalkLogsReply::Listed {
             scope_filter: of_key,
             complete,

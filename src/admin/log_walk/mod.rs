@@ -15,7 +15,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::listing::Position;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{Row, View, id_digest};
-use crate::store::{Day, ExtraTrip, OperationError, Store};
+use crate::store::{Day, ExtraRoundTrip, Store, StoreError};
 pub use list::Logs;
 pub(super) use list::{LogFilter, page};
 use logs::TenantLogs;
@@ -47,7 +47,7 @@ pub(super) async fn read_facts(
     store: &Store,
     view: View,
     entries: impl Iterator<Item = &mut LogEntry>,
-) -> Result<(), OperationError> {
+) -> Result<(), StoreError> {
     let mut unread: Vec<_> = entries.filter(|entry| entry.facts.is_none()).collect();
     if unread.is_empty() {
         return Ok(());
@@ -168,7 +168,7 @@ impl<'a> LogWalk<'a> {
         caller: Option<&'a RuntimeCaller>,
         retention_days: i64,
         route: Route<'_>,
-    ) -> Result<Self, OperationError> {
+    ) -> Result<Self, StoreError> {
         // The view is read, but for the logs of one tenant.
         let watermark_ms = match (&route.tenant, &route.index) {
             (None, _) | (_, ViewIndex::Id(_)) => Some(store.watermark(route.view).await?),
@@ -205,7 +205,7 @@ impl<'a> LogWalk<'a> {
     }
 
     /// The next entries.
-    pub async fn step(&mut self) -> Result<LogStep, OperationError> {
+    pub async fn step(&mut self) -> Result<LogStep, StoreError> {
         let mut step = LogStep {
             entries: Vec::new(),
             complete: false,
@@ -213,7 +213,7 @@ impl<'a> LogWalk<'a> {
         self.sources.retain(|source| !source.is_complete());
         if let Some(source) = self.sources.front_mut() {
             if std::mem::replace(&mut self.has_begun, true) {
-                self.store.metrics().extra_trip(ExtraTrip::Paging);
+                self.store.extra_round_trip(ExtraRoundTrip::Paging);
             }
             step = match source {
                 Source::Logs(logs) => {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{LogEntry, LogStep, Route, days};
 use crate::store::dispatcher::view_rows::{Span, ViewIndex};
 use crate::store::dispatcher::views::View;
-use crate::store::{Day, ExtraTrip, OperationError, Store};
+use crate::store::{Day, ExtraRoundTrip, Store, StoreError};
 
 /// The rows of an index of the view.
 pub(in crate::admin) struct ViewDays {
@@ -23,7 +23,7 @@ impl ViewDays {
         store: &Store,
         route: &Route<'_>,
         (low_ms, high_ms): (i64, i64),
-    ) -> Result<Self, OperationError> {
+    ) -> Result<Self, StoreError> {
         let span = Span {
             low_ms,
             high_ms,
@@ -34,7 +34,7 @@ impl ViewDays {
         let days: Vec<Day> = days(low_ms, high_ms, route.descending);
         let mut counts = Vec::new();
         if !days.is_empty() {
-            store.metrics().extra_trip(ExtraTrip::Paging);
+            store.extra_round_trip(ExtraRoundTrip::Paging);
             let counted = store.count_view(route.view, &route.index, &days, &span);
             counts = counted.await?;
         }
@@ -59,7 +59,7 @@ impl ViewDays {
     }
 
     /// The next entries.
-    pub async fn step(&mut self, store: &Store) -> Result<LogStep, OperationError> {
+    pub async fn step(&mut self, store: &Store) -> Result<LogStep, StoreError> {
         let (rows, further) = self.rows;
         self.rows = (further, further);
         // Days with few rows are read at once, as many as a step needs.

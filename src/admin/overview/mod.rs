@@ -25,7 +25,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 use crate::listing::readable;
-use crate::store::OperationError;
+use crate::store::StoreError;
 use crate::store::admin::overview::{IndexReason, Totals};
 use crate::store::dispatcher::views::Row;
 
@@ -45,7 +45,7 @@ impl Admin {
     ///
     /// # Errors
     /// Only of the store.
-    pub async fn overview(&self) -> Result<Arc<AdminOverviewResponse>, OperationError> {
+    pub async fn overview(&self) -> Result<Arc<AdminOverviewResponse>, StoreError> {
         let mut last = self.last_overview.0.lock().await;
         if let Some((made, overview)) = &*last
             && made.elapsed() < AGE
@@ -61,7 +61,7 @@ impl Admin {
     ///
     /// # Errors
     /// Only of the store.
-    pub async fn overview_now(&self) -> Result<AdminOverviewResponse, OperationError> {
+    pub async fn overview_now(&self) -> Result<AdminOverviewResponse, StoreError> {
         let store = &self.store;
         let totals = store.totals().await?;
         let partitions = &totals.over_limit_or_in_debt;
@@ -121,7 +121,7 @@ impl Admin {
         &self,
         event_type: EventType,
         window: (i64, i64),
-    ) -> Result<Vec<RenderedEvent>, OperationError> {
+    ) -> Result<Vec<RenderedEvent>, StoreError> {
         let events = self.store.latest_events(event_type, window, ROWS).await?;
         let render = |(row, facts): &(Row, Record)| RenderedEvent::new(envelope(row, facts)?).ok();
         Ok(events.iter().filter_map(render).collect())

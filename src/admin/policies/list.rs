@@ -11,7 +11,8 @@ use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
 use crate::store::admin::policies::{BYTES, ListPolicies, ListPoliciesReply, ROWS};
-use crate::store::{Lane, OperationError, Store};
+use crate::store::target::Target as _;
+use crate::store::{Lane, Store, StoreError};
 
 /// Policies that one step brings at least, if there are as many: a key's own scopes may leave few of them.
 const STEP_ROWS_MIN: usize = 20;
@@ -42,7 +43,7 @@ impl Admin {
         &self,
         caller: &Caller,
         query: &PolicyQuery,
-    ) -> Result<Page<Policy, OneOrder>, OperationError> {
+    ) -> Result<Page<Policy, OneOrder>, StoreError> {
         let filter = &query.filter;
         let tenant = match (caller, filter.tenant_id.as_deref()) {
             (Caller::Tenant(caller), _) => caller.tenant.clone(),
@@ -100,9 +101,9 @@ impl PolicyWalk<'_> {
 
 impl Walk for PolicyWalk<'_> {
     type Row = Policy;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<Policy>, OperationError> {
+    async fn step(&mut self) -> Result<Step<Policy>, StoreError> {
         let call = ListPolicies {
             caller: self.caller.into(),
             tenant: &self.tenant,
@@ -117,9 +118,8 @@ impl Walk for PolicyWalk<'_> {
             complete,
             records,
         } = self
-            .store
-            .run_for(Lane::Background, &self.tenant, &call)
-            .await?;
+            .tenant
+            .outcome(self.store.run(Lane::Background, &call).await)?;
         let texts = records.iter().flat_map(Record::pairs);
         self.bytes += texts
             .map(|(name, value)| name.len() + value.len())

@@ -19,10 +19,10 @@ use crate::domain::scope::tenant_as_sent;
 use crate::store::admin::policies::{
     CreatePolicy, CreatePolicyReply, UpdatePolicy, UpdatePolicyReply,
 };
-use crate::store::admin::target::{Creation, Target};
 use crate::store::admin::{Pairs, changes_of};
 use crate::store::signature::{Counted, Refused};
-use crate::store::{ExtraTrip, Lane, OperationError};
+use crate::store::target::{Creation, Target};
+use crate::store::{ExtraRoundTrip, Lane, StoreError};
 
 /// A policy of a tenant.
 pub(super) struct PolicyTarget<'a> {
@@ -65,7 +65,7 @@ impl Admin {
         new: &PolicyCreateRequest,
         scope_pattern: &ScopePattern,
         request: &Request<'_>,
-    ) -> Result<Policy, OperationError> {
+    ) -> Result<Policy, StoreError> {
         let requested = RequestedScope {
             member: "scope_pattern",
             path: scope_pattern.as_str(),
@@ -97,12 +97,12 @@ impl Admin {
             fields: Counted(&set_fields(new.fields())),
         };
         let creation = Creation::new(caller.is_admin(), &target);
-        let created = self.store.run_for(Lane::Request, &creation, &call);
-        target.about(match created.await? {
+        let created = self.store.run(Lane::Request, &call).await;
+        target.about(match creation.outcome(created)? {
             CreatePolicyReply::Created { record } => {
-                Policy::from_record(&record.0).map_err(OperationError::from)
+                Policy::from_record(&record.0).map_err(StoreError::from)
             }
-            CreatePolicyReply::Taken => Err(OperationError::Corrupt("random policy id".to_owned())),
+            CreatePolicyReply::Taken => Err(StoreError::Corrupt("random policy id".to_owned())),
         })
     }
 
@@ -117,7 +117,7 @@ impl Admin {
         policy_id: &str,
         update: &PolicyUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<Policy, OperationError> {
+    ) -> Result<Policy, StoreError> {
         let parsed = PolicyId::parse(policy_id);
         let owner = match (caller, &parsed) {
             (Caller::Admin(_), Some(parsed)) => {
@@ -152,7 +152,7 @@ impl Admin {
             changes: changes_of(&update.fields()),
         };
         let UpdatePolicyReply::Updated { record } =
-            self.store.run_for(Lane::Request, &target, &call).await?;
+            target.outcome(self.store.run(Lane::Request, &call).await)?;
         target.about(Policy::from_record(&record.0))
     }
 
@@ -162,12 +162,12 @@ impl Admin {
         caller: &Caller,
         sent: &str,
         policy_id: Option<&PolicyId>,
-    ) -> Result<T, OperationError> {
+    ) -> Result<T, StoreError> {
         let checked = self.store.admin_access(caller, "policies:write", "");
         checked.await?;
         let owner = match (caller, policy_id) {
             (Caller::Tenant(_), Some(policy_id)) => {
-                self.store.metrics().extra_trip(ExtraTrip::ForeignId);
+                self.store.extra_round_trip(ExtraRoundTrip::ForeignId);
                 self.store.tenant_of_policy(policy_id).await?
             }
             _ => None,

@@ -12,9 +12,9 @@ use tracing::error;
 
 use crate::domain::cause::Cause;
 use crate::domain::ids::TenantId;
-use crate::store::admin::closing::{CLOSE_TENANT, CloseEnd, CloseReply, Phase};
+use crate::store::admin::closing::{CloseEnd, CloseReply, Phase};
 use crate::store::signature::Refused;
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::{Lane, Lease, ScriptError, Store, StoreError, outcome};
 
 /// How long a request works on the close that it began.
 pub const REQUEST_PART: Duration = Duration::from_secs(5);
@@ -103,8 +103,8 @@ impl<'a> Closer<'a> {
         let step = self
             .store
             .close_step(self.tenant, self.phase, self.lease)
-            .await?;
-        if let Err(Refused::SweepFirst { now_ms }) = step {
+            .await;
+        if let Err(ScriptError::Refused(Refused::SweepFirst { now_ms }, _)) = step {
             let cause = Cause::sweep().lines();
             self.store
                 .expire(
@@ -121,34 +121,35 @@ impl<'a> Closer<'a> {
     }
 
     async fn end(&mut self, end: CloseEnd<'_>) -> Result<Option<CloseProgress>, StoreError> {
-        let step = self.store.end_close(self.tenant, end, self.lease).await?;
+        let step = self.store.end_close(self.tenant, end, self.lease).await;
         self.after(step)
     }
 
     fn after(
         &mut self,
-        step: Result<CloseReply, Refused>,
+        step: Result<CloseReply, ScriptError>,
     ) -> Result<Option<CloseProgress>, StoreError> {
-        Ok(Some(match step {
-            Ok(CloseReply::At { phase }) => {
+        if let Err(ScriptError::Refused(Refused::Fenced, _)) = step {
+            return Ok(Some(CloseProgress::Fenced));
+        }
+        Ok(Some(match outcome(step)? {
+            CloseReply::At { phase } => {
                 self.phase = phase;
                 return Ok(None);
             }
-            Ok(CloseReply::Nothing) => CloseProgress::Closed,
-            Ok(CloseReply::Closed { anything }) => {
+            CloseReply::Nothing => CloseProgress::Closed,
+            CloseReply::Closed { anything } => {
                 self.anything = anything;
                 CloseProgress::Closed
             }
-            Ok(CloseReply::Paused) => CloseProgress::Paused,
-            Ok(CloseReply::Incomplete {
+            CloseReply::Paused => CloseProgress::Paused,
+            CloseReply::Incomplete {
                 again_in_ms,
                 failed,
-            }) => CloseProgress::Incomplete {
+            } => CloseProgress::Incomplete {
                 again_in_ms,
                 failed,
             },
-            Err(Refused::Fenced) => CloseProgress::Fenced,
-            Err(refused) => return Err(refused.unexpected(&CLOSE_TENANT)),
         }))
     }
 }

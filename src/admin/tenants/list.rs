@@ -10,7 +10,7 @@ use crate::listing::{
     Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortValue, Step, Walk, gather, orders,
     page_along,
 };
-use crate::store::{OperationError, Store};
+use crate::store::{Store, StoreError};
 
 orders! {
     /// What a list of tenants can be sorted by.
@@ -63,7 +63,7 @@ impl Admin {
     ///
     /// # Errors
     /// [`crate::domain::refusal::TooManyToSort`] for an order that must be kept and has no index.
-    pub async fn list_tenants(&self, query: &TenantQuery) -> Result<TenantPage, OperationError> {
+    pub async fn list_tenants(&self, query: &TenantQuery) -> Result<TenantPage, StoreError> {
         let (store, bounds) = (&self.store, Bounds::default());
         if query.sort.by != TenantSort::TenantId {
             let mut walk = TenantWalk::new(store, &query.filter);
@@ -109,9 +109,9 @@ impl<'a> TenantWalk<'a> {
 
 impl Walk for TenantWalk<'_> {
     type Row = Tenant;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<Tenant>, OperationError> {
+    async fn step(&mut self) -> Result<Step<Tenant>, StoreError> {
         let rows = std::mem::replace(&mut self.rows, STEP_ROWS);
         let after = self.after.as_deref();
         let page = self.store.directory_page(after, self.descending, rows);

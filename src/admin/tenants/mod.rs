@@ -13,10 +13,10 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::set_fields;
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
-use crate::store::admin::target::Target;
 use crate::store::admin::tenants::{CreateTenant, CreateTenantReply};
 use crate::store::signature::Counted;
-use crate::store::{Lane, OperationError};
+use crate::store::target::Target;
+use crate::store::{Lane, StoreError};
 
 impl Admin {
     /// Records a tenant, or finds the one of the same id and name; `true` when it was recorded.
@@ -27,7 +27,7 @@ impl Admin {
         &self,
         tenant: &TenantCreateRequest,
         request: &Request<'_>,
-    ) -> Result<(bool, Tenant), OperationError> {
+    ) -> Result<(bool, Tenant), StoreError> {
         let id = tenant.tenant_id.as_str();
         let mut audit = entry_without_status(request.cause, "createTenant", ("tenant", id));
         audit.push(("metadata.name", tenant.name.clone()));
@@ -41,7 +41,7 @@ impl Admin {
         };
         let target = &tenant.tenant_id;
         target.about(self.store.register_tenant(target).await)?;
-        let (created, record) = match self.store.run_for(Lane::Request, target, &call).await? {
+        let (created, record) = match target.outcome(self.store.run(Lane::Request, &call).await)? {
             CreateTenantReply::Created { record } => (true, record.0),
             CreateTenantReply::Exists { record } => (false, record.0),
         };
@@ -52,7 +52,7 @@ impl Admin {
     ///
     /// # Errors
     /// [`TenantRefusal::NotFound`].
-    pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Tenant, OperationError> {
+    pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Tenant, StoreError> {
         match tenant.about(self.store.get_tenant(tenant).await)? {
             Some(record) => tenant.about(Tenant::from_record(&record)),
             None => tenant.about(refuse(TenantRefusal::NotFound(tenant.to_string()))),

@@ -11,10 +11,10 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, audited};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
-use crate::store::admin::target::Target;
 use crate::store::admin::tenants::{UpdateTenant, UpdateTenantReply};
 use crate::store::admin::{Pairs, changes_of};
-use crate::store::{Lane, OperationError};
+use crate::store::target::Target;
+use crate::store::{Lane, StoreError};
 
 /// The result of a change of a tenant.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl Admin {
         tenant: &TenantId,
         update: &TenantUpdateRequest,
         request: &Request<'_>,
-    ) -> Result<UpdatedTenant, OperationError> {
+    ) -> Result<UpdatedTenant, StoreError> {
         let (closing, record) = self
             .change_tenant(tenant, update, TAKE_OVER, request)
             .await?;
@@ -61,7 +61,7 @@ impl Admin {
         update: &TenantUpdateRequest,
         request_part: Duration,
         request: &Request<'_>,
-    ) -> Result<(bool, Record), OperationError> {
+    ) -> Result<(bool, Record), StoreError> {
         let mut audit =
             entry_without_status(request.cause, "updateTenant", ("tenant", tenant.as_str()));
         audit.extend(audit_fields(update));
@@ -79,7 +79,7 @@ impl Admin {
             changes: changes_of(&update.fields()),
         };
         Ok(
-            match self.store.run_for(Lane::Request, tenant, &call).await? {
+            match tenant.outcome(self.store.run(Lane::Request, &call).await)? {
                 UpdateTenantReply::Updated { record } => (false, record.0),
                 UpdateTenantReply::Closing { record } => (true, record.0),
             },

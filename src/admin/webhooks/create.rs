@@ -17,10 +17,11 @@ use crate::domain::webhook::{
     watched,
 };
 use crate::store::admin::Pairs;
-use crate::store::admin::target::about;
 use crate::store::admin::webhooks::{CreateWebhook, CreateWebhookReply};
 use crate::store::signature::Counted;
-use crate::store::{Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::target::about;
+use crate::store::{Lane, StoreError};
 
 object! {
     /// A new subscription. Only this response shows its signing secret.
@@ -53,7 +54,7 @@ impl Webhooks {
         settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<WebhookCreateResponse, OperationError> {
+    ) -> Result<WebhookCreateResponse, StoreError> {
         if let Err(refusal) = self.check_settings(owner, settings, request) {
             // Without a valid key, nobody learns what is wrong.
             let filter = settings.scope_filter.as_deref();
@@ -71,7 +72,7 @@ impl Webhooks {
         owner: &Owner,
         settings: &WebhookCreateRequest,
         request: &Request<'_>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         check_selectors(owner, &settings.event_types, &settings.event_categories)
             .map_err(refusal_of)?;
         match request.idempotency_key {
@@ -87,7 +88,7 @@ impl Webhooks {
         settings: &WebhookCreateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<WebhookCreateResponse, OperationError> {
+    ) -> Result<WebhookCreateResponse, StoreError> {
         let id = SubscriptionId::mint(owner.partition());
         let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 201);
         parts.audit.push(("metadata.url", settings.url.clone()));
@@ -113,23 +114,23 @@ impl Webhooks {
         };
         // Whatever else could refuse the request comes before the name is resolved, and before anything is written.
         let check = call("check");
-        let check = self.store.run_for(Lane::Request, &target, &check);
+        let check = self.store.run(Lane::Request, &check);
         let (checked, policy) = tokio::join!(check, self.policy());
-        if let CreateWebhookReply::Created { watched, record } = checked? {
+        if let CreateWebhookReply::Created { watched, record } = target.outcome(checked)? {
             self.copy_thresholds(watched).await;
             return self.replayed(&record.0).await;
         }
         self.check_url(&settings.url, owner, &policy?).await?;
         let mode = owner.tenant().map_or("system", |_| "tenant");
         let create = call(mode);
-        let create = self.store.run_for(Lane::Request, &target, &create);
+        let create = self.store.run(Lane::Request, &create);
         let (created, entered) = tokio::join!(create, self.store.enter_webhook_directory(&id));
-        let created = match created {
+        let created = match target.outcome(created) {
             Ok(CreateWebhookReply::Created { watched, record }) => {
                 self.copy_thresholds(watched).await;
                 Ok(record.0)
             }
-            Ok(_) => Err(OperationError::Corrupt(format!("webhook:{id}"))),
+            Ok(_) => Err(StoreError::Corrupt(format!("webhook:{id}"))),
             Err(error) => Err(error),
         };
         let is_own = |record: &Record| record.get("subscription_id") == Some(id.as_str());
@@ -155,10 +156,10 @@ impl Webhooks {
     }
 
     /// The response from a record with its sealed secrets.
-    fn created(&self, record: &Record) -> Result<WebhookCreateResponse, OperationError> {
+    fn created(&self, record: &Record) -> Result<WebhookCreateResponse, StoreError> {
         let subscription = Subscription::from_record(record)?;
         let id = subscription.subscription_id.as_str();
-        let corrupt = || OperationError::Corrupt(id.to_owned());
+        let corrupt = || StoreError::Corrupt(id.to_owned());
         let sealed = record.get("signing_secret").ok_or_else(corrupt)?;
         let secret = self.keys.open(sealed, &associated(id, "signing_secret"));
         Ok(WebhookCreateResponse {
@@ -169,7 +170,7 @@ impl Webhooks {
 
     /// The response to an earlier request, from the record that was stored with it. If the secret has been changed since, only
     /// the caller who changed it has the new one.
-    async fn replayed(&self, record: &Record) -> Result<WebhookCreateResponse, OperationError> {
+    async fn replayed(&self, record: &Record) -> Result<WebhookCreateResponse, StoreError> {
         let subscription = Subscription::from_record(record)?;
         let id = &subscription.subscription_id;
         match self.store.webhook_secret(id).await? {

@@ -6,7 +6,8 @@ use crate::domain::moment::Window;
 use crate::domain::webhook::{Delivery, DeliveryStatus};
 use crate::listing::{ListQuery, OneOrder, Page, Position, readable};
 use crate::store::admin::webhook_deliveries::{ListDeliveries, ListDeliveriesReply};
-use crate::store::{Day, Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::{Day, Lane, StoreError};
 
 /// Days after which no delivery is kept.
 const KEPT_DAYS: i64 = 16;
@@ -34,7 +35,7 @@ impl Webhooks {
         caller: &Caller,
         id: &str,
         query: &DeliveryQuery,
-    ) -> Result<Page<Delivery, OneOrder>, OperationError> {
+    ) -> Result<Page<Delivery, OneOrder>, StoreError> {
         let id = self.parse_id(caller, id, "webhooks:read").await?;
         let (window, after) = (query.filter.window, query.after.as_ref());
         let after = after.and_then(|after| Some((after.number()?, after.id.clone())));
@@ -70,7 +71,7 @@ impl Webhooks {
         day: Day,
         after: Option<&(i64, String)>,
         rows: &mut Vec<Delivery>,
-    ) -> Result<Option<Position>, OperationError> {
+    ) -> Result<Option<Position>, StoreError> {
         let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
         let window = query.filter.window;
         let call = ListDeliveries {
@@ -93,7 +94,7 @@ impl Webhooks {
             last_ms,
             last,
             id_record,
-        } = self.store.run_for(Lane::Request, target, &call).await?;
+        } = target.outcome(self.store.run(Lane::Request, &call).await)?;
         let found = id_record.into_iter().filter_map(|(id, record)| {
             readable("delivery", &id, Delivery::from_stored(&id, &record))
         });

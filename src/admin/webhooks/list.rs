@@ -12,7 +12,8 @@ use crate::listing::{
     readable,
 };
 use crate::store::admin::webhook_lists::{ListWebhooks, ListWebhooksReply};
-use crate::store::{Lane, OperationError, Store};
+use crate::store::target::Target as _;
+use crate::store::{Lane, Store, StoreError};
 
 orders! {
     /// What a list of subscriptions can be sorted by.
@@ -110,7 +111,7 @@ impl Webhooks {
     pub async fn list(
         &self,
         query: &WebhookQuery,
-    ) -> Result<Page<Subscription, WebhookSort>, OperationError> {
+    ) -> Result<Page<Subscription, WebhookSort>, StoreError> {
         let mut walk = WebhookWalk::new(&self.store, &query.filter);
         let page = gather(&mut walk, query, Bounds::default());
         self.store.serve_gathering(page).await
@@ -125,7 +126,7 @@ impl Webhooks {
         caller: &Caller,
         tenant: &TenantId,
         query: &TenantWebhookQuery,
-    ) -> Result<Page<Subscription, OneOrder>, OperationError> {
+    ) -> Result<Page<Subscription, OneOrder>, StoreError> {
         let call = ListWebhooks {
             caller: caller.into(),
             tenant,
@@ -134,7 +135,7 @@ impl Webhooks {
             status: query.filter.status.map(WebhookStatus::as_str),
         };
         let ListWebhooksReply::Listed { last, records } =
-            self.store.run_for(Lane::Request, tenant, &call).await?;
+            tenant.outcome(self.store.run(Lane::Request, &call).await)?;
         let next = (!last.is_empty()).then(|| Position::of_id(last));
         let page = Page::new(records, query.sort, next);
         Ok(page.filter_map(|record| {
@@ -164,9 +165,9 @@ impl<'a> WebhookWalk<'a> {
 
 impl Walk for WebhookWalk<'_> {
     type Row = Subscription;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<Subscription>, OperationError> {
+    async fn step(&mut self) -> Result<Step<Subscription>, StoreError> {
         let (owner, after) = (self.filter.owner.owner(), self.after.as_deref());
         let entries = match self.filter.owner {
             OwnerFilter::Nobody => Vec::new(),

@@ -31,14 +31,14 @@ use crate::domain::seal::SealingKeys;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::egress::{AdmissionError, Egress, SecurityPolicy};
-use crate::store::admin::target::Target;
 use crate::store::admin::thresholds::Watched;
 use crate::store::admin::webhooks::{
     DeleteWebhook, DeleteWebhookReply, OwnerState, READ_WEBHOOK, ReadWebhook, ReadWebhookReply,
     idempotency_scope,
 };
 use crate::store::signature::{FlatRecord, Refused};
-use crate::store::{Lane, OperationError, Store};
+use crate::store::target::Target;
+use crate::store::{Lane, Store, StoreError};
 use secrets::Secrets;
 
 /// The operations on subscriptions. Cheap to clone.
@@ -128,7 +128,7 @@ impl LoadedSubscription {
     }
 
     /// Whether the owner can change it.
-    fn check_owner(&self) -> Result<(), OperationError> {
+    fn check_owner(&self) -> Result<(), StoreError> {
         match self.owner.0.clone() {
             Some(refused) => Err(self.target().error(refused, &READ_WEBHOOK)),
             None => Ok(()),
@@ -179,7 +179,7 @@ impl Webhooks {
     ///
     /// # Errors
     /// Refusals: of the key; no such subscription.
-    pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, OperationError> {
+    pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, StoreError> {
         let id = self.parse_id(caller, id, "webhooks:read").await?;
         let loaded = self.open(caller, &id, "webhooks:read").await?;
         Ok(loaded.subscription)
@@ -195,7 +195,7 @@ impl Webhooks {
         id: &str,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let parts = Parts::new(request, operation, ("webhook", id.as_str()), 204);
         let owner = match caller {
@@ -219,7 +219,7 @@ impl Webhooks {
         };
         let target = WebhookTarget::new(&id, &owner);
         let DeleteWebhookReply::Deleted { watched } =
-            self.store.run_for(Lane::Request, &target, &call).await?;
+            target.outcome(self.store.run(Lane::Request, &call).await)?;
         let left = self.store.leave_webhook_directory(&[id.as_str()]).await;
         target.about(left)?;
         self.copy_thresholds(watched).await;
@@ -232,7 +232,7 @@ impl Webhooks {
         caller: &Caller,
         id: &str,
         permission: &str,
-    ) -> Result<SubscriptionId, OperationError> {
+    ) -> Result<SubscriptionId, StoreError> {
         if let Some(id) = SubscriptionId::parse(id) {
             return Ok(id);
         }
@@ -246,7 +246,7 @@ impl Webhooks {
         caller: &Caller,
         id: &SubscriptionId,
         permission: &str,
-    ) -> Result<LoadedSubscription, OperationError> {
+    ) -> Result<LoadedSubscription, StoreError> {
         match self.read(caller, id, permission, None, None).await? {
             ReadResult::Found(loaded) => Ok(*loaded),
             ReadResult::Replayed(_) => refuse(WebhookRefusal::NotFound(id.to_string())),
@@ -261,7 +261,7 @@ impl Webhooks {
         permission: &str,
         subscribes: Option<&str>,
         parts: Option<&Parts>,
-    ) -> Result<ReadResult, OperationError> {
+    ) -> Result<ReadResult, StoreError> {
         let parts = parts.filter(|parts| parts.idempotency.is_some());
         let call = ReadWebhook {
             partition: match caller {
@@ -280,7 +280,7 @@ impl Webhooks {
             id: id.clone(),
             tenant: None,
         };
-        match self.store.run_for(Lane::Request, &target, &call).await? {
+        match target.outcome(self.store.run(Lane::Request, &call).await)? {
             ReadWebhookReply::Replayed { outcome } => Ok(ReadResult::Replayed(outcome)),
             ReadWebhookReply::Found {
                 now_ms,
@@ -301,7 +301,7 @@ impl Webhooks {
         url: &str,
         owner: &Owner,
         policy: &SecurityPolicy,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         match self.egress.admit(url, policy, owner.as_str()).await {
             Ok(_) => Ok(()),
             Err(AdmissionError::Violation(why)) => refuse(WebhookRefusal::UrlNotAdmitted(why)),

@@ -8,7 +8,7 @@ use tracing::error;
 use super::{LoadedSubscription, Webhooks};
 use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
-use crate::store::OperationError;
+use crate::store::StoreError;
 
 /// What a subscription sends with.
 pub(super) struct Secrets {
@@ -18,17 +18,13 @@ pub(super) struct Secrets {
 
 impl Webhooks {
     /// What a subscription sends with.
-    pub(super) fn secrets(&self, loaded: &LoadedSubscription) -> Result<Secrets, OperationError> {
+    pub(super) fn secrets(&self, loaded: &LoadedSubscription) -> Result<Secrets, StoreError> {
         let id = loaded.subscription.subscription_id.as_str();
         self.open_secrets(id, &loaded.record)
     }
 
-    pub(super) fn open_secrets(
-        &self,
-        id: &str,
-        record: &Record,
-    ) -> Result<Secrets, OperationError> {
-        let open = |field: &str| -> Result<Option<String>, OperationError> {
+    pub(super) fn open_secrets(&self, id: &str, record: &Record) -> Result<Secrets, StoreError> {
+        let open = |field: &str| -> Result<Option<String>, StoreError> {
             let Some(stored) = record.get(field) else {
                 return Ok(None);
             };
@@ -40,11 +36,11 @@ impl Webhooks {
                         webhook.id = id,
                         "{field} of webhook `{id}` cannot be opened: {why}"
                     );
-                    OperationError::Corrupt(id.to_owned())
+                    StoreError::Corrupt(id.to_owned())
                 })?;
             Ok(Some(text))
         };
-        let corrupt = || OperationError::Corrupt(id.to_owned());
+        let corrupt = || StoreError::Corrupt(id.to_owned());
         let signing_secret = open("signing_secret")?.ok_or_else(corrupt)?;
         let headers: BTreeMap<String, String> = match open("headers")? {
             Some(json) => serde_json::from_str(&json).map_err(|_| corrupt())?,

@@ -10,8 +10,8 @@ use crate::domain::fields::{Form, Read as _, Text, object};
 use crate::domain::ids::Partition;
 use crate::domain::tenant::NO_TENANT;
 use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern, unblocked_defaults};
-use crate::store::OperationError;
 use crate::store::admin::webhook_security::{PutWebhookSecurity, PutWebhookSecurityReply};
+use crate::store::{Lane, StoreError, outcome};
 
 /// Most networks, and most patterns, of the security configuration.
 const RULES_MAX: usize = 1_000;
@@ -84,8 +84,8 @@ impl WebhookSecurityConfig {
     }
 }
 
-fn corrupt() -> OperationError {
-    OperationError::Corrupt("webhooksecurity".to_owned())
+fn corrupt() -> StoreError {
+    StoreError::Corrupt("webhooksecurity".to_owned())
 }
 
 impl Webhooks {
@@ -93,7 +93,7 @@ impl Webhooks {
     ///
     /// # Errors
     /// A record that cannot be read.
-    pub async fn security(&self) -> Result<WebhookSecurityConfig, OperationError> {
+    pub async fn security(&self) -> Result<WebhookSecurityConfig, StoreError> {
         let Some((ranges, patterns, allow_http)) = self.store.webhook_security().await? else {
             return Ok(WebhookSecurityConfig::default());
         };
@@ -113,7 +113,7 @@ impl Webhooks {
         &self,
         settings: &WebhookSecurityConfig,
         cause: &Cause,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let operation = "updateWebhookSecurityConfig";
         let mut audit = entry(cause, operation, ("config", "webhook-security"), 200);
         let ranges = settings.blocked_cidr_ranges.len().to_string();
@@ -139,14 +139,14 @@ impl Webhooks {
             allow_http: settings.allow_http,
             audit: &audit,
         };
-        let PutWebhookSecurityReply::Stored = self.store.outcome(&call).await?;
+        let PutWebhookSecurityReply::Stored = outcome(self.store.run(Lane::Request, &call).await)?;
         settings.warn_of_removed_ranges();
         Ok(())
     }
 
     /// The rules, ready to judge by. What is stored was judged when it was put; a rule that cannot be read any more is no
     /// reason to let everything pass.
-    pub(crate) async fn policy(&self) -> Result<SecurityPolicy, OperationError> {
+    pub(crate) async fn policy(&self) -> Result<SecurityPolicy, StoreError> {
         let settings = self.security().await?;
         let blocked = settings.blocked_cidr_ranges.iter();
         let blocked: Option<Vec<_>> = blocked.map(|text| text.parse().ok()).collect();
@@ -164,7 +164,7 @@ impl Webhooks {
     ///
     /// # Errors
     /// Of the store.
-    pub async fn warn_of_open_security(&self) -> Result<(), OperationError> {
+    pub async fn warn_of_open_security(&self) -> Result<(), StoreError> {
         self.security().await?.warn_of_removed_ranges();
         Ok(())
     }

@@ -21,9 +21,9 @@ use crate::domain::moment::Moment;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::tenant::SYSTEM;
 use crate::egress::{AdmissionError, Limits, OutgoingRequest, PostError};
-use crate::store::admin::target::Target as _;
 use crate::store::admin::webhooks::WebhookTest;
-use crate::store::{Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::{Lane, StoreError};
 
 /// Tests of one subscription in a minute.
 const TESTS_PER_MINUTE: u32 = 10;
@@ -66,7 +66,7 @@ impl Webhooks {
         id: &str,
         operation: &'static str,
         cause: &Cause,
-    ) -> Result<WebhookTestResponse, OperationError> {
+    ) -> Result<WebhookTestResponse, StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let loaded = self.open(caller, &id, "webhooks:write").await?;
         let tested = self.test_loaded(&loaded, operation, cause).await;
@@ -78,7 +78,7 @@ impl Webhooks {
         loaded: &LoadedSubscription,
         operation: &'static str,
         cause: &Cause,
-    ) -> Result<WebhookTestResponse, OperationError> {
+    ) -> Result<WebhookTestResponse, StoreError> {
         loaded.check_owner()?;
         let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
@@ -89,7 +89,7 @@ impl Webhooks {
             owner_most: OWNER_TESTS_PER_MINUTE,
         };
         let target = loaded.target();
-        self.store.run_for(Lane::Request, &target, &call).await?;
+        target.outcome(self.store.run(Lane::Request, &call).await)?;
         let secrets = self.secrets(loaded)?;
         let outcome = self.try_out(loaded, &secrets, cause).await?;
         let mut audit = entry(cause, operation, ("webhook", id.as_str()), 200);
@@ -123,7 +123,7 @@ impl Webhooks {
         loaded: &LoadedSubscription,
         secrets: &Secrets,
         cause: &Cause,
-    ) -> Result<WebhookTestResponse, OperationError> {
+    ) -> Result<WebhookTestResponse, StoreError> {
         let random: [u8; 12] = rand::random();
         let hex = hex(&random);
         let mut outcome = WebhookTestResponse {

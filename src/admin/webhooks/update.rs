@@ -17,10 +17,10 @@ use crate::domain::webhook::{
     Subscription, WebhookStatus, WebhookUpdateRequest, check_selectors,
 };
 use crate::store::admin::Pairs;
-use crate::store::admin::target::Target as _;
 use crate::store::admin::webhooks::{UpdateWebhook, UpdateWebhookReply, idempotency_scope};
 use crate::store::signature::Counted;
-use crate::store::{Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::{Lane, StoreError};
 
 /// How often a change is computed anew because others were faster.
 const ATTEMPTS: usize = 8;
@@ -46,7 +46,7 @@ impl Webhooks {
         patch: &WebhookUpdateRequest,
         operation: &'static str,
         request: &Request<'_>,
-    ) -> Result<Subscription, OperationError> {
+    ) -> Result<Subscription, StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let mut admitted = false;
         let subscribes = match &patch.scope_filter {
@@ -90,7 +90,7 @@ impl Webhooks {
         patch: &WebhookUpdateRequest,
         admitted: &mut bool,
         (operation, request): (&'static str, &Request<'_>),
-    ) -> Result<Option<Subscription>, OperationError> {
+    ) -> Result<Option<Subscription>, StoreError> {
         let plan = self.plan(loaded, patch, admitted).await?;
         let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
@@ -117,7 +117,7 @@ impl Webhooks {
             fields: Counted(&plan.fields),
         };
         let target = loaded.target();
-        match self.store.run_for(Lane::Request, &target, &call).await? {
+        match target.outcome(self.store.run(Lane::Request, &call).await)? {
             UpdateWebhookReply::Updated { watched, record } => {
                 self.copy_thresholds(watched).await;
                 Ok(Some(Subscription::from_record(&record.0)?))
@@ -131,7 +131,7 @@ impl Webhooks {
         loaded: &LoadedSubscription,
         patch: &WebhookUpdateRequest,
         admitted: &mut bool,
-    ) -> Result<Plan, OperationError> {
+    ) -> Result<Plan, StoreError> {
         loaded.check_owner()?;
         let present = &loaded.subscription;
         let next = patched(present, patch);
@@ -176,7 +176,7 @@ impl Webhooks {
         loaded: &LoadedSubscription,
         patch: &WebhookUpdateRequest,
         plan: &mut Plan,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let id = &loaded.subscription.subscription_id;
         let stored = self.secrets(loaded);
         let stale = |field: &str| {

@@ -20,7 +20,7 @@ use crate::api::state::AppState;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest, TenantUpdateRequest};
-use crate::store::OperationError;
+use crate::store::StoreError;
 
 pub(in crate::api) const CREATE: Declaration = declare!(create_tenant, "Creates a tenant")
     .takes_change::<TenantCreateRequest>()
@@ -117,7 +117,7 @@ pub(in crate::api) const LIST: Declaration = list::<Tenants>("Lists tenants", "A
 
 /// The tenant that a request names. What is no id names none.
 pub(super) fn named_tenant(id: &str) -> Result<TenantId, ApiError> {
-    let not_found = || OperationError::from(TenantRefusal::NotFound(id.to_owned()));
+    let not_found = || StoreError::from(TenantRefusal::NotFound(id.to_owned()));
     Ok(TenantId::parse(id).ok_or_else(not_found)?)
 }
 

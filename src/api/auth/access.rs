@@ -15,7 +15,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::dialect::Dialect;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{BadCredential, BadKey};
-use crate::store::{ExtraTrip, Store};
+use crate::store::{ExtraRoundTrip, Store};
 
 /// How many keys a replica remembers the tenants of; about 200 bytes each.
 const REMEMBERED_KEYS: usize = 65_536;
@@ -65,7 +65,7 @@ impl Access {
         let tenant = match self.tenants.get(key_id) {
             Some(tenant) => tenant,
             None => {
-                self.store.metrics().extra_trip(ExtraTrip::FirstUse);
+                self.store.extra_round_trip(ExtraRoundTrip::FirstUse);
                 let found = self.store.tenant_of_key(key_id).await?;
                 let tenant = found.ok_or_else(|| refused(BadKey::NotFound))?;
                 self.tenants.insert(key_id.clone(), tenant.clone());

@@ -20,7 +20,7 @@ use crate::ledger::{
     EventCreateResponse, ReleaseRequest, ReleaseResponse, ReservationCreateRequest,
     ReservationCreateResponse, ReservationExtendRequest, ReservationExtendResponse,
 };
-use crate::store::OperationError;
+use crate::store::StoreError;
 
 runtime_bodies!(
     DecisionRequest: Some(Endpoint::Decide),
@@ -146,5 +146,5 @@ async fn own_tenant(
         return Ok(());
     }
     state.ledger.authenticate(caller, "").await?;
-    Err(OperationError::from(AccessRefusal::OtherTenant).into())
+    Err(StoreError::from(AccessRefusal::OtherTenant).into())
 }

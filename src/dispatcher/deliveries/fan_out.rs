@@ -262,7 +262,7 @@ impl FanOut {
         let owners: Vec<String> = owners.into_iter().map(str::to_owned).collect();
         let subscribers = self.subscriptions.of(&owners).await?;
         if cursor.audience == Audience::System && subscribers.iter().any(|of| of.is_unknown) {
-            return Err(StoreError::Refused {
+            return Err(StoreError::ErrorReply {
                 code: "WRONGTYPE".to_owned(),
                 detail: self.store.webhooks_key(SYSTEM),
             });

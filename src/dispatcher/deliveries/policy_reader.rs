@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use tracing::warn;
 
 use crate::egress::SecurityPolicy;
-use crate::store::OperationError;
+use crate::store::StoreError;
 
 /// Reads the rules. Nothing is cached: each reading is for those who asked before it started.
 #[derive(Default)]
@@ -27,7 +27,7 @@ impl PolicyReader {
     /// The rules as they are now or in a moment; `None` where they cannot be read.
     pub async fn now(
         &self,
-        read: impl Future<Output = Result<SecurityPolicy, OperationError>>,
+        read: impl Future<Output = Result<SecurityPolicy, StoreError>>,
     ) -> Option<Arc<SecurityPolicy>> {
         let started_before = self.started.load(Ordering::SeqCst);
         let mut last = self.last.lock().await;
@@ -108,7 +108,7 @@ mod tests {
                 .is_pending()
         );
         drop(given_up);
-        let failed = reader.now(async { Err(OperationError::Corrupt("rules".to_owned())) });
+        let failed = reader.now(async { Err(StoreError::Corrupt("rules".to_owned())) });
         assert!(failed.await.is_none());
         assert!(reader.now(async { Ok(rules(true)) }).await.is_some());
     }

@@ -243,7 +243,7 @@ impl SubscriptionCache {
         read: Result<Subscribers, StoreError>,
     ) -> Result<Subscribers, StoreError> {
         let damage = match read {
-            Err(damage @ (StoreError::Refused { .. } | StoreError::Script { .. })) => damage,
+            Err(damage @ (StoreError::ErrorReply { .. } | StoreError::Script { .. })) => damage,
             read => return read,
         };
         if let Some(unreadable) = &self.unreadable {

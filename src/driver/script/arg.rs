@@ -2,28 +2,9 @@
 
 use std::time::Duration;
 
+use redis::Cmd;
+
 use crate::driver::clock::Day;
-
-/// One argument of a script: bytes as they are, or an integer that is written in decimal.
-#[derive(Debug, Clone)]
-pub enum Arg<'a> {
-    /// Sent as it is.
-    Bytes(&'a [u8]),
-    /// The same, made for this call.
-    Text(String),
-    /// Sent in decimal, exactly.
-    Integer(i64),
-}
-
-impl Arg<'_> {
-    pub(super) fn len(&self) -> usize {
-        match self {
-            Self::Bytes(bytes) => bytes.len() + 8,
-            Self::Text(text) => text.len() + 8,
-            Self::Integer(_) => 28,
-        }
-    }
-}
 
 /// How many places of ARGV a value takes, and what stands there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,23 +24,28 @@ pub trait Argument {
     /// How it is laid out in ARGV.
     const FORM: Form;
 
+    /// How many places of ARGV it takes.
+    fn places(&self) -> usize {
+        1
+    }
+
     /// Adds it to the arguments of a call.
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>);
+    fn push(&self, command: &mut Cmd);
 }
 
 impl Argument for str {
     const FORM: Form = Form::One("text");
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        args.push(Arg::Bytes(self.as_bytes()));
+    fn push(&self, command: &mut Cmd) {
+        command.arg(self);
     }
 }
 
 impl Argument for String {
     const FORM: Form = str::FORM;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        self.as_str().push(args);
+    fn push(&self, command: &mut Cmd) {
+        self.as_str().push(command);
     }
 }
 
@@ -69,8 +55,8 @@ macro_rules! integers {
         impl Argument for $type {
             const FORM: Form = Form::One("int64");
 
-            fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-                args.push(Arg::Integer(i64::try_from(*self).unwrap_or(i64::MAX)));
+            fn push(&self, command: &mut Cmd) {
+                command.arg(i64::try_from(*self).unwrap_or(i64::MAX));
             }
         }
     )*};
@@ -81,8 +67,8 @@ integers!(i64, u32, u64, usize);
 impl Argument for bool {
     const FORM: Form = Form::One("1 or 0");
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        args.push(Arg::Integer((*self).into()));
+    fn push(&self, command: &mut Cmd) {
+        command.arg(i64::from(*self));
     }
 }
 
@@ -90,17 +76,17 @@ impl Argument for bool {
 impl Argument for Duration {
     const FORM: Form = i64::FORM;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+    fn push(&self, command: &mut Cmd) {
         let ms = i64::try_from(self.as_millis());
-        args.push(Arg::Integer(ms.unwrap_or(i64::MAX)));
+        command.arg(ms.unwrap_or(i64::MAX));
     }
 }
 
 impl Argument for Day {
     const FORM: Form = Form::One("yyyymmdd");
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        args.push(Arg::Text(self.to_string()));
+    fn push(&self, command: &mut Cmd) {
+        command.arg(self.to_string());
     }
 }
 
@@ -111,10 +97,10 @@ impl<T: Argument> Argument for Option<T> {
     };
 
     /// `None` is the empty string.
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
+    fn push(&self, command: &mut Cmd) {
         match self {
-            Some(value) => value.push(args),
-            None => args.push(Arg::Bytes(b"")),
+            Some(value) => value.push(command),
+            None => "".push(command),
         }
     }
 }
@@ -122,8 +108,12 @@ impl<T: Argument> Argument for Option<T> {
 impl<T: Argument + ?Sized> Argument for &T {
     const FORM: Form = T::FORM;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        (**self).push(args);
+    fn places(&self) -> usize {
+        (**self).places()
+    }
+
+    fn push(&self, command: &mut Cmd) {
+        (**self).push(command);
     }
 }
 
@@ -131,19 +121,27 @@ impl<T: Argument + ?Sized> Argument for &T {
 impl<A: Argument, B: Argument> Argument for (A, B) {
     const FORM: Form = Form::Rest;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        self.0.push(args);
-        self.1.push(args);
+    fn places(&self) -> usize {
+        self.0.places() + self.1.places()
+    }
+
+    fn push(&self, command: &mut Cmd) {
+        self.0.push(command);
+        self.1.push(command);
     }
 }
 
 impl<A: Argument, B: Argument, C: Argument> Argument for (A, B, C) {
     const FORM: Form = Form::Rest;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        self.0.push(args);
-        self.1.push(args);
-        self.2.push(args);
+    fn places(&self) -> usize {
+        self.0.places() + self.1.places() + self.2.places()
+    }
+
+    fn push(&self, command: &mut Cmd) {
+        self.0.push(command);
+        self.1.push(command);
+        self.2.push(command);
     }
 }
 
@@ -151,16 +149,24 @@ impl<A: Argument, B: Argument, C: Argument> Argument for (A, B, C) {
 impl<T: Argument> Argument for [T] {
     const FORM: Form = Form::Rest;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        self.iter().for_each(|row| row.push(args));
+    fn places(&self) -> usize {
+        self.iter().map(Argument::places).sum()
+    }
+
+    fn push(&self, command: &mut Cmd) {
+        self.iter().for_each(|row| row.push(command));
     }
 }
 
 impl<T: Argument> Argument for Vec<T> {
     const FORM: Form = Form::Rest;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        self[..].push(args);
+    fn places(&self) -> usize {
+        self[..].places()
+    }
+
+    fn push(&self, command: &mut Cmd) {
+        self[..].push(command);
     }
 }
 
@@ -171,11 +177,12 @@ pub struct Counted<T>(pub T);
 impl<T: Argument> Argument for Counted<T> {
     const FORM: Form = Form::Counted;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        let place = args.len();
-        args.push(Arg::Integer(0));
-        self.0.push(args);
-        let count = args.len() - place - 1;
-        args[place] = Arg::Integer(i64::try_from(count).unwrap_or(i64::MAX));
+    fn places(&self) -> usize {
+        1 + self.0.places()
+    }
+
+    fn push(&self, command: &mut Cmd) {
+        self.0.places().push(command);
+        self.0.push(command);
     }
 }

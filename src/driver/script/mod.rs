@@ -9,7 +9,11 @@ use redis::Cmd;
 
 use super::assemble::{Origin, assemble};
 use super::error::StoreError;
-pub use arg::{Arg, Argument, Counted, Form};
+pub use arg::{Argument, Counted, Form};
+
+/// The keys and arguments that most calls have at most, and their bytes.
+const PARTS: usize = 80;
+const BYTES: usize = 3 << 10;
 
 /// A script of `lua/`.
 #[derive(Debug)]
@@ -114,22 +118,10 @@ impl Script {
         })
     }
 
-    /// The `EVALSHA` of this script.
-    pub(crate) fn command<K: AsRef<[u8]>>(&self, keys: &[K], args: &[Arg<'_>]) -> Cmd {
-        let size = keys.iter().map(|key| key.as_ref().len()).sum::<usize>()
-            + args.iter().map(|arg| arg.len()).sum::<usize>();
-        let mut command = Cmd::with_capacity(3 + keys.len() + args.len(), 64 + size);
-        command.arg("EVALSHA").arg(self.sha()).arg(keys.len());
-        for key in keys {
-            command.arg(key.as_ref());
-        }
-        for arg in args {
-            match arg {
-                Arg::Bytes(bytes) => command.arg(*bytes),
-                Arg::Text(text) => command.arg(text),
-                Arg::Integer(integer) => command.arg(*integer),
-            };
-        }
+    /// The `EVALSHA` of this script, which takes so many keys and then its arguments.
+    pub(crate) fn command(&self, keys: usize) -> Cmd {
+        let mut command = Cmd::with_capacity(PARTS, BYTES);
+        command.arg("EVALSHA").arg(self.sha()).arg(keys);
         command
     }
 

@@ -34,8 +34,8 @@ fn an_error_names_the_file_and_line_that_raised_it() {
 #[test]
 fn a_call_with_the_text_has_the_same_keys_and_arguments() {
     let script = Script::new("fixture", "#!lua\nreturn 1\n", &[], false);
-    let args = [Arg::Bytes(b"a"), Arg::Integer(7), Arg::Text("d".to_owned())];
-    let command = script.command(&["k"], &args);
+    let mut command = script.command(1);
+    ("k", ("a", 7_i64, "d")).push(&mut command);
     let (by_name, whole) = (words(&command), words(&script.whole(&command)));
     assert_eq!(by_name[..2], ["EVALSHA", script.sha()]);
     assert_eq!(whole[..2], ["EVAL", script.source()]);
@@ -45,16 +45,16 @@ fn a_call_with_the_text_has_the_same_keys_and_arguments() {
 
 #[test]
 fn values_are_packed_as_text() {
-    let mut args = Vec::new();
-    let facts = Counted(vec![("name", "value"), ("other", "")]);
-    "a".push(&mut args);
-    7_i64.push(&mut args);
-    true.push(&mut args);
-    None::<&str>.push(&mut args);
-    facts.push(&mut args);
-    [("x", 1_i64, false)][..].push(&mut args);
     let script = Script::new("fixture", "#!lua\nreturn 1\n", &[], false);
-    let sent = words(&script.command::<&str>(&[], &args));
+    let mut command = script.command(0);
+    let facts = Counted(vec![("name", "value"), ("other", "")]);
+    "a".push(&mut command);
+    7_i64.push(&mut command);
+    true.push(&mut command);
+    None::<&str>.push(&mut command);
+    facts.push(&mut command);
+    [("x", 1_i64, false)][..].push(&mut command);
+    let sent = words(&command);
     let expected = [
         "0", "a", "7", "1", "", "4", "name", "value", "other", "", "x", "1", "0",
     ];

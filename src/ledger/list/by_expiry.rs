@@ -3,7 +3,7 @@
 use super::walk::{ExpiryIndex, ReservationWalk};
 use super::{ReservationPage, ReservationQuery};
 use crate::listing::{Bounds, Position, Sorted, Walk};
-use crate::store::OperationError;
+use crate::store::StoreError;
 
 /// A walk along one of the indexes.
 struct Side<'a> {
@@ -30,12 +30,12 @@ impl<'a> Side<'a> {
 /// both walks are beyond it. With a sparse filter, or where most have another grace, the page may be short.
 ///
 /// # Errors
-/// [`OperationError`]; refused is the caller.
+/// [`StoreError`]; refused is the caller.
 pub(super) async fn page(
     walks: [ReservationWalk<'_>; 2],
     query: &ReservationQuery,
     bounds: Bounds,
-) -> Result<ReservationPage, OperationError> {
+) -> Result<ReservationPage, StoreError> {
     let [usual, other] = walks;
     let mut sides = [
         Side::start(usual, ExpiryIndex::UsualGrace),

@@ -20,7 +20,7 @@ use crate::listing::{
 };
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{ReadRows, RowsReply};
-use crate::store::{ExtraTrip, Lane, OperationError};
+use crate::store::{ExtraRoundTrip, Lane, StoreError, outcome};
 use walk::ReservationWalk;
 
 orders! {
@@ -125,13 +125,13 @@ impl Ledger {
     /// A page of a tenant's reservations.
     ///
     /// # Errors
-    /// [`OperationError`]; refused is the caller, or an order that has no index.
+    /// [`StoreError`]; refused is the caller, or an order that has no index.
     pub async fn list(
         &self,
         caller: &Caller,
         tenant: &TenantId,
         query: &ReservationQuery,
-    ) -> Result<ReservationPage, OperationError> {
+    ) -> Result<ReservationPage, StoreError> {
         let (filter, by, bounds) = (&query.filter, query.sort.by, Bounds::default());
         if let Some(key) = &filter.idempotency_key {
             return self.list_one(caller, tenant, query, key).await;
@@ -163,7 +163,7 @@ impl Ledger {
         tenant: &TenantId,
         query: &ReservationQuery,
         key: &IdempotencyKey,
-    ) -> Result<ReservationPage, OperationError> {
+    ) -> Result<ReservationPage, StoreError> {
         let filter = &query.filter;
         let id = ReservationId::derive(self.store.secret().await?, tenant, key);
         let attester = self.attester().await?;
@@ -172,7 +172,7 @@ impl Ledger {
         let partition = tenant.partition();
         let found = self.read_reservation(caller.into(), partition, &id, &fields);
         let (now_ms, record) = match found.await {
-            Err(OperationError::Refused(
+            Err(StoreError::Refusal(
                 Refusal::Reservation(ReservationRefusal::NotFound(_))
                 | Refusal::Access(AccessRefusal::ScopeForbidden(_)),
             )) => return Ok(query.empty_page()),
@@ -192,7 +192,7 @@ impl Ledger {
         tenant: &TenantId,
         query: &ReservationQuery,
         page: ReservationPage,
-    ) -> Result<ReservationPage, OperationError> {
+    ) -> Result<ReservationPage, StoreError> {
         let (filter, mut next) = (&query.filter, page.next);
         let attester = self.attester().await?;
         let include = filter.include.available(attester.is_some());
@@ -212,9 +212,9 @@ impl Ledger {
                 bytes: left.min(CALL_BYTES),
                 names: &names,
             };
-            self.store.metrics().extra_trip(ExtraTrip::Paging);
+            self.store.extra_round_trip(ExtraRoundTrip::Paging);
             let RowsReply::Rows { now_ms, fields } =
-                self.store.outcome_on(Lane::Background, &call).await?;
+                outcome(self.store.run(Lane::Background, &call).await)?;
             for fields in fields {
                 let bytes: usize = fields.0.iter().flatten().map(String::len).sum();
                 left = left.saturating_sub_unsigned(bytes as u64);

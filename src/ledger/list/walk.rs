@@ -9,11 +9,12 @@ use crate::domain::ids::TenantId;
 use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, Status};
 use crate::ledger::Ledger;
 use crate::ledger::get::{FIELDS, Reservation};
-use crate::ledger::target::Target;
+use crate::ledger::target::RuntimeTarget;
 use crate::listing::{Entry, GATHER_ROWS, Position, Step, Walk};
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{List, ListReply};
-use crate::store::{Day, ExtraTrip, Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::{Day, ExtraRoundTrip, Lane, StoreError};
 
 /// Rows that one script call looks at, so that it stays below a millisecond: a page of 100, and one more to know whether another
 /// follows.
@@ -216,10 +217,10 @@ impl<'a> ReservationWalk<'a> {
     }
 
     /// Reads so many rows, in so many of the indexes.
-    async fn read(&mut self, rows: usize, indexes: usize) -> Result<ListReply, OperationError> {
+    async fn read(&mut self, rows: usize, indexes: usize) -> Result<ListReply, StoreError> {
         let store = &self.ledger.store;
         if std::mem::replace(&mut self.has_begun, true) {
-            store.metrics().extra_trip(ExtraTrip::Paging);
+            store.extra_round_trip(ExtraRoundTrip::Paging);
         }
         let keys = store.keys().of(self.tenant.partition());
         let key = |index: &ReservationIndex| match index {
@@ -241,9 +242,7 @@ impl<'a> ReservationWalk<'a> {
             after_id: self.after_id.as_deref(),
             names: &FIELDS,
         };
-        self.ledger
-            .run(Lane::Background, Target::Caller, &call)
-            .await
+        RuntimeTarget::default().named(store.run(Lane::Background, &call).await)
     }
 
     /// Adds the days that hold reservations of a longer life than usual. Whether the walk must begin anew, because these
@@ -290,9 +289,9 @@ impl<'a> ReservationWalk<'a> {
 
 impl Walk for ReservationWalk<'_> {
     type Row = Reservation;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<Reservation>, OperationError> {
+    async fn step(&mut self) -> Result<Step<Reservation>, StoreError> {
         let rows = std::mem::replace(&mut self.rows, self.further_rows);
         let (now_ms, scope_filter, found) = loop {
             let walked = self.indexes.len().min(STEP_DAYS);

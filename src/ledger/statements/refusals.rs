@@ -9,9 +9,10 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::{Evaluated, Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
 use crate::evidence::{Endpoint, Payload, Statement};
-use crate::ledger::target::Target;
+use crate::ledger::target::RuntimeTarget;
 use crate::store::runtime::{commit::COMMIT, decide::DECIDE, release::RELEASE, reserve::RESERVE};
 use crate::store::signature::{Refused, Signature};
+use crate::store::target::Target as _;
 
 /// The refusal of an entry: `inputs` as records have them, `at_ms`, `request_id`, `tenant`, `endpoint`; *`request`* as it is
 /// attested; `reservation_id`, or `scope_path`; `unit` and `amount`, save of a release; and `reply`, a word a line.
@@ -78,14 +79,16 @@ fn refusal(endpoint: Endpoint, entry: &Record) -> Result<Refusal, RecordError> {
     let refusal = match endpoint {
         Endpoint::Decide | Endpoint::Reserve => {
             let scope_path: ScopePath = entry.read("scope_path")?;
-            Target::Scope(&scope_path, entry.read::<Amount>("amount")?).refusal(refused)
+            RuntimeTarget::scope(&scope_path, entry.read::<Amount>("amount")?).refusal(&refused)
         }
-        Endpoint::Commit => {
-            Target::Charge(&reservation(entry)?, entry.read::<Amount>("amount")?).refusal(refused)
+        Endpoint::Commit => RuntimeTarget {
+            amount: Some(entry.read::<Amount>("amount")?),
+            ..RuntimeTarget::reservation(&reservation(entry)?)
         }
-        Endpoint::Release => Target::Reservation(&reservation(entry)?).refusal(refused),
+        .refusal(&refused),
+        Endpoint::Release => RuntimeTarget::reservation(&reservation(entry)?).refusal(&refused),
     };
-    Ok(refusal.ok_or_else(|| RecordError::of("reply"))?.into())
+    refusal.ok_or_else(|| RecordError::of("reply"))
 }
 
 /// A dry run is decided by the script of decide, whose refusals are among those of reserve.

@@ -5,7 +5,8 @@ use crate::domain::api_key::secret::{ApiKeyText, KeyHash, KeyId};
 use crate::domain::caller::RuntimeCaller;
 use crate::driver::reply::{FromReply, Reply};
 use crate::store::signature::signature;
-use crate::store::{Lane, OperationError, Store, StoreError};
+use crate::store::target::Target as _;
+use crate::store::{Lane, Store, StoreError, outcome};
 
 signature! {
     /// Judges an API key for an operator who was given it, and finds its owner.
@@ -75,19 +76,19 @@ impl Store {
             key_id: key.key_id(),
             key_hash: &key.hash(),
         };
-        self.outcome(&call).await
+        outcome(self.run(Lane::Request, &call).await)
     }
 
     /// What the caller's key may do.
     ///
     /// # Errors
     /// That the key is not good.
-    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Grant, OperationError> {
+    pub async fn introspect(&self, caller: &RuntimeCaller) -> Result<Grant, StoreError> {
         let IntrospectReply::Introspected {
             permissions_scope_filter,
-        } = self
-            .run_for(Lane::Request, &caller.tenant, &Introspect { caller })
-            .await?;
+        } = caller
+            .tenant
+            .outcome(self.run(Lane::Request, &Introspect { caller }).await)?;
         Ok(permissions_scope_filter)
     }
 }

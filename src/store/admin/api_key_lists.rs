@@ -48,7 +48,7 @@ impl Store {
         let time = (key.clone(), redis::cmd("TIME"));
         let walk = (first, last, "WITHSCORES", "LIMIT", 0, rows);
         let commands = [time, command(name, key, walk)];
-        let replies = self.query_all(&commands).await?;
+        let replies = self.send_all(&commands).await?;
         let [time, found] = replies.try_into().unwrap_or([Value::Nil, Value::Nil]);
         let time: Vec<i64> = read_reply(time)?;
         let found: Vec<(String, f64)> = read_reply(found)?;

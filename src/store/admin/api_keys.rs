@@ -7,10 +7,10 @@ use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::driver::script::Counted;
 use crate::store::admin::Change;
-use crate::store::admin::target::Target;
 use crate::store::records::command;
 use crate::store::signature::{FlatRecord, signature};
-use crate::store::{OperationError, Pair, Store, StoreError};
+use crate::store::target::Target;
+use crate::store::{Lane, Pair, ScriptError, Store, StoreError, outcome};
 
 signature! {
     /// Enters an API key into the directory before it is recorded, and chooses its creation time, so that the directory is in
@@ -118,7 +118,7 @@ impl Store {
     /// ever missing there; its readers pass over an entry without a record.
     pub(crate) async fn register_api_key(&self, key_id: &KeyId) -> Result<i64, StoreError> {
         let RegisterApiKeyReply::Registered { now_ms } =
-            self.outcome(&RegisterApiKey { key_id }).await?;
+            outcome(self.run(Lane::Request, &RegisterApiKey { key_id }).await)?;
         Ok(now_ms)
     }
 
@@ -130,8 +130,11 @@ impl Store {
         &self,
         target: &impl Target,
         call: &CreateApiKey<'_>,
-    ) -> Result<CreateApiKeyReply, OperationError> {
-        let outcome = self.run(call).await?;
+    ) -> Result<CreateApiKeyReply, StoreError> {
+        let outcome = match self.run(Lane::Request, call).await {
+            Err(ScriptError::Store(error)) => return Err(error),
+            outcome => outcome,
+        };
         // Anything else recorded no key of this id, unless there was one before.
         if !matches!(
             outcome,
@@ -139,14 +142,14 @@ impl Store {
         ) {
             self.unregister_api_key(call.key_id).await;
         }
-        outcome.map_err(|refused| target.error(refused, &CREATE_API_KEY))
+        target.named(outcome)
     }
 
     /// Takes out an entry that came to nothing. One that stays does no harm.
     async fn unregister_api_key(&self, key_id: &KeyId) {
         let directory = self.keys().api_key_directory();
-        let leave = self.write(command("ZREM", directory, key_id.as_str()));
-        if let Err(error) = leave.await {
+        let leave = command("ZREM", directory, key_id.as_str());
+        if let Err(error) = self.send(Lane::Background, &leave).await {
             warn!(key.id = %key_id, error = %error, "the directory keeps `{key_id}`, which no key has: {error}");
         }
     }

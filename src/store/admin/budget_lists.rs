@@ -12,7 +12,7 @@ use crate::domain::record::Record;
 use crate::domain::scope::ScopeFilter;
 use crate::store::records::command;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Store, StoreError};
+use crate::store::{OnFailure, Store, StoreError};
 
 signature! {
     /// Reads a number of a tenant's ledgers in the order of scopes and units, or against it, from a position on.
@@ -68,7 +68,7 @@ impl Store {
         let count =
             |tenant: &TenantId| command("ZLEXCOUNT", self.ledgers_of(tenant), (&low, &high));
         let commands: Vec<_> = tenants.iter().map(count).collect();
-        let replies = self.query_each(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Fail).await?;
         let counts = replies.into_iter().map(|reply| match reply {
             Ok(Value::Int(count)) => usize::try_from(count).unwrap_or(0),
             _ => 0,
@@ -95,7 +95,7 @@ impl Store {
             command(name, self.ledgers_of(tenant), (bounds, "LIMIT", 0, rows))
         };
         let commands: Vec<_> = tenants.iter().enumerate().map(walk).collect();
-        let replies = self.query_each(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Fail).await?;
         let entries = |(tenant, reply): (&TenantId, Result<Value, StoreError>)| {
             let found = reply.map(redis::from_redis_value::<Vec<String>>);
             let Ok(Ok(found)) = found else {

@@ -6,7 +6,7 @@ use crate::domain::bulk::Bulk;
 use crate::domain::ids::{Partition, hex};
 use crate::domain::record::{Record, RecordError};
 use crate::store::signature::{FlatRecord, Refused, signature};
-use crate::store::{Lane, Pair, Store, StoreError};
+use crate::store::{Lane, Pair, ScriptError, Store, StoreError, outcome};
 
 signature! {
     /// Decides who does a bulk action. The claim holds what is to be done, frozen: the rows, the request cause, the payload
@@ -174,21 +174,23 @@ impl Store {
             lease_ms: lease,
             fields,
         };
-        Ok(match self.run_on(Lane::Background, &call).await? {
-            Ok(BulkClaimReply::Replayed {
+        let reply = match self.run(Lane::Background, &call).await {
+            Err(ScriptError::Refused(Refused::IdempotencyMismatch, _)) => {
+                return Ok(BulkState::Mismatch);
+            }
+            reply => outcome(reply)?,
+        };
+        Ok(match reply {
+            BulkClaimReply::Replayed {
                 response: body,
                 in_progress,
-            }) => BulkState::Done(BulkResponse { body, in_progress }),
-            Ok(BulkClaimReply::Busy) => BulkState::Busy,
-            Ok(BulkClaimReply::Nothing | BulkClaimReply::Renewed) => BulkState::None,
-            Ok(BulkClaimReply::Claimed { now_ms, record }) => {
-                match claim(place, now_ms, &record.0) {
-                    Ok(claim) => BulkState::Mine(Box::new(claim)),
-                    Err(error) => BulkState::Unreadable(error),
-                }
-            }
-            Err(Refused::IdempotencyMismatch) => BulkState::Mismatch,
-            Err(refused) => return Err(refused.unexpected(&BULK_CLAIM)),
+            } => BulkState::Done(BulkResponse { body, in_progress }),
+            BulkClaimReply::Busy => BulkState::Busy,
+            BulkClaimReply::Nothing | BulkClaimReply::Renewed => BulkState::None,
+            BulkClaimReply::Claimed { now_ms, record } => match claim(place, now_ms, &record.0) {
+                Ok(claim) => BulkState::Mine(Box::new(claim)),
+                Err(error) => BulkState::Unreadable(error),
+            },
         })
     }
 
@@ -212,7 +214,7 @@ impl Store {
             keep_ms: KEEP,
             audit,
         };
-        Ok(match self.outcome(&call).await? {
+        Ok(match outcome(self.run(Lane::Request, &call).await)? {
             BulkFinishReply::Finished {
                 response: body,
                 in_progress,

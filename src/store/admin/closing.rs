@@ -3,8 +3,8 @@
 use crate::domain::ids::TenantId;
 use crate::domain::words::words;
 use crate::driver::reply::{FromReply, Reply};
-use crate::store::signature::{Refused, signature};
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::signature::signature;
+use crate::store::{Lane, Lease, ScriptError, Store, StoreError};
 
 signature! {
     /// Takes a step of a tenant's close: releases up to a number of its active reservations. Their holds return to the ledgers
@@ -159,7 +159,7 @@ impl Store {
         tenant: &TenantId,
         phase: Phase,
         fencing_token: Option<Lease>,
-    ) -> Result<Result<CloseReply, Refused>, StoreError> {
+    ) -> Result<CloseReply, ScriptError> {
         macro_rules! step {
             ($call:ident, $rows:expr) => {{
                 let call = $call {
@@ -167,7 +167,7 @@ impl Store {
                     fencing_token,
                     rows: $rows,
                 };
-                self.run_on(Lane::Background, &call).await
+                self.run(Lane::Background, &call).await
             }};
         }
         match phase {
@@ -185,7 +185,7 @@ impl Store {
         tenant: &TenantId,
         end: CloseEnd<'_>,
         fencing_token: Option<Lease>,
-    ) -> Result<Result<CloseReply, Refused>, StoreError> {
+    ) -> Result<CloseReply, ScriptError> {
         let (action, what) = match end {
             CloseEnd::End => ("end", ""),
             CloseEnd::Pause => ("pause", ""),
@@ -197,6 +197,6 @@ impl Store {
             action,
             what,
         };
-        self.run_on(Lane::Background, &call).await
+        self.run(Lane::Background, &call).await
     }
 }

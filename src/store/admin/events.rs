@@ -5,7 +5,7 @@ use crate::domain::ids::Partition;
 use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
 use crate::store::signature::{FlatRecord, Refused, signature};
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, Lane, ScriptError, Store, StoreError, outcome};
 
 signature! {
     /// Reads one event by what its id says.
@@ -39,10 +39,12 @@ impl Store {
             tenant: if id.is_of(SYSTEM) { SYSTEM } else { "" },
             days: days.into(),
         };
-        match self.run(&call).await? {
-            Ok(GetEventReply::Found { tenant, facts }) => Ok(Some((tenant, facts.0))),
-            Err(Refused::NotFound) => Ok(None),
-            Err(refused) => Err(refused.unexpected(&GET_EVENT)),
+        match self.run(Lane::Request, &call).await {
+            Err(ScriptError::Refused(Refused::NotFound, _)) => Ok(None),
+            replied => {
+                let GetEventReply::Found { tenant, facts } = outcome(replied)?;
+                Ok(Some((tenant, facts.0)))
+            }
         }
     }
 }

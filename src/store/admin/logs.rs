@@ -11,7 +11,7 @@ use crate::store::dispatcher::outbox::entries;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::records::command;
 use crate::store::signature::signature;
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, OnFailure, Store, StoreError};
 
 signature! {
     /// Reads a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
@@ -54,7 +54,7 @@ impl Store {
             command("XRANGE", key, (&entry, &entry))
         };
         let commands: Vec<_> = rows.iter().map(read).collect();
-        let replies = self.query_each(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Fail).await?;
         let facts = |reply: Result<Value, StoreError>| {
             let (_, facts) = entries(reply.ok()?).pop()?;
             Some(facts)

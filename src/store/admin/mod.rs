@@ -13,7 +13,6 @@ pub mod logs;
 pub mod overview;
 pub mod policies;
 pub mod recent;
-pub(crate) mod target;
 pub mod tenants;
 pub mod thresholds;
 pub mod webhook_deliveries;
@@ -23,12 +22,13 @@ pub mod webhook_security;
 pub mod webhooks;
 
 use super::signature::signature;
-use super::{Lane, OperationError, Pair, Store};
+use super::{Lane, Pair, Store, StoreError};
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::FieldChange;
-use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
+use crate::store::outcome;
+use crate::store::target::Target as _;
 
 signature! {
     /// Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
@@ -111,7 +111,7 @@ impl Store {
         caller: &Caller,
         permission: &str,
         scope: &str,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         self.access(caller, permission, scope, None).await
     }
 
@@ -124,7 +124,7 @@ impl Store {
         caller: &Caller,
         permission: &str,
         scope_filter: Option<&str>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let subscribes = format!("={}", scope_filter.unwrap_or_default());
         self.access(caller, permission, "", Some(&subscribes)).await
     }
@@ -135,7 +135,7 @@ impl Store {
         permission: &str,
         scope: &str,
         subscribes: Option<&str>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let Caller::Tenant(caller) = caller else {
             return Ok(());
         };
@@ -145,7 +145,9 @@ impl Store {
             scope,
             subscribes,
         };
-        let AdminAccessReply::Granted = self.run_for(Lane::Request, &caller.tenant, &call).await?;
+        let AdminAccessReply::Granted = caller
+            .tenant
+            .outcome(self.run(Lane::Request, &call).await)?;
         Ok(())
     }
 
@@ -169,7 +171,7 @@ impl Store {
             per_minute,
             audit: entry,
         };
-        let AuditFailureReply::Booked { .. } = self.outcome(&call).await?;
+        let AuditFailureReply::Booked { .. } = outcome(self.run(Lane::Request, &call).await)?;
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
 use crate::store::records::{NO_ARGS, command, read_or_default};
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, OnFailure, Store, StoreError};
 
 /// Why a ledger is in the index `over_limit_or_in_debt`; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Store {
             ]
         });
         let commands: Vec<_> = commands.collect();
-        let mut replies = self.query_all(&commands).await?.into_iter();
+        let mut replies = self.send_all(&commands).await?.into_iter();
         let mut totals = Totals::default();
         for partition in partitions {
             let mut next = || replies.next().unwrap_or(Value::Nil);
@@ -117,7 +117,10 @@ impl Store {
     /// The counts of one partition that are not zero.
     pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
         let key = self.keys().counts(partition);
-        let mut counts: Counts = self.read(command("HGETALL", key, NO_ARGS)).await?;
+        let mut counts: Counts = read_or_default(
+            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
+                .await?,
+        );
         counts.retain(|_, count| *count != 0);
         Ok(counts)
     }
@@ -146,7 +149,10 @@ impl Store {
         for part in records.chunks(READ_ROWS) {
             let status = |(_, key): &(String, String)| command("HGET", key.clone(), "status");
             let commands: Vec<_> = part.iter().map(status).collect();
-            for ((kind, _), reply) in part.iter().zip(self.query_each(&commands).await?) {
+            for ((kind, _), reply) in part
+                .iter()
+                .zip(self.send_each(&commands, OnFailure::Fail).await?)
+            {
                 if let Some(status) = reply.ok().and_then(read_or_default::<Option<String>>) {
                     *counts.entry(format!("{kind} {status}")).or_default() += 1;
                 }
@@ -177,7 +183,7 @@ impl Store {
             ]
         });
         let commands: Vec<_> = commands.collect();
-        let mut replies = self.query_all(&commands).await?.into_iter();
+        let mut replies = self.send_all(&commands).await?.into_iter();
         let (mut count, mut worst) = (0, Vec::<(f64, String)>::new());
         for _ in partitions {
             let mut next = || replies.next().unwrap_or(Value::Nil);
@@ -215,7 +221,7 @@ impl Store {
             command("ZREVRANGE", self.keys().failing(*partition), first)
         };
         let commands: Vec<_> = partitions.iter().map(worst).collect();
-        let replies = self.query_all(&commands).await?;
+        let replies = self.send_all(&commands).await?;
         let mut found = Vec::new();
         for (partition, reply) in partitions.iter().zip(replies) {
             let rows: Vec<(String, f64)> = read_or_default(reply);

@@ -8,7 +8,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::driver::script::Counted;
 use crate::store::admin::{Change, Changes};
 use crate::store::signature::{FlatRecord, signature};
-use crate::store::{OperationError, Pair, Store};
+use crate::store::{Lane, Pair, Store, StoreError, outcome};
 
 signature! {
     /// Records a policy of a tenant. The requests that come after it are under it.
@@ -147,12 +147,12 @@ impl Store {
     /// read, if that can be told.
     ///
     /// # Errors
-    /// [`OperationError::Record`] for a record that cannot be read: which policy counts is then unknown.
+    /// [`StoreError::Record`] for a record that cannot be read: which policy counts is then unknown.
     pub async fn load_policies(
         &self,
         tenant: &TenantId,
         known: Option<&PolicySet>,
-    ) -> Result<PolicySet, OperationError> {
+    ) -> Result<PolicySet, StoreError> {
         if let Some(known) = known
             && let Some(set) = self.changed_policies(tenant, known).await?
         {
@@ -171,7 +171,7 @@ impl Store {
     }
 
     /// All policies, at the version of the first step or a later one, and the version of the last step.
-    async fn all_policies(&self, tenant: &TenantId) -> Result<(PolicySet, String), OperationError> {
+    async fn all_policies(&self, tenant: &TenantId) -> Result<(PolicySet, String), StoreError> {
         let (mut first, mut after, mut policies) = (None::<String>, String::new(), Vec::new());
         loop {
             let call = LoadPolicies {
@@ -185,7 +185,7 @@ impl Store {
                 last,
                 complete,
                 records,
-            } = self.outcome(&call).await?;
+            } = outcome(self.run(Lane::Request, &call).await)?;
             for record in &records {
                 policies.push(Policy::from_record(record)?);
             }
@@ -202,7 +202,7 @@ impl Store {
         &self,
         tenant: &TenantId,
         known: &PolicySet,
-    ) -> Result<Option<PolicySet>, OperationError> {
+    ) -> Result<Option<PolicySet>, StoreError> {
         let (mut reached, mut policies) = (known.version().to_owned(), Vec::new());
         loop {
             let call = ChangedPolicies {
@@ -214,7 +214,7 @@ impl Store {
                 version,
                 complete,
                 records,
-            } = self.outcome(&call).await?
+            } = outcome(self.run(Lane::Request, &call).await)?
             else {
                 return Ok(None);
             };

@@ -36,7 +36,7 @@ impl Store {
             .iter()
             .flat_map(|kind| days.iter().map(|day| count(*kind, *day)))
             .collect();
-        let mut replies = self.query_all(&commands).await?.into_iter();
+        let mut replies = self.send_all(&commands).await?.into_iter();
         let mut counts = EventCounts::default();
         for kind in kinds {
             let sum = days
@@ -105,7 +105,7 @@ impl Store {
             })
             .collect();
         let mut denials = BTreeMap::new();
-        for reply in self.query_all(&commands).await? {
+        for reply in self.send_all(&commands).await? {
             let counts: Vec<(String, f64)> = read_or_default(reply);
             for (reason, count) in counts {
                 *denials.entry(reason).or_default() += count as i64;

@@ -11,7 +11,7 @@ use crate::driver::script::Counted;
 use crate::store::admin::{Change, Changes};
 use crate::store::records::{NO_ARGS, command, read_reply};
 use crate::store::signature::{FlatRecord, signature};
-use crate::store::{Pair, Store};
+use crate::store::{Lane, Pair, Store};
 
 signature! {
     /// Records a tenant, once. The same id and name again find the tenant as it is.
@@ -82,15 +82,19 @@ impl Store {
     /// pass over an entry without a record.
     pub(crate) async fn register_tenant(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let directory = self.keys().directory();
-        self.write(command("ZADD", directory, (0, tenant.as_str())))
-            .await
+        self.send(
+            Lane::Background,
+            &command("ZADD", directory, (0, tenant.as_str())),
+        )
+        .await
+        .map(drop)
     }
 
     /// A tenant's record; `None` where there is none.
     pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Option<Record>, StoreError> {
         let key = self.keys().tenant(tenant.partition(), tenant.as_str());
-        let (key, read) = command("HGETALL", key, NO_ARGS);
-        let fields: BTreeMap<String, String> = read_reply(self.query_now(&key, &read).await?)?;
+        let read = command("HGETALL", key, NO_ARGS);
+        let fields: BTreeMap<String, String> = read_reply(self.send(Lane::Request, &read).await?)?;
         let pairs: Vec<_> = fields.into_iter().flat_map(|(k, v)| [k, v]).collect();
         Ok((!pairs.is_empty()).then(|| Record::from_pairs(pairs)))
     }

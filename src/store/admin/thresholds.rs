@@ -4,7 +4,7 @@ use crate::domain::ids::Partition;
 use crate::driver::reply::{FromReply, Reply};
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError};
 
 signature! {
     /// Brings the thresholds that the operator's subscriptions watch to the tenants of one partition, some at a time. Repeating
@@ -51,7 +51,8 @@ impl Store {
     pub async fn watched(&self) -> Result<Option<Watched>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
         let read = command("HMGET", key, ("source_version", "source_union"));
-        let fields: Vec<Option<String>> = self.read(read).await?;
+        let fields: Vec<Option<String>> =
+            read_or_default(self.send(Lane::Background, &read).await?);
         let [Some(version), union] = &fields[..] else {
             return Ok(None);
         };
@@ -68,7 +69,7 @@ impl Store {
     ) -> Result<Vec<Partition>, StoreError> {
         let read = |p: &Partition| command("HGET", self.keys().thresholds(*p), "version");
         let commands: Vec<_> = partitions.iter().map(read).collect();
-        let replies = self.query_all(&commands).await?;
+        let replies = self.send_all(&commands).await?;
         let stored = replies.into_iter().map(|reply| {
             let text: Option<String> = read_or_default(reply);
             text.and_then(|text| text.parse::<i64>().ok()).unwrap_or(0)
@@ -100,8 +101,8 @@ impl Store {
             let mut more = Vec::new();
             for (partition, reply) in left.into_iter().zip(replies) {
                 match reply {
-                    Some(Ok(CopyThresholdsReply::Copied)) => {}
-                    Some(Ok(CopyThresholdsReply::More)) => more.push(partition),
+                    Ok(CopyThresholdsReply::Copied) => {}
+                    Ok(CopyThresholdsReply::More) => more.push(partition),
                     _ => missed.push(partition),
                 }
             }

@@ -4,9 +4,9 @@ use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::store::records::command;
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError};
 
 signature! {
     /// Reads the subscriptions of one tenant in the order of their ids, without their secrets.
@@ -50,8 +50,12 @@ impl Store {
         id: &SubscriptionId,
     ) -> Result<(), StoreError> {
         let directory = self.keys().webhook_directory();
-        self.write(command("ZADD", directory, (0, id.as_str())))
-            .await
+        self.send(
+            Lane::Background,
+            &command("ZADD", directory, (0, id.as_str())),
+        )
+        .await
+        .map(drop)
     }
 
     /// Enters those of these subscriptions that the directory lacks: a replica ended between the two writes that create one.
@@ -64,13 +68,16 @@ impl Store {
         }
         let directory = self.keys().webhook_directory();
         let scores = command("ZMSCORE", directory.clone(), subscriptions);
-        let scores: Vec<Option<f64>> = self.read(scores).await?;
+        let scores: Vec<Option<f64>> = read_or_default(self.send(Lane::Background, &scores).await?);
         let pairs = subscriptions.iter().zip(scores);
         let missing = pairs.filter(|(_, score)| score.is_none());
         let missing: Vec<_> = missing.map(|(id, _)| (0, *id)).collect();
         match missing.is_empty() {
             true => Ok(()),
-            false => self.write(command("ZADD", directory, missing)).await,
+            false => self
+                .send(Lane::Background, &command("ZADD", directory, missing))
+                .await
+                .map(drop),
         }
     }
 
@@ -80,7 +87,9 @@ impl Store {
             return Ok(());
         }
         let directory = self.keys().webhook_directory();
-        self.write(command("ZREM", directory, ids)).await
+        self.send(Lane::Background, &command("ZREM", directory, ids))
+            .await
+            .map(drop)
     }
 
     /// The present secret of a subscription, as it is stored; `None` where there is no subscription.

@@ -12,7 +12,7 @@ use crate::store::dispatcher::outbox::Target;
 use crate::store::dispatcher::views::Row;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Pair, Store, StoreError};
+use crate::store::{Day, OnFailure, Pair, Store, StoreError};
 
 signature! {
     /// Claims the right to choose events for a replay of a subscription. The claim lapses, should the replica die.
@@ -84,7 +84,11 @@ impl Store {
         let log = |day| self.keys().events(tenant.partition(), tenant.as_str(), day);
         let commands: Vec<_> = days.map(|day| command("XLEN", log(day), NO_ARGS)).collect();
         // A key of another type holds none.
-        let counts = self.query_each(&commands).await?.into_iter().flatten();
+        let counts = self
+            .send_each(&commands, OnFailure::Fail)
+            .await?
+            .into_iter()
+            .flatten();
         Ok(counts.map(read_or_default::<usize>).sum())
     }
 

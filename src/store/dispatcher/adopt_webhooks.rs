@@ -4,7 +4,7 @@ use crate::domain::ids::Partition;
 use crate::domain::webhook::Owner;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Lane, OnFailure, Store, StoreError, outcome};
 
 signature! {
     /// Gives subscriptions that do not say since when they are active the present place of their outbox, and their owner a mark of them.
@@ -38,7 +38,10 @@ impl Store {
     pub(crate) async fn have_webhooks(&self, owners: &[String]) -> Result<Vec<bool>, StoreError> {
         let count = |owner: &String| command("ZCARD", self.webhooks_key(owner), NO_ARGS);
         let commands: Vec<_> = owners.iter().map(count).collect();
-        let replies = self.query_each(&commands).await?.into_iter();
+        let replies = self
+            .send_each(&commands, OnFailure::Fail)
+            .await?
+            .into_iter();
         let has_some = |reply| read_or_default::<i64>(reply) > 0;
         Ok(replies
             .map(|reply: Result<_, _>| reply.map_or(true, has_some))
@@ -62,7 +65,7 @@ impl Store {
                 subscriptions: some,
             };
             let AdoptWebhooksReply::Adopted { mark: renewed } =
-                self.outcome_on(Lane::Background, &call).await?;
+                outcome(self.run(Lane::Background, &call).await)?;
             mark = renewed;
             rest = Some(others).filter(|others| !others.is_empty());
         }

@@ -1,12 +1,14 @@
 //! `end_attempts.lua`: records how attempts of deliveries ended.
 
+use redis::Cmd;
+
 use super::deliveries::ClaimedDelivery;
 use crate::domain::ids::Partition;
 use crate::domain::webhook::{DeliveryId, SubscriptionId};
 use crate::driver::reply::{FromReply, Reply};
-use crate::driver::script::{self, Arg, Counted, Form};
+use crate::driver::script::{self, Counted, Form};
 use crate::store::signature::signature;
-use crate::store::{Lane, Pair, Store, StoreError};
+use crate::store::{Lane, Pair, Store, StoreError, outcome};
 
 /// How an attempt ended.
 #[derive(Debug, Clone)]
@@ -32,15 +34,19 @@ pub(crate) struct AttemptEnd {
 impl script::Argument for AttemptEnd {
     const FORM: Form = Form::Rest;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        self.delivery.push(args);
-        self.token.push(args);
-        self.subscription.push(args);
-        self.lane.push(args);
-        self.outcome.push(args);
-        self.delay_ms.push(args);
-        self.next_of_subscription.push(args);
-        self.fields.push(args);
+    fn places(&self) -> usize {
+        7 + self.fields.places()
+    }
+
+    fn push(&self, command: &mut Cmd) {
+        self.delivery.push(command);
+        self.token.push(command);
+        self.subscription.push(command);
+        self.lane.push(command);
+        self.outcome.push(command);
+        self.delay_ms.push(command);
+        self.next_of_subscription.push(command);
+        self.fields.push(command);
     }
 }
 
@@ -146,7 +152,7 @@ impl Store {
         &self,
         call: &EndAttempts<'_>,
     ) -> Result<Vec<EndResult>, StoreError> {
-        let EndAttemptsReply::Ended { ends } = self.outcome_on(Lane::Background, call).await?;
+        let EndAttemptsReply::Ended { ends } = outcome(self.run(Lane::Background, call).await)?;
         Ok(ends)
     }
 }

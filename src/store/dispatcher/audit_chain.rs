@@ -6,7 +6,7 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Lane, Lease, Store, StoreError};
+use crate::store::{Day, Lane, Lease, OnFailure, Store, StoreError, unless_fenced};
 
 signature! {
     /// Seals entries of an audit chain that were appended on one day, behind those that are sealed: stores with the number of each
@@ -86,14 +86,17 @@ impl Store {
     /// Reads what is known of a chain; one of which nothing is known is empty.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Refused`] where its key holds something else.
+    /// [`StoreError`]; [`StoreError::ErrorReply`] where its key holds something else.
     pub async fn audit_chain(
         &self,
         partition: Partition,
         tenant: &str,
     ) -> Result<Chain, StoreError> {
         let key = self.keys().chain(partition, tenant);
-        let values: Vec<Option<String>> = self.read(command("HMGET", key, &FIELDS)).await?;
+        let values: Vec<Option<String>> = read_or_default(
+            self.send(Lane::Background, &command("HMGET", key, &FIELDS))
+                .await?,
+        );
         Ok(Chain::read(&Record::from_fields(&FIELDS, values)))
     }
 
@@ -107,8 +110,13 @@ impl Store {
     ) -> Result<Vec<Option<Vec<String>>>, StoreError> {
         let names = |p: &Partition| command("SMEMBERS", self.keys().unsealed(*p), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(names).collect();
-        let replies = self.query_reachable(&commands).await?.into_iter();
-        Ok(replies.map(|reply| reply.map(read_or_default)).collect())
+        let replies = self
+            .send_each(&commands, OnFailure::Skip)
+            .await?
+            .into_iter();
+        Ok(replies
+            .map(|reply| reply.ok().map(read_or_default))
+            .collect())
     }
 
     /// Seals entries behind `chain.sealed_sequence`; without `new` only looks whether all is sealed. `None` where another
@@ -131,7 +139,7 @@ impl Store {
             sealed_day: new.map_or(Day::of_ms(0), |new| new.day),
             new: new.map_or(&[], |new| &new.seals),
         };
-        self.run_leased(Lane::Background, &call).await
+        unless_fenced(self.run(Lane::Background, &call).await)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::domain::audit::StoredEntry;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::store::records::{command, read_or_default};
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, Lane, Store, StoreError};
 
 /// A part of the log of one day.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ impl Store {
     /// Reads parts of the logs of one name in one partition, all at once; each comes in its own order.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Refused`] where a key holds something else.
+    /// [`StoreError`]; [`StoreError::ErrorReply`] where a key holds something else.
     pub async fn audit_entries(
         &self,
         partition: Partition,
@@ -42,7 +42,7 @@ impl Store {
             command(name, key, (from, to, "COUNT", stretch.rows))
         };
         let commands: Vec<_> = stretches.iter().map(range).collect();
-        let replies = self.query_all(&commands).await?;
+        let replies = self.send_all(&commands).await?;
         Ok(replies.into_iter().map(entries).collect())
     }
 
@@ -57,7 +57,8 @@ impl Store {
     ) -> Result<Vec<Option<String>>, StoreError> {
         let key = self.keys().seals(partition, tenant, day);
         let read = command("HMGET", key, (numbers, "last"));
-        let mut seals: Vec<Option<String>> = self.read(read).await?;
+        let mut seals: Vec<Option<String>> =
+            read_or_default(self.send(Lane::Background, &read).await?);
         seals.resize(numbers.len() + 1, None);
         Ok(seals)
     }

@@ -5,7 +5,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
 use crate::store::dispatcher::emit::{Emission, EmittedReply};
 use crate::store::signature::signature;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Lane, Lease, Store, StoreError};
 
 signature! {
     /// Emits the event of a refused API key, at most once per key and minute, and once for all keys that are nobody's. Further
@@ -121,7 +121,7 @@ impl Store {
             context: failures.map_or("", |failures| failures.context.as_str()),
             reason: failures.map_or("", |failures| failures.reason),
         };
-        self.emit(&call).await
+        Emission::of(self.run(Lane::Background, &call).await)
     }
 }
 

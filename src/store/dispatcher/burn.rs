@@ -6,7 +6,7 @@ use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::store::dispatcher::emit::EmittedReply;
 use crate::store::signature::signature;
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::{Lane, Lease, Store, StoreError, outcome};
 
 signature! {
     /// Counts what a replica saw charged of late to some ledgers of a tenant, as far as they are watched.
@@ -69,7 +69,7 @@ impl Store {
                 burn: keys.to_vec(),
                 charges: ledgers,
             };
-            let CountBurnReply::Counted = self.outcome_on(Lane::Background, &call).await?;
+            let CountBurnReply::Counted = outcome(self.run(Lane::Background, &call).await)?;
         }
         Ok(())
     }

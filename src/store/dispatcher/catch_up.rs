@@ -6,7 +6,7 @@ use super::fan_out::OutboxPosition;
 use crate::domain::ids::Partition;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Lane, OnFailure, Store, StoreError, outcome};
 
 /// Most deliveries of a subscription that are open, and of an owner.
 const OPEN_MAX: i64 = 1_000;
@@ -97,8 +97,11 @@ impl Store {
             command("HMGET", self.keys().window(*partition, id), &fields)
         };
         let commands: Vec<_> = subscriptions.iter().map(window).collect();
-        let windows = self.query_reachable(&commands).await?.into_iter();
-        let windows: Vec<_> = windows.map(|reply| reply.map(read_window)).collect();
+        let windows = self
+            .send_each(&commands, OnFailure::Skip)
+            .await?
+            .into_iter();
+        let windows: Vec<_> = windows.map(|reply| reply.ok().map(read_window)).collect();
         let open = |((partition, _), window): (&(Partition, String), &Option<_>)| {
             let owner = window
                 .as_ref()
@@ -106,13 +109,13 @@ impl Store {
             command("HGET", self.keys().open_deliveries(*partition), owner)
         };
         let commands: Vec<_> = subscriptions.iter().zip(&windows).map(open).collect();
-        let of_owners = self.query_reachable(&commands).await?;
+        let of_owners = self.send_each(&commands, OnFailure::Skip).await?;
         let windows = windows
             .into_iter()
             .zip(of_owners)
             .map(|(window, of_owner)| {
                 let (owner, open, first_hour): (String, i64, Option<i64>) = window?;
-                let of_owner = read_or_default::<Option<i64>>(of_owner?).unwrap_or(0);
+                let of_owner = read_or_default::<Option<i64>>(of_owner.ok()?).unwrap_or(0);
                 Some(BehindWindow {
                     owner,
                     room: (OPEN_MAX - open).min(OWNER_OPEN_MAX - of_owner),
@@ -131,7 +134,10 @@ impl Store {
         id: &str,
     ) -> Result<Vec<(String, String)>, StoreError> {
         let key = self.keys().window(partition, id);
-        let fields: BTreeMap<String, String> = self.read(command("HGETALL", key, NO_ARGS)).await?;
+        let fields: BTreeMap<String, String> = read_or_default(
+            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
+                .await?,
+        );
         let place = |(field, place): (String, String)| {
             Some((field.strip_prefix("behind ")?.to_owned(), place))
         };
@@ -149,7 +155,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let members: Vec<_> = ids.iter().map(|id| (due_ms, id)).collect();
         let key = self.keys().behind(partition);
-        self.write(command("ZADD", key, ("XX", members))).await
+        self.send(Lane::Background, &command("ZADD", key, ("XX", members)))
+            .await
+            .map(drop)
     }
 
     /// How many subscriptions of these partitions are behind, and how many of their deliveries are open.
@@ -160,9 +168,17 @@ impl Store {
         let behind = |p: &Partition| command("ZCARD", self.keys().behind(*p), NO_ARGS);
         let open = |p: &Partition| command("HVALS", self.keys().open_deliveries(*p), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(behind).collect();
-        let behind = self.query_reachable(&commands).await?.into_iter().flatten();
+        let behind = self
+            .send_each(&commands, OnFailure::Skip)
+            .await?
+            .into_iter()
+            .flatten();
         let commands: Vec<_> = partitions.iter().map(open).collect();
-        let open = self.query_reachable(&commands).await?.into_iter().flatten();
+        let open = self
+            .send_each(&commands, OnFailure::Skip)
+            .await?
+            .into_iter()
+            .flatten();
         Ok((
             behind.map(read_or_default::<i64>).sum(),
             open.flat_map(read_or_default::<Vec<i64>>).sum(),
@@ -171,7 +187,7 @@ impl Store {
 
     /// Queues what a subscription missed.
     pub(crate) async fn catch_up(&self, call: &CatchUp<'_>) -> Result<CatchUpReply, StoreError> {
-        self.outcome_on(Lane::Background, call).await
+        outcome(self.run(Lane::Background, call).await)
     }
 }
 

@@ -9,9 +9,9 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::reply::{FromReply, Nested, Reply};
-use crate::store::records::{NO_ARGS, command};
+use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Lane, Lease, Store, StoreError};
+use crate::store::{Day, Lane, Lease, Store, StoreError, unless_fenced};
 
 /// Place of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -189,7 +189,7 @@ impl Store {
         &self,
         call: &TakeDeliveries<'_>,
     ) -> Result<Option<TakeDeliveriesReply>, StoreError> {
-        self.run_leased(Lane::Background, call).await
+        unless_fenced(self.run(Lane::Background, call).await)
     }
 
     /// Ends some claims of a leased partition that no dispatcher keeps; `None` where another holds the lease.
@@ -197,13 +197,16 @@ impl Store {
         &self,
         call: &LapseClaims<'_>,
     ) -> Result<Option<LapseClaimsReply>, StoreError> {
-        self.run_leased(Lane::Background, call).await
+        unless_fenced(self.run(Lane::Background, call).await)
     }
 
     /// The record of a subscription; empty where there is none.
     pub(crate) async fn webhook_record(&self, id: &SubscriptionId) -> Result<Record, StoreError> {
         let key = self.keys().webhook(id.partition(), id.as_str());
-        let fields: BTreeMap<String, String> = self.read(command("HGETALL", key, NO_ARGS)).await?;
+        let fields: BTreeMap<String, String> = read_or_default(
+            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
+                .await?,
+        );
         let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
         Ok(Record::from_pairs(pairs.collect()))
     }

@@ -9,7 +9,7 @@ use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::words::words;
 use crate::store::signature::signature;
-use crate::store::{Keys, Lease, Store, StoreError};
+use crate::store::{Keys, Lane, Lease, Store, StoreError};
 
 signature! {
     /// Emits, once, that the time of an API key is over. Every reader takes its status from the clock, so the record stays as it
@@ -71,7 +71,7 @@ impl Store {
     /// Emits one event, if it is due. `member`: its entry of the index.
     ///
     /// # Errors
-    /// [`StoreError`]; [`StoreError::Refused`] for a member that names nothing.
+    /// [`StoreError`]; [`StoreError::ErrorReply`] for a member that names nothing.
     pub async fn emit_due(
         &self,
         event: DueEvent,
@@ -90,7 +90,7 @@ impl Store {
                     context,
                     fencing_token,
                 };
-                self.emit(&call).await
+                Emission::of(self.run(Lane::Background, &call).await)
             }
             DueEvent::Denials => {
                 let call = Denials {
@@ -98,7 +98,7 @@ impl Store {
                     context,
                     fencing_token,
                 };
-                self.emit(&call).await
+                Emission::of(self.run(Lane::Background, &call).await)
             }
             DueEvent::AuthFailures => {
                 let subject = Subject::parse(member).ok_or_else(unreadable)?;
@@ -110,7 +110,7 @@ impl Store {
                     tenant: member,
                     fencing_token,
                 };
-                self.emit(&call).await
+                Emission::of(self.run(Lane::Background, &call).await)
             }
             DueEvent::Spikes => {
                 let call = DetectSpikes {
@@ -119,7 +119,7 @@ impl Store {
                     context,
                     samples_min: SAMPLES_MIN,
                 };
-                self.emit(&call).await
+                Emission::of(self.run(Lane::Background, &call).await)
             }
             DueEvent::BurnRates => {
                 let (tenant, ledger) = member.split_once(' ').ok_or_else(unreadable)?;
@@ -131,7 +131,7 @@ impl Store {
                     fencing_token,
                     context,
                 };
-                self.emit(&call).await
+                Emission::of(self.run(Lane::Background, &call).await)
             }
         }
     }

@@ -2,8 +2,8 @@
 //! for past refusals that were only counted.
 
 use crate::domain::ids::TenantId;
-use crate::store::signature::{Refused, ScriptCall, signature};
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::signature::{Refused, signature};
+use crate::store::{Lease, ScriptError, StoreError, outcome};
 
 signature! {
     /// Emits the rollup of a tenant's denials of a past minute that were only counted, where no later denial did.
@@ -52,17 +52,13 @@ pub enum Emission {
     Fenced,
 }
 
-impl Store {
-    /// Calls a script that emits what is due.
-    pub(super) async fn emit<C>(&self, call: &C) -> Result<Emission, StoreError>
-    where
-        C: ScriptCall<Outcome = EmittedReply>,
-    {
-        match self.run_on(Lane::Background, call).await? {
-            Ok(EmittedReply::Flushed { count }) => Ok(Emission::Flushed(count)),
-            Err(Refused::Early) => Ok(Emission::Early),
-            Err(Refused::Fenced) => Ok(Emission::Fenced),
-            Err(refused) => Err(refused.unexpected(C::SIGNATURE)),
+impl Emission {
+    /// What a script replied that emits what is pending.
+    pub(super) fn of(reply: Result<EmittedReply, ScriptError>) -> Result<Self, StoreError> {
+        match reply {
+            Err(ScriptError::Refused(Refused::Early, _)) => Ok(Self::Early),
+            Err(ScriptError::Refused(Refused::Fenced, _)) => Ok(Self::Fenced),
+            reply => outcome(reply).map(|EmittedReply::Flushed { count }| Self::Flushed(count)),
         }
     }
 }

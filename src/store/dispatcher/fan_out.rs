@@ -11,7 +11,7 @@ use crate::domain::record::Record;
 use crate::domain::webhook::Owner;
 use crate::store::records::{NO_ARGS, command, read_or_default, read_reply};
 use crate::store::signature::{Counted, signature};
-use crate::store::{Lane, MemoryStep, Store, StoreError};
+use crate::store::{Lane, MemoryStep, OnFailure, Store, StoreError, outcome};
 
 /// Records that are read at once.
 const RECORDS: usize = 100;
@@ -146,7 +146,7 @@ impl Store {
             owners: Counted(owners),
             parts,
         };
-        self.outcome_on(Lane::Background, &call).await
+        outcome(self.run(Lane::Background, &call).await)
     }
 
     /// The marks of the subscriptions of these owners; `None` for an owner without any, or whose mark has another type.
@@ -159,7 +159,10 @@ impl Store {
             command("GET", self.keys().webhooks_mark(partition, owner), NO_ARGS)
         };
         let commands: Vec<_> = owners.iter().map(read).collect();
-        let replies = self.query_each(&commands).await?.into_iter();
+        let replies = self
+            .send_each(&commands, OnFailure::Fail)
+            .await?
+            .into_iter();
         let mark = |reply: Result<_, _>| reply.ok().and_then(read_or_default);
         Ok(replies.map(mark).collect())
     }
@@ -172,13 +175,16 @@ impl Store {
     ) -> Result<Vec<(String, Result<Record, StoreError>)>, StoreError> {
         let partition = Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition());
         let list = command("ZRANGE", self.keys().webhooks(partition, owner), (0, -1));
-        let ids: Vec<String> = self.read(list).await?;
+        let ids: Vec<String> = read_or_default(self.send(Lane::Background, &list).await?);
         let mut found = Vec::with_capacity(ids.len());
         for some in ids.chunks(RECORDS) {
             let read =
                 |id: &String| command("HGETALL", self.keys().webhook(partition, id), NO_ARGS);
             let commands: Vec<_> = some.iter().map(read).collect();
-            for (id, reply) in some.iter().zip(self.query_each(&commands).await?) {
+            for (id, reply) in some
+                .iter()
+                .zip(self.send_each(&commands, OnFailure::Fail).await?)
+            {
                 let fields = reply.and_then(read_reply::<BTreeMap<String, String>>);
                 let record = fields.map(|fields| {
                     let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
@@ -202,12 +208,12 @@ impl Store {
         let mut commands: Vec<_> = partitions.iter().map(own).collect();
         let of_system = self.keys().fanned(Partition::FIRST);
         commands.push(command("HGETALL", of_system, NO_ARGS));
-        let mut replies = self.query_reachable(&commands).await?;
-        let of_system = replies.pop().flatten();
+        let mut replies = self.send_each(&commands, OnFailure::Skip).await?;
+        let of_system = replies.pop().and_then(Result::ok);
         let of_system: Option<BTreeMap<String, String>> = of_system.map(read_or_default);
         let parse = |cursor: &String| OutboxPosition::parse(cursor);
-        let cursors = |(partition, own): (&Partition, Option<Value>)| {
-            let own = own.map(read_or_default::<Option<String>>);
+        let cursors = |(partition, own): (&Partition, Result<Value, StoreError>)| {
+            let own = own.ok().map(read_or_default::<Option<String>>);
             let field = partition.to_string();
             let system = of_system.as_ref();
             [

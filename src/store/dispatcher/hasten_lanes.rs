@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::ids::Partition;
 use crate::store::signature::signature;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Lane, Store, StoreError, outcome};
 
 /// By how much a lane with first attempts is put off at most: longer than any of them is.
 const FIRST_ATTEMPT: Duration = Duration::from_secs(120);
@@ -60,7 +60,7 @@ impl Store {
                 retry_ms: RETRY,
                 retries: ":retries",
             };
-            match self.outcome_on(Lane::Background, &call).await? {
+            match outcome(self.run(Lane::Background, &call).await)? {
                 HastenLanesReply::Hastened { next: Some(next) } => passed = next,
                 HastenLanesReply::Hastened { next: None } => return Ok(()),
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::ids::Partition;
 use crate::store::signature::signature;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Lane, Store, StoreError, outcome};
 
 signature! {
     /// Records that a dispatcher is alive, and returns all that are, in the order of their times. A silent dispatcher drops out
@@ -100,7 +100,7 @@ impl Store {
         };
         let HeartbeatReply::Alive {
             mut dispatchers, ..
-        } = self.outcome_on(Lane::Background, &call).await?;
+        } = outcome(self.run(Lane::Background, &call).await)?;
         dispatchers.sort_unstable();
         Ok(dispatchers)
     }
@@ -131,13 +131,14 @@ impl Store {
         let calls: Vec<_> = partitions.iter().map(call).collect();
         let mut taken = Vec::with_capacity(partitions.len());
         for (partition, reply) in partitions.iter().zip(self.run_each(&calls).await?) {
-            taken.push(match reply.transpose()? {
-                Some(LeaseReply::Leased { token, .. }) => Some(Taken::Mine(Lease {
+            taken.push(match reply {
+                Ok(LeaseReply::Leased { token, .. }) => Some(Taken::Mine(Lease {
                     partition: *partition,
                     token,
                 })),
-                Some(LeaseReply::Held { .. } | LeaseReply::Released) => Some(Taken::Held),
-                None => None,
+                Ok(LeaseReply::Held { .. } | LeaseReply::Released) => Some(Taken::Held),
+                Err(error @ StoreError::Reply { .. }) => return Err(error),
+                Err(_) => None,
             });
         }
         Ok(taken)

@@ -6,7 +6,7 @@ use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::store::records::command;
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, OnFailure, Store, StoreError};
 
 /// More entries than any operation can append.
 const COUNT_MAX: usize = 100_000;
@@ -77,9 +77,9 @@ impl Store {
             entry,
             target: Target::read(&record),
         };
-        let replies = self.query_reachable(&commands).await?;
-        let beyond = |(reply, (_, cursor)): (Option<Value>, &(_, Option<EntryId>))| {
-            let mut pointers: Vec<_> = entries(reply?).into_iter().map(pointer).collect();
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
+        let beyond = |(reply, (_, cursor)): (Result<Value, StoreError>, &(_, Option<EntryId>))| {
+            let mut pointers: Vec<_> = entries(reply.ok()?).into_iter().map(pointer).collect();
             let at_cursor = pointers.first().is_some_and(|p| Some(p.entry) == *cursor);
             if at_cursor {
                 pointers.remove(0);
@@ -106,10 +106,10 @@ impl Store {
             stream_range(key, &target.first.to_string(), target.count)
         };
         let commands: Vec<_> = targets.iter().map(read).collect();
-        let replies = self.query_reachable(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
         Ok(replies
             .into_iter()
-            .map(|reply| reply.map(entries))
+            .map(|reply| reply.ok().map(entries))
             .collect())
     }
 }

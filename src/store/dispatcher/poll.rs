@@ -4,8 +4,9 @@ use redis::Value;
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
+use crate::store::calls::of_reachable_nodes;
 use crate::store::records::{command, read_or_default};
-use crate::store::{Keys, Store, StoreError};
+use crate::store::{Keys, Lane, OnFailure, Store, StoreError};
 
 /// A member of an index by time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct Due {
 
 /// The error for a member of an index that names nothing.
 pub(crate) fn unreadable(member: &str) -> StoreError {
-    StoreError::Refused {
+    StoreError::ErrorReply {
         code: "MEMBER".to_owned(),
         detail: format!("`{member}` names nothing of this index"),
     }
@@ -60,10 +61,10 @@ impl Store {
         let range = (first, last, "WITHSCORES");
         let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), range);
         let commands: Vec<_> = partitions.iter().map(read).collect();
-        let replies = self.query_reachable(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
         Ok(replies
             .into_iter()
-            .map(|reply| reply.map(members))
+            .map(|reply| reply.ok().map(members))
             .collect())
     }
 
@@ -74,8 +75,12 @@ impl Store {
         member: &str,
         until_ms: i64,
     ) -> Result<(), StoreError> {
-        self.write(command("ZADD", key, ("XX", until_ms, member)))
-            .await
+        self.send(
+            Lane::Background,
+            &command("ZADD", key, ("XX", until_ms, member)),
+        )
+        .await
+        .map(drop)
     }
 
     /// What each node that holds data and answers takes the time to be, in milliseconds; with the node's address.
@@ -85,8 +90,8 @@ impl Store {
     pub async fn node_times(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let sent = Instant::now();
         let time = redis::cmd("TIME");
-        let deadline = sent + self.timeout();
-        let replies = self.everywhere_reachable(&time, deadline).await?;
+        let replies = self.send_to_nodes(Lane::Background, &time, self.timeout());
+        let replies = of_reachable_nodes(replies.await?)?;
         let mut times = Vec::with_capacity(replies.len());
         for (address, reply) in replies {
             let parts: Vec<i64> = read_or_default(reply);

@@ -3,7 +3,7 @@
 use super::lease::Lease;
 use crate::domain::words::words;
 use crate::store::signature::signature;
-use crate::store::{Day, Lane, Store, StoreError};
+use crate::store::{Day, Lane, Store, StoreError, unless_fenced};
 
 signature! {
     /// Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged moves
@@ -91,7 +91,7 @@ impl Store {
             after_created_ms: walk.last_kept.as_ref().map(|(created_ms, _)| *created_ms),
             after_id: walk.last_kept.as_ref().map(|(_, id)| id.as_str()),
         };
-        let reply = self.run_leased(Lane::Background, &call).await?;
+        let reply = unless_fenced(self.run(Lane::Background, &call).await)?;
         if let Some(PurgeReply::Purged {
             first_ended_ms,
             last_created_ms,

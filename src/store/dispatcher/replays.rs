@@ -1,7 +1,7 @@
 //! `feed_replay.lua`: brings the deliveries of a replay into their lane, and ends the replay.
 
 use crate::store::signature::signature;
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::{Lane, Lease, Store, StoreError, unless_fenced};
 
 signature! {
     /// Queues the next deliveries of a replay in its lane, as many as have room there, and ends the replay when none is left and
@@ -41,6 +41,6 @@ impl Store {
         &self,
         call: &FeedReplay<'_>,
     ) -> Result<Option<FeedReplayReply>, StoreError> {
-        self.run_leased(Lane::Background, call).await
+        unless_fenced(self.run(Lane::Background, call).await)
     }
 }

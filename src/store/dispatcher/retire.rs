@@ -6,7 +6,7 @@ use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::fan_out::CursorsOfOutbox;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, OnFailure, Store, StoreError};
 
 signature! {
     /// Ends a pass of retention over one day of a tenant. Logs whose time is over go; a day of which nothing is left leaves the
@@ -81,7 +81,7 @@ impl Store {
         };
         let followed = partitions.iter().zip(cursors);
         let commands: Vec<_> = followed.filter_map(trim).collect();
-        let replies = self.query_reachable(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
         let counts = replies.into_iter();
         let counts = counts.map(|reply| reply.map_or(0, read_or_default));
         Ok(counts.collect())

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::domain::ids::Partition;
 use crate::domain::tenant::SYSTEM;
+use crate::store::calls::of_all_nodes;
 use crate::store::dispatcher::emit::{Emission, EmittedReply};
 use crate::store::signature::signature;
 use crate::store::{Lane, Store, StoreError};
@@ -49,7 +48,7 @@ impl Store {
             context,
             events,
         };
-        match self.emit(&call).await? {
+        match Emission::of(self.run(Lane::Background, &call).await)? {
             Emission::Flushed(count) => Ok(count),
             Emission::Early | Emission::Fenced => Ok(0),
         }
@@ -61,8 +60,6 @@ impl Store {
     /// When a node does not reply within `limit`.
     pub async fn probe(&self, limit: Duration) -> Result<(), StoreError> {
         let ping = redis::cmd("PING");
-        let replies = self.on_each_node(&ping, Lane::Request, Instant::now() + limit);
-        let mut replies = replies.await?.into_iter();
-        replies.try_for_each(|(_, reply)| reply.map(drop))
+        of_all_nodes(self.send_to_nodes(Lane::Request, &ping, limit).await?).map(drop)
     }
 }

@@ -6,7 +6,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
 use crate::store::dispatcher::emit::EmittedReply;
 use crate::store::signature::signature;
-use crate::store::{Lane, Lease, Store, StoreError};
+use crate::store::{Lane, Lease, Store, StoreError, outcome};
 
 /// Name of a tenant; decided, denied and ended; expired, tried and refused.
 type NamedTally = (String, (u64, u64, u64), (u64, u64, u64));
@@ -146,7 +146,7 @@ impl Store {
             tallies: &tallies,
         };
         let CountTrafficReply::Counted { burning } =
-            self.outcome_on(Lane::Background, &call).await?;
+            outcome(self.run(Lane::Background, &call).await)?;
         Ok(burning)
     }
 }

@@ -9,7 +9,7 @@ use crate::domain::record::Record;
 use crate::driver::reply::Nested;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Lane, OnFailure, Store, StoreError, outcome};
 
 signature! {
     /// Reads entries of evidence that is to be signed, behind a place, each with the fields of the reservation that it names: of
@@ -103,9 +103,9 @@ impl Store {
     ) -> Result<Vec<(Partition, usize)>, StoreError> {
         let count = |p: &Partition| command("XLEN", self.keys().unsigned(*p), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(count).collect();
-        let replies = self.query_reachable(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
         let counted = partitions.iter().zip(replies);
-        let some = counted.filter_map(|(partition, reply)| match reply? {
+        let some = counted.filter_map(|(partition, reply)| match reply.ok()? {
             Value::Int(count @ 1..) => Some((*partition, usize::try_from(count).ok()?)),
             _ => None,
         });
@@ -132,11 +132,11 @@ impl Store {
         };
         let calls: Vec<_> = places.iter().map(call).collect();
         let replies = self.run_each(&calls).await?.into_iter();
-        let read = |((partition, _), reply): (&Queued, Option<Result<_, _>>)| {
+        let read = |((partition, _), reply): (&Queued, Result<_, StoreError>)| {
             let ReadUnsignedReply::Entries {
                 next,
                 entry_facts_fields: rows,
-            } = reply?.ok()?;
+            } = reply.ok()?;
             let entry = |(place, facts, fields): (EntryId, Bytes, Bytes)| UnsignedEntry {
                 place: (*partition, place),
                 facts: Record::from_pairs(facts.0.into_iter().flatten().map(lossy).collect()),
@@ -177,8 +177,8 @@ impl Store {
             command("XDEL", self.keys().unsigned(*partition), entry.to_string())
         };
         let commands: Vec<_> = entries.iter().map(delete).collect();
-        let replies = self.query_reachable(&commands).await?;
-        let is_gone = |reply: &Option<Value>| matches!(reply, Some(Value::Int(_)));
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
+        let is_gone = |reply: &Result<Value, _>| matches!(reply, Ok(Value::Int(_)));
         Ok(replies.iter().map(is_gone).collect())
     }
 
@@ -197,7 +197,7 @@ impl Store {
             why,
             kept: QUARANTINED_MAX,
         };
-        let reply = self.outcome_on(Lane::Background, &call).await?;
+        let reply = outcome(self.run(Lane::Background, &call).await)?;
         Ok(matches!(reply, QuarantineUnsignedReply::Quarantined))
     }
 
@@ -209,7 +209,11 @@ impl Store {
         let count =
             |partition: &Partition| command("XLEN", self.keys().unsignable(*partition), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(count).collect();
-        let replies = self.query_reachable(&commands).await?.into_iter().flatten();
+        let replies = self
+            .send_each(&commands, OnFailure::Skip)
+            .await?
+            .into_iter()
+            .flatten();
         Ok(replies
             .map(|reply: Value| read_or_default::<i64>(reply))
             .sum())

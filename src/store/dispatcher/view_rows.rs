@@ -5,7 +5,7 @@ use tracing::error;
 
 use super::views::{Row, View, id_member};
 use crate::store::records::{command, read_or_default};
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, Lane, OnFailure, Store, StoreError};
 
 /// An index of a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Store {
     ) -> Result<Vec<usize>, StoreError> {
         let range = |day: &Day| self.range(view, index, *day, span, None);
         let commands: Vec<_> = days.iter().map(range).collect();
-        let replies = self.query_each(&commands).await?;
+        let replies = self.send_each(&commands, OnFailure::Fail).await?;
         let count = |reply: Result<Value, StoreError>| {
             let count = reply.inspect_err(|error| {
                 error!("a day of a view cannot be read, and is left out of lists: {error}")
@@ -105,15 +105,16 @@ impl Store {
     ) -> Result<Vec<ViewPage>, StoreError> {
         let range = |day: &Day| self.range(view, index, *day, span, Some((0, rows)));
         let commands: Vec<_> = days.iter().map(range).collect();
-        let replies = self.query_all(&commands).await?;
+        let replies = self.send_all(&commands).await?;
         let mut pages = Vec::with_capacity(days.len());
         for (day, reply) in days.iter().zip(replies) {
             let mut page = read(index, reply, span, rows);
             let mut skipped = rows;
             // All of them happened in the millisecond of the row that was last seen, and come before it.
             while page.rows.is_empty() && !page.complete {
-                let (key, range) = self.range(view, index, *day, span, Some((skipped, rows)));
-                page = read(index, self.query(&key, &range).await?, span, rows);
+                let range = self.range(view, index, *day, span, Some((skipped, rows)));
+                let reply = self.send(Lane::Background, &range).await?;
+                page = read(index, reply, span, rows);
                 skipped += rows;
             }
             pages.push(page);

@@ -3,7 +3,7 @@
 use crate::domain::ids::TenantId;
 use crate::driver::node::Lane;
 use crate::store::signature::signature;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Lease, Store, StoreError, unless_fenced};
 
 signature! {
     /// Ends up to a number of a tenant's reservations whose grace period is over; their holds return to the ledgers. Whoever
@@ -58,7 +58,7 @@ impl Store {
             before_ms,
             fencing_token,
         };
-        self.run_leased(lane, &call).await
+        unless_fenced(self.run(lane, &call).await)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::domain::policy::PolicyId;
 use crate::domain::scope::ScopeFilter;
 use crate::store::records::command;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError};
 
 signature! {
     /// Checks an API key, for a request that failed before its own script.
@@ -111,8 +111,8 @@ impl Store {
     }
 
     async fn field(&self, key: String, name: &str) -> Result<Option<String>, StoreError> {
-        let (key, read) = command("HGET", key, name);
-        match self.query_now(&key, &read).await? {
+        let read = command("HGET", key, name);
+        match self.send(Lane::Request, &read).await? {
             redis::Value::BulkString(value) => Ok(String::from_utf8(value).ok()),
             _ => Ok(None),
         }

@@ -1,6 +1,6 @@
 //! A call of a script from its declaration, and the reading of its reply.
 
-use redis::Value;
+use redis::{Cmd, Value};
 
 use super::{Refused, Signature};
 use crate::domain::api_key::secret::{KeyHash, KeyId};
@@ -11,7 +11,7 @@ use crate::driver::call::Call;
 use crate::driver::clock::Day;
 use crate::driver::error::StoreError;
 use crate::driver::reply::Reply;
-use crate::driver::script::{Arg, Argument, Form};
+use crate::driver::script::{Argument, Form};
 use crate::store::dispatcher::lease::Lease;
 use crate::store::keys::Keys;
 
@@ -31,17 +31,8 @@ pub(crate) trait ScriptCall: Sync {
     /// What is declared of the script.
     const SIGNATURE: &'static Signature;
 
-    /// Its keys in order.
-    fn keys(&self, keys: &Keys, day: Day) -> Vec<String>;
-
-    /// Its arguments in order.
-    fn args<'c>(&'c self, keys: &Keys, day: Day) -> Vec<Arg<'c>>;
-
-    /// The call with the keys of a day.
-    fn on(&self, keys: &Keys, day: Day) -> Call {
-        let script = &Self::SIGNATURE.script;
-        Call::new(script, &self.keys(keys, day), &self.args(keys, day))
-    }
+    /// The call, encoded with the keys of a day.
+    fn on(&self, keys: &Keys, day: Day) -> Call;
 
     /// Reads the reply.
     fn read(value: Value) -> Result<Result<Self::Outcome, Refused>, StoreError> {
@@ -98,8 +89,8 @@ macro_rules! texts {
         impl Argument for $type {
             const FORM: Form = str::FORM;
 
-            fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-                self.as_str().push(args);
+            fn push(&self, command: &mut Cmd) {
+                self.as_str().push(command);
             }
         }
     )*};
@@ -120,8 +111,8 @@ texts!(
 impl Argument for Lease {
     const FORM: Form = i64::FORM;
 
-    fn push<'a>(&'a self, args: &mut Vec<Arg<'a>>) {
-        self.token.push(args);
+    fn push(&self, command: &mut Cmd) {
+        self.token.push(command);
     }
 }
 

@@ -53,14 +53,14 @@
 //! impl ScriptCall for End<'_> {
 //!     type Outcome = EndReply;
 //!     const SIGNATURE: &'static Signature = &END;
-//!     fn keys(&self, keys: &Keys, day: Day) -> Vec<String> {
+//!     fn on(&self, keys: &Keys, day: Day) -> Call {
 //!         let keys = keys.of(self.partition);
-//!         let mut names = vec![keys.api_key(self.key_id), keys.tenant(self.tenant), keys.reservation(self.id),
-//!             keys.events(self.tenant, day)];
-//!         if self.digest.is_some() { names.push(keys.idempotency(self.tenant, self.digest.unwrap_or(""))) }
-//!         names
+//!         let mut call = Call::begin(&END.script, 4 + usize::from(self.digest.is_some()));
+//!         call.push_key(&keys.api_key(self.key_id)); // tenant, reservation, events
+//!         if self.digest.is_some() { call.push_key(&keys.idempotency(self.tenant, self.digest.unwrap_or(""))) }
+//!         day.push(&mut call.command); // its start, tenant, id, …
+//!         call
 //!     }
-//!     fn args<'c>(&'c self, keys: &Keys, day: Day) -> Vec<Arg<'c>> { /* day, its start, tenant, id, … */ }
 //! }
 //!
 //! pub(crate) enum EndReply { Ended { now_ms: i64, left: Vec<String> } }
@@ -186,37 +186,31 @@ macro_rules! signature {
             type Outcome = $outcome;
             const SIGNATURE: &'static $crate::store::signature::Signature = &$static;
 
-            #[allow(unused_variables, reason = "not every script has keys of a day")]
-            fn keys(&self, keys: &$crate::store::keys::Keys, day: $crate::driver::clock::Day) -> Vec<String> {
+            #[allow(unused_variables, unused_mut, reason = "not every script has keys of a day, or arguments")]
+            fn on(
+                &self,
+                keys: &$crate::store::keys::Keys,
+                day: $crate::driver::clock::Day,
+            ) -> $crate::driver::call::Call {
                 let keys = $crate::store::signature::signature!(@place $place $($home)? keys self);
                 $($($crate::store::signature::signature!(@let self $name $(of $whole)?);)*)?
                 $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)? $(= $from)?);)*
-                let mut names = Vec::with_capacity(20);
+                let given = 0_usize
+                    $($(+ usize::from(true $(&& $crate::store::signature::IsGiven::is_given($when))?))+)*
+                    $(+ self.$list.len())?;
+                let mut call = $crate::driver::call::Call::begin(&$static.script, given);
                 $($(
                     if true $(&& $crate::store::signature::IsGiven::is_given($when))? {
-                        names.push($crate::store::signature::signature!(
+                        call.push_key(&$crate::store::signature::signature!(
                             @build keys day $local $(: $key)? ($($part),*)
                         ));
                     }
                 )+)*
-                $(names.extend(self.$list.iter().map(String::from));)?
-                names
-            }
-
-            #[allow(unused_variables, unused_mut, reason = "not every script has keys of a day, or arguments")]
-            fn args<'c>(
-                &'c self,
-                keys: &$crate::store::keys::Keys,
-                day: $crate::driver::clock::Day,
-            ) -> Vec<$crate::driver::script::Arg<'c>> {
-                let keys = $crate::store::signature::signature!(@place $place $($home)? keys self);
-                $($($crate::store::signature::signature!(@let self $name $(of $whole)?);)*)?
-                $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)? $(= $from)?);)*
-                let mut args = Vec::with_capacity(32);
+                $(self.$list.iter().for_each(|key| call.push_key(key));)?
                 $($crate::store::signature::signature!(
-                    @push args keys day $arg $(of $arg_whole)? $(: $type)? $(= $from ($($from_part),*))?
+                    @push call keys day $arg $(of $arg_whole)? $(: $type)? $(= $from ($($from_part),*))?
                 );)*
-                args
+                call
             }
         }
 
@@ -319,17 +313,18 @@ macro_rules! signature {
     (@use $arg:ident, $form:expr, $key:expr, $note:expr) => {
         $crate::store::signature::ArgUse { local: stringify!($arg), form: $form, key: $key, own_note: $note }
     };
-    (@push $args:ident $keys:ident $day:ident day) => {
-        $args.push($crate::driver::script::Arg::Text($day.to_string()));
-        $args.push($crate::driver::script::Arg::Integer($day.start_ms()));
+    (@push $call:ident $keys:ident $day:ident day) => {
+        $crate::driver::script::Argument::push(&$day, &mut $call.command);
+        $crate::driver::script::Argument::push(&$day.start_ms(), &mut $call.command);
     };
-    (@push $args:ident $keys:ident $day:ident $arg:ident $(of $whole:ident)? $(: $type:ty)?) => {
-        $crate::driver::script::Argument::push($arg, &mut $args)
+    (@push $call:ident $keys:ident $day:ident $arg:ident $(of $whole:ident)? $(: $type:ty)?) => {
+        $crate::driver::script::Argument::push($arg, &mut $call.command)
     };
-    (@push $args:ident $keys:ident $day:ident $arg:ident = $key:ident ($($part:tt),*)) => {
-        $args.push($crate::driver::script::Arg::Text(
-            $crate::store::signature::signature!(@build $keys $day $key ($($part),*)),
-        ))
+    (@push $call:ident $keys:ident $day:ident $arg:ident = $key:ident ($($part:tt),*)) => {
+        $crate::driver::script::Argument::push(
+            &$crate::store::signature::signature!(@build $keys $day $key ($($part),*)),
+            &mut $call.command,
+        )
     };
 }
 pub(crate) use signature;
@@ -340,7 +335,6 @@ mod tests {
     use crate::domain::caller::ScriptCaller;
     use crate::domain::ids::TenantId;
     use crate::driver::call::Call;
-    use crate::driver::script::Arg;
     use crate::store::admin::Change;
     use crate::store::admin::api_keys::{CreateApiKey, CreateApiKeyReply};
     use crate::store::deployment::{META, Meta, MetaReply};
@@ -387,7 +381,7 @@ mod tests {
             tenant: "acme",
         };
         let replayed = CreateApiKeyReply::Taken;
-        let encoded = Call::new(&META.script, &["key"], &[Arg::Text(SECRET.to_owned())]);
+        let encoded = Call::new(&META.script, &["key"]).with(SECRET);
         let printed = format!("{create:?} {meta:?} {stored:?} {caller:?} {replayed:?} {encoded:?}");
         assert!(!printed.contains(SECRET), "{printed}");
         assert!(printed.starts_with("CreateApiKey Meta Meta "), "{printed}");

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use redis::Value;
-use tokio::time::Instant;
 
-use crate::store::{Store, StoreError};
+use crate::store::calls::of_reachable_nodes;
+use crate::store::{Lane, Store, StoreError};
 
 /// One thing about a Redis node that an operator should know or change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,9 +40,9 @@ impl Store {
             (redis::cmd("INFO"), "version and eviction policy"),
             (config, "memory and persistence"),
         ] {
-            let deadline = Instant::now() + self.timeout();
-            let replies = match self.everywhere_reachable(&command, deadline).await {
-                Err(StoreError::Refused { code, .. }) => {
+            let replies = self.send_to_nodes(Lane::Background, &command, self.timeout());
+            let replies = match of_reachable_nodes(replies.await?) {
+                Err(StoreError::ErrorReply { code, .. }) => {
                     findings.push(Finding {
                         node: "Redis".to_owned(),
                         message: format!(

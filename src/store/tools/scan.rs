@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
 use crate::driver::slot;
-use crate::store::records::command;
+use crate::store::records::{command, read_or_default};
 use crate::store::{Lane, Store, StoreError};
 
 impl Store {
@@ -18,7 +18,7 @@ impl Store {
     ) -> Result<Vec<(String, i64)>, StoreError> {
         let range = (from, to, "BYSCORE", "LIMIT", 0, rows, "WITHSCORES");
         let read = command("ZRANGE", key.to_owned(), range);
-        let pairs: Vec<(String, f64)> = self.read(read).await?;
+        let pairs: Vec<(String, f64)> = read_or_default(self.send(Lane::Background, &read).await?);
         Ok(pairs
             .into_iter()
             .map(|(id, score)| (id, score as i64))
@@ -28,13 +28,19 @@ impl Store {
     /// The highest score of a sorted set, if it has any member.
     pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
         let read = command("ZRANGE", key.to_owned(), (-1, -1, "WITHSCORES"));
-        let pairs: Vec<(String, f64)> = self.read(read).await?;
+        let pairs: Vec<(String, f64)> = read_or_default(self.send(Lane::Background, &read).await?);
         Ok(pairs.first().map(|(_, score)| *score as i64))
     }
 
     /// Members of a lexical sorted set, in order.
     pub async fn members_of(&self, key: &str) -> Result<Vec<String>, StoreError> {
-        self.read(command("ZRANGE", key.to_owned(), (0, -1))).await
+        Ok(read_or_default(
+            self.send(
+                Lane::Background,
+                &command("ZRANGE", key.to_owned(), (0, -1)),
+            )
+            .await?,
+        ))
     }
 
     /// Visits every key that matches a glob pattern, on all nodes, or for a partition on its own. A key that is there all
@@ -50,9 +56,13 @@ impl Store {
         let nodes = match within {
             Some(partition) => {
                 let slot = slot::of(self.keys().lease(partition).as_bytes());
-                vec![connection.route(slot, self.deadline()).await?]
+                vec![
+                    connection
+                        .route(slot, Instant::now() + self.timeout())
+                        .await?,
+                ]
             }
-            None => connection.nodes(self.deadline()).await?,
+            None => connection.nodes(Instant::now() + self.timeout()).await?,
         };
         for node in nodes {
             let mut cursor = 0_u64;
@@ -65,9 +75,8 @@ impl Store {
                     .arg("COUNT")
                     .arg(1_000);
                 let deadline = Instant::now() + self.timeout();
-                let reply = self
-                    .query_node(&node, &command, Lane::Background, deadline)
-                    .await?;
+                let reply = connection.send_to(&node, Lane::Background, &command, deadline);
+                let reply = reply.await?;
                 let (next, found): (u64, Vec<String>) =
                     redis::from_redis_value(reply).unwrap_or_default();
                 found.iter().for_each(|key| visit(key));

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tokio::time::Instant;
-
-use crate::store::{Store, StoreError};
+use crate::store::calls::of_all_nodes;
+use crate::store::{Lane, Store, StoreError};
 
 /// How often a command ran, and how long in all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,12 +29,12 @@ impl Store {
     /// # Errors
     /// When a node cannot be asked, or an ACL forbids it.
     pub async fn statistics(&self) -> Result<Statistics, StoreError> {
-        let deadline = Instant::now() + self.timeout();
+        let limit = self.timeout();
         let mut statistics = Statistics::default();
         for section in ["commandstats", "memory"] {
             let mut info = redis::cmd("INFO");
             info.arg(section);
-            for (_, reply) in self.everywhere(&info, deadline).await? {
+            for reply in of_all_nodes(self.send_to_nodes(Lane::Background, &info, limit).await?)? {
                 let text: String = redis::from_redis_value(reply).unwrap_or_default();
                 statistics.add(&text);
             }
@@ -48,10 +47,10 @@ impl Store {
     /// # Errors
     /// As for [`Store::statistics`].
     pub async fn reset_statistics(&self) -> Result<(), StoreError> {
-        let deadline = Instant::now() + self.timeout();
+        let limit = self.timeout();
         let mut reset = redis::cmd("CONFIG");
         reset.arg("RESETSTAT");
-        self.everywhere(&reset, deadline).await.map(drop)
+        of_all_nodes(self.send_to_nodes(Lane::Background, &reset, limit).await?).map(drop)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::driver::reply::Nested;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Day, Lane, Store, StoreError};
+use crate::store::{Day, Lane, Store, StoreError, outcome};
 
 signature! {
     /// Reads ledgers of one partition at one moment of the store's clock.
@@ -215,7 +215,7 @@ impl Store {
             names: &names,
         };
         let LedgersReply::Ledgers { now_ms, fields } =
-            self.outcome_on(Lane::Background, &call).await?;
+            outcome(self.run(Lane::Background, &call).await)?;
         let rows = fields.into_iter().map(|fields| figures(fields.0));
         Ok(Ledgers {
             now_ms,
@@ -240,7 +240,7 @@ impl Store {
             tenant_due_ms,
             rows,
             ..
-        } = self.outcome_on(Lane::Background, &call).await?;
+        } = outcome(self.run(Lane::Background, &call).await)?;
         let row = |(id, Nested(((due_ms, other_grace_ms, quarantined_ms), fields))): (
             &String,
             Nested<_>,
@@ -277,7 +277,7 @@ impl Store {
                 members: &members,
             };
             let RegisteredReply::Registered { missing } =
-                self.outcome_on(Lane::Background, &call).await?;
+                outcome(self.run(Lane::Background, &call).await)?;
             found.extend(missing);
         }
         Ok(found)

@@ -35,7 +35,7 @@ use crate::driver::script::Counted;
 use crate::store::runtime::commit::Commit;
 use crate::store::runtime::reserve::Reserve;
 use crate::store::signature::ScriptCall as _;
-use crate::store::{Call, Store};
+use crate::store::{Call, Lane, Store};
 use crate::tools::table::Table;
 
 /// The estimate of every reservation.
@@ -229,7 +229,7 @@ impl Session {
             return Ok(false);
         };
         let begun = Instant::now();
-        let reply = self.store.send(&call).await?;
+        let reply = self.store.send(Lane::Request, &call).await?;
         let took = begun.elapsed();
         let reply = call.word(reply)?;
         if reply != expected {

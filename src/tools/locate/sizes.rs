@@ -78,7 +78,7 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
         };
         (key.clone(), command(&[count, key]))
     });
-    let counts = store.query_all(&counts.collect::<Vec<_>>()).await?;
+    let counts = store.send_all(&counts.collect::<Vec<_>>()).await?;
     let memory = query_each(store, &keys, |key| command(&["MEMORY", "USAGE", key])).await?;
     let rows = keys.into_iter().zip(kinds).zip(counts).zip(memory);
     let size = |(((key, kind), entries), memory): (((String, String), Value), Value)| Size {
@@ -132,7 +132,7 @@ async fn query_each(
     build: impl Fn(&str) -> Cmd,
 ) -> Result<Vec<Value>, StoreError> {
     let commands: Vec<_> = keys.iter().map(|key| (key.clone(), build(key))).collect();
-    store.query_all(&commands).await
+    store.send_all(&commands).await
 }
 
 fn command(words: &[&str]) -> Cmd {

@@ -6,7 +6,7 @@ use super::inventory::Inventory;
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
 use crate::store::tools::verify::{Amounts, Figures, READ_ROWS};
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError};
 use crate::tools::table::Table;
 
 /// The columns of the table.
@@ -158,10 +158,10 @@ impl Report {
                 let key = store.keys().reservation(*partition, &reservation_id);
                 let mut command = redis::cmd("HGET");
                 command.arg(&key).arg("tenant");
-                let owner = match store.query(&key, &command).await {
+                let owner = match store.send(Lane::Background, (&key, &command)).await {
                     Ok(reply) => redis::from_redis_value(reply).unwrap_or(None::<String>),
                     // A key of another type has no owner.
-                    Err(StoreError::Refused { .. }) => None,
+                    Err(StoreError::ErrorReply { .. }) => None,
                     Err(error) => return Err(error),
                 };
                 let other = tenant

@@ -9,6 +9,7 @@ use crate::harness::eventually;
 use crate::harness::redis::RedisServer;
 use crate::harness::runtime_calls::tokens;
 use crate::harness::tenant_fixture::TenantFixture;
+use budget_authority::store::Lane;
 
 #[tokio::test]
 async fn tenants_are_changed_over_http() {
@@ -109,11 +110,11 @@ async fn a_close_that_cannot_continue_answers_that_it_is_in_progress() {
         let mut look = redis::cmd("EXISTS");
         look.arg(&key);
         loop {
-            let seen = store.query(&key, &look).await;
+            let seen = store.send(Lane::Background, (&key, &look)).await;
             if seen.is_ok_and(|seen| redis::from_redis_value::<bool>(seen).expect("a flag")) {
                 let mut pause = redis::cmd("CLIENT");
                 pause.arg("PAUSE").arg(2_000).arg("WRITE");
-                return store.query(&key, &pause).await;
+                return store.send(Lane::Background, (&key, &pause)).await;
             }
         }
     });

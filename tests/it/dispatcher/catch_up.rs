@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::domain::ids::Partition;
+use budget_authority::store::Lane;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -268,7 +269,12 @@ async fn a_dead_receiver_costs_less_than_a_megabyte_however_much_happens() {
         ] {
             for key in log.keys_like(&format!("{{{}}}:{kind}", umbra())).await {
                 let used = command(&["MEMORY", "USAGE", &key, "SAMPLES", "0"]).1;
-                let used = hooked.app.store.query(&key, &used).await.expect("a key");
+                let used = hooked
+                    .app
+                    .store
+                    .send(Lane::Background, (&key, &used))
+                    .await
+                    .expect("a key");
                 sum += redis::from_redis_value::<i64>(used).expect("bytes");
             }
         }

@@ -6,7 +6,7 @@ use budget_authority::domain::ids::Partition;
 use budget_authority::domain::log_entry::EntryId;
 use budget_authority::store::dispatcher::index_rows::{Followed, NewRow};
 use budget_authority::store::dispatcher::views::{Row, View, id_digest};
-use budget_authority::store::{Day, Store};
+use budget_authority::store::{Day, Lane, Store};
 use serde_json::json;
 
 use crate::harness::app::TestApp;
@@ -43,7 +43,10 @@ fn row(index: u16, at_ms: i64, sequence: u64) -> NewRow {
 async fn members(store: &Store, key: &str) -> Vec<String> {
     let mut read = redis::cmd("ZRANGE");
     read.arg(key).arg(0).arg(-1);
-    let value = store.query(key, &read).await.expect("a reply");
+    let value = store
+        .send(Lane::Background, (key, &read))
+        .await
+        .expect("a reply");
     redis::from_redis_value(value).expect("members")
 }
 
@@ -116,8 +119,13 @@ async fn rows_and_cursor_go_together_and_a_cursor_that_has_moved_stops_both() {
     for key in [keys.view("events", None, day), keys.view_ids("events", day)] {
         let mut ttl = redis::cmd("PEXPIRETIME");
         ttl.arg(&key);
-        let ends: i64 = redis::from_redis_value(store.query(&key, &ttl).await.expect("a reply"))
-            .expect("a time");
+        let ends: i64 = redis::from_redis_value(
+            store
+                .send(Lane::Background, (&key, &ttl))
+                .await
+                .expect("a reply"),
+        )
+        .expect("a time");
         assert_eq!(ends, day.plus(1 + 1 + 2).start_ms(), "{key}");
     }
 }
@@ -198,8 +206,13 @@ async fn the_least_progress_of_all_reporters_counts() {
     let key = store.keys().watermarks("events");
     let mut count = redis::cmd("HLEN");
     count.arg(&key);
-    let fields: i64 = redis::from_redis_value(store.query(&key, &count).await.expect("a reply"))
-        .expect("a number");
+    let fields: i64 = redis::from_redis_value(
+        store
+            .send(Lane::Background, (&key, &count))
+            .await
+            .expect("a reply"),
+    )
+    .expect("a number");
     assert!(fields <= 44, "{fields}");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::ids::EvidenceId;
 use budget_authority::evidence::{Disposition, Keys, verify};
-use budget_authority::store::{RedisOptions, Store};
+use budget_authority::store::{Lane, RedisOptions, Store};
 use reqwest::Method;
 
 use crate::harness::app::TestApp;
@@ -193,7 +193,7 @@ async fn e17_a_read_waits_neither_for_lists_nor_do_they_wait_for_it() {
     let waiting = tokio::spawn(async move {
         let mut command = redis::cmd("BLPOP");
         command.arg("nothing").arg(0);
-        let _ = busy.query("nothing", &command).await;
+        let _ = busy.send(Lane::Background, ("nothing", &command)).await;
     });
     eventually("the connection waits for nothing", || async {
         let clients: String = server.run(&["INFO", "clients"]);

@@ -1,7 +1,7 @@
 //! Numbers and windows of issuers, as every process of a deployment agrees on them.
 
 use budget_authority::evidence::{Issuers, ListedKey, Registry};
-use budget_authority::store::{Issuing, Store, StoreError};
+use budget_authority::store::{Issuing, Lane, Store, StoreError};
 use tokio::task::JoinSet;
 
 use crate::harness::evidence_keys::{issuers, issuers_of, listed, listed_issuers};
@@ -51,14 +51,21 @@ impl Deployment {
         let key = self.store.keys().issuers();
         let mut command = ::redis::cmd("HDEL");
         command.arg(&key).arg(fields);
-        self.store.query(&key, &command).await.expect("a hash");
+        self.store
+            .send(Lane::Background, (&key, &command))
+            .await
+            .expect("a hash");
     }
 
     async fn stored(&self) -> Vec<(String, String)> {
         let key = self.store.keys().issuers();
         let mut command = ::redis::cmd("HGETALL");
         command.arg(&key);
-        let reply = self.store.query(&key, &command).await.expect("a hash");
+        let reply = self
+            .store
+            .send(Lane::Background, (&key, &command))
+            .await
+            .expect("a hash");
         let mut fields: Vec<(String, String)> = ::redis::from_redis_value(reply).expect("fields");
         fields.sort();
         fields
@@ -312,7 +319,7 @@ async fn a_damaged_registry_is_named_and_left_alone() {
     command.arg(&key).arg("1").arg("from open x y");
     deployment
         .store
-        .query(&key, &command)
+        .send(Lane::Background, (&key, &command))
         .await
         .expect("written");
     deployment

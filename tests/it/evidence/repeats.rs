@@ -4,7 +4,7 @@
 #![cfg(target_os = "linux")]
 
 use budget_authority::evidence::Endpoint;
-use budget_authority::store::ExtraTrip;
+use budget_authority::store::ExtraRoundTrip;
 use serde_json::json;
 use tokio::task::block_in_place;
 
@@ -16,13 +16,13 @@ use crate::harness::runtime_calls::ask_body;
 
 const SCOPE: &str = "tenant:acme";
 
-fn trips(app: &TestApp, trip: ExtraTrip) -> u64 {
+fn trips(app: &TestApp, trip: ExtraRoundTrip) -> u64 {
     let trips = &app.store.metrics().extra_round_trips;
     trips.with_label_values(&[trip.as_str()]).get()
 }
 
 /// Decides and reserves, each of which is to be repeated for this reason; what was sent and came back is attested once.
-async fn decide(issued: &mut Issued, trip: ExtraTrip, before: impl AsyncFn()) {
+async fn decide(issued: &mut Issued, trip: ExtraRoundTrip, before: impl AsyncFn()) {
     for (path, endpoint) in [
         ("/v1/decide", Endpoint::Decide),
         ("/v1/reservations", Endpoint::Reserve),
@@ -58,7 +58,7 @@ async fn e03_what_was_chosen_from_outdated_policies_is_attested_once() {
         let ms = changes.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         other.amend(&policy, caps(ms)).await;
     };
-    decide(&mut issued, ExtraTrip::Stale, amend).await;
+    decide(&mut issued, ExtraRoundTrip::Stale, amend).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +78,7 @@ async fn e03_what_was_decided_on_another_day_than_assumed_is_attested_once() {
         let day = days.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         redis.jump(day * 86_400);
     };
-    decide(&mut issued, ExtraTrip::Clock, next_day).await;
+    decide(&mut issued, ExtraRoundTrip::Clock, next_day).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

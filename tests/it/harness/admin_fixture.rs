@@ -21,7 +21,7 @@ use budget_authority::domain::record::Record;
 use budget_authority::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
 use budget_authority::domain::tenant::record::{Tenant, TenantCreateRequest};
-use budget_authority::store::{Day, OperationError, Store};
+use budget_authority::store::{Day, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::redis::{RedisServer, shared};
@@ -145,19 +145,19 @@ pub fn caller(key: &ApiKeyCreateResponse) -> Caller {
 }
 
 /// Why it was refused.
-pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, OperationError>) -> Refusal {
+pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> Refusal {
     match outcome {
-        Err(OperationError::Refused(refusal)) => refusal,
-        Err(OperationError::About(_, error)) => refusal(Err::<T, _>(*error)),
+        Err(StoreError::Refusal(refusal)) => refusal,
+        Err(StoreError::About(_, error)) => refusal(Err::<T, _>(*error)),
         other => panic!("no refusal: {other:?}"),
     }
 }
 
 /// The key of the record that could not be read.
-pub fn corrupt<T: std::fmt::Debug>(outcome: Result<T, OperationError>) -> String {
+pub fn corrupt<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> String {
     match outcome {
-        Err(OperationError::Corrupt(key)) => key,
-        Err(OperationError::About(_, error)) => corrupt(Err::<T, _>(*error)),
+        Err(StoreError::Corrupt(key)) => key,
+        Err(StoreError::About(_, error)) => corrupt(Err::<T, _>(*error)),
         other => panic!("not corrupt: {other:?}"),
     }
 }

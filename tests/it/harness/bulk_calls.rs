@@ -45,7 +45,7 @@ pub async fn ledgers(store: &Store, tenant: &str, count: usize) {
         .arg("budget TOKENS ACTIVE")
         .arg(count);
     commands.push((counts, count_them));
-    store.query_all(&commands).await.expect("written");
+    store.send_all(&commands).await.expect("written");
 }
 
 /// The ids of the rows in one of the lists of an answer.

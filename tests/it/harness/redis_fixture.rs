@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use budget_authority::domain::ids::{Partition, TenantId};
 use budget_authority::store::dispatcher::lease::Taken;
-use budget_authority::store::{Lease, Store};
+use budget_authority::store::{Lane, Lease, Store};
 use redis::{Cmd, FromRedisValue, Value};
 
 use super::{eventually, within};
@@ -33,7 +33,10 @@ impl RedisFixture {
     /// Runs one command, which names its key first, and reads its reply.
     pub async fn run<T: FromRedisValue>(&self, words: &[impl AsRef<str>]) -> T {
         let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
-        let reply = self.store.query(words[1], &command(&words).1).await;
+        let reply = self
+            .store
+            .send(Lane::Background, (words[1], &command(&words).1))
+            .await;
         let reply = reply.unwrap_or_else(|error| panic!("{words:?}: {error}"));
         redis::from_redis_value(reply).unwrap_or_else(|error| panic!("{words:?}: {error}"))
     }
@@ -42,7 +45,7 @@ impl RedisFixture {
     pub async fn run_all(&self, commands: &[(String, Cmd)]) -> Vec<Value> {
         let mut replies = Vec::new();
         for batch in commands.chunks(500) {
-            let batch = self.store.query_all(batch).await;
+            let batch = self.store.send_all(batch).await;
             replies.extend(batch.expect("the commands are right"));
         }
         replies
@@ -169,7 +172,11 @@ impl RedisFixture {
     pub async fn digest(&self) -> String {
         let mut command = redis::cmd("EVAL");
         command.arg(DIGEST).arg(0).arg(self.store.keys().prefix());
-        let reply = self.store.query("any", &command).await.expect("a digest");
+        let reply = self
+            .store
+            .send(Lane::Background, ("any", &command))
+            .await
+            .expect("a digest");
         redis::from_redis_value(reply).expect("a text")
     }
 }

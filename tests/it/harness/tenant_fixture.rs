@@ -15,7 +15,7 @@ use budget_authority::domain::subject::Subject;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
 use budget_authority::ledger::{Ledger, ReservationCreateRequest};
-use budget_authority::store::{OperationError, Store};
+use budget_authority::store::{Store, StoreError};
 use redis::Cmd;
 
 use super::admin_fixture::{AdminFixture, Ask, admin_key, ask, cause, new_key, scope};
@@ -159,7 +159,7 @@ impl TenantFixture {
         key: &str,
         place: &str,
         amount: i64,
-    ) -> Result<ReservationId, OperationError> {
+    ) -> Result<ReservationId, StoreError> {
         let name = self.name();
         let path = format!("tenant:{name}{place}");
         let levels = path.split('/').map(|segment| {

@@ -8,6 +8,7 @@ mod dashboards;
 mod documents;
 mod image;
 mod need;
+mod redis_calls;
 mod signatures;
 mod tidy;
 mod tree;

@@ -7,7 +7,7 @@ use axum::http::Request;
 use budget_authority::api::probes::Probes;
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::deployment::META;
-use budget_authority::store::{Arg, Call, Store, StoreError};
+use budget_authority::store::{Call, Lane, Store, StoreError};
 use redis::Value;
 use tokio::task::block_in_place;
 use tower::ServiceExt;
@@ -17,8 +17,12 @@ use crate::harness::redis::{RedisCluster, RedisServer};
 use crate::harness::{eventually, store};
 
 async fn call(store: &Store, key: &str) -> Result<Value, StoreError> {
-    let args = ["1", "2", "3", "4"].map(|text| Arg::Bytes(text.as_bytes()));
-    store.send(&Call::new(&META.script, &[key], &args)).await
+    store
+        .send(
+            Lane::Request,
+            &Call::new(&META.script, &[key]).with(&["1", "2", "3", "4"][..]),
+        )
+        .await
 }
 
 #[tokio::test]
@@ -48,7 +52,7 @@ async fn each_key_is_served_by_the_node_that_owns_its_slot() {
         (key.clone(), command)
     });
     let replies = store
-        .query_all(&commands.collect::<Vec<_>>())
+        .send_all(&commands.collect::<Vec<_>>())
         .await
         .expect("all answer");
     assert_eq!(replies, vec![Value::BulkString(b"4".to_vec()); 30]);

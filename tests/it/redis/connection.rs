@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use budget_authority::store::deployment::META;
 use budget_authority::store::runtime::reserve::RESERVE;
 use budget_authority::store::{
-    Arg, Call, Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
+    Call, Keys, Lane, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
 };
 use redis::{ClientTlsConfig, TlsCertificates, Value};
 
@@ -17,8 +17,13 @@ use crate::harness::{eventually, store, store_with};
 /// Any script will do: this one answers five fields for a key of its own.
 async fn call(store: &Store) -> Result<Value, StoreError> {
     let key = store.keys().meta();
-    let args = ["1", "1024", "secret", "service"].map(|text| Arg::Bytes(text.as_bytes()));
-    store.send(&Call::new(&META.script, &[key], &args)).await
+    let args = ["1", "1024", "secret", "service"];
+    store
+        .send(
+            Lane::Request,
+            &Call::new(&META.script, &[key]).with(&args[..]),
+        )
+        .await
 }
 
 #[tokio::test]
@@ -205,8 +210,13 @@ async fn a_full_redis_is_distinguished_from_an_unavailable_one() {
     server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
     call(&store).await.expect("a start needs no memory");
     let keys: Vec<_> = (0..12).map(|key| format!("{{t}}:{key}")).collect();
-    let args: Vec<_> = (0..22).map(Arg::Integer).collect();
-    let error = store.send(&Call::new(&RESERVE.script, &keys, &args)).await;
+    let args: Vec<i64> = (0..22).collect();
+    let error = store
+        .send(
+            Lane::Request,
+            &Call::new(&RESERVE.script, &keys).with(&args),
+        )
+        .await;
     let error = error.expect_err("a hold takes memory");
     assert!(matches!(error, StoreError::Full), "{error}");
 }
@@ -218,7 +228,7 @@ async fn a_corrupt_record_names_script_and_line() {
     let key = format!("{}:text", store.keys().prefix());
     shared().run::<()>(&["SET", &key, "x"]);
     let error = store
-        .send(&Call::new(&META.script, &[key], &[]))
+        .send(Lane::Request, &Call::new(&META.script, &[key]))
         .await
         .expect_err("not a hash");
     let StoreError::Script {

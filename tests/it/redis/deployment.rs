@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use budget_authority::store::{Keys, RedisOptions, Store, StoreError, StoreMetrics, Unavailable};
+use budget_authority::store::{
+    Keys, Lane, RedisOptions, Store, StoreError, StoreMetrics, Unavailable,
+};
 use budget_authority::telemetry::error_chain;
 
 use crate::harness::app::reserve_body;
@@ -125,7 +127,7 @@ async fn a_new_connection_finds_another_record_before_it_is_used() {
     write.arg("fresh:x").arg(1);
     let failed = eventually("the record was compared", async || {
         store
-            .query("fresh:x", &write)
+            .send(Lane::Background, ("fresh:x", &write))
             .await
             .err()
             .filter(|error| matches!(error, StoreError::Unavailable(Unavailable::OtherData(_))))

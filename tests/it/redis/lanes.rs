@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::domain::api_key::secret::ApiKeyText;
-use budget_authority::store::{RedisOptions, Store};
+use budget_authority::store::{Lane, RedisOptions, Store};
 use tokio::task::JoinHandle;
 
 use crate::harness::ledger_fixture::LedgerFixture;
@@ -18,7 +18,7 @@ async fn occupy(server: &RedisServer, store: &Store) -> JoinHandle<()> {
     let task = tokio::spawn(async move {
         let mut command = redis::cmd("BLPOP");
         command.arg("nothing").arg(0);
-        let _ = busy.query("nothing", &command).await;
+        let _ = busy.send(Lane::Background, ("nothing", &command)).await;
     });
     eventually("the connection waits for nothing", || async {
         let clients: String = server.run(&["INFO", "clients"]);

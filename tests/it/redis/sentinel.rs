@@ -1,7 +1,7 @@
 //! Sentinel: the store follows the master.
 
 use budget_authority::store::deployment::META;
-use budget_authority::store::{Arg, Call, Store, StoreError};
+use budget_authority::store::{Call, Lane, Store, StoreError};
 use redis::Value;
 
 use crate::harness::redis::SentinelTrio;
@@ -9,8 +9,12 @@ use crate::harness::{eventually, store};
 
 async fn call(store: &Store) -> Result<Value, StoreError> {
     let key = store.keys().meta();
-    let args = ["1", "2", "3", "4"].map(|text| Arg::Bytes(text.as_bytes()));
-    store.send(&Call::new(&META.script, &[key], &args)).await
+    store
+        .send(
+            Lane::Request,
+            &Call::new(&META.script, &[key]).with(&["1", "2", "3", "4"][..]),
+        )
+        .await
 }
 
 #[tokio::test]

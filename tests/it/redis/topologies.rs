@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use budget_authority::domain::ids::TenantId;
-use budget_authority::store::Keys;
+use budget_authority::store::{Keys, Lane};
 use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 
 use crate::harness::app::TestApp;
@@ -140,7 +140,11 @@ pub async fn served(fixture: &LedgerFixture, more_than: i64) -> i64 {
     let mut command = redis::cmd("HGET");
     command.arg(&key).arg("spent");
     eventually("clients are served", || async {
-        let spent = fixture.store.query(&key, &command).await.ok()?;
+        let spent = fixture
+            .store
+            .send(Lane::Background, (&key, &command))
+            .await
+            .ok()?;
         let spent: i64 = redis::from_redis_value(spent).ok()?;
         (spent > more_than).then_some(spent)
     })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use budget_authority::store::ExtraTrip;
+use budget_authority::store::ExtraRoundTrip;
 use reqwest::Method;
 use serde_json::json;
 use tokio::task::{JoinSet, block_in_place, spawn_blocking};
@@ -65,11 +65,11 @@ async fn every_write_waits_in_its_own_round_trip_and_reads_do_not() {
     app.commit(&first, "first", 4).await.expect(200);
     app.reserve("second", 5).await.expect(200);
     assert_eq!(calls(&pair.master, "wait"), before + 7, "replays too");
-    for reason in ExtraTrip::ALL {
+    for reason in ExtraRoundTrip::ALL {
         let extra = &app.store.metrics().extra_round_trips;
         let learned = matches!(
             reason,
-            ExtraTrip::NoScript | ExtraTrip::FirstUse | ExtraTrip::Stale
+            ExtraRoundTrip::NoScript | ExtraRoundTrip::FirstUse | ExtraRoundTrip::Stale
         );
         let counted = extra.with_label_values(&[reason.as_str()]).get();
         assert!(learned || counted == 0, "{reason:?}: {counted}");

@@ -1,7 +1,7 @@
 //! Expiry: which operations a hold takes before, in and after its grace period, swept or not.
 
 use budget_authority::store::runtime::commit::COMMIT;
-use budget_authority::store::{Arg, Call};
+use budget_authority::store::{Call, Lane};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -310,24 +310,15 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         keys.over_limit_or_in_debt(partition),
         keys.rates(partition, tenant),
     ];
-    let text = |text: &str| Arg::Text(text.to_owned());
-    let args = [
-        text(&day.to_string()),
-        Arg::Integer(day.start_ms()),
-        text(caller.key_hash.as_str()),
-        text(tenant),
-        text("h"),
-        text("TOKENS"),
-        Arg::Integer(300),
-        text("k"),
-        text(&keys.budget_prefix(partition, tenant)),
-        Arg::Integer(swept_until_ms),
-        text(id),
-        text(""),
-        text(""),
-        text(""),
-    ];
-    let call = Call::new(&COMMIT.script, &names, &args);
-    let reply = store.send(&call).await.expect("an answer");
+    let prefix = keys.budget_prefix(partition, tenant);
+    let call = Call::new(&COMMIT.script, &names)
+        .with(&day)
+        .with(&day.start_ms())
+        .with(&[caller.key_hash.as_str(), tenant, "h", "TOKENS"][..])
+        .with(&300_i64)
+        .with(&["k", &prefix][..])
+        .with(&swept_until_ms)
+        .with(&[id, "", "", ""][..]);
+    let reply = store.send(Lane::Request, &call).await.expect("an answer");
     call.word(reply).expect("a word")
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::moment::Moment;
-use budget_authority::store::ExtraTrip;
+use budget_authority::store::ExtraRoundTrip;
 use serde_json::{Value, json};
 use tokio::task::{JoinSet, block_in_place};
 
@@ -22,7 +22,9 @@ const ROOT: &str = "tenant:acme";
 /// How often this replica had to ask again because its policies were out of date.
 fn stale(app: &TestApp) -> u64 {
     let trips = &app.store.metrics().extra_round_trips;
-    trips.with_label_values(&[ExtraTrip::Stale.as_str()]).get()
+    trips
+        .with_label_values(&[ExtraRoundTrip::Stale.as_str()])
+        .get()
 }
 
 /// How often this replica ran a script.

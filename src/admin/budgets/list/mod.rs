@@ -12,7 +12,7 @@ use crate::domain::policy::OveragePolicy;
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::search::Search;
 use crate::listing::{Bounds, ListQuery, Page, gather, orders, page_along};
-use crate::store::OperationError;
+use crate::store::StoreError;
 use walk::{BudgetWalk, TENANTS_MAX};
 
 /// Ledgers that a sort without an index looks at.
@@ -123,7 +123,7 @@ impl Admin {
         &self,
         caller: &Caller,
         query: &BudgetQuery,
-    ) -> Result<Page<BudgetLedger, BudgetSort>, OperationError> {
+    ) -> Result<Page<BudgetLedger, BudgetSort>, StoreError> {
         let filter = &query.filter;
         let prefix = filter.scope_prefix.as_deref().unwrap_or_default();
         let owner = match (caller, filter.tenant_id.as_deref()) {
@@ -159,7 +159,7 @@ impl Admin {
         &self,
         walk: &mut BudgetWalk<'_>,
         query: &BudgetQuery,
-    ) -> Result<Page<BudgetLedger, BudgetSort>, OperationError> {
+    ) -> Result<Page<BudgetLedger, BudgetSort>, StoreError> {
         walk.check_count(SORT_ROWS_MAX).await?;
         let bounds = Bounds {
             rows: SORT_ROWS_MAX + TENANTS_MAX,

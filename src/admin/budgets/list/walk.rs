@@ -11,7 +11,8 @@ use crate::listing::{Entry, GATHER_ROWS, Position, RowOrder, Step, Walk, readabl
 use crate::store::admin::budget_lists::{FIELDS, LedgerRange, ListBudgets, ListBudgetsReply};
 use crate::store::runtime::fields_of;
 use crate::store::signature::Fields;
-use crate::store::{ExtraTrip, Lane, OperationError, Store};
+use crate::store::target::Target as _;
+use crate::store::{ExtraRoundTrip, Lane, Store, StoreError};
 
 /// Ledgers of one tenant that one script call reads.
 const SCRIPT_ROWS: usize = 101;
@@ -67,7 +68,7 @@ impl<'a> BudgetWalk<'a> {
     }
 
     /// Refuses a range of more than `bound` ledgers. Those of one tenant are counted by the first step.
-    pub async fn check_count(&mut self, bound: usize) -> Result<(), OperationError> {
+    pub async fn check_count(&mut self, bound: usize) -> Result<(), StoreError> {
         self.bound = Some(bound);
         if self.owner.is_some() {
             return Ok(());
@@ -110,7 +111,7 @@ impl<'a> BudgetWalk<'a> {
         &mut self,
         owner: &TenantId,
         rows: usize,
-    ) -> Result<Step<BudgetLedger>, OperationError> {
+    ) -> Result<Step<BudgetLedger>, StoreError> {
         let after = self.reached.take().map(|position| position.id);
         let call = ListBudgets {
             caller: self.reader,
@@ -122,7 +123,7 @@ impl<'a> BudgetWalk<'a> {
             bound: self.bound,
             names: &FIELDS,
         };
-        let listed = self.store.run_for(Lane::Background, owner, &call).await?;
+        let listed = owner.outcome(self.store.run(Lane::Background, &call).await)?;
         let ListBudgetsReply::Listed {
             scope_filter,
             complete,
@@ -147,7 +148,7 @@ impl<'a> BudgetWalk<'a> {
     }
 
     /// Reads the next tenants, and at most one pipeline of their ledgers.
-    async fn step_of_all(&mut self, rows: usize) -> Result<Step<BudgetLedger>, OperationError> {
+    async fn step_of_all(&mut self, rows: usize) -> Result<Step<BudgetLedger>, StoreError> {
         let (mut tenants, mut within, mut beyond) = (Vec::new(), None, None);
         if let Some(position) = self.reached.take() {
             let tenant = position.text().unwrap_or_default();
@@ -206,11 +207,11 @@ impl<'a> BudgetWalk<'a> {
 
 impl Walk for BudgetWalk<'_> {
     type Row = BudgetLedger;
-    type Error = OperationError;
+    type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<BudgetLedger>, OperationError> {
+    async fn step(&mut self) -> Result<Step<BudgetLedger>, StoreError> {
         if std::mem::replace(&mut self.has_begun, true) {
-            self.store.metrics().extra_trip(ExtraTrip::Paging);
+            self.store.extra_round_trip(ExtraRoundTrip::Paging);
         }
         let further = self.step_rows();
         let rows = std::mem::replace(&mut self.rows, further);

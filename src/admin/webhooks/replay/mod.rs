@@ -11,12 +11,12 @@ use crate::domain::fields::object;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{ReplayId, SubscriptionId, WebhookReplay, WebhookStatus};
 use crate::store::admin::Pairs;
-use crate::store::admin::target::Target as _;
 use crate::store::admin::webhook_replays::{
     BeginReplay, EndReplay, QueueReplay, QueueReplayReply, kept_delivery,
 };
 use crate::store::signature::Counted;
-use crate::store::{Lane, OperationError};
+use crate::store::target::Target as _;
+use crate::store::{Lane, StoreError, outcome};
 use selection::SelectedEvent;
 
 /// How long choosing the events may take; then another replay may begin.
@@ -50,7 +50,7 @@ impl Webhooks {
         id: &str,
         replay: &WebhookReplay,
         cause: &Cause,
-    ) -> Result<ReplayResponse, OperationError> {
+    ) -> Result<ReplayResponse, StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let loaded = self.open(caller, &id, "webhooks:write").await?;
         let replayed = self.replay_loaded(&loaded, replay, cause).await;
@@ -62,7 +62,7 @@ impl Webhooks {
         loaded: &LoadedSubscription,
         replay: &WebhookReplay,
         cause: &Cause,
-    ) -> Result<ReplayResponse, OperationError> {
+    ) -> Result<ReplayResponse, StoreError> {
         loaded.check_owner()?;
         // What is paused gets nothing, replays included.
         if loaded.subscription.status != WebhookStatus::Active {
@@ -76,7 +76,7 @@ impl Webhooks {
             claim_ms: CLAIM_MS,
         };
         let target = loaded.target();
-        self.store.run_for(Lane::Request, &target, &claim).await?;
+        target.outcome(self.store.run(Lane::Request, &claim).await)?;
         let queued = async {
             let selected = self.select_events(&loaded.subscription, replay).await?;
             self.queue(loaded, Some(&token), &selected, cause).await
@@ -94,7 +94,7 @@ impl Webhooks {
         token: Option<&str>,
         selected: &[SelectedEvent],
         cause: &Cause,
-    ) -> Result<ReplayResponse, OperationError> {
+    ) -> Result<ReplayResponse, StoreError> {
         let subscription = &loaded.subscription;
         let replay_id = ReplayId::mint(subscription.owner.partition());
         let id = &subscription.subscription_id;
@@ -121,7 +121,7 @@ impl Webhooks {
             audit: &audit,
         };
         let target = loaded.target();
-        match self.store.run_for(Lane::Request, &target, &call).await? {
+        match target.outcome(self.store.run(Lane::Request, &call).await)? {
             QueueReplayReply::Queued { count } => Ok(ReplayResponse {
                 replay_id: replay_id.to_string(),
                 events_queued: count,
@@ -138,6 +138,6 @@ impl Webhooks {
             subscription_id: id,
             token,
         };
-        let _ = self.store.outcome(&call).await;
+        let _ = outcome(self.store.run(Lane::Request, &call).await);
     }
 }

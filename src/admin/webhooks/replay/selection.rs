@@ -21,7 +21,7 @@ use crate::listing::readable;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{Row, View};
-use crate::store::{Day, OperationError};
+use crate::store::{Day, StoreError};
 
 use super::Webhooks;
 
@@ -70,7 +70,7 @@ impl Webhooks {
         &self,
         subscription: &Subscription,
         replay: &WebhookReplay,
-    ) -> Result<Vec<SelectedEvent>, OperationError> {
+    ) -> Result<Vec<SelectedEvent>, StoreError> {
         let window = replay.window();
         let mut selection = Selection {
             subscription,
@@ -103,7 +103,7 @@ impl Webhooks {
         &self,
         tenant: &TenantId,
         selection: &mut Selection<'_>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let (low_ms, high_ms) = self.bounds(selection.window);
         let logged = self
             .store
@@ -129,7 +129,7 @@ impl Webhooks {
         &self,
         partitions: Vec<Partition>,
         selection: &mut Selection<'_>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         // First what the view does not have: it may come into the view meanwhile, and counts once.
         self.examine_outboxes(partitions, selection).await?;
         for mut days in self.indexes(selection).await? {
@@ -144,7 +144,7 @@ impl Webhooks {
     }
 
     /// The indexes of the view that have the events that are asked for.
-    async fn indexes(&self, selection: &Selection<'_>) -> Result<Vec<ViewDays>, OperationError> {
+    async fn indexes(&self, selection: &Selection<'_>) -> Result<Vec<ViewDays>, StoreError> {
         let bounds = self.bounds(selection.window);
         let mut indexes = Vec::new();
         for kind in selection.kinds() {
@@ -169,7 +169,7 @@ impl Webhooks {
         &self,
         partitions: Vec<Partition>,
         selection: &mut Selection<'_>,
-    ) -> Result<(), OperationError> {
+    ) -> Result<(), StoreError> {
         let cursors = self.store.view_cursors(&partitions).await?;
         let mut places: Vec<_> = partitions.into_iter().zip(cursors).collect();
         while !places.is_empty() {
@@ -248,7 +248,7 @@ impl Selection<'_> {
     }
 
     /// Looks at some events.
-    fn examine(&mut self, entries: Vec<LogEntry>) -> Result<(), OperationError> {
+    fn examine(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
         for entry in entries {
             let kind = entry.row.kind.as_deref().unwrap_or_default();
             let is_wanted = self.window.contains(entry.at_ms) && self.wants(kind);

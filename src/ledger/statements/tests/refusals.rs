@@ -6,8 +6,9 @@ use crate::domain::ids::TenantId;
 use crate::domain::refusal::{Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
 use crate::ledger::statements::refusals::signature_of;
-use crate::ledger::target::Target;
+use crate::ledger::target::RuntimeTarget;
 use crate::store::signature::Refused;
+use crate::store::target::Target as _;
 
 fn entry(endpoint: Endpoint, reply: &str) -> Record {
     let fields = [
@@ -132,9 +133,12 @@ fn every_refusal_of_the_scripts_has_a_row() {
     for word in ["decide", "reserve", "commit", "release"] {
         let endpoint = endpoint(word);
         let target = match endpoint {
-            Endpoint::Decide | Endpoint::Reserve => Target::Scope(&scope_path, amount),
-            Endpoint::Commit => Target::Charge(&id, amount),
-            Endpoint::Release => Target::Reservation(&id),
+            Endpoint::Decide | Endpoint::Reserve => RuntimeTarget::scope(&scope_path, amount),
+            Endpoint::Commit => RuntimeTarget {
+                amount: Some(amount),
+                ..RuntimeTarget::reservation(&id)
+            },
+            Endpoint::Release => RuntimeTarget::reservation(&id),
         };
         for refused in Refused::samples(signature_of(endpoint)) {
             let row = format!("{word} {} ", refused.word());
@@ -142,7 +146,7 @@ fn every_refusal_of_the_scripts_has_a_row() {
                 Refused::TenantClosed => {
                     Some(TenantRefusal::Closed(TenantId::parse("acme").expect("a tenant")).into())
                 }
-                refused => target.refusal(refused).map(Into::into),
+                refused => target.refusal(&refused),
             };
             if refusal.is_some_and(|refusal| refusal.evaluated().is_some()) {
                 let mut rows = ROWS.lines().map(str::trim);

@@ -284,7 +284,7 @@ async fn memory(store: &Store, pattern: &str) -> Result<(usize, u64), StoreError
     let usages: Vec<_> = usages.into_iter().collect();
     let mut bytes = 0;
     for some in usages.chunks(500) {
-        for reply in store.query_all(some).await? {
+        for reply in store.send_all(some).await? {
             bytes += redis::from_redis_value::<u64>(reply).unwrap_or(0);
         }
     }

@@ -127,7 +127,7 @@ async fn page(
 fn readable<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
     match read {
         Ok(read) => Ok(Some(read)),
-        Err(StoreError::Refused { .. }) => Ok(None),
+        Err(StoreError::ErrorReply { .. }) => Ok(None),
         Err(error) => Err(error),
     }
 }

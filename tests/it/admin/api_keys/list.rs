@@ -333,7 +333,7 @@ async fn only_an_order_without_an_index_has_a_bound() {
         commands.push((directory, enter));
     }
     for batch in commands.chunks(5_000) {
-        app.store.query_all(batch).await.expect("written");
+        app.store.send_all(batch).await.expect("written");
     }
     let refused = app
         .get_as_admin(&format!("{KEYS}?sort_by=name"))

@@ -50,7 +50,7 @@ async fn crowd(app: &TestApp, tenant: &str, count: usize) {
         commands.push((index.clone(), enter));
     }
     for part in commands.chunks(2_000) {
-        app.store.query_all(part).await.expect("stored");
+        app.store.send_all(part).await.expect("stored");
     }
 }
 

@@ -3,7 +3,7 @@
 use budget_authority::admin::{Funded, Funding};
 use budget_authority::domain::budget::funding::FundingOperation::{self, *};
 use budget_authority::domain::refusal::{BudgetRefusal, Refusal};
-use budget_authority::store::OperationError;
+use budget_authority::store::StoreError;
 
 use crate::harness::admin_fixture::{
     AdminFixture, admin_key, ask, funding, refusal, refused_budget,
@@ -76,10 +76,7 @@ fn set(fixture: &AdminFixture, start: Start) {
     }
 }
 
-pub(crate) async fn fund(
-    fixture: &AdminFixture,
-    funding: &Funding,
-) -> Result<Funded, OperationError> {
+pub(crate) async fn fund(fixture: &AdminFixture, funding: &Funding) -> Result<Funded, StoreError> {
     fixture
         .admin
         .fund_budget(&admin_key(), funding, &ask().by(&admin_key()).request())

@@ -13,7 +13,7 @@ use budget_authority::domain::refusal::{
     AccessRefusal, BudgetRefusal, Denial, Refusal, ReservationRefusal,
 };
 use budget_authority::ledger::CommitRequest;
-use budget_authority::store::OperationError;
+use budget_authority::store::StoreError;
 use serde_json::json;
 
 use crate::harness::admin_fixture::{
@@ -34,14 +34,14 @@ async fn fixture() -> AdminFixture {
 async fn update(
     fixture: &AdminFixture,
     update: BudgetUpdateRequest,
-) -> Result<BudgetLedger, OperationError> {
+) -> Result<BudgetLedger, StoreError> {
     fixture
         .admin
         .update_budget(&scope(ROOT), Unit::Tokens, &update, &ask().request())
         .await
 }
 
-async fn freeze(fixture: &AdminFixture, frozen: bool) -> Result<BudgetLedger, OperationError> {
+async fn freeze(fixture: &AdminFixture, frozen: bool) -> Result<BudgetLedger, StoreError> {
     fixture
         .admin
         .freeze_budget(
@@ -248,7 +248,7 @@ async fn a_freeze_counts_from_the_next_request_and_holds_may_still_end() {
     freeze(&tenant, true).await.expect("frozen");
     let denied = tenant.hold("l", "/agent:a", 10).await;
     assert!(
-        matches!(&denied, Err(OperationError::Refused(Refusal::Reservation(ReservationRefusal::Denied { denial: Denial::BudgetFrozen, scope, .. }))) if scope == ROOT),
+        matches!(&denied, Err(StoreError::Refusal(Refusal::Reservation(ReservationRefusal::Denied { denial: Denial::BudgetFrozen, scope, .. }))) if scope == ROOT),
         "{denied:?}"
     );
     let commit = Hashed {

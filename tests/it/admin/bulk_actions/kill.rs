@@ -13,7 +13,7 @@ use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkState};
-use budget_authority::store::{Keys, Lease, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{Keys, Lane, Lease, RedisOptions, Store, StoreMetrics};
 use prometheus::Registry;
 use rand::RngExt;
 use reqwest::Method;
@@ -341,7 +341,10 @@ async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_o
     let length = || async {
         let mut command = redis::cmd("XLEN");
         command.arg(&events);
-        let reply = store.query(&events, &command).await.expect("Redis answers");
+        let reply = store
+            .send(Lane::Background, (&events, &command))
+            .await
+            .expect("Redis answers");
         redis::from_redis_value::<usize>(reply).expect("a number")
     };
     let url_of_action = format!("http://{}{BUDGETS}", replica.address);

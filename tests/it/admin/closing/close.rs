@@ -10,7 +10,7 @@ use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::refusal::{Refusal, TenantRefusal};
 use budget_authority::ledger::{CommitRequest, ReservationExtendRequest};
-use budget_authority::store::OperationError;
+use budget_authority::store::StoreError;
 
 use crate::admin::closing::resume::reconcile;
 use crate::harness::admin_fixture::{
@@ -300,9 +300,9 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
 
     assert!(matches!(
         tenant.hold("late", "/agent:a", 1).await,
-        Err(OperationError::Refused(Refusal::Tenant(
-            TenantRefusal::Closed(_)
-        )))
+        Err(StoreError::Refusal(Refusal::Tenant(TenantRefusal::Closed(
+            _
+        ))))
     ));
     let (key, payload_hash) = (
         IdempotencyKey::parse("c"),
@@ -326,9 +326,9 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         .await;
     assert!(matches!(
         committed,
-        Err(OperationError::Refused(Refusal::Tenant(
-            TenantRefusal::Closed(_)
-        )))
+        Err(StoreError::Refusal(Refusal::Tenant(TenantRefusal::Closed(
+            _
+        ))))
     ));
     let extend = Hashed {
         request: ReservationExtendRequest {
@@ -342,9 +342,9 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
     let extended = tenant.ledger.extend(&tenant.caller, &ids[0], &extend).await;
     assert!(matches!(
         extended,
-        Err(OperationError::Refused(Refusal::Tenant(
-            TenantRefusal::Closed(_)
-        )))
+        Err(StoreError::Refusal(Refusal::Tenant(TenantRefusal::Closed(
+            _
+        ))))
     ));
     let before = tenant.account().await;
     reconcile(&tenant).await;

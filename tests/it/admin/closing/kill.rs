@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::{CloseProgress, Closer};
-use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
+use budget_authority::store::{Keys, Lane, RedisOptions, Store, StoreMetrics};
 use serde_json::json;
 use tokio::task::block_in_place;
 
@@ -212,7 +212,11 @@ async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_conve
             .closing(deployment.tenant.id.partition(), deployment.tenant.name());
         let mut command = redis::cmd("EXISTS");
         command.arg(&closing);
-        let reply = deployment.tenant.store.query(&closing, &command).await;
+        let reply = deployment
+            .tenant
+            .store
+            .send(Lane::Background, (&closing, &command))
+            .await;
         let stands: bool = redis::from_redis_value(reply.ok()?).ok()?;
         (!stands).then_some(())
     })

@@ -16,7 +16,7 @@ use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::refusal::{AccessRefusal, BadKey, Refusal, TenantRefusal};
 use budget_authority::ledger::{CommitRequest, ReleaseRequest, ReservationExtendRequest};
-use budget_authority::store::OperationError;
+use budget_authority::store::StoreError;
 use tokio::task::JoinSet;
 
 use crate::admin::closing::resume::reconcile;
@@ -50,10 +50,10 @@ fn hash() -> PayloadHash {
 }
 
 /// Whether it was granted; `None`: the tenant is closed. A key that the close has revoked counts as that.
-fn on_ledger<T>(outcome: Result<T, OperationError>) -> Option<T> {
+fn on_ledger<T>(outcome: Result<T, StoreError>) -> Option<T> {
     match outcome {
         Ok(granted) => Some(granted),
-        Err(OperationError::Refused(
+        Err(StoreError::Refusal(
             Refusal::Tenant(TenantRefusal::Closed(_))
             | Refusal::Access(AccessRefusal::Unauthorized(BadKey::Revoked)),
         )) => None,
@@ -61,7 +61,7 @@ fn on_ledger<T>(outcome: Result<T, OperationError>) -> Option<T> {
     }
 }
 
-fn on_admin<T: std::fmt::Debug>(outcome: Result<T, OperationError>) -> Option<T> {
+fn on_admin<T: std::fmt::Debug>(outcome: Result<T, StoreError>) -> Option<T> {
     if outcome.is_err() {
         assert_eq!(refusal(outcome), closed("acme"));
         return None;

@@ -8,7 +8,7 @@ use budget_authority::domain::refusal::{AccessRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::Tenant;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
-use budget_authority::store::OperationError;
+use budget_authority::store::StoreError;
 use serde_json::json;
 
 use crate::harness::admin_fixture::{AdminFixture, ask, asking, corrupt, refusal, tenant_id};
@@ -31,7 +31,7 @@ fn named(name: &str) -> TenantUpdateRequest {
 async fn update(
     fixture: &AdminFixture,
     update: &TenantUpdateRequest,
-) -> Result<Tenant, OperationError> {
+) -> Result<Tenant, StoreError> {
     let updated = fixture
         .admin
         .update_tenant(&tenant_id("acme"), update, &ask().request())
@@ -294,7 +294,7 @@ async fn a_change_counts_from_the_next_request_on() {
         .expect("suspended");
     assert!(matches!(
         tenant.hold("l", "", 10).await,
-        Err(OperationError::Refused(Refusal::Tenant(
+        Err(StoreError::Refusal(Refusal::Tenant(
             TenantRefusal::Suspended(_)
         )))
     ));

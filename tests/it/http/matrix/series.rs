@@ -1,6 +1,6 @@
 //! How many series a replica exposes: few, whatever tenants and strangers send.
 
-use budget_authority::store::ExtraTrip;
+use budget_authority::store::ExtraRoundTrip;
 use budget_authority::store::scripts;
 
 use super::*;
@@ -115,7 +115,7 @@ async fn all_series_that_a_replica_can_expose_are_few() {
     for label in of_scripts() {
         store.script_duration.with_label_values(&[label.as_str()]);
     }
-    for trip in ExtraTrip::WORDS {
+    for trip in ExtraRoundTrip::WORDS {
         store.extra_round_trips.with_label_values(&[*trip]);
     }
     let document = document_of("monitoring");

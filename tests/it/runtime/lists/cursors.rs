@@ -11,6 +11,7 @@ use crate::harness::redis::{RedisServer, shared};
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::retrying_client::LONG_REDIS_TIMEOUT;
 use crate::harness::tenant_fixture::TenantFixture;
+use budget_authority::store::Lane;
 
 const SORTS: [&str; 7] = [
     "reservation_id",
@@ -84,7 +85,7 @@ pub async fn complete(app: &TestApp, tenant: &TenantFixture) {
     end";
     let mut command = redis::cmd("EVAL");
     command.arg(script).arg(0).arg(tenant.reservation_key("*"));
-    let reply = app.store.query("any", &command).await;
+    let reply = app.store.send(Lane::Background, ("any", &command)).await;
     reply.expect("they are completed");
 }
 

@@ -57,7 +57,7 @@ pub async fn scatter(
         commands.push((other, command.arg(id).take()));
     }
     for batch in commands.chunks(5_000) {
-        app.store.query_all(batch).await.expect("they are changed");
+        app.store.send_all(batch).await.expect("they are changed");
     }
     order.sort();
     order.into_iter().map(|(_, id)| id).collect()

@@ -11,7 +11,7 @@ use budget_authority::domain::fields::Patch;
 use budget_authority::domain::refusal::{AccessRefusal, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
-use budget_authority::store::OperationError;
+use budget_authority::store::StoreError;
 
 use super::draw::{Step, UNITS};
 use super::pure::{Model, Outcome};
@@ -152,11 +152,11 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
     }
 }
 
-fn response<T: std::fmt::Debug>(result: Result<T, OperationError>) -> Outcome {
+fn response<T: std::fmt::Debug>(result: Result<T, StoreError>) -> Outcome {
     let refusal = match result {
         Ok(_) => return Outcome::Extended,
         // The records of the fixture lack fields that a response has; the change is made.
-        Err(OperationError::About(_, error)) if matches!(*error, OperationError::Record(_)) => {
+        Err(StoreError::About(_, error)) if matches!(*error, StoreError::Record(_)) => {
             return Outcome::Extended;
         }
         refused => refusal(refused),

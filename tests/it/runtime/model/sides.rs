@@ -13,7 +13,7 @@ use budget_authority::domain::scope::{Level, SegmentFilter};
 use budget_authority::domain::subject::Subject;
 use budget_authority::ledger::{BalanceFilter, BalanceQuery};
 use budget_authority::listing::OneOrder;
-use budget_authority::store::OperationError;
+use budget_authority::store::StoreError;
 
 use redis::Value;
 
@@ -79,9 +79,9 @@ pub fn books(balances: &[Balance]) -> Vec<(String, Book)> {
         .collect()
 }
 
-pub fn refused(error: OperationError) -> Outcome {
+pub fn refused(error: StoreError) -> Outcome {
     use ReservationRefusal as R;
-    let OperationError::Refused(refusal) = error else {
+    let StoreError::Refusal(refusal) = error else {
         panic!("{error:?}");
     };
     Outcome::Refused(match refusal {

@@ -1,9 +1,9 @@
-//! What a request of the admin plane is about. A script replies a word; the target turns it into a refusal that names the subject.
+//! What a request is about. A script replies a word; the target turns it into a refusal that names the subject.
 
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{AccessRefusal, Refusal, TenantRefusal, TooMany};
-use crate::store::signature::{Refused, ScriptCall, Signature};
-use crate::store::{Lane, OperationError, Store};
+use crate::store::signature::{Refused, Signature};
+use crate::store::{ScriptError, StoreError};
 
 /// What a request is about.
 pub(crate) trait Target {
@@ -14,7 +14,7 @@ pub(crate) trait Target {
     fn refusal(&self, refused: &Refused) -> Option<Refusal>;
 
     /// The error that a script's word means.
-    fn error(&self, refused: Refused, signature: &Signature) -> OperationError {
+    fn error(&self, refused: Refused, signature: &Signature) -> StoreError {
         if let Some(refusal) = self.refusal(&refused) {
             return refusal.into();
         }
@@ -25,6 +25,9 @@ pub(crate) trait Target {
                 AccessRefusal::NotPermitted(permission).into()
             }
             (Refused::ScopeForbidden { filter }, _) => AccessRefusal::ScopeForbidden(filter).into(),
+            (Refused::IdempotencyMismatch, _) => AccessRefusal::IdempotencyMismatch.into(),
+            (Refused::Corrupt { key }, _) => StoreError::Corrupt(key),
+            (Refused::MemoryFull, _) => StoreError::Full,
             (
                 Refused::TooMany {
                     count,
@@ -32,29 +35,44 @@ pub(crate) trait Target {
                     present,
                 },
                 _,
-            ) => OperationError::Refused(
-                TooMany {
-                    count,
-                    limit,
-                    present,
-                }
-                .into(),
-            ),
-            (Refused::IdempotencyMismatch, _) => AccessRefusal::IdempotencyMismatch.into(),
-            (Refused::Corrupt { key }, _) => OperationError::Corrupt(key),
+            ) => TooMany {
+                count,
+                limit,
+                present,
+            }
+            .into(),
             (Refused::TenantUnreadable, Some(tenant)) => {
-                OperationError::Corrupt(format!("tenant:{tenant}"))
+                StoreError::Corrupt(format!("tenant:{tenant}"))
             }
             (Refused::TenantClosed, Some(tenant)) => TenantRefusal::Closed(tenant.clone()).into(),
             (Refused::TenantSuspended, Some(tenant)) => {
                 TenantRefusal::KeysSuspended(tenant.clone()).into()
             }
-            _ => unexpected.into(),
+            _ => unexpected,
         }
     }
 
+    /// The outcome of a script; a refusal names the target.
+    fn named<T>(&self, outcome: Result<T, ScriptError>) -> Result<T, StoreError>
+    where
+        Self: Sized,
+    {
+        outcome.map_err(|error| match error {
+            ScriptError::Refused(refused, signature) => self.error(refused, signature),
+            ScriptError::Store(error) => error,
+        })
+    }
+
+    /// The same; an error says whose the target is.
+    fn outcome<T>(&self, outcome: Result<T, ScriptError>) -> Result<T, StoreError>
+    where
+        Self: Sized,
+    {
+        self.about(self.named(outcome))
+    }
+
     /// The outcome of what was to be done to it; an error says whose it is.
-    fn about<T>(&self, outcome: Result<T, impl Into<OperationError>>) -> Result<T, OperationError>
+    fn about<T>(&self, outcome: Result<T, impl Into<StoreError>>) -> Result<T, StoreError>
     where
         Self: Sized,
     {
@@ -65,8 +83,8 @@ pub(crate) trait Target {
 /// The outcome of what was to be done; an error says for whom.
 pub(crate) fn about<T>(
     tenant: Option<&TenantId>,
-    outcome: Result<T, impl Into<OperationError>>,
-) -> Result<T, OperationError> {
+    outcome: Result<T, impl Into<StoreError>>,
+) -> Result<T, StoreError> {
     outcome.map_err(|error| match tenant {
         Some(tenant) => error.into().about(tenant),
         None => error.into(),
@@ -117,22 +135,5 @@ impl<T: Target> Target for Creation<'_, T> {
             (Refused::OwnerNotFound, _) => TenantRefusal::OwnerNotFound(tenant.to_string()).into(),
             _ => return self.target.refusal(refused),
         })
-    }
-}
-
-impl Store {
-    /// Runs a script of the admin plane; a refusal names the target.
-    ///
-    /// # Errors
-    /// What the script refuses.
-    pub(crate) async fn run_for<C: ScriptCall>(
-        &self,
-        lane: Lane,
-        target: &impl Target,
-        call: &C,
-    ) -> Result<C::Outcome, OperationError> {
-        let outcome = self.run_on(lane, call).await.map_err(OperationError::from);
-        let refused = |refused| target.error(refused, C::SIGNATURE);
-        target.about(outcome.and_then(|outcome| outcome.map_err(refused)))
     }
 }
