@@ -69,27 +69,43 @@ impl DueEvents {
         leases: &[Lease],
         mut lost: impl FnMut(Lease),
     ) -> Result<Pass, StoreError> {
-        let mut pass = Pass::default();
+        let (mut pass, mut failure) = (Pass::default(), Ok(()));
         for &event in DueEvent::ALL {
-            let now_ms = match event {
-                DueEvent::KeyExpiry => self.clock.now_ms(&self.store).await?,
-                _ => Some(self.store.clock().now_ms()),
-            };
-            let Some(now_ms) = now_ms else { continue };
-            let (store, index, longest_ms) = (&self.store, event.index(), longest_ms(event));
-            let due = DueRows::poll(store, index, leases, now_ms, ROWS, longest_ms).await?;
-            let emit = |lease, member: String| async move {
-                let cause = self.cause(event);
-                store.emit_due(event, &member, lease, &cause).await
-            };
-            let emitted = emit_rows(store, index, due, now_ms, event.as_str(), &mut lost, emit);
-            let emitted = emitted.await?;
-            self.count(event, emitted.done.unsigned_abs());
-            pass.done += emitted.done;
-            pass.failed += emitted.failed;
-            pass.more |= emitted.more;
+            // A failure of one kind must not hold up the others.
+            match self.emit(event, leases, &mut lost).await {
+                Ok(emitted) => {
+                    pass.done += emitted.done;
+                    pass.failed += emitted.failed;
+                    pass.more |= emitted.more;
+                }
+                Err(error) => failure = failure.and(Err(error)),
+            }
         }
-        Ok(pass)
+        failure.map(|()| pass)
+    }
+
+    async fn emit(
+        &self,
+        event: DueEvent,
+        leases: &[Lease],
+        lost: &mut impl FnMut(Lease),
+    ) -> Result<Pass, StoreError> {
+        let now_ms = match event {
+            DueEvent::KeyExpiry => self.clock.now_ms(&self.store).await?,
+            _ => Some(self.store.clock().now_ms()),
+        };
+        let Some(now_ms) = now_ms else {
+            return Ok(Pass::default());
+        };
+        let (store, index, longest_ms) = (&self.store, event.index(), longest_ms(event));
+        let due = DueRows::poll(store, index, leases, now_ms, ROWS, longest_ms).await?;
+        let emit = |lease, member: String| async move {
+            let cause = self.cause(event);
+            store.emit_due(event, &member, lease, &cause).await
+        };
+        let emitted = emit_rows(store, index, due, now_ms, event.as_str(), lost, emit).await?;
+        self.count(event, emitted.done.unsigned_abs());
+        Ok(emitted)
     }
 
     fn cause(&self, event: DueEvent) -> String {

@@ -70,9 +70,10 @@ impl UnfinishedWork {
         lost: impl FnMut(Lease),
     ) -> Result<Pass, StoreError> {
         let mut pass = Pass::default();
-        self.resume_closes(leases, lost, &mut pass).await?;
-        self.resume_bulk_actions(leases, &mut pass).await?;
-        Ok(pass)
+        // A node that refuses the steps of a close must not hold up bulk actions elsewhere.
+        let closed = self.resume_closes(leases, lost, &mut pass).await;
+        let resumed = self.resume_bulk_actions(leases, &mut pass).await;
+        closed.and(resumed).map(|()| pass)
     }
 
     async fn resume_closes(

@@ -1,6 +1,6 @@
 //! Caches which subscriptions are active, and which events are for them. Scripts prove by a mark that this still holds.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prometheus::IntCounter;
@@ -165,6 +165,8 @@ pub(super) struct SubscriptionCache {
     owners: Cache<String, Subscribers>,
     /// Counts records that cannot be read, each time.
     unreadable: Option<IntCounter>,
+    /// When the directory of all tenants could not be completed.
+    directory_failed_at: Mutex<Option<Instant>>,
 }
 
 impl SubscriptionCache {
@@ -173,6 +175,7 @@ impl SubscriptionCache {
             store,
             owners: Cache::new(OWNERS_MAX),
             unreadable,
+            directory_failed_at: Mutex::default(),
         }
     }
 
@@ -279,10 +282,10 @@ impl SubscriptionCache {
             record.is_ok_and(|record| !record.is_empty())
         });
         let present: Vec<&str> = present.map(|(id, _)| id.as_str()).collect();
-        if let Err(error) = self.store.complete_webhook_directory(&present).await {
-            warn!(%error, "lists over all tenants may lack webhooks of `{owner}`: {error}");
-        }
         let (mut active_ones, mut again) = (Vec::new(), None);
+        if !self.complete_directory(owner, &present).await {
+            again = Some(Instant::now() + UNREADABLE);
+        }
         for (id, record) in records {
             let read = match record {
                 // Deleted since its id was read.
@@ -309,6 +312,24 @@ impl SubscriptionCache {
             again,
             is_unknown: false,
         })
+    }
+
+    /// Adds subscriptions that the directory of all tenants lacks. Returns false if that is to be tried again. While the node of the
+    /// directory is out of reach, only one owner waits for it.
+    async fn complete_directory(&self, owner: &str, present: &[&str]) -> bool {
+        let failed_at = || self.directory_failed_at.lock();
+        let is_recent = |at: Instant| at.elapsed() < UNREADABLE;
+        if failed_at().is_ok_and(|at| at.is_some_and(is_recent)) {
+            return false;
+        }
+        let Err(error) = self.store.complete_webhook_directory(present).await else {
+            return true;
+        };
+        warn!(%error, "lists over all tenants may lack webhooks of `{owner}`: {error}");
+        if let Ok(mut failed_at) = failed_at() {
+            *failed_at = Some(Instant::now());
+        }
+        false
     }
 
     /// Counts a record that cannot be read, and logs the first time of a series.
