@@ -6,28 +6,32 @@ use tokio::time::Instant;
 
 use crate::domain::log_entry::EntryId;
 
-/// The pause before entries that are still there are tried again. It doubles while nothing can be signed.
+/// The pause before entries that are still there are tried again. It doubles while none of them can be signed.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Entries leave the stream when their envelopes are written. Those that are still there behind the cursor failed, wait for
-/// another dispatcher, or came back with a failover: all are read again from the first one on, after a pause.
+/// Entries leave the stream when their envelopes are written. Those that are still there before the end failed, wait for another
+/// dispatcher, or came back with a failover. After a pause they are read again from the first one on, a batch per pass, beside
+/// what is new.
 #[derive(Debug)]
 pub(super) struct Cursor {
     /// Entries up to this one were read.
-    pub after: EntryId,
+    pub end: EntryId,
+    /// Entries up to this one were read again, while that is in progress.
+    pub retried: Option<EntryId>,
     /// Whether the log says that entries of this stream wait for another dispatcher.
     pub is_reported: bool,
     retry_at: Option<Instant>,
     pause: Duration,
-    /// Whether any entry was signed since the stream was last read from its start.
+    /// Whether an entry that was read again was signed.
     made_progress: bool,
 }
 
 impl Default for Cursor {
     fn default() -> Self {
         Self {
-            after: EntryId::ZERO,
+            end: EntryId::ZERO,
+            retried: None,
             is_reported: false,
             retry_at: None,
             pause: RETRY_MIN,
@@ -37,29 +41,37 @@ impl Default for Cursor {
 }
 
 impl Cursor {
-    /// Where to read from at a time.
-    pub fn begin(&mut self, now: Instant) -> EntryId {
+    /// Where to read again from, if it is time for that.
+    pub fn retry(&mut self, now: Instant) -> Option<EntryId> {
         if self.retry_at.is_some_and(|at| at <= now) {
-            self.pause = match self.made_progress {
-                true => RETRY_MIN,
-                false => (2 * self.pause).min(RETRY_MAX),
-            };
             self.retry_at = None;
             self.made_progress = false;
-            self.after = EntryId::ZERO;
+            self.retried = Some(EntryId::ZERO);
         }
-        self.after
+        self.retried
     }
 
-    /// Records that entries were read up to `last`, and whether any of them was removed.
-    pub fn advance(&mut self, last: EntryId, made_progress: bool) {
-        self.after = self.after.max(last);
-        self.made_progress |= made_progress;
-    }
-
-    /// Records that the end was reached while entries were left in the stream.
+    /// Records that entries were left in the stream.
     pub fn retry_later(&mut self, now: Instant) {
-        self.retry_at.get_or_insert(now + self.pause);
+        if self.retried.is_none() {
+            self.retry_at.get_or_insert(now + self.pause);
+        }
+    }
+
+    /// Records that entries were read again up to `last`, or all of them, and whether any was removed. After a round in which some
+    /// were, the next one begins at once, since what prevented them may be over.
+    pub fn retried_to(&mut self, last: Option<EntryId>, made_progress: bool) {
+        self.made_progress |= made_progress;
+        self.retried = last.filter(|last| *last < self.end);
+        if self.retried.is_some() {
+            return;
+        }
+        if std::mem::take(&mut self.made_progress) {
+            self.pause = RETRY_MIN;
+            self.retried = Some(EntryId::ZERO);
+        } else {
+            self.pause = (2 * self.pause).min(RETRY_MAX);
+        }
     }
 }
 
@@ -76,6 +88,7 @@ mod tests {
     #[test]
     fn what_is_left_is_read_again_after_a_pause_that_doubles_without_progress() {
         let (mut cursor, mut now) = (Cursor::default(), Instant::now());
+        cursor.end = place(7);
         for (progress, pause_s) in [
             (false, 2),
             (false, 4),
@@ -83,25 +96,29 @@ mod tests {
             (false, 16),
             (false, 32),
             (true, 60),
-            (false, 2),
+            (false, 4),
         ] {
-            assert_eq!(cursor.begin(now), EntryId::ZERO);
-            cursor.advance(place(7), progress);
             cursor.retry_later(now);
             now += pause_s * SECOND - SECOND / 2;
-            assert_eq!(cursor.begin(now), place(7), "{pause_s}");
+            assert_eq!(cursor.retry(now), None, "{pause_s}");
             // A later call does not put it off.
             cursor.retry_later(now);
             now += SECOND / 2;
+            assert_eq!(cursor.retry(now), Some(EntryId::ZERO), "{pause_s}");
+            cursor.retried_to(Some(place(5)), progress);
+            assert_eq!(cursor.retry(now), Some(place(5)), "one batch a pass");
+            cursor.retried_to(Some(place(7)), false);
+            if progress {
+                assert_eq!(cursor.retry(now), Some(EntryId::ZERO), "once more at once");
+                cursor.retried_to(None, false);
+            }
+            assert_eq!(cursor.retry(now), None, "{pause_s}");
         }
     }
 
     #[test]
-    fn where_nothing_is_left_only_new_entries_are_read() {
-        let (mut cursor, now) = (Cursor::default(), Instant::now());
-        cursor.begin(now);
-        cursor.advance(place(7), true);
-        cursor.advance(place(5), false);
-        assert_eq!(cursor.begin(now + 3_600 * SECOND), place(7));
+    fn where_nothing_is_left_nothing_is_read_again() {
+        let mut cursor = Cursor::default();
+        assert_eq!(cursor.retry(Instant::now() + 3_600 * SECOND), None);
     }
 }

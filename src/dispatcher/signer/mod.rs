@@ -54,6 +54,15 @@ metrics! {
     }
 }
 
+/// Which entries of a stream are read.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    /// Those that were not read yet.
+    New,
+    /// Those that are still there.
+    Again,
+}
+
 /// What one pass did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SignerPass {
@@ -142,53 +151,81 @@ impl Signer {
         }
         let signers = self.signers().await?;
         let now = Instant::now();
-        let place = |partition: &Partition| {
+        let (mut ends, mut retries) = (Vec::new(), Vec::new());
+        for partition in queued.keys() {
             let cursor = self.cursors.entry(*partition).or_default();
-            (*partition, cursor.begin(now))
-        };
-        let places: Vec<Queued> = queued.keys().map(place).collect();
+            ends.push((*partition, cursor.end));
+            retries.extend(cursor.retry(now).map(|place| (*partition, place)));
+        }
+        let new = self.sign_behind(&signers, Part::New, &ends, &queued, pass);
+        let new = new.await;
+        let again = self.sign_behind(&signers, Part::Again, &retries, &queued, pass);
+        new.and(again.await)
+    }
+
+    /// Signs what is queued behind places, where the first entry is large one place at a time.
+    async fn sign_behind(
+        &mut self,
+        signers: &Arc<Signers>,
+        part: Part,
+        places: &[Queued],
+        queued: &HashMap<Partition, usize>,
+        pass: &mut SignerPass,
+    ) -> Result<(), StoreError> {
         let (mut large, mut signed) = (Vec::new(), Ok(()));
         for some in places.chunks(PARTITIONS) {
-            let behind = self.sign_behind(&signers, some, &queued, pass).await;
-            signed = signed.and(behind.map(|unread| large.extend(unread)));
+            let batch = self.sign_batch(signers, part, some, queued, pass).await;
+            signed = signed.and(batch.map(|unread| large.extend(unread)));
         }
         for place in large {
-            let behind = self.sign_behind(&signers, &[place], &queued, pass).await;
-            signed = signed.and(behind.map(|_| ()));
+            let place = [place];
+            let batch = self.sign_batch(signers, part, &place, queued, pass);
+            signed = signed.and(batch.await.map(|_| ()));
         }
         signed
     }
 
     /// Signs what is queued behind places. Returns those whose first entry is too large to be read beside others.
-    async fn sign_behind(
+    async fn sign_batch(
         &mut self,
         signers: &Arc<Signers>,
+        part: Part,
         places: &[Queued],
         queued: &HashMap<Partition, usize>,
         pass: &mut SignerPass,
     ) -> Result<Vec<Queued>, StoreError> {
         let read = self.read(places, BATCH / places.len()).await?;
-        let (mut entries, mut large, mut ended) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut entries, mut batches, mut large) = (Vec::new(), Vec::new(), Vec::new());
         for (place, read) in places.iter().zip(read) {
             let Some(read) = read else { continue };
-            match read.next {
-                Some(_) if read.entries.is_empty() => large.push(*place),
-                Some(_) => pass.more = true,
-                None => ended.push(place.0),
+            let last = read.entries.last().map(|entry| entry.place.1);
+            match (last, read.next) {
+                (None, Some(_)) => large.push(*place),
+                (last, next) => batches.push((place.0, read.entries.len(), last, next.is_none())),
             }
             entries.extend(read.entries);
         }
-        let places: Vec<Queued> = entries.iter().map(|entry| entry.place).collect();
         let removed = self.sign(signers, entries, pass).await;
-        for (partition, place) in places {
-            let cursor = self.cursors.entry(partition).or_default();
-            cursor.advance(place, removed.contains_key(&partition));
-        }
-        for partition in ended {
+        let now = Instant::now();
+        for (partition, count, last, is_end) in batches {
             let removed = removed.get(&partition).copied().unwrap_or_default();
-            if queued.get(&partition).is_some_and(|count| *count > removed) {
-                let cursor = self.cursors.entry(partition).or_default();
-                cursor.retry_later(Instant::now());
+            let cursor = self.cursors.entry(partition).or_default();
+            match part {
+                Part::New => {
+                    cursor.end = cursor.end.max(last.unwrap_or_default());
+                    pass.more |= !is_end;
+                    let all = queued.get(&partition).copied().unwrap_or_default();
+                    if count > removed || (is_end && all > removed) {
+                        cursor.retry_later(now);
+                    }
+                }
+                Part::Again => {
+                    cursor.retried_to(last.filter(|_| !is_end), removed > 0);
+                    pass.more |= removed > 0 && cursor.retried.is_some();
+                    if count > removed {
+                        cursor.retry_later(now);
+                    }
+                }
             }
         }
         Ok(large)
