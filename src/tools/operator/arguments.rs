@@ -1,6 +1,7 @@
 //! The arguments of a command, and the request that they make.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -212,8 +213,12 @@ impl CommandRow {
                 Place::Query if self.action == Action::List && input.name == "limit" => {}
                 Place::Query => call = call.with(input.member(), value.as_ref().map(text)),
                 Place::Body => call.body.iter_mut().zip(value).for_each(|(body, value)| {
-                    let names = input.path.iter();
-                    *names.fold(body, |place, name| &mut place[name]) = value;
+                    let names = || input.path.iter();
+                    // A default does not replace what `--body` has.
+                    let has_value = names().try_fold(&*body, |place, name| place.get(name));
+                    if has_value.is_none() || is_given(&input, matches) {
+                        *names().fold(body, |place, name| &mut place[name]) = value;
+                    }
                 }),
                 Place::Unit => {}
             }
@@ -306,6 +311,11 @@ fn derived(value: &str, matches: &ArgMatches) -> Result<Value, CallError> {
             "the scope `{value}` must begin with tenant:ID"
         ))),
     }
+}
+
+/// Whether the value of an argument is from the command line.
+fn is_given(input: &Input, matches: &ArgMatches) -> bool {
+    input.fixed.is_none() && matches.value_source(&input.name) == Some(ValueSource::CommandLine)
 }
 
 /// Sets the idempotency key: the one that is given, or a random one where a second request would have a second effect.

@@ -74,6 +74,12 @@ async fn members_are_flags_and_the_body_can_be_given_whole() {
     assert_eq!(committed["charged"]["amount"], 3);
     assert_eq!(as_tenant(&commit).await.json(), committed);
 
+    let body = r#"{"tenant_id":"acme","scope":"tenant:acme/app:whole","unit":"CREDITS","allocated":{"unit":"CREDITS","amount":7}}"#;
+    let made = operator
+        .run(&format!("--json call createBudget --body {body}"))
+        .await;
+    assert_eq!(made.json()["unit"], "CREDITS");
+
     let body = r#"{"tenant_id":"umbrella","name":"one","metadata":{"a":"b"}}"#;
     let made = operator
         .run(&format!("call createTenant --body {body} --name two"))

@@ -73,7 +73,7 @@ fn tokens(value: i64) -> Amount {
     Amount::new(Unit::Tokens, value).expect("not negative")
 }
 
-/// One reservation or booked event from its beginning to some end, chosen by `step`.
+/// One reservation or recorded event from its beginning to some end, chosen by `step`.
 async fn act(fixture: &LedgerFixture, tenant: usize, step: usize) {
     let (caller, cause) = (&fixture.callers[tenant], fixture.cause(tenant));
     let name = caller.tenant.as_str().to_owned();
