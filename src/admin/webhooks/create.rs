@@ -61,7 +61,7 @@ impl Webhooks {
             self.store
                 .access_to_subscribe(caller, "webhooks:write", filter)
                 .await?;
-            return Err(refusal);
+            return about(owner.tenant(), Err(refusal));
         }
         let created = self.create_checked(caller, owner, settings, operation, request);
         about(owner.tenant(), created.await)
