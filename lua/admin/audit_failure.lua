@@ -23,9 +23,9 @@ ARGV[5]    per_minute    int64 or ''  Only where a tenant's key was refused, or 
 ARGV[6..]  audit         to the end   Names and values of the audit entry.
 
 Replies, the first that applies:
-  clock now_ms | booked tenant
+  clock now_ms | recorded tenant
 Writes:
-  On booked: the audit entry, or the count.
+  On recorded: the audit entry, or the count.
 ]]
 local tenant_key, audit_log, chain, sentinel_log, sentinel_chain, days, audit_failures, audit_failures_due, unsealed
   = unpack(KEYS)
@@ -50,4 +50,4 @@ else
   audit_failure_append(audit_failures, audit_failures_due, counted, per_minute, audit_append, now, entry)
 end
 day_register(days, tenant_key, settings, tenant, day, now)
-return {'booked', tenant}
+return {'recorded', tenant}

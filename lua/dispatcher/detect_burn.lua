@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/burn.rs.
 Compares what a ledger was charged in each window that is watched with what is usual, and emits an event for each limit
-that is exceeded since the evaluation before. Whoever calls and however often: the state of a limit changes with its
+that is exceeded since the evaluation before. However often it is called, the state of a limit changes only with its
 event.
 
 KEYS[1]  read   lease       hash    lease

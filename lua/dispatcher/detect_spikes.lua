@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/traffic.rs.
 Judges the shares of denials, expiries and refused keys of one tenant, or of no tenant, and emits an event for each
-limit that is exceeded since the evaluation before. Whoever calls and however often: the state of a limit changes with
+limit that is exceeded since the evaluation before. However often it is called, the state of a limit changes only with
 its event, and an evaluation before its time does nothing.
 
 KEYS[1]  read   lease        hash    lease
@@ -103,7 +103,7 @@ local function judge(metric, above, window)
   end
   if at_ms and (armed == '0' or now - at_ms < window * 1000) then kept[name] = ('%.0f '):format(at_ms) .. (armed or '1') end
 end
--- Whoever hears of a tenant's close as the last thing of it hears of no rate behind it.
+-- The close of a tenant is its last event, so no rate is reported after it.
 if refused ~= 'tenant_closed' then traffic_limits(USUAL .. (watched or ''), judge) end
 
 -- Effects: none can fail.

@@ -109,7 +109,7 @@ local function check_failure(ending, subscription)
 end
 
 -- Returns the end of an attempt whose record is gone or has another type: only its counts end here. nil where another has the
--- claim, as the time tells when that ends.
+-- claim, since the time says when that ends.
 local function unrecorded(at, damage)
   local id, token, subscription_id, lane = unpack(ARGV, at, at + 3)
   local until_ms = tonumber(redis.call('ZSCORE', claims, id) or 0)

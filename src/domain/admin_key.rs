@@ -40,7 +40,7 @@ impl AdminCaller {
         self.name.as_ref()
     }
 
-    /// The digest of the key, which tells it from others of the same name.
+    /// The digest of the key, which distinguishes it from others of the same name.
     pub(super) fn digest(&self) -> &[u8] {
         &self.digest
     }

@@ -37,7 +37,7 @@ pub enum Caller {
 }
 
 impl Caller {
-    /// What tells its key from all others.
+    /// Distinguishes its key from all others.
     pub fn identity(&self) -> &[u8] {
         match self {
             Self::Tenant(caller) => caller.key_id.as_str().as_bytes(),

@@ -1,4 +1,4 @@
-//! One connection to a receiver: one request at a time, moved by whoever sends it.
+//! One connection to a receiver: one request at a time, driven by the task that sends it.
 
 use std::future::poll_fn;
 use std::io;

@@ -1,4 +1,4 @@
-//! Evidence of what the runtime plane decides: what a request tells its script of it, and the references in responses.
+//! Evidence of what the runtime plane decides: what a request passes to its script for it, and the references in responses.
 //!
 //! The script that decides queues the entry of evidence. The id of an envelope follows from what was decided, so the replica
 //! computes it from the reply, and nobody waits for a signature.
@@ -250,7 +250,7 @@ impl Attester<'_> {
     }
 }
 
-/// What a script is told of a request; `lua/lib/evidence/queue.lua` has the form. `choice`: the issuers that it chooses from.
+/// What a request passes to its script; `lua/lib/evidence/queue.lua` has the form. `choice`: the issuers that it chooses from.
 fn evidence_lines(
     choice: String,
     (endpoint, refusals_per_minute): (Endpoint, u32),
@@ -286,7 +286,7 @@ fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Roun
 }
 
 impl Draft<'_> {
-    /// What the script is told; `None` where there will be no evidence. What an outcome without a record keeps of the request
+    /// What the script gets; `None` where there will be no evidence. What an outcome without a record keeps of the request
     /// has as many bytes.
     pub(super) fn lines(&self) -> Option<&str> {
         self.lines.as_deref()
@@ -367,7 +367,7 @@ impl Draft<'_> {
             self.attester.skipped("unrepresentable_number");
             return None;
         }
-        // As the script has chosen, from what it was told: it has queued an entry of that issuer, or none.
+        // The script's choice from the same issuers: it has queued an entry of that issuer, or none.
         let registry = &self.attester.registry;
         let Some(registered) = registry.chosen(self.drafted_ms, issued_at_ms) else {
             self.attester.skipped("no_issuer");

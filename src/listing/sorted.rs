@@ -15,7 +15,7 @@ pub const GATHER_ROWS: usize = 30;
 /// Between two steps a list that gathers waits so many times as long as the last one took, and leaves Redis to others. If further
 /// lists of its owner gather, it waits as many times longer, so that together they take hardly more of Redis than one.
 const PAUSE_STEPS: u32 = 3;
-/// It waits no longer than this, so that it comes to an end beside others too.
+/// The longest pause, so that a list also ends beside others.
 const PAUSE_MAX: Duration = Duration::from_millis(8);
 
 /// Rows that come first after the last page, in order: a page, and one more to know whether another follows.

@@ -1,6 +1,6 @@
 #!lua flags=no-writes,allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/admin/api_key_checks.rs.
-Tells what an API key may do.
+Says what an API key may do.
 
 KEYS[1]  read  api_key     hash  apikey:<key_id>
 KEYS[2]  read  tenant_key  hash  tenant:<tenant>

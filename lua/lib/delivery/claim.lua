@@ -2,7 +2,7 @@
 claim: gives a delivery to a dispatcher for one attempt. The attempt counts from here, before it is sent: so a delivery that
 crashes its dispatcher runs out of attempts.
 
-A first attempt of the operator's names its lane, without the subscription, as `source`: whoever ends the claim finds the lane
+A first attempt of the operator's names its lane, without the subscription, as `source`, so that the end of the claim finds the lane
 even if the place in the record is damaged meanwhile. Those of a tenant need not, since they have one lane.
 ]]
 -- @include delivery/state

@@ -36,7 +36,7 @@ const ROWS: usize = 10;
 /// How far back events are looked at.
 const WINDOW: Duration = Duration::from_secs(3_600);
 
-/// The last overview and when it was put together. Whoever asks meanwhile waits for the one that is under way.
+/// The last overview and when it was computed. Requests that come meanwhile wait for the one in progress.
 #[derive(Debug, Default)]
 pub(super) struct LastOverview(Mutex<Option<(Instant, Arc<AdminOverviewResponse>)>>);
 

@@ -14,7 +14,7 @@ pub(crate) use crate::egress::{Limits, ReceiverResponse};
 
 /// What the headers say about an event.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Told<'a> {
+pub(crate) struct EventHeaders<'a> {
     pub event_id: &'a str,
     pub event_type: &'a str,
     pub request_id: Option<&'a str>,
@@ -81,11 +81,11 @@ impl Webhooks {
         &self,
         receiver: &Receiver,
         url: &AdmittedUrl,
-        (told, body): (&Told<'_>, Bytes),
+        (facts, body): (&EventHeaders<'_>, Bytes),
         limits: Limits,
         until: Instant,
     ) -> Result<ReceiverResponse, SendError> {
-        let headers = self.headers(&receiver.secrets, told, &body);
+        let headers = self.headers(&receiver.secrets, facts, &body);
         let outgoing = OutgoingRequest { headers, body };
         let id = receiver.subscription.subscription_id.as_str();
         let left = until.saturating_duration_since(Instant::now());
@@ -101,7 +101,12 @@ impl Webhooks {
     }
 
     /// The headers of a delivery. A custom one never takes the place of one of the service's.
-    pub(super) fn headers(&self, secrets: &Secrets, told: &Told<'_>, body: &[u8]) -> HeaderMap {
+    pub(super) fn headers(
+        &self,
+        secrets: &Secrets,
+        facts: &EventHeaders<'_>,
+        body: &[u8],
+    ) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let mut insert = |name: &str, value: &str| {
             let name = HeaderName::try_from(name);
@@ -113,17 +118,17 @@ impl Webhooks {
         let agent = format!("{}/{}", words.delivery_agent, env!("CARGO_PKG_VERSION"));
         let signature = sign(secrets.signing_secret.expose_secret(), body);
         let drawn = || 1 + rand::random::<u64>() % (u64::MAX - 1);
-        let span = told.span_id.unwrap_or_else(drawn);
-        let flags = told.trace_flags.unwrap_or(DEFAULT_FLAGS);
-        let traceparent = format!("00-{}-{span:016x}-{flags}", told.trace_id);
+        let span = facts.span_id.unwrap_or_else(drawn);
+        let flags = facts.trace_flags.unwrap_or(DEFAULT_FLAGS);
+        let traceparent = format!("00-{}-{span:016x}-{flags}", facts.trace_id);
         insert("content-type", "application/json");
         insert("user-agent", &agent);
-        insert(words.event_id_header, told.event_id);
-        insert(words.event_type_header, told.event_type);
+        insert(words.event_id_header, facts.event_id);
+        insert(words.event_type_header, facts.event_type);
         insert(words.signature_header, &signature);
-        insert(words.trace_header, told.trace_id);
+        insert(words.trace_header, facts.trace_id);
         insert("traceparent", &traceparent);
-        if let Some(request_id) = told.request_id {
+        if let Some(request_id) = facts.request_id {
             insert("x-request-id", request_id);
         }
         for (name, value) in &secrets.headers {

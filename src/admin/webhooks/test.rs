@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use tracing::info;
 
-use super::sending::Told;
+use super::sending::EventHeaders;
 use super::{LoadedSubscription, Secrets, Webhooks};
 use crate::admin::audit::entry;
 use crate::admin::refuse;
@@ -156,7 +156,7 @@ impl Webhooks {
             }
         };
         let body = body(loaded, &outcome.event_id, cause);
-        let told = Told {
+        let facts = EventHeaders {
             event_id: &outcome.event_id,
             event_type: EVENT_TYPE.as_str(),
             request_id: cause.request_id.as_ref().map(RequestId::as_str),
@@ -164,7 +164,7 @@ impl Webhooks {
             trace_flags: cause.trace_flags.as_deref(),
             span_id: None,
         };
-        let headers = self.headers(secrets, &told, &body);
+        let headers = self.headers(secrets, &facts, &body);
         let outgoing = OutgoingRequest { headers, body };
         match self.egress.post(&url, outgoing, LIMITS).await {
             Ok(response) => {
@@ -200,7 +200,7 @@ fn body(loaded: &LoadedSubscription, event_id: &str, cause: &Cause) -> Bytes {
         event_id: event_id.to_owned(),
         event_type: EVENT_TYPE,
         category: EVENT_TYPE.category(),
-        timestamp: Moment::from_ms(loaded.now_ms).expect("the store's clock tells a time"),
+        timestamp: Moment::from_ms(loaded.now_ms).expect("a time of the store's clock"),
         tenant_id: subscription.owner.to_string(),
         source: cause.source.to_owned(),
         scope: None,

@@ -25,7 +25,7 @@ use crate::store::{Lane, StoreError};
 /// How often a change is computed anew because others were faster.
 const ATTEMPTS: usize = 8;
 
-/// What a change comes to.
+/// The result of a change.
 struct Plan {
     next: Subscription,
     changed: Vec<&'static str>,

@@ -175,8 +175,8 @@ pub(super) async fn attempt(
         ticket.start();
     }
     let span = event.span(claim);
-    let (told, body) = (event.told(span.as_ref()), event.body.clone());
-    let sent = webhooks.send(receiver, &target, (&told, body), LIMITS, until);
+    let (facts, body) = (event.headers(span.as_ref()), event.body.clone());
+    let sent = webhooks.send(receiver, &target, (&facts, body), LIMITS, until);
     let result = match sent.await {
         Ok(posted) if posted.is_success() => {
             response(AttemptResult::new(Outcome::Success, "success"), posted)

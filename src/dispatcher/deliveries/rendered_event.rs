@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::time::timeout;
 use tracing::debug;
 
-use crate::admin::webhooks::sending::Told;
+use crate::admin::webhooks::sending::EventHeaders;
 use crate::domain::event::StoredEvent;
 use crate::domain::event::types::EventType;
 use crate::domain::record::Record;
@@ -97,8 +97,8 @@ impl RenderedEvent {
         Some(details.to_string())
     }
 
-    pub fn told(&self, span: Option<&AttemptSpan>) -> Told<'_> {
-        Told {
+    pub fn headers(&self, span: Option<&AttemptSpan>) -> EventHeaders<'_> {
+        EventHeaders {
             event_id: &self.event_id,
             event_type: &self.event_type,
             request_id: self.request_id.as_deref(),

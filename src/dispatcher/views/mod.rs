@@ -225,7 +225,7 @@ impl EventFollower {
             if cursor == Some(part.next) {
                 let types = part.rows.iter().map(|row| row.row.kind.clone());
                 batch.uncounted.extend(types);
-                // What is added in the middle of a pointer may be added once more, by whoever moves the cursor.
+                // Rows added in the middle of a pointer may be added again, by the dispatcher that moves the cursor.
                 if part.read != Some(part.next) {
                     pass.added += batch.uncounted.len();
                     let types = batch.uncounted.drain(..).flatten();

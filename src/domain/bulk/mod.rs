@@ -59,7 +59,7 @@ pub struct BulkFunding {
     pub amount: Amount,
     /// What RESET_SPENT starts from; `None`: nothing was said, so 0.
     pub spent: Option<i64>,
-    /// Told by the events.
+    /// Emitted with the events.
     pub reason: Option<String>,
 }
 
@@ -134,7 +134,7 @@ impl BulkAction {
     }
 }
 
-/// A bulk action as its claim keeps it: whoever goes on with it needs nothing else.
+/// A bulk action as its claim stores it: all that is needed to resume it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bulk {
     /// What is done.

@@ -1,6 +1,6 @@
 //! Events: the one JSON text that is stored, signed and delivered, as a pure function of the facts that a script appended.
 //!
-//! Whoever reads the log renders, so every reader must come to the same bytes: nothing here looks at a clock, at the
+//! Each reader of the log renders, so all must produce the same bytes: nothing here looks at a clock, at the
 //! configuration or at another record.
 
 mod correlation;

@@ -98,7 +98,7 @@ impl<T: Field> Member<T> {
         keyword(keyword: Keyword) sets keyword = Some(keyword);
     }
 
-    /// What the member is when it is absent. On an `Option` it is described only: whoever uses the value applies it.
+    /// What the member is when it is absent. On an `Option` it is only described: the code that uses the value applies it.
     pub fn default(mut self, default: T::Inner) -> Self
     where
         T::Inner: Serialize,

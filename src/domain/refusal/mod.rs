@@ -1,4 +1,4 @@
-//! Why a request is refused: one enum per family of operations. A refusal names its subject, so that whoever reports it needs
+//! Why a request is refused: one enum per family of operations. A refusal names its subject, so that its reporter needs
 //! nothing else; its message is for people. Which status and code it becomes on the wire is decided elsewhere.
 
 mod access;

@@ -53,7 +53,7 @@ pub struct Seen<'a> {
     pub tenant: &'a str,
     /// Its scope, if it has one.
     pub scope: Option<&'a str>,
-    /// The threshold that was crossed, where only those are told who watch it.
+    /// The threshold that was crossed, for events that only its watchers receive.
     pub crossed: Option<Crossed>,
     /// The subscription whose failures it reports, see [`reported_on`].
     pub reported_on: Option<&'a str>,

@@ -263,7 +263,7 @@ fn cell(members: &[(&'static str, Kind)], names: &[(&'static str, &'static Mirro
     groups.map(group).collect::<Vec<_>>().join("; ")
 }
 
-/// Whoever writes a verifier needs nothing but the document.
+/// The document is enough to write a verifier.
 #[test]
 fn the_document_has_every_member_with_its_bounds() {
     let names = named();

@@ -11,7 +11,7 @@ use crate::domain::json::Json;
 use crate::domain::words::words;
 
 words! {
-    /// What a verification comes to.
+    /// The result of a verification.
     Disposition {
         /// The signature holds, and the key was the issuer's when the envelope was issued.
         Authentic = "authentic",
@@ -40,7 +40,7 @@ pub enum Keys<'a> {
 /// What a verification found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
-    /// What it comes to.
+    /// The result.
     pub disposition: Disposition,
     /// Whether the key is the one that was expected, where one was.
     pub pin_matched: Option<bool>,

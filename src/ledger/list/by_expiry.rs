@@ -9,7 +9,7 @@ use crate::store::StoreError;
 struct Side<'a> {
     walk: ReservationWalk<'a>,
     index: ExpiryIndex,
-    /// Where in the list it has come to; nothing that it will find comes before.
+    /// Where in the list it stands; nothing that it will find comes before.
     reached: Option<Position>,
     complete: bool,
 }

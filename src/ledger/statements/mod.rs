@@ -1,5 +1,5 @@
 //! What evidence attests of a record. Request, response, time and trace are read back from the fields of the record, so that the
-//! first response, a replay, a reader and the signer come to the same envelope, for as long as the record is kept.
+//! first response, a replay, a reader and the signer produce the same envelope, for as long as the record is kept.
 //!
 //! The bytes of a format are frozen: what changes them takes another [`FORMAT`], and the code of the one before stays.
 

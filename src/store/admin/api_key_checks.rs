@@ -28,7 +28,7 @@ signature! {
 }
 
 signature! {
-    /// Tells what an API key may do.
+    /// Says what an API key may do.
     INTROSPECT: Introspect -> IntrospectReply = "admin/api_keys/introspect", flags "no-writes,allow-oom";
     names { caller: &'a RuntimeCaller, key_id of caller }
     keys of partition of caller { read api_key(key_id), tenant_key: tenant(tenant); }

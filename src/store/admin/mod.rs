@@ -68,8 +68,8 @@ signature! {
         per_minute: Option<u32>,
         audit: &'a [Pair],
     }
-    replies { clock, booked: Booked { tenant: String } }
-    writes "On booked: the audit entry, or the count."
+    replies { clock, recorded: Recorded { tenant: String } }
+    writes "On recorded: the audit entry, or the count."
 }
 
 /// Names and values.
@@ -171,7 +171,7 @@ impl Store {
             per_minute,
             audit: entry,
         };
-        let AuditFailureReply::Booked { .. } = outcome(self.run(Lane::Request, &call).await)?;
+        let AuditFailureReply::Recorded { .. } = outcome(self.run(Lane::Request, &call).await)?;
         Ok(())
     }
 }

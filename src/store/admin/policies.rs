@@ -144,7 +144,7 @@ pub(crate) const BYTES: usize = 64 << 10;
 
 impl Store {
     /// All policies of a tenant at one version. Of those that are `known` at an earlier one only what has changed since is
-    /// read, if that can be told.
+    /// read, if that is known.
     ///
     /// # Errors
     /// [`StoreError::Record`] for a record that cannot be read: which policy counts is then unknown.
@@ -197,7 +197,7 @@ impl Store {
         }
     }
 
-    /// The policies of `known` with all changes since, `None` where it cannot be told what has changed.
+    /// The policies of `known` with all changes since, `None` where the changes are not known.
     async fn changed_policies(
         &self,
         tenant: &TenantId,

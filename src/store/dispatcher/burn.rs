@@ -24,7 +24,7 @@ signature! {
 
 signature! {
     /// Compares what a ledger was charged in each window that is watched with what is usual, and emits an event for each limit that is
-    /// exceeded since the evaluation before. Whoever calls and however often: the state of a limit changes with its event.
+    /// exceeded since the evaluation before. However often it is called, the state of a limit changes only with its event.
     DETECT_BURN: DetectBurn -> EmittedReply declared elsewhere = "dispatcher/detect_burn", flags "allow-oom";
     keys of partition of fencing_token {
         read lease(), budget(tenant, unit, scope);

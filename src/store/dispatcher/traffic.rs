@@ -29,7 +29,7 @@ signature! {
 
 signature! {
     /// Judges the shares of denials, expiries and refused keys of one tenant, or of no tenant, and emits an event for each limit
-    /// that is exceeded since the evaluation before. Whoever calls and however often: the state of a limit changes with its
+    /// that is exceeded since the evaluation before. However often it is called, the state of a limit changes only with its
     /// event, and an evaluation before its time does nothing.
     DETECT_SPIKES: DetectSpikes -> EmittedReply declared elsewhere = "dispatcher/detect_spikes", flags "allow-oom";
     keys of partition of fencing_token {

@@ -6,8 +6,8 @@ use crate::store::signature::signature;
 use crate::store::{Lease, Store, StoreError, unless_fenced};
 
 signature! {
-    /// Ends up to a number of a tenant's reservations whose grace period is over; their holds return to the ledgers. Whoever
-    /// calls and however often: each reservation expires once, because its status and its due time are read here.
+    /// Ends up to a number of a tenant's reservations whose grace period is over; their holds return to the ledgers.
+    /// However often it is called, each reservation expires once, because its status and its due time are read here.
     ///
     /// A record that is corrupt, or whose ledger is, leaves the index for the quarantine; its ledgers are not touched.
     EXPIRE: Expire -> ExpireReply = "dispatcher/expire", flags "allow-oom";

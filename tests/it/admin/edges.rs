@@ -59,8 +59,8 @@ async fn an_options_request_takes_no_key_and_is_not_audited() {
     }
     let fixture = app.admin_fixture();
     for chain in ["__unauth__", "__admin__"] {
-        let booked = fixture.audit(Partition::FIRST, chain);
-        assert!(booked.is_empty(), "{chain}: {booked:?}");
+        let recorded = fixture.audit(Partition::FIRST, chain);
+        assert!(recorded.is_empty(), "{chain}: {recorded:?}");
     }
 }
 

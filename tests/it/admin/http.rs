@@ -1,4 +1,4 @@
-//! The admin plane over HTTP: who is let in, what comes back, what is booked.
+//! The admin plane over HTTP: who is let in, what comes back, what is recorded.
 
 use reqwest::Method;
 use serde_json::{Value, json};

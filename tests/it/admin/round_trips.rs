@@ -60,7 +60,7 @@ async fn a_change_of_a_key_costs_one_round_trip_and_on_another_replica_one_look_
         let seen = block_in_place(|| monitor.seen());
         assert_eq!(seen, expected, "{method}");
     }
-    // A refusal is booked by a script of its own.
+    // A refusal is recorded by a script of its own.
     ask(&app, Method::PATCH, &path(1), change(5))
         .await
         .refused(409, "INVALID_REQUEST");

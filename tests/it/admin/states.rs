@@ -225,6 +225,6 @@ async fn budgets_are_changed_and_frozen_over_http() {
     assert_eq!(
         failed.count(),
         4,
-        "a refusal after the target was read is booked with its tenant"
+        "a refusal after the target was read is recorded with its tenant"
     );
 }

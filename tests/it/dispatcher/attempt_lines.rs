@@ -1,4 +1,4 @@
-//! What a dispatcher logs of its attempts: each line names the attempt and what was booked of it, and none holds a secret.
+//! What a dispatcher logs of its attempts: each line names the attempt and what was recorded of it, and none holds a secret.
 
 use std::time::Duration;
 

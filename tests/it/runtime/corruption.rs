@@ -250,7 +250,7 @@ async fn an_operators_change_without_its_event_changes_nothing() {
         };
         assert_eq!(response.status, 500, "{key}: {response:?}");
         let mut after = app.everything().await;
-        // The refused request may be booked where it can be.
+        // The refused request may be recorded where it can be.
         after.retain(|name, _| before.contains_key(name));
         let ledger = app.ledger_key(0, ROOT);
         assert!(after[&ledger] == before[&ledger], "{key}");

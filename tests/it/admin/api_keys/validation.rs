@@ -113,8 +113,8 @@ async fn a_key_that_fails_validation_emits_an_event_and_no_audit_entry() {
     assert_eq!(event["data"]["key_id"], id);
     assert_eq!(event["data"]["source_ip"], "127.0.0.1");
     assert_eq!(fixture.tenant_audit("umbra").len(), entries);
-    let booked = fixture.audit(Partition::FIRST, "__admin__");
-    assert!(booked.is_empty(), "{booked:?}");
+    let recorded = fixture.audit(Partition::FIRST, "__admin__");
+    assert!(recorded.is_empty(), "{recorded:?}");
     // A good key is no failure.
     let (_, secret) = key(&app, &[]).await;
     validate(&app, &secret).await;

@@ -10,7 +10,7 @@ use crate::harness::app::TestApp;
 use crate::harness::due_events::due_events;
 
 /// The entries of today: stream id, then names and values.
-async fn booked(app: &TestApp) -> Vec<(String, Vec<String>)> {
+async fn recorded(app: &TestApp) -> Vec<(String, Vec<String>)> {
     let store = &app.store;
     let log = store
         .keys()
@@ -34,7 +34,7 @@ async fn a_flood_of_keyless_requests_is_audited_up_to_a_bound_and_counted_exactl
         let request = app.request(Method::GET, "/v1/admin/tenants");
         app.send(request).await.expect(401);
     }
-    assert_eq!(booked(&app).await.len(), 600);
+    assert_eq!(recorded(&app).await.len(), 600);
     let keys = app.store.keys();
     let due: Vec<String> = app
         .run(&[
@@ -53,7 +53,7 @@ async fn a_flood_of_keyless_requests_is_audited_up_to_a_bound_and_counted_exactl
     app.set(&counter, &[("minute_ms", &(minute - 60_000).to_string())])
         .await;
     app.send(app.request(Method::GET, "/v1/admin/x")).await;
-    let entries = booked(&app).await;
+    let entries = recorded(&app).await;
     assert_eq!(entries.len(), 602);
     let sum = &entries[600];
     assert_eq!(value(sum, "metadata.count"), Some("50"));
@@ -72,7 +72,7 @@ async fn a_keyless_request_to_a_long_path_audits_a_short_entry() {
     let app = TestApp::spawn().await;
     let path = format!("/v1/admin/{}", "x".repeat(1_000));
     app.send(app.request(Method::GET, &path)).await.expect(401);
-    let entries = booked(&app).await;
+    let entries = recorded(&app).await;
     let fields = entries[0].1.concat();
     assert!(fields.len() < 500, "{}: {entries:?}", fields.len());
     assert!(fields.contains("GET:/v1/admin/xxx"), "{entries:?}");
@@ -101,7 +101,7 @@ async fn the_dispatcher_rolls_up_a_flood_after_which_no_request_comes() {
         let flush = rollups.run_once(&[lease], |_| {}).await;
         assert_eq!(flush.expect("Redis answers").done, expected);
     }
-    let entries = booked(&app).await;
+    let entries = recorded(&app).await;
     assert_eq!(entries.len(), 1);
     assert_eq!(value(&entries[0], "metadata.count"), Some("42"));
     assert_eq!(value(&entries[0], "operation"), Some("GET:/v1/admin/x"));

@@ -14,7 +14,7 @@ use crate::harness::runtime_calls::tokens;
 async fn each_refused_request_is_audited_once() {
     let app = umbra().await;
     let fixture = app.admin_fixture();
-    let booked = |partition: Partition, chain: &str| -> Vec<(String, String)> {
+    let recorded = |partition: Partition, chain: &str| -> Vec<(String, String)> {
         let entries = fixture.audit(partition, chain).into_iter();
         entries
             .filter_map(|entry| {
@@ -47,18 +47,18 @@ async fn each_refused_request_is_audited_once() {
 
     let umbra = tenant_id("umbra").partition();
     assert_eq!(
-        booked(umbra, "umbra"),
+        recorded(umbra, "umbra"),
         [
             pair("POST:/v1/admin/budgets", "DUPLICATE_RESOURCE"),
             pair("POST:/v1/admin/budgets", "INSUFFICIENT_PERMISSIONS"),
         ]
     );
     assert_eq!(
-        booked(Partition::FIRST, "__admin__"),
+        recorded(Partition::FIRST, "__admin__"),
         [pair("GET:/v1/admin/no-such", "NOT_FOUND")]
     );
     assert_eq!(
-        booked(Partition::FIRST, "__unauth__"),
+        recorded(Partition::FIRST, "__unauth__"),
         [pair("POST:/v1/admin/tenants", "UNAUTHORIZED")]
     );
     let last = fixture.audit(umbra, "umbra").pop().expect("an entry");

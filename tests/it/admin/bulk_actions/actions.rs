@@ -106,7 +106,7 @@ async fn rule_41_another_number_than_expected_changes_nothing_and_the_key_stays_
         .iter()
         .filter_map(|entry| entry.get("error_code"))
         .collect();
-    assert_eq!(codes, ["COUNT_MISMATCH"], "booked with the tenant");
+    assert_eq!(codes, ["COUNT_MISMATCH"], "recorded with the tenant");
 }
 
 #[tokio::test]
@@ -234,11 +234,11 @@ async fn an_unknown_tenant_has_no_ledgers_and_matches_no_subscriptions() {
     }
     let nobody = budget_authority::domain::ids::TenantId::parse("nobody").expect("an id");
     for partition in [nobody.partition(), Partition::FIRST] {
-        let booked = fixture.audit(partition, "__admin__").into_iter();
-        let booked: Vec<_> = booked
+        let recorded = fixture.audit(partition, "__admin__").into_iter();
+        let recorded: Vec<_> = recorded
             .filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"))
             .collect();
-        assert_eq!(booked.len(), 1, "{partition}");
+        assert_eq!(recorded.len(), 1, "{partition}");
     }
 }
 
@@ -272,9 +272,9 @@ async fn of_two_calls_with_one_key_one_does_it_and_both_get_the_same_response() 
     assert_eq!(ids(&one, "succeeded").len(), 300);
     let funded = fixture.event_types("umbra").into_iter();
     assert_eq!(funded.filter(|kind| kind == "budget.funded").count(), 300);
-    let booked = fixture.tenant_audit("umbra").into_iter();
-    let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionBudgets"));
-    assert_eq!(booked.count(), 1);
+    let recorded = fixture.tenant_audit("umbra").into_iter();
+    let recorded = recorded.filter(|entry| entry.get("operation") == Some("bulkActionBudgets"));
+    assert_eq!(recorded.count(), 1);
     for n in [0, 299] {
         let ledger = fixture.ledger(&format!("tenant:umbra/agent:a{n}")).await;
         assert_eq!(

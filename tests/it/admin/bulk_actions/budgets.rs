@@ -152,12 +152,12 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
     assert_eq!(funded[0]["data"]["reason"], "less");
     assert_eq!(funded[0]["data"]["new_state"]["allocated"], 900);
 
-    let booked = fixture.tenant_audit("umbra").into_iter();
-    let booked: Vec<_> = booked
+    let recorded = fixture.tenant_audit("umbra").into_iter();
+    let recorded: Vec<_> = recorded
         .filter(|entry| entry.get("operation") == Some("bulkActionBudgets"))
         .collect();
-    assert_eq!(booked.len(), 1);
-    let value = |name: &str| booked[0].get(name).unwrap_or_default().to_owned();
+    assert_eq!(recorded.len(), 1);
+    let value = |name: &str| recorded[0].get(name).unwrap_or_default().to_owned();
     let parsed = |name: &str| serde_json::from_str::<Value>(&value(name)).expect("JSON");
     for (name, expected) in [
         ("status", "200"),
@@ -182,7 +182,7 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
         ("filter", json!({"tenant_id": "umbra", "search": "UMBRA"})),
     ] {
         let stored = [format!("metadata.{name}"), format!("metadata_json.{name}")];
-        let stored = stored.iter().find(|name| booked[0].get(name).is_some());
+        let stored = stored.iter().find(|name| recorded[0].get(name).is_some());
         assert_eq!(parsed(stored.expect("a member")), expected, "{name}");
     }
     let took: i64 = value("metadata.duration_ms").parse().expect("a number");

@@ -119,13 +119,13 @@ pub(crate) async fn check(fixture: &AdminFixture, count: usize, amount: i64) {
         emitted.len() == count && emitted.values().all(|times| *times == 1),
         "{emitted:?}"
     );
-    let booked = fixture.tenant_audit("umbra").into_iter();
-    let booked: Vec<_> = booked
+    let recorded = fixture.tenant_audit("umbra").into_iter();
+    let recorded: Vec<_> = recorded
         .filter(|entry| entry.get("operation") == Some("bulkActionBudgets"))
         .collect();
-    assert_eq!(booked.len(), 1);
+    assert_eq!(recorded.len(), 1);
     assert_eq!(
-        booked[0].get("metadata.succeeded"),
+        recorded[0].get("metadata.succeeded"),
         Some(count.to_string().as_str())
     );
     let bulks = fixture.store.keys().bulks(umbra().partition());

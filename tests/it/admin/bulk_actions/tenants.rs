@@ -85,14 +85,14 @@ async fn each_row_goes_by_the_live_status_of_its_tenant() {
         fixture.event_types("row-c"),
         ["tenant.created", "tenant.closed"]
     );
-    let booked = fixture.audit(Partition::FIRST, "__admin__");
-    let booked: Vec<_> = booked
+    let recorded = fixture.audit(Partition::FIRST, "__admin__");
+    let recorded: Vec<_> = recorded
         .iter()
         .filter(|entry| entry.get("operation") == Some("bulkActionTenants"))
         .collect();
-    assert_eq!(booked.len(), 5);
-    assert_eq!(booked[4].get("resource_type"), Some("tenant"));
-    assert_eq!(booked[4].get("resource_id"), Some("bulk-action"));
+    assert_eq!(recorded.len(), 5);
+    assert_eq!(recorded[4].get("resource_type"), Some("tenant"));
+    assert_eq!(recorded[4].get("resource_id"), Some("bulk-action"));
     // The rows' own logs have no entries of the call.
     for name in ["row-a", "row-b"] {
         let entries = fixture.tenant_audit(name);
@@ -286,13 +286,13 @@ async fn out_of_time_tenants_are_closed_and_their_closes_resume_without_the_acti
     assert_eq!(body["succeeded"], json!([{"id": "acme"}]));
     assert_eq!(body["failed"][0]["error_code"], "NOT_FOUND");
     assert!(tenant.is_closing().await);
-    let booked = tenant.audit(Partition::FIRST, "__admin__");
+    let recorded = tenant.audit(Partition::FIRST, "__admin__");
     let ids = [
         "metadata.cascade_in_progress_ids",
         "metadata_json.cascade_in_progress_ids",
     ];
     assert_eq!(
-        ids.iter().find_map(|name| booked[0].get(name)),
+        ids.iter().find_map(|name| recorded[0].get(name)),
         Some(r#"["acme"]"#)
     );
     // A dispatcher resumes at once.
@@ -338,7 +338,7 @@ async fn a_close_finishes_after_a_crash_right_behind_the_flip() {
             1,
             "after {steps} steps"
         );
-        let booked = tenant.audit(Partition::FIRST, "__admin__");
-        assert_eq!(booked.len(), 1, "after {steps} steps");
+        let recorded = tenant.audit(Partition::FIRST, "__admin__");
+        assert_eq!(recorded.len(), 1, "after {steps} steps");
     }
 }

@@ -99,9 +99,9 @@ async fn rule_47_a_disabled_one_is_not_resumed_and_need_not_be_paused() {
         words(&response, "skipped"),
         [row(&disabled, "ALREADY_IN_TARGET_STATE")]
     );
-    let booked = app.admin_fixture().tenant_audit("umbra").into_iter();
-    let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
-    assert_eq!(booked.count(), 2, "with the tenant of the filter");
+    let recorded = app.admin_fixture().tenant_audit("umbra").into_iter();
+    let recorded = recorded.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
+    assert_eq!(recorded.count(), 2, "with the tenant of the filter");
 }
 
 #[tokio::test]
@@ -134,9 +134,9 @@ async fn what_is_deleted_is_gone_and_watches_nothing() {
     );
     let directory = fixture.store.keys().webhook_directory();
     assert_eq!(fixture.redis().run::<usize>(&["ZCARD", &directory]), 0);
-    let booked = fixture.audit(Partition::FIRST, "__admin__").into_iter();
-    let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
-    assert_eq!(booked.count(), 1, "a filter without a tenant");
+    let recorded = fixture.audit(Partition::FIRST, "__admin__").into_iter();
+    let recorded = recorded.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
+    assert_eq!(recorded.count(), 1, "a filter without a tenant");
     let emitted = fixture.event_types("umbra").into_iter();
     assert_eq!(emitted.filter(|kind| kind == "webhook.deleted").count(), 4);
 }
@@ -166,9 +166,9 @@ async fn a_pause_ends_what_was_watched_and_a_resumption_begins_it_again_for_oper
     assert_eq!(ids(&response, "succeeded"), [id.as_str()]);
     assert_eq!(watched(), all);
     assert_eq!(status(&app, &id).await, "ACTIVE");
-    let booked = fixture.audit(Partition::FIRST, "__system__").into_iter();
-    let booked = booked.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
-    assert_eq!(booked.count(), 2);
+    let recorded = fixture.audit(Partition::FIRST, "__system__").into_iter();
+    let recorded = recorded.filter(|entry| entry.get("operation") == Some("bulkActionWebhooks"));
+    assert_eq!(recorded.count(), 2);
 }
 
 #[tokio::test]

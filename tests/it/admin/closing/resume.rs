@@ -203,7 +203,7 @@ async fn a_repeated_close_under_its_key_answers_again_and_continues() {
     assert_eq!(
         TenantFixture::requests(&after).len(),
         1,
-        "a repetition is booked once"
+        "a repetition is recorded once"
     );
 }
 

@@ -61,8 +61,8 @@ async fn a_policy_is_returned_as_created_with_one_event_and_one_audit_entry() {
         (&json!("service-admin"), &json!("admin_on_behalf_of"))
     );
     assert_eq!(event["request_id"].as_str(), made.header("x-request-id"));
-    let booked = app.admin_fixture().tenant_audit("acme");
-    assert_eq!(booked.len(), 2);
+    let recorded = app.admin_fixture().tenant_audit("acme");
+    assert_eq!(recorded.len(), 2);
     for (name, value) in [
         ("operation", "createPolicy"),
         ("status", "201"),
@@ -72,7 +72,7 @@ async fn a_policy_is_returned_as_created_with_one_event_and_one_audit_entry() {
         ("metadata.scope_pattern", "tenant:acme/agent:*"),
         ("metadata.actor_type", "admin_on_behalf_of"),
     ] {
-        assert_eq!(booked[0].get(name), Some(value), "{name}");
+        assert_eq!(recorded[0].get(name), Some(value), "{name}");
     }
 }
 
@@ -133,9 +133,9 @@ async fn a_change_emits_the_changed_members_and_a_repetition_emits_nothing() {
     let data =
         json!({"policy_id": id, "name": "q", "scope_pattern": ROOT, "changed_fields": changed});
     assert_eq!(emitted(&app)[1], ("policy.updated".to_owned(), data));
-    let booked = app.admin_fixture().tenant_audit("acme");
-    assert_eq!(booked.len(), 5, "each request is booked");
-    let last = booked.last().expect("an entry");
+    let recorded = app.admin_fixture().tenant_audit("acme");
+    assert_eq!(recorded.len(), 5, "each request is recorded");
+    let last = recorded.last().expect("an entry");
     for (name, value) in [
         ("operation", "updatePolicy"),
         ("status", "200"),
@@ -299,7 +299,7 @@ async fn a_repeated_request_makes_or_changes_once() {
     let path = format!("{POLICIES}/{}", made.text("/policy_id"));
     let changed = send(Method::PATCH, &path, &json!({"priority": 4})).await;
     assert_eq!(changed.at("/priority"), &json!(4));
-    let (events, booked) = (
+    let (events, recorded) = (
         emitted(&app).len(),
         app.admin_fixture().tenant_audit("acme").len(),
     );
@@ -316,7 +316,7 @@ async fn a_repeated_request_makes_or_changes_once() {
             emitted(&app).len(),
             app.admin_fixture().tenant_audit("acme").len()
         ),
-        (events, booked)
+        (events, recorded)
     );
     let mismatch = (409, "IDEMPOTENCY_MISMATCH");
     let other = policy_body("acme", "p", ROOT, json!({}));

@@ -164,7 +164,7 @@ async fn a_change_is_checked_in_the_documented_order() {
     patch(&app, Some(&allowed), &id, &json!({"priority": 2}))
         .await
         .expect(200);
-    // Each refusal is booked once with the tenant whose policy it is.
+    // Each refusal is recorded once with the tenant whose policy it is.
     let refused = app.admin_fixture().tenant_audit("acme").into_iter();
     let refused = refused.filter(|entry| {
         entry

@@ -290,7 +290,7 @@ async fn each_operation_is_audited_once_under_its_owner() {
             "deleteTenantWebhook 204 api_key -",
         ]
     );
-    let booked = fixture.audit(Partition::FIRST, "__system__");
-    assert_eq!(booked.len(), 1, "{system:?}");
-    assert_eq!(line(&booked[0]), "createWebhookSubscription 201 - -");
+    let recorded = fixture.audit(Partition::FIRST, "__system__");
+    assert_eq!(recorded.len(), 1, "{system:?}");
+    assert_eq!(line(&recorded[0]), "createWebhookSubscription 201 - -");
 }

@@ -228,8 +228,8 @@ async fn the_configuration_is_replaced_as_a_whole_after_its_checks() {
     );
     assert_eq!(put(json!({})).await.body, default.body);
     let fixture = app.admin_fixture();
-    let booked = fixture.audit(budget_authority::domain::ids::Partition::FIRST, "__admin__");
-    let done: Vec<_> = booked
+    let recorded = fixture.audit(budget_authority::domain::ids::Partition::FIRST, "__admin__");
+    let done: Vec<_> = recorded
         .iter()
         .filter(|entry| entry.get("operation") == Some("updateWebhookSecurityConfig"))
         .map(|entry| {
