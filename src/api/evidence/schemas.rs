@@ -6,6 +6,7 @@ use serde_json::json;
 use crate::domain::dialect::Dialect;
 use crate::domain::fields::plain_field;
 use crate::domain::ids::EvidenceId;
+use crate::evidence::Artifact;
 
 /// A signed envelope.
 pub struct EvidenceEnvelope;
@@ -28,8 +29,7 @@ plain_field!(EvidenceEnvelope, (), |(), components| {
             "properties": {
                 "schema_version": {"type": "string", "const": Dialect::default().words().evidence_schema},
                 "artifact_type": {
-                    "type": "string",
-                    "description": "What is attested: `decide`, `reserve`, `commit`, `release`, `error`. Later releases may add others.",
+                    "type": "string", "enum": Artifact::WORDS, "description": "What is attested.",
                 },
                 "server_id": {"type": "string", "description": "Base URL of the issuer."},
                 "signer_did": {"type": "string", "description": "Names the key of the signature."},
@@ -74,7 +74,7 @@ plain_field!(EvidenceJwk, (), |(), components| {
                 words.key_until_member: {
                     "type": ["integer", "null"], "format": "int64", "description": "It signs before then.",
                 },
-                "status": {"type": "string", "description": "`active` or `retired`. Decides nothing."},
+                "status": {"type": "string", "enum": ["active", "retired"], "description": "Decides nothing."},
             },
         })
     })
