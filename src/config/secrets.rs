@@ -38,7 +38,7 @@ pub struct SecretArgs {
     /// Set it when the platform mounts secrets as files
     #[arg(long, env = "BUDGET_SECRET_KEYS_FILE", value_name = "FILE")]
     secret_keys_file: Option<PathBuf>,
-    /// Start without such keys: whoever can read Redis can read the secrets of webhooks.
+    /// Start without such keys: everyone who can read Redis can read the secrets of webhooks.
     ///
     /// Set it when a trial needs no protection of secrets
     #[arg(long, env = "BUDGET_ALLOW_PLAINTEXT_SECRETS", value_parser = boolish(), on_or_off())]
