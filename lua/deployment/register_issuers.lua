@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/issuers.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/evidence/mod.rs.
 Gives the issuers of a configuration their numbers, and registers those that are new.
 
 KEYS[1]  write  issuers  hash  {dir}:issuers

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/unsigned.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/evidence/unsigned.rs.
 Moves an entry of evidence that nobody can sign into quarantine. Entries come there in no order, so each also has the
 time of the oldest one up to it.
 

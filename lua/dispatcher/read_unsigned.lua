@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/unsigned.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/evidence/unsigned.rs.
 Reads entries of evidence that is to be signed, behind a place, each with the fields of the reservation that it names:
 of as many as a number of rows and of bytes allows. The fields are an empty array where there is no reservation.
 

@@ -18,8 +18,8 @@ use crate::api::operations::OperationId;
 use crate::api::state::AppState;
 use crate::api::trace;
 use crate::config::CorsOrigins;
+use crate::evidence::Issuing;
 use crate::ledger::{LedgerMetrics, Traffic};
-use crate::store::Issuing;
 use crate::telemetry::Measured;
 
 /// What is served where.

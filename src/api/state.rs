@@ -19,9 +19,10 @@ use crate::api::evidence::limiter::PublicLimiter;
 use crate::config::{EvidenceConfig, ServeConfig};
 use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
-use crate::ledger::{Attesting, AttestingMetrics, Ledger};
+use crate::evidence::Issuing;
+use crate::ledger::Ledger;
 use crate::listing::GatherPlaces;
-use crate::store::{Issuing, Store};
+use crate::store::Store;
 
 /// Handles on the layers below. Every request takes several, so a clone costs one count.
 #[derive(Clone)]
@@ -104,11 +105,10 @@ impl AppState {
             audit_logs: AuditLogs::new(store.clone(), audit_days),
             ledger: Ledger::new(store.clone(), reservation_days)
                 .stored_bytes_per_minute(config.limits.stored_bytes_per_minute)
-                .attesting(issuing.clone().map(|issuing| Attesting {
-                    issuing,
-                    retention: evidence.and_then(|evidence| evidence.retention),
-                    metrics: AttestingMetrics::default(),
-                })),
+                .attesting(
+                    issuing.clone(),
+                    evidence.and_then(|evidence| evidence.retention),
+                ),
             issuing,
             key_set: evidence.map(published),
             public_limiter: PublicLimiter::new(config.limits.evidence_requests_per_minute),

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 use budget_authority::config::DispatcherArgs;
 use budget_authority::dispatcher::{self as dispatch, Settings};
+use budget_authority::evidence::Issuing;
 use budget_authority::serve::{self, ServeError};
 use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::spans;
-use budget_authority::store::Issuing;
 use budget_authority::telemetry::{self, Telemetry};
 use clap::Parser;
 

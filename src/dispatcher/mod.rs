@@ -39,7 +39,7 @@ pub use leases::{ALIVE, HEARTBEAT, LEASE, LeaseKeeper, Leases, Renewal};
 pub use metrics::{DetectorMetrics, LeaseMetrics, ViewMetrics};
 pub use outboxes::Outboxes;
 pub use sealer::{SealPass, Sealer, Tail};
-pub use signer::{BacklogGauge, Signer, SignerMetrics, SignerPass};
+pub use signer::BacklogGauge;
 pub use store_watch::{LatencyLimit, PROBE_PERIOD, StoreWatch};
 pub use thresholds::ThresholdCopies;
 pub use unfinished_work::UnfinishedWork;
@@ -50,8 +50,10 @@ use crate::config::{RetentionConfig, SigningConfig, TenantList};
 use crate::domain::dialect::Dialect;
 use crate::domain::seal::SealingKeys;
 use crate::egress::Egress;
+use crate::evidence::Issuing;
+use crate::evidence::signing::{Signer, SignerMetrics};
 use crate::shutdown::Shutdown;
-use crate::store::{Issuing, Store};
+use crate::store::Store;
 use crate::telemetry::Telemetry;
 use retention::{Retention, RetentionMetrics};
 use sweep::{ClockMetrics, ClockWatch, SweepMetrics, Sweeper};
@@ -149,12 +151,11 @@ pub fn start(
     let budget_gauges = BudgetGauges::new(store(), metrics_tenants, registry)?;
     workers.start(budget_gauges, &leases);
     let signing = SignerMetrics::register(registry)?;
-    match evidence {
-        Some((config, issuing)) => {
-            let signer = Signer::new(store(), clock.clone(), config, issuing, signing);
-            workers.start(signer, &leases);
-        }
-        None => workers.start(BacklogGauge::new(store(), clock.clone(), signing), &leases),
+    let backlog = BacklogGauge::new(store(), clock.clone(), signing.clone());
+    workers.start(backlog, &leases);
+    if let Some((SigningConfig { evidence, keys }, issuing)) = evidence {
+        let signer = Signer::new(store(), issuing, keys, evidence.retention, signing);
+        workers.start(signer, &leases);
     }
     let source = dialect.words().runtime_source;
     let detected = DetectorMetrics::register(registry)?;

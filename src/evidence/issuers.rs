@@ -1,7 +1,9 @@
 //! Which key signs when: the windows of a deployment's keys follow one another, so that at any time there is one key or none.
 
 use super::issuer::{Issuer, ServerId, Signer};
+use super::key::SigningKey;
 use super::key_set::{KeySet, ListedKey};
+use super::registry::Registered;
 use crate::domain::dialect::Dialect;
 
 /// How envelopes name the key of their signature. A key that is registered keeps its form.
@@ -117,6 +119,27 @@ impl Issuers {
         }
     }
 
+    /// The key pair of an issuer, also under a former server id; `None` if its seed is not among `keys`.
+    pub fn key_of<'k>(
+        &self,
+        registered: &Registered,
+        keys: &'k [SigningKey],
+    ) -> Option<&'k SigningKey> {
+        let issuer = &registered.issuer;
+        let public = match &issuer.signer {
+            Signer::Raw(public) => *public,
+            Signer::Listed { dialect, .. } => {
+                // The name contains a hash of the server id at that time. Keys with the same id differ in their start.
+                let is_signer = |listed: &&ListedKey| {
+                    let name = Signer::listed(*dialect, &issuer.server_id, &listed.kid);
+                    name == issuer.signer && listed.from_ms == registered.from_ms
+                };
+                self.set.keys.iter().find(is_signer)?.key
+            }
+        };
+        keys.iter().find(|key| key.public() == public)
+    }
+
     /// The public base of the deployment.
     pub fn server_id(&self) -> &ServerId {
         &self.server_id
@@ -136,7 +159,6 @@ impl Issuers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::evidence::key::SigningKey;
 
     fn listed(kid: &str, seed: u8, from_ms: i64, until_ms: Option<i64>) -> ListedKey {
         let key = SigningKey::parse(&format!("{seed:02x}").repeat(32)).expect("a seed");

@@ -1,9 +1,8 @@
-//! What an envelope attests: a request, and what came of it.
+//! What an envelope attests: a request and its response.
 
 use std::fmt::Write as _;
 
-use super::artifact::{Artifact, Endpoint};
-use super::schema;
+use super::schema::{self, Artifact, Endpoint};
 use crate::domain::dialect::Dialect;
 use crate::domain::evidence::{AttestedRequest, named_defaults};
 use crate::domain::json::{Canonical, Json, push_string};

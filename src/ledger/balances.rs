@@ -1,7 +1,6 @@
 //! Lists a tenant's ledgers.
 
 use super::Ledger;
-use super::target::RuntimeTarget;
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -12,6 +11,7 @@ use crate::listing::{
 };
 use crate::store::runtime::balances::{Balances, BalancesReply, LEDGER_FIELDS};
 use crate::store::runtime::fields_of;
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::target::Target as _;
 use crate::store::{ExtraRoundTrip, Lane, StoreError};
 

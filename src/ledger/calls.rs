@@ -3,8 +3,6 @@
 use std::sync::Arc;
 
 use super::Ledger;
-use super::attesting::Draft;
-use super::target::RuntimeTarget;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{ReservationId, TenantId};
@@ -12,9 +10,11 @@ use crate::domain::policy::{InForce, PolicySelection};
 use crate::domain::refusal::{AccessRefusal, ReservationRefusal};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
+use crate::evidence::Draft;
 use crate::store::runtime::expire::expire_tenant;
 use crate::store::runtime::read::{Authenticate, AuthenticateReply};
 use crate::store::runtime::replay::{Replay, ReplayReply};
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::signature::{Refused, ScriptCall};
 use crate::store::target::Target as _;
 use crate::store::{ExtraRoundTrip, Lane, MemoryStep, ScriptError, StoreError};

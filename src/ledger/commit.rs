@@ -1,21 +1,18 @@
 //! Committing: what was used is charged, the rest of the hold returns.
 
-use super::Ledger;
-use super::attesting::Draft;
-use super::bodies::commit::{CommitRequest, CommitResponse};
 use super::calls::RunOptions;
-use super::statements::of_end;
-use super::stored_bytes::bytes_of;
-use super::target::RuntimeTarget;
+use super::{Ledger, bytes_of};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
 use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::Hashed;
-use crate::domain::reservation::balances_at;
-use crate::evidence::Endpoint;
+use crate::domain::reservation::{CommitRequest, CommitResponse, balances_at};
+use crate::evidence::statements::of_end;
+use crate::evidence::{Draft, Endpoint};
 use crate::store::StoreError;
 use crate::store::runtime::commit::{Commit, CommitReply};
+use crate::store::runtime::target::RuntimeTarget;
 
 impl Ledger {
     /// Ends an active reservation with a charge. Repeating it under one key charges once.
@@ -39,6 +36,7 @@ impl Ledger {
         let stored_bytes = self.counted_bytes(bytes_of(&kept));
         let attested = body.attested.as_ref();
         let draft = self
+            .attesting
             .draft(
                 (caller.partition, Endpoint::Commit),
                 attested,
@@ -97,7 +95,8 @@ impl Ledger {
             CommitReply::Replayed { record, .. } => {
                 let mut response = CommitResponse::replayed(&record)?;
                 response.evidence = self
-                    .replayed_evidence(|| of_end(reservation_id, &record))
+                    .attesting
+                    .replayed(|| of_end(reservation_id, &record))
                     .await?;
                 Ok(response)
             }

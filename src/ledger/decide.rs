@@ -1,23 +1,24 @@
 //! Deciding: whether an estimate could be held now. Nothing is held.
 
-use super::attesting::Draft;
-use super::bodies::decide::{DecisionRequest, DecisionResponse, OutcomeKind};
-use super::bodies::reserve::ReservationCreateResponse;
+use super::Ledger;
 use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
-use super::statements::of_outcome;
-use super::target::RuntimeTarget;
-use super::{Ledger, facts};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
 use crate::domain::ids::DecisionId;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::Caps;
-use crate::domain::reservation::balances_at;
+use crate::domain::reservation::facts;
+use crate::domain::reservation::{
+    DecisionRequest, DecisionResponse, OutcomeKind, ReservationCreateResponse, balances_at,
+};
+use crate::evidence::statements::of_outcome;
+use crate::evidence::{Draft, Endpoint};
 use crate::store::StoreError;
 use crate::store::runtime::decide::{Decide, DecideReply};
 use crate::store::runtime::replay::Replay;
+use crate::store::runtime::target::RuntimeTarget;
 
 /// How long the outcome of a decision or a dry run answers its idempotency key.
 const RETENTION_MS: i64 = 86_400_000;
@@ -53,13 +54,18 @@ impl Ledger {
         let scope_path = self.own_scope(caller, &request.subject).await?;
         let facts = facts::of_request(&request.subject, &request.action);
         let context = cause.lines();
-        let (by, decision_id, reservation_id, outcome_status) = match kind {
-            OutcomeKind::Decision => (DecidedBy::Decide, Some(id), None, "DECISION"),
-            OutcomeKind::DryRun => (DecidedBy::DryRun, None, Some(id), "DRY_RUN"),
+        let (by, endpoint, outcome_status) = match kind {
+            OutcomeKind::Decision => (DecidedBy::Decide, Endpoint::Decide, "DECISION"),
+            OutcomeKind::DryRun => (DecidedBy::DryRun, Endpoint::Reserve, "DRY_RUN"),
+        };
+        let (decision_id, reservation_id) = match kind {
+            OutcomeKind::Decision => (Some(id), None),
+            OutcomeKind::DryRun => (None, Some(id)),
         };
         let draft = self
+            .attesting
             .draft(
-                (caller.partition, kind.endpoint()),
+                (caller.partition, endpoint),
                 body.attested.as_ref(),
                 None,
                 cause,
@@ -140,7 +146,10 @@ impl Ledger {
             }
             DecideReply::Replayed { record, .. } => {
                 let mut outcome = ReservationCreateResponse::replayed_outcome(kind, &record)?;
-                outcome.evidence = self.replayed_evidence(|| of_outcome(kind, &record)).await?;
+                outcome.evidence = self
+                    .attesting
+                    .replayed(|| of_outcome(kind, &record))
+                    .await?;
                 return Ok(outcome);
             }
         };

@@ -6,11 +6,10 @@ use std::sync::Arc;
 
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
-use super::attesting::AttestingMetrics;
-use super::bodies::decide::Decision;
 use crate::domain::amount::Unit;
 use crate::domain::policy::{Overage, OveragePolicy};
 use crate::domain::refusal::{Denial, Refusal, ReservationRefusal, TenantRefusal};
+use crate::domain::reservation::Decision;
 use crate::domain::words::words;
 use crate::store::StoreError;
 
@@ -164,7 +163,8 @@ const REFUSED: &str = "refused";
 #[derive(Debug, Clone)]
 pub struct LedgerMetrics {
     counters: Arc<Counters>,
-    pub(super) attesting: Option<AttestingMetrics>,
+    /// Decisions without evidence, while it is on.
+    pub(super) skipped: Option<IntCounterVec>,
 }
 
 #[derive(Debug)]
@@ -216,7 +216,7 @@ impl Default for LedgerMetrics {
                 expired: expired.expect("a name"),
                 vectors: [decisions, commits],
             }),
-            attesting: None,
+            skipped: None,
         }
     }
 }
@@ -252,8 +252,8 @@ impl LedgerMetrics {
             registry.register(Box::new(vector.clone()))?;
         }
         registry.register(Box::new(self.counters.expired.clone()))?;
-        match &self.attesting {
-            Some(attesting) => attesting.register(registry),
+        match &self.skipped {
+            Some(skipped) => registry.register(Box::new(skipped.clone())),
             None => Ok(()),
         }
     }

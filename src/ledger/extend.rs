@@ -1,21 +1,19 @@
 //! Extending: the expiry moves further away, and nothing else changes.
 
 use super::Ledger;
-use super::bodies::decide::Decision;
-use super::bodies::remaining_ttl_ms;
 use super::calls::RunOptions;
 use super::decisions::DecidedBy;
-use super::target::RuntimeTarget;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
-use crate::domain::reservation::balances_at;
+use crate::domain::reservation::{Decision, balances_at, remaining_ttl_ms};
 use crate::domain::words::words;
 use crate::store::StoreError;
 use crate::store::runtime::extend::{Extend, ExtendReply};
+use crate::store::runtime::target::RuntimeTarget;
 
 /// Extensions of a reservation, whatever its tenant or policy allows. Each stays in the record, in about 200 bytes.
 const EXTENSIONS_MAX: u32 = 1_000;

@@ -1,7 +1,6 @@
 //! Reads a reservation.
 
-use super::target::RuntimeTarget;
-use super::{Ledger, facts, statements};
+use super::Ledger;
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::caller::{Caller, ScriptCaller};
@@ -14,8 +13,10 @@ use crate::domain::refusal::ReservationRefusal;
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
+use crate::evidence::statements;
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{Get, GetReply};
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::target::Target as _;
 use crate::store::{ExtraRoundTrip, Lane, StoreError};
 
@@ -89,8 +90,8 @@ impl Reservation {
                 .ok_or_else(|| RecordError::of("reservation_id"))?,
             status,
             idempotency_key: record.text("idempotency_key")?.to_owned(),
-            subject: facts::subject_of(record)?,
-            action: facts::action_of(record)?,
+            subject: record.subject()?,
+            action: record.action()?,
             reserved: record.read("estimate")?,
             committed: match status {
                 Status::Committed => Some(record.read("charged")?),
@@ -133,7 +134,7 @@ impl Ledger {
         let (now_ms, record) = self
             .read_reservation(caller.into(), partition, reservation_id, &fields)
             .await?;
-        let attester = self.attester().await?;
+        let attester = self.attesting.attester().await?;
         match record.effective_status(now_ms)? {
             Status::Expired => Err(ReservationRefusal::Expired(reservation_id.clone()).into()),
             _ => Ok(Reservation {

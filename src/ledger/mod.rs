@@ -1,31 +1,20 @@
-//! The operations of the runtime plane: each has a file with its request, its response, and the call of its script.
+//! The operations of the runtime plane: each has a file with the call of its script.
 
-mod attesting;
 mod balances;
-mod bodies;
 mod calls;
 mod commit;
 mod decide;
 mod decisions;
 mod extend;
-mod facts;
 mod get;
 mod list;
 mod policies;
 mod release;
 mod reserve;
-pub mod statements;
-mod stored_bytes;
-mod target;
 mod traffic;
 mod usage_event;
 
-pub use attesting::{Attesting, AttestingMetrics};
 pub use balances::{BalanceFilter, BalanceQuery};
-pub use bodies::commit::{CommitRequest, CommitResponse, CommitStatus};
-pub use bodies::decide::{Decision, DecisionRequest, DecisionResponse, OutcomeKind};
-pub use bodies::release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
-pub use bodies::reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
 pub use decisions::LedgerMetrics;
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
@@ -34,11 +23,15 @@ pub use traffic::Traffic;
 pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::domain::amount::{Amount, Unit};
-use crate::domain::record::RecordError;
+use crate::domain::reservation::facts::Facts;
+use crate::evidence::{Attesting, Issuing};
 use crate::store::Store;
 use policies::PolicyCache;
+
+/// Requests with at most this many bytes of their own choice are not counted; the rest of their record takes more.
+const UNCOUNTED_BYTES: usize = 512;
 
 /// The ledger: every operation of the runtime plane. Cheap to clone.
 #[derive(Clone)]
@@ -49,7 +42,7 @@ pub struct Ledger {
     policies: Arc<PolicyCache>,
     traffic: Traffic,
     metrics: LedgerMetrics,
-    attesting: Option<Attesting>,
+    attesting: Attesting,
 }
 
 impl Ledger {
@@ -57,13 +50,27 @@ impl Ledger {
     pub fn new(store: Store, retention_days: i64) -> Self {
         Self {
             traffic: Traffic::new(store.clone()),
+            attesting: Attesting::new(store.clone(), None, None),
             store,
             stored_bytes_max: 0,
             retention_days,
             policies: Arc::new(PolicyCache::new()),
             metrics: LedgerMetrics::default(),
-            attesting: None,
         }
+    }
+
+    /// With evidence of what is decided; `None` without. `retention`: how long envelopes are kept, `None` for ever.
+    #[must_use]
+    pub fn attesting(mut self, issuing: Option<Issuing>, retention: Option<Duration>) -> Self {
+        self.attesting = Attesting::new(self.store.clone(), issuing, retention);
+        let skipped = &self.attesting.skipped;
+        self.metrics.skipped = self.attests().then(|| skipped.clone());
+        self
+    }
+
+    /// Whether what is decided is attested.
+    pub fn attests(&self) -> bool {
+        self.attesting.is_on()
     }
 
     /// The counts for detectors.
@@ -75,9 +82,23 @@ impl Ledger {
     pub fn metrics(&self) -> &LedgerMetrics {
         &self.metrics
     }
+    /// Sets the limit in bytes of metadata, action, subject and metrics, for each tenant and minute; 0 for none.
+    #[must_use]
+    pub fn stored_bytes_per_minute(mut self, limit: u64) -> Self {
+        self.stored_bytes_max = i64::try_from(limit).unwrap_or(i64::MAX);
+        self
+    }
+
+    /// `<bytes> <limit>` for the script of a request that stores so many bytes; `None` if they are not counted.
+    fn counted_bytes(&self, bytes: usize) -> Option<String> {
+        let counts = self.stored_bytes_max > 0 && bytes > UNCOUNTED_BYTES;
+        // The envelope of evidence repeats them.
+        let copies = if self.attests() { 2 } else { 1 };
+        counts.then(|| format!("{} {}", copies * bytes, self.stored_bytes_max))
+    }
 }
 
-/// An amount of a record or a reply; `name` is for the error.
-fn amount(name: &str, unit: Unit, value: i64) -> Result<Amount, RecordError> {
-    Amount::new(unit, value).ok_or_else(|| RecordError::of(name))
+/// The bytes of values that a record keeps.
+fn bytes_of(facts: &Facts) -> usize {
+    facts.iter().map(|(_, value)| value.len()).sum()
 }

@@ -1,20 +1,18 @@
 //! Releasing: the hold returns without a charge.
 
-use super::attesting::Draft;
-use super::bodies::decide::Decision;
-use super::bodies::release::{ReleaseRequest, ReleaseResponse};
+use super::Ledger;
 use super::calls::RunOptions;
 use super::decisions::DecidedBy;
-use super::statements::of_end;
-use super::target::RuntimeTarget;
-use super::{Ledger, facts};
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::Hashed;
-use crate::domain::reservation::balances_at;
-use crate::evidence::Endpoint;
+use crate::domain::reservation::facts;
+use crate::domain::reservation::{Decision, ReleaseRequest, ReleaseResponse, balances_at};
+use crate::evidence::statements::of_end;
+use crate::evidence::{Draft, Endpoint};
 use crate::store::runtime::release::{Release, ReleaseReply};
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::{Counted, Pair, StoreError};
 
 impl Ledger {
@@ -43,6 +41,7 @@ impl Ledger {
             }
         };
         let draft = self
+            .attesting
             .draft(
                 (owner.partition(), Endpoint::Release),
                 body.attested.as_ref(),
@@ -96,7 +95,8 @@ impl Ledger {
             ReleaseReply::Replayed { record, .. } => {
                 let mut response = ReleaseResponse::replayed(&record)?;
                 response.evidence = self
-                    .replayed_evidence(|| of_end(reservation_id, &record))
+                    .attesting
+                    .replayed(|| of_end(reservation_id, &record))
                     .await?;
                 Ok(response)
             }

@@ -1,25 +1,25 @@
 //! Reserving: a hold on every budgeted scope of a subject, or a dry run, which only reports whether it could be made.
 
-use super::attesting::Draft;
-use super::bodies::decide::{DecisionRequest, OutcomeKind};
-use super::bodies::reserve::{ReservationCreateRequest, ReservationCreateResponse};
 use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::policies::{policy_words, rate_limits};
-use super::statements::of_create;
-use super::stored_bytes::bytes_of;
-use super::target::RuntimeTarget;
-use super::{Ledger, facts};
+use super::{Ledger, bytes_of};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
 use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::{Caps, InForce, OveragePolicy};
-use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, balances_at};
-use crate::evidence::Endpoint;
+use crate::domain::reservation::facts;
+use crate::domain::reservation::{
+    DecisionRequest, GRACE_PERIOD_MS_DEFAULT, OutcomeKind, ReservationCreateRequest,
+    ReservationCreateResponse, balances_at,
+};
+use crate::evidence::statements::of_create;
+use crate::evidence::{Draft, Endpoint};
 use crate::store::runtime::replay::Replay;
 use crate::store::runtime::reserve::{Reserve, ReserveReply};
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::{Counted, StoreError};
 
 impl Ledger {
@@ -57,6 +57,7 @@ impl Ledger {
         let stored = self.counted_bytes(bytes_of(&facts) + metadata);
         let (unit, context) = (request.estimate.unit(), cause.lines());
         let draft = self
+            .attesting
             .draft(
                 (caller.partition, Endpoint::Reserve),
                 body.attested.as_ref(),
@@ -134,7 +135,7 @@ impl Ledger {
                 Ok(response)
             }
             (ReserveReply::Replayed { now_ms, record }, _) => {
-                let evidence = self.replayed_evidence(|| of_create(&id, &record)).await?;
+                let evidence = self.attesting.replayed(|| of_create(&id, &record)).await?;
                 let response = ReservationCreateResponse::replayed(id, now_ms, &record)?;
                 Ok(ReservationCreateResponse {
                     evidence,

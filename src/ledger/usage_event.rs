@@ -1,12 +1,9 @@
 //! Charging what was already used, without a reservation.
 
-use super::bodies::decide::Decision;
 use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::policies::policy_words;
-use super::stored_bytes::bytes_of;
-use super::target::RuntimeTarget;
-use super::{Ledger, amount, facts};
+use super::{Ledger, bytes_of};
 use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
@@ -17,11 +14,13 @@ use crate::domain::ids::{IdempotencyKey, PostId};
 use crate::domain::json::FreeObject;
 use crate::domain::payload_hash::Hashed;
 use crate::domain::policy::OveragePolicy;
-use crate::domain::reservation::balances_at;
+use crate::domain::reservation::facts;
+use crate::domain::reservation::{Decision, amount, balances_at};
 use crate::domain::subject::Subject;
 use crate::domain::words::words;
 use crate::store::StoreError;
 use crate::store::runtime::replay::Replay;
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::runtime::usage_event::{UsageEvent, UsageEventReply};
 
 object! {

@@ -30,9 +30,10 @@ use crate::api::auth::client_address::TrustedProxies;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::probes::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
+use crate::evidence::{Issuing, REFRESH_EVERY};
 use crate::shutdown::Shutdown;
 use crate::spans::SpansError;
-use crate::store::{Issuing, Store, StoreError, issuers};
+use crate::store::{Store, StoreError};
 use crate::telemetry::{Meter, Telemetry, measure};
 use connections::Bounds;
 use log_throttle::LogThrottle;
@@ -356,7 +357,7 @@ async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreErro
 async fn watch_issuers(store: &Store, issuing: Option<&Issuing>) -> ! {
     let (mut throttle, mut was_stale) = (LogThrottle::default(), false);
     loop {
-        tokio::time::sleep(issuers::REFRESH_EVERY).await;
+        tokio::time::sleep(REFRESH_EVERY).await;
         let Some(issuing) = issuing else { continue };
         match issuing.refresh(store).await {
             Ok(()) => throttle.resolved("the keys of evidence are read again"),

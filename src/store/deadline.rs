@@ -18,7 +18,7 @@ tokio::task_local! {
 }
 
 /// A call in progress. When it is dropped, the time that it took is deducted from the time of its request.
-pub(super) struct TimedCall {
+pub(crate) struct TimedCall {
     begun: Instant,
     /// When the call is given up.
     pub deadline: Instant,
@@ -47,7 +47,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Unavailable::TimeIsUp`] when earlier calls of the request used up its time; nothing is sent then.
-    pub(super) fn begin_call(&self) -> Result<TimedCall, StoreError> {
+    pub(crate) fn begin_call(&self) -> Result<TimedCall, StoreError> {
         let left = LEFT.try_with(Cell::get).unwrap_or_else(|_| self.timeout());
         if left.is_zero() {
             return Err(Unavailable::TimeIsUp.into());

@@ -7,9 +7,8 @@ mod deadline;
 pub mod deployment;
 pub mod dispatcher;
 mod error;
-mod evidence;
+pub mod evidence;
 pub mod fragments;
-pub mod issuers;
 pub mod keys;
 mod memory;
 mod primaries;
@@ -43,7 +42,6 @@ pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
 pub use calls::OnFailure;
 pub use deployment::Deployment;
 pub(crate) use error::{ScriptError, outcome, unless_fenced};
-pub use issuers::Issuing;
 pub use keys::Keys;
 pub use memory::FullestNode;
 

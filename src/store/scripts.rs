@@ -1,7 +1,7 @@
 //! The table of the scripts of `lua/`.
 
 use super::signature::Signature;
-use super::{admin, deployment, dispatcher, issuers, runtime, tools};
+use super::{admin, deployment, dispatcher, evidence, runtime, tools};
 use crate::driver::script::Script;
 
 /// What is declared of every script.
@@ -65,8 +65,8 @@ pub static SIGNATURES: &[&Signature] = &[
     &admin::bulk::BULK_FINISH,
     &runtime::expire::EXPIRE,
     &dispatcher::purge::PURGE,
-    &dispatcher::unsigned::READ_UNSIGNED,
-    &dispatcher::unsigned::QUARANTINE_UNSIGNED,
+    &evidence::unsigned::READ_UNSIGNED,
+    &evidence::unsigned::QUARANTINE_UNSIGNED,
     &dispatcher::retire::RETIRE,
     &dispatcher::drop_idempotency::DROP_IDEMPOTENCY,
     &dispatcher::emit::DENIALS,
@@ -96,7 +96,7 @@ pub static SIGNATURES: &[&Signature] = &[
     &tools::verify::RECORDS,
     &tools::verify::REGISTERED,
     &deployment::META,
-    &issuers::REGISTER_ISSUERS,
+    &evidence::REGISTER_ISSUERS,
 ];
 
 /// Every script.

@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use budget_authority::domain::fields::{Problems, Read as _};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::PayloadHash;
-use budget_authority::ledger::{
-    CommitRequest, DecisionRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
-    ReservationExtendRequest,
+use budget_authority::domain::reservation::{
+    CommitRequest, DecisionRequest, ReleaseRequest, ReservationCreateRequest,
 };
+use budget_authority::ledger::{EventCreateRequest, ReservationExtendRequest};
 use serde::Serialize;
 
 /// Reads bytes as JSON and as every request. Panics when something does not hold.

@@ -14,11 +14,13 @@ use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::ReservationId;
 use crate::domain::refusal::AccessRefusal;
+use crate::domain::reservation::{
+    CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, ReleaseRequest,
+    ReleaseResponse, ReservationCreateRequest, ReservationCreateResponse,
+};
 use crate::evidence::Endpoint;
 use crate::ledger::{
-    CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, EventCreateRequest,
-    EventCreateResponse, ReleaseRequest, ReleaseResponse, ReservationCreateRequest,
-    ReservationCreateResponse, ReservationExtendRequest, ReservationExtendResponse,
+    EventCreateRequest, EventCreateResponse, ReservationExtendRequest, ReservationExtendResponse,
 };
 use crate::store::StoreError;
 

@@ -13,7 +13,7 @@ use super::retention::RetentionConfig;
 use super::secret_file::SecretSetting;
 use super::values::days;
 use crate::domain::dialect::Dialect;
-use crate::evidence::{Issuers, ListedKey, Registered, ServerId, Signer, SignerForm, SigningKey};
+use crate::evidence::{Issuers, ListedKey, ServerId, SignerForm, SigningKey};
 use keys::{listed, listed_keys, pair, signing_keys};
 
 const SERVER_ID: &str = "BUDGET_EVIDENCE_SERVER_ID";
@@ -130,35 +130,8 @@ pub struct EvidenceConfig {
 pub struct SigningConfig {
     /// As in every process.
     pub evidence: EvidenceConfig,
-    keys: Vec<SigningKey>,
-}
-
-impl EvidenceConfig {
-    /// The configuration of a process that has these key pairs.
-    pub fn signed_by(self, keys: Vec<SigningKey>) -> SigningConfig {
-        let evidence = self;
-        SigningConfig { evidence, keys }
-    }
-}
-
-impl SigningConfig {
-    /// The key pair of an issuer, also under a former server id; `None` if this process does not have its seed.
-    pub fn key_of(&self, registered: &Registered) -> Option<&SigningKey> {
-        let issuer = &registered.issuer;
-        let public = match &issuer.signer {
-            Signer::Raw(public) => *public,
-            Signer::Listed { dialect, .. } => {
-                // The name contains a hash of the server id at that time. Keys with the same id differ in their start.
-                let is_signer = |listed: &&ListedKey| {
-                    let name = Signer::listed(*dialect, &issuer.server_id, &listed.kid);
-                    name == issuer.signer && listed.from_ms == registered.from_ms
-                };
-                let listed = self.evidence.issuers.key_set().keys.iter();
-                listed.clone().find(is_signer)?.key
-            }
-        };
-        self.keys.iter().find(|key| key.public() == public)
-    }
+    /// Its key pairs.
+    pub keys: Vec<SigningKey>,
 }
 
 impl EvidenceArgs {
@@ -288,7 +261,7 @@ impl EvidenceSeedArgs {
         let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         pair(&evidence.issuers.key_set().keys, &keys, now_ms)
             .map_err(|reason| ConfigError::value(variable, reason))?;
-        Ok(Some(evidence.signed_by(keys)))
+        Ok(Some(SigningConfig { evidence, keys }))
     }
 }
 

@@ -1,6 +1,7 @@
 use clap::{Command, FromArgMatches};
 
 use super::*;
+use crate::evidence::Registered;
 
 const SEED: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const PUBLIC: &str = "03a107bff3ce10be1d70dd18e74bc09967e4d6309ba50d5f1ddc8664125531b8";
@@ -80,8 +81,13 @@ fn e21_the_first_key_needs_the_time_from_which_it_signs() {
     );
     let signing = signing.expect("settings").expect("evidence");
     let registered = registered(&signing.evidence, listed);
-    let key = signing.key_of(&registered).map(SigningKey::public);
+    let key = key_of(&signing, &registered).map(SigningKey::public);
     assert_eq!(key, Some(listed.key));
+}
+
+/// The key pair of a registered key.
+fn key_of<'a>(signing: &'a SigningConfig, registered: &Registered) -> Option<&'a SigningKey> {
+    signing.evidence.issuers.key_of(registered, &signing.keys)
 }
 
 /// A key as it is registered.
@@ -109,13 +115,13 @@ fn e20_a_key_signs_for_a_former_server_id_and_another_one_of_its_name_does_not()
             "--evidence-nbf-ms=5",
         ];
         let signing = configs(&flags).1.expect("settings").expect("evidence");
-        let key = signing.key_of(&former).map(|key| key.public().hex());
+        let key = key_of(&signing, &former).map(|key| key.public().hex());
         assert_eq!(key.as_deref(), Some(PUBLIC), "{form}");
         let other = Registered {
             from_ms: 6,
             ..former
         };
-        assert_eq!(signing.key_of(&other).is_some(), form.ends_with("raw"));
+        assert_eq!(key_of(&signing, &other).is_some(), form.ends_with("raw"));
     }
 }
 
@@ -236,7 +242,7 @@ fn e20_retired_and_coming_keys_stand_beside_the_present_one() {
     // The seed of a key whose time is over is not needed.
     let signing = signing.expect("settings").expect("evidence");
     let old = &evidence.issuers.key_set().keys[0];
-    assert!(signing.key_of(&registered(&evidence, old)).is_none());
+    assert!(key_of(&signing, &registered(&evidence, old)).is_none());
     assert!(!format!("{signing:?} {flags:?}", flags = own).contains("00010203"));
 }
 

@@ -3,9 +3,9 @@
 use super::*;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::Canonical;
-use crate::evidence::artifact::Endpoint;
 use crate::evidence::issuer::{ServerId, Signer};
 use crate::evidence::payload::{attested_request, attested_response};
+use crate::evidence::schema::Endpoint;
 
 const SEED: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";

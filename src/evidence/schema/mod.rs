@@ -4,10 +4,50 @@ mod mirrors;
 
 use std::fmt;
 
-use super::artifact::{Artifact, Endpoint};
 use super::key::is_hex;
 use crate::domain::json::Json;
 use crate::domain::printable::printable_up_to;
+use crate::domain::words::words;
+
+words! {
+    /// The kind of an envelope, and the only member of its payload.
+    Artifact {
+        /// A decision.
+        Decide = "decide",
+        /// A reservation, or a dry run.
+        Reserve = "reserve",
+        /// A commit.
+        Commit = "commit",
+        /// A release.
+        Release = "release",
+        /// A refusal of one of them.
+        Error = "error",
+    }
+}
+
+words! {
+    /// An operation that envelopes attest. The braces are literal.
+    Endpoint {
+        /// Decide.
+        Decide = "POST /v1/decide",
+        /// Reserve, dry runs too.
+        Reserve = "POST /v1/reservations",
+        /// Commit.
+        Commit = "POST /v1/reservations/{reservation_id}/commit",
+        /// Release.
+        Release = "POST /v1/reservations/{reservation_id}/release",
+    }
+}
+
+impl Endpoint {
+    /// Whether the path names a reservation.
+    fn names_reservation(self) -> bool {
+        match self {
+            Self::Decide | Self::Reserve => false,
+            Self::Commit | Self::Release => true,
+        }
+    }
+}
 
 /// A closed object.
 pub(super) struct Mirror {

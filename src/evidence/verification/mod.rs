@@ -1,11 +1,10 @@
 //! Verification: what an envelope proves, given what is known of its issuer.
 
-use super::artifact::Artifact;
 use super::envelope::{DEPTH_MAX, id_of, set};
 use super::issuer::{Signer, server_hash};
 use super::key::{PublicKey, is_hex};
 use super::key_set::{KeySet, ListedKey};
-use super::schema::{self, Misfit};
+use super::schema::{self, Artifact, Misfit};
 use crate::domain::dialect::Dialect;
 use crate::domain::json::Json;
 use crate::domain::words::words;

@@ -4,11 +4,11 @@ mod bounds;
 use super::*;
 use crate::domain::ids::TraceId;
 use crate::domain::json::Canonical;
-use crate::evidence::artifact::Endpoint;
 use crate::evidence::envelope::{Statement, Unsigned};
 use crate::evidence::issuer::{Issuer, ServerId};
 use crate::evidence::key::SigningKey;
 use crate::evidence::payload::Payload;
+use crate::evidence::schema::Endpoint;
 use Disposition::{
     Authentic, BindingOnly, SignatureInvalid, SignerAuthorityFailed, SignerResolutionFailed,
 };

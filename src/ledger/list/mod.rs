@@ -5,9 +5,8 @@ mod walk;
 
 use tokio::task::yield_now;
 
-use super::attesting::Attester;
+use super::Ledger;
 use super::get::{FIELDS, Reservation};
-use super::{Ledger, statements};
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::moment::Window;
@@ -15,6 +14,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::{AccessRefusal, Refusal, ReservationRefusal};
 use crate::domain::reservation::Status;
 use crate::domain::scope::{Level, SegmentFilter};
+use crate::evidence::{Attester, statements};
 use crate::listing::{
     Bounds, ListQuery, Page, RowOrder, Sorted, gather, orders, page_along, readable,
 };
@@ -166,7 +166,7 @@ impl Ledger {
     ) -> Result<ReservationPage, StoreError> {
         let filter = &query.filter;
         let id = ReservationId::derive(self.store.secret().await?, tenant, key);
-        let attester = self.attester().await?;
+        let attester = self.attesting.attester().await?;
         let include = filter.include.available(attester.is_some());
         let fields = self.fields(include);
         let partition = tenant.partition();
@@ -194,7 +194,7 @@ impl Ledger {
         page: ReservationPage,
     ) -> Result<ReservationPage, StoreError> {
         let (filter, mut next) = (&query.filter, page.next);
-        let attester = self.attester().await?;
+        let attester = self.attesting.attester().await?;
         let include = filter.include.available(attester.is_some());
         if !include.has_objects() || page.rows.is_empty() {
             return Ok(Page { next, ..page });

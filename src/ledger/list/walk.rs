@@ -9,10 +9,10 @@ use crate::domain::ids::TenantId;
 use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, Status};
 use crate::ledger::Ledger;
 use crate::ledger::get::{FIELDS, Reservation};
-use crate::ledger::target::RuntimeTarget;
 use crate::listing::{Entry, GATHER_ROWS, Position, Step, Walk};
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{List, ListReply};
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::target::Target as _;
 use crate::store::{Day, ExtraRoundTrip, Lane, StoreError};
 

@@ -22,6 +22,5 @@ pub mod replays;
 pub mod retire;
 pub mod store_reports;
 pub mod traffic;
-pub mod unsigned;
 pub mod view_rows;
 pub mod views;

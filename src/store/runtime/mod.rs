@@ -9,6 +9,7 @@ pub mod read;
 pub mod release;
 pub mod replay;
 pub mod reserve;
+pub(crate) mod target;
 pub mod usage_event;
 
 use crate::domain::amount::Unit;

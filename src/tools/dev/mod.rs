@@ -243,6 +243,6 @@ fn other_dialect(args: &DevArgs, found: String) -> DevError {
 /// Settings of the worker that signs evidence.
 fn signing(data: &Data, config: &ServeConfig) -> Option<SigningConfig> {
     let evidence = config.evidence.clone()?;
-    let key = data.signer.as_ref()?.key.clone();
-    Some(evidence.signed_by(vec![key]))
+    let keys = vec![data.signer.as_ref()?.key.clone()];
+    Some(SigningConfig { evidence, keys })
 }

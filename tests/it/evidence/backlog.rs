@@ -12,7 +12,7 @@ use crate::harness::evidence_keys::key;
 use crate::harness::redis::RedisServer;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::runtime_calls::ask_body;
-use budget_authority::dispatcher::SignerPass;
+use budget_authority::evidence::signing::SignerPass;
 
 const SCOPE: &str = "tenant:acme";
 

@@ -1,8 +1,8 @@
 //! What the signer reads and writes at once has a bounded number of bytes, however large requests are.
 
 use budget_authority::domain::log_entry::EntryId;
-use budget_authority::ledger::statements::FIELDS;
-use budget_authority::store::dispatcher::unsigned::{ReadBounds, UnsignedRead};
+use budget_authority::evidence::statements::FIELDS;
+use budget_authority::store::evidence::unsigned::{ReadBounds, UnsignedRead};
 use serde_json::json;
 
 use super::issued::{Issued, ON, signer};

@@ -1,10 +1,12 @@
-//! What the gauge of the oldest unsigned entry tells, by which operators know that a seed is needed no more.
+//! The gauge of the oldest unsigned entry, by which operators know that a seed is needed no more.
 
 use std::time::Instant;
 
-use budget_authority::dispatcher::{BacklogGauge, Signer, SignerMetrics};
+use budget_authority::dispatcher::BacklogGauge;
+use budget_authority::dispatcher::sweep::ClockWatch;
+use budget_authority::evidence::signing::{Signer, SignerMetrics};
 
-use super::issued::{Issued, ON, clock_watch, measured_signer, measured_signer_by, signing_config};
+use super::issued::{Issued, ON, clock_watch, measured_signer, signing_config};
 #[cfg(target_os = "linux")]
 use crate::dispatcher::clocks::JumpingRedis;
 use crate::dispatcher::fan_out::leases;
@@ -36,40 +38,61 @@ async fn waiting(seconds: i64, issuer: &str) -> Issued {
     issued
 }
 
-/// A signer and its metrics.
-fn measured(app: &TestApp) -> (Signer, SignerMetrics) {
-    let (signer, metrics) = measured_signer(app, signing_config(ON));
-    (signer, metrics)
+/// A signer, its metrics, and the gauge of its backlog.
+struct Measured {
+    signer: Signer,
+    metrics: SignerMetrics,
+    watch: BacklogGauge,
 }
 
-/// After one pass.
-async fn gauge((signer, metrics): &mut (Signer, SignerMetrics)) -> f64 {
-    signer.run_once(&leases()).await.expect("Redis answers");
-    metrics.oldest_unsigned_seconds.get()
+impl Measured {
+    fn new(app: &TestApp) -> Self {
+        Self::by(app, clock_watch())
+    }
+
+    /// By a clock of the test's choice.
+    fn by(app: &TestApp, clock: ClockWatch) -> Self {
+        let (signer, metrics) = measured_signer(app, signing_config(ON));
+        Self {
+            signer,
+            watch: BacklogGauge::new(app.store.clone(), clock, metrics.clone()),
+            metrics,
+        }
+    }
+
+    /// After one pass of the signer.
+    async fn signed(&mut self) -> f64 {
+        let signed = self.signer.run_once(&leases()).await;
+        signed.expect("Redis answers");
+        self.read().await
+    }
+
+    async fn read(&mut self) -> f64 {
+        self.watch.run_once(&leases()).await.expect("Redis answers");
+        self.metrics.oldest_unsigned_seconds.get()
+    }
 }
 
 #[tokio::test]
 async fn e22_an_entry_whose_issuer_nobody_knows_raises_the_gauge_at_once() {
     let issued = waiting(100, "77").await;
-    let mut signer = measured(&issued.app);
+    let mut measured = Measured::new(&issued.app);
     for _ in 0..2 {
-        let age = gauge(&mut signer).await;
+        let age = measured.signed().await;
         assert!((99.0..200.0).contains(&age), "{age}");
     }
-    let unknown = signer.1.entries.with_label_values(&["unknown"]).get();
+    let entries = &measured.metrics.entries;
+    let unknown = entries.with_label_values(&["unknown"]).get();
     assert_eq!((unknown, issued.queued().await), (1, 1));
 }
 
 #[tokio::test]
 async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_seen() {
     let issued = waiting(-3_600, "77").await;
-    let (_, metrics) = measured(&issued.app);
-    let mut watch = BacklogGauge::new(issued.app.store.clone(), clock_watch(), metrics.clone());
+    let mut measured = Measured::new(&issued.app);
     let begun = Instant::now();
-    for _ in 0..2 {
-        watch.run_once(&leases()).await.expect("Redis answers");
-    }
-    let age = metrics.oldest_unsigned_seconds.get();
+    measured.read().await;
+    let age = measured.read().await;
     let most = begun.elapsed().as_secs_f64();
     assert!(age > 0.0 && age <= most, "{age} of {most}");
     // Another dispatcher has signed it.
@@ -79,8 +102,7 @@ async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_see
         .keys()
         .unsigned(issued.app.callers[0].partition);
     issued.app.run::<i64>(&["DEL", &stream]).await;
-    watch.run_once(&leases()).await.expect("Redis answers");
-    assert!(metrics.oldest_unsigned_seconds.get() == 0.0);
+    assert_eq!(measured.read().await, 0.0);
 }
 
 #[cfg(target_os = "linux")]
@@ -94,31 +116,21 @@ async fn e22_what_is_on_its_way_when_the_clock_jumps_ahead_raises_no_alarm() {
     let clock = clock_watch();
     clock.time(&app.store).await.expect("Redis answers");
     redis.jump(3_600);
-    let mut signer = measured_signer_by(&app, clock.clone(), signing_config(ON));
-    assert!(gauge(&mut signer).await < 60.0, "it was just queued");
-    let metrics = &signer.1;
-    let mut watch = BacklogGauge::new(app.store.clone(), clock, metrics.clone());
-    watch.run_once(&leases()).await.expect("Redis answers");
-    assert!(metrics.oldest_unsigned_seconds.get() < 60.0);
+    let mut measured = Measured::by(&app, clock);
+    for _ in 0..2 {
+        assert!(measured.read().await < 60.0, "it was just queued");
+    }
 }
 
 #[tokio::test]
 async fn e20_the_gauge_is_0_once_all_is_signed() {
     let mut issued = waiting(400, "1").await;
-    let mut watch = {
-        let (_, metrics) = measured(&issued.app);
-        let store = issued.app.store.clone();
-        (
-            BacklogGauge::new(store, clock_watch(), metrics.clone()),
-            metrics,
-        )
-    };
+    let mut watch = Measured::new(&issued.app);
     for (is_signed, age) in [(false, 399.0..500.0), (true, 0.0..0.001)] {
         if is_signed {
-            assert_eq!(gauge(&mut measured(&issued.app)).await, 0.0);
+            assert_eq!(Measured::new(&issued.app).signed().await, 0.0);
         }
-        watch.0.run_once(&leases()).await.expect("Redis answers");
-        let found = watch.1.oldest_unsigned_seconds.get();
+        let found = watch.read().await;
         assert!(age.contains(&found), "{found}");
     }
     assert_eq!(issued.sign().await.signed, 0);
@@ -127,12 +139,12 @@ async fn e20_the_gauge_is_0_once_all_is_signed() {
 #[tokio::test]
 async fn e20_an_entry_that_a_failing_pass_did_not_reach_counts() {
     let issued = waiting(400, "1").await;
-    let mut signer = measured(&issued.app);
+    let mut measured = Measured::new(&issued.app);
     // A pass that cannot read who issues reaches no entry.
     let registry = issued.app.store.keys().issuers();
     issued.app.run::<i64>(&["DEL", &registry]).await;
     issued.app.run::<String>(&["SET", &registry, "x"]).await;
-    assert!(signer.0.run_once(&leases()).await.is_err());
-    let age = signer.1.oldest_unsigned_seconds.get();
+    assert!(measured.signer.run_once(&leases()).await.is_err());
+    let age = measured.read().await;
     assert!((399.0..500.0).contains(&age), "{age}");
 }

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use budget_authority::config::{DispatcherArgs, SigningConfig};
 use budget_authority::dispatcher::sweep::{ClockMetrics, ClockWatch};
-use budget_authority::dispatcher::{Signer, SignerMetrics, SignerPass};
 use budget_authority::domain::json::Json;
-use budget_authority::evidence::{Disposition, Endpoint, Keys, verify};
-use budget_authority::store::{Issuing, Store};
+use budget_authority::evidence::signing::{Signer, SignerMetrics, SignerPass};
+use budget_authority::evidence::{Disposition, Endpoint, Issuing, Keys, verify};
+use budget_authority::store::Store;
 use clap::Parser;
 use reqwest::Method;
 use serde_json::Value;
@@ -69,7 +69,7 @@ pub fn signer_with(app: &TestApp, config: SigningConfig) -> Signer {
 
 /// The same with its metrics.
 pub fn measured_signer(app: &TestApp, config: SigningConfig) -> (Signer, SignerMetrics) {
-    measured_signer_by(app, clock_watch(), config)
+    measured_signer_on(app.store.clone(), config)
 }
 
 /// A watch of Redis's clock that has not read it yet.
@@ -78,25 +78,13 @@ pub fn clock_watch() -> ClockWatch {
     ClockWatch::new(metrics.expect("distinct names"))
 }
 
-/// A signer by a clock of the test's choice.
-pub fn measured_signer_by(
-    app: &TestApp,
-    clock: ClockWatch,
-    config: SigningConfig,
-) -> (Signer, SignerMetrics) {
-    measured_signer_on(app.store.clone(), clock, config)
-}
-
 /// A signer of this store.
-pub fn measured_signer_on(
-    store: Store,
-    clock: ClockWatch,
-    config: SigningConfig,
-) -> (Signer, SignerMetrics) {
-    let issuing = Issuing::new(config.evidence.issuers.clone());
+pub fn measured_signer_on(store: Store, config: SigningConfig) -> (Signer, SignerMetrics) {
+    let SigningConfig { evidence, keys } = config;
+    let issuing = Issuing::new(evidence.issuers);
     let metrics = SignerMetrics::register(&prometheus::Registry::new());
     let metrics = metrics.expect("distinct names");
-    let signer = Signer::new(store, clock, config, issuing, metrics.clone());
+    let signer = Signer::new(store, issuing, keys, evidence.retention, metrics.clone());
     (signer, metrics)
 }
 

@@ -235,7 +235,8 @@ async fn e24_an_envelope_can_be_read_within_a_second() {
 
 #[tokio::test]
 async fn e22_what_nobody_can_sign_shows_its_age() {
-    use budget_authority::dispatcher::{BacklogGauge, SignerMetrics};
+    use budget_authority::dispatcher::BacklogGauge;
+    use budget_authority::evidence::signing::SignerMetrics;
     let issued = issued(&shared().url()).await;
     let metrics = SignerMetrics::register(&prometheus::Registry::new()).expect("distinct names");
     let mut watch = BacklogGauge::new(issued.app.store.clone(), clock_watch(), metrics.clone());

@@ -7,9 +7,7 @@ use budget_authority::domain::fields::Read;
 use budget_authority::domain::ids::ReservationId;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
-use budget_authority::evidence::{Endpoint, attested_request};
-use budget_authority::ledger::{Attesting, AttestingMetrics};
-use budget_authority::store::Issuing;
+use budget_authority::evidence::{Endpoint, Issuing, attested_request};
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
@@ -42,11 +40,8 @@ impl Measured {
             fixture.budget_of(0, scope, 1_000).await;
         }
         if attests {
-            fixture.ledger = fixture.ledger.clone().attesting(Some(Attesting {
-                issuing: Issuing::new(issuers(&[listed('a', 0, None)])),
-                retention: None,
-                metrics: AttestingMetrics::default(),
-            }));
+            let issuing = Issuing::new(issuers(&[listed('a', 0, None)]));
+            fixture.ledger = fixture.ledger.clone().attesting(Some(issuing), None);
         }
         Self {
             server,

@@ -1,7 +1,7 @@
 //! Numbers and windows of issuers, as every process of a deployment agrees on them.
 
-use budget_authority::evidence::{Issuers, ListedKey, Registry};
-use budget_authority::store::{Issuing, Lane, Store, StoreError};
+use budget_authority::evidence::{Issuers, Issuing, ListedKey, Registry, register_issuers};
+use budget_authority::store::{Lane, Store, StoreError};
 use tokio::task::JoinSet;
 
 use crate::harness::evidence_keys::{issuers, issuers_of, listed, listed_issuers};
@@ -24,7 +24,7 @@ impl Deployment {
 
     async fn register(&self, issuers: &Issuers) -> Result<Registry, String> {
         let none = Registry::default();
-        let registered = self.store.register_issuers(issuers, &none).await;
+        let registered = register_issuers(&self.store, issuers, &none).await;
         registered.map_err(|error| match error {
             StoreError::Deployment(why) => why,
             other => panic!("{other}"),
@@ -98,7 +98,7 @@ async fn e20_replicas_that_start_at_the_same_time_agree() {
     for _ in 0..16 {
         let (store, issuers) = (deployment.store.clone(), issuers(&keys));
         let none = Registry::default();
-        starting.spawn(async move { store.register_issuers(&issuers, &none).await });
+        starting.spawn(async move { register_issuers(&store, &issuers, &none).await });
     }
     let registered = starting.join_all().await.into_iter();
     let registries: Vec<_> = registered.map(|one| one.expect("it starts")).collect();

@@ -5,6 +5,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use budget_authority::config::SigningConfig;
 use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
@@ -64,7 +65,7 @@ fn words(settings: &[String]) -> Vec<&str> {
 }
 
 /// With the seeds of both keys.
-fn signer_of(app: &TestApp, settings: &[String]) -> budget_authority::dispatcher::Signer {
+fn signer_of(app: &TestApp, settings: &[String]) -> budget_authority::evidence::signing::Signer {
     let seeds = format!("{SEED},{}", seed('b'));
     signer(
         app,
@@ -347,7 +348,8 @@ async fn e20_dispatchers_follow_the_runbook_under_load_until_the_old_seed_is_des
     // Whatever was left was signed by dispatchers that had the old seed: it is removed without it.
     let seeds = format!("{old},{new}");
     let config = signing_config(&[&words(&swapped)[..], &["--evidence-seeds", &seeds]].concat());
-    let by_new = signer_with(&third, config.evidence.signed_by(vec![key('b')]));
+    let keys = vec![key('b')];
+    let by_new = signer_with(&third, SigningConfig { keys, ..config });
     let mut issued = Issued {
         signer: by_new,
         settings: Vec::new(),

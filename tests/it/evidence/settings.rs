@@ -1,7 +1,7 @@
 //! Processes that start with evidence, and those that must not.
 
-use budget_authority::evidence::Registry;
-use budget_authority::store::{Issuing, Store};
+use budget_authority::evidence::{Issuing, Registry, register_issuers};
+use budget_authority::store::Store;
 
 use crate::harness::app::{SECRET_KEYS, TestApp};
 use crate::harness::evidence_keys::{SERVER_ID, issuers, issuers_of, key, listed, seed, settings};
@@ -37,9 +37,8 @@ async fn e20_the_api_registers_its_keys_when_it_starts() {
 #[tokio::test]
 async fn e20_a_process_that_contradicts_the_registry_ends_and_says_why() {
     let store = store(&shared().url());
-    let registered = store
-        .register_issuers(&issuers(&[listed('a', 5, None)]), &Registry::default())
-        .await;
+    let (other, none) = (issuers(&[listed('a', 5, None)]), Registry::default());
+    let registered = register_issuers(&store, &other, &none).await;
     registered.expect("registered");
     let prefix = store.keys().prefix();
     let own = settings('a');
@@ -59,8 +58,7 @@ async fn e20_a_server_id_that_was_changed_stops_every_process_which_says_what_to
     let store = store(&shared().url());
     let former = issuers_of("https://former.example/v1", &[listed('a', 0, None)]);
     let none = Registry::default();
-    store
-        .register_issuers(&former, &none)
+    register_issuers(&store, &former, &none)
         .await
         .expect("registered");
     let before = registered(&store).await;

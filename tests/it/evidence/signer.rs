@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, clock_watch, measured_signer_on, signer, signing_config};
+use super::issued::{Issued, ON, measured_signer_on, signer, signing_config};
 use crate::dispatcher::fan_out::leases;
 use crate::dispatcher::retention::{retention, run};
 use crate::harness::app::TestApp;
@@ -13,9 +13,9 @@ use crate::harness::redis::{RedisServer, shared};
 use crate::harness::replicas::RedisPair;
 use crate::harness::runtime_calls::ask_body;
 use crate::harness::store;
-use budget_authority::dispatcher::SignerPass;
 use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::log_entry::EntryId;
+use budget_authority::evidence::signing::SignerPass;
 use budget_authority::store::{RedisOptions, Store, StoreMetrics};
 
 const SCOPE: &str = "tenant:acme";
@@ -184,7 +184,7 @@ async fn e16_with_waiting_an_entry_goes_once_replicas_have_its_envelope() {
         let metrics = StoreMetrics::register(&prometheus::Registry::new());
         let store = Store::new(&options, keys, dialect, metrics.expect("distinct names"));
         let store = store.expect("a URL");
-        let (mut signer, _) = measured_signer_on(store, clock_watch(), signing_config(ON));
+        let (mut signer, _) = measured_signer_on(store, signing_config(ON));
         let pass = signer.run_once(&leases()).await;
         assert_eq!(pass.expect("Redis answers").signed, signed, "{replicas}");
         let queued: i64 = app.run(&["XLEN", &stream]).await;

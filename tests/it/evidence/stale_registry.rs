@@ -5,10 +5,10 @@ use std::time::Duration;
 use budget_authority::domain::fields::Read as _;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
-use budget_authority::evidence::{Endpoint, attested_request};
-use budget_authority::ledger::{Attesting, AttestingMetrics, DecisionRequest, DecisionResponse};
-use budget_authority::store::Issuing;
+use budget_authority::domain::reservation::{DecisionRequest, DecisionResponse};
+use budget_authority::evidence::{Endpoint, Issuing, attested_request};
 use prometheus::Registry;
+use prometheus::proto::MetricFamily;
 
 use crate::harness::eventually;
 use crate::harness::evidence_keys::{issuers, listed};
@@ -30,13 +30,9 @@ impl Replica {
         fixture.budget_of(0, SCOPE, 10).await;
         let issuing = Issuing::believing(issuers(&[listed('a', 0, None)]), believed_for);
         let (ledger, metrics) = (fixture.ledger.clone(), Registry::new());
-        let counts = AttestingMetrics::default();
-        counts.register(&metrics).expect("a name of its own");
-        fixture.ledger = ledger.attesting(Some(Attesting {
-            issuing: issuing.clone(),
-            retention: None,
-            metrics: counts,
-        }));
+        fixture.ledger = ledger.attesting(Some(issuing.clone()), None);
+        let counts = fixture.ledger.metrics();
+        counts.register(&metrics).expect("names of its own");
         Self {
             fixture,
             issuing,
@@ -63,7 +59,9 @@ impl Replica {
         let stream = self.fixture.store.keys().unsigned(partition);
         let queued = self.fixture.run(&["XLEN", &stream]).await;
         let families = self.metrics.gather();
-        let mut skipped = families.iter().flat_map(|family| family.get_metric());
+        let skipped = |family: &&MetricFamily| family.name() == "budget_evidence_skipped_total";
+        let skipped = families.iter().filter(skipped);
+        let mut skipped = skipped.flat_map(|family| family.get_metric());
         let of_no_issuer = skipped.find(|one| one.get_label()[0].value() == "no_issuer");
         (
             queued,

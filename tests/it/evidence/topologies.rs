@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use budget_authority::domain::ids::EvidenceId;
-use budget_authority::store::{Issuing, RedisOptions, Store};
+use budget_authority::evidence::Issuing;
+use budget_authority::store::{RedisOptions, Store};
 use reqwest::Method;
 use tokio::task::{JoinSet, block_in_place};
 

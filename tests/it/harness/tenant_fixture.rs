@@ -10,11 +10,12 @@ use budget_authority::domain::ids::{IdempotencyKey, Partition, ReservationId, Te
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
+use budget_authority::domain::reservation::ReservationCreateRequest;
 use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::domain::tenant::TenantStatus;
 use budget_authority::domain::tenant::record::TenantUpdateRequest;
-use budget_authority::ledger::{Ledger, ReservationCreateRequest};
+use budget_authority::ledger::Ledger;
 use budget_authority::store::{Store, StoreError};
 use redis::Cmd;
 

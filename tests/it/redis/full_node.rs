@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use budget_authority::dispatcher::Signer;
 use budget_authority::domain::ids::{EvidenceId, Partition};
+use budget_authority::evidence::signing::Signer;
 use budget_authority::store::MemoryStep;
 use serde_json::json;
 use tokio::task::block_in_place;

@@ -3,9 +3,9 @@
 use budget_authority::domain::ids::{ReservationId, TraceId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::record::Record;
+use budget_authority::domain::reservation::OutcomeKind;
+use budget_authority::evidence::statements::{Attested, Inputs, of_create, of_end, of_outcome};
 use budget_authority::evidence::{Endpoint, Payload, attested_request, attested_response};
-use budget_authority::ledger::OutcomeKind;
-use budget_authority::ledger::statements::{Attested, Inputs, of_create, of_end, of_outcome};
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;

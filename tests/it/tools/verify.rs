@@ -10,11 +10,12 @@ use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
+use budget_authority::domain::reservation::{
+    CommitRequest, ReleaseRequest, ReservationCreateRequest,
+};
 use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
-use budget_authority::ledger::{
-    CommitRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
-};
+use budget_authority::ledger::EventCreateRequest;
 use budget_authority::store::{Lane, Store};
 use budget_authority::tools::locate::sizes::sizes;
 use budget_authority::tools::verify::{Report, VerifyArgs, run, verify};

@@ -12,7 +12,7 @@ use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::{
     AccessRefusal, BudgetRefusal, Denial, Refusal, ReservationRefusal,
 };
-use budget_authority::ledger::CommitRequest;
+use budget_authority::domain::reservation::CommitRequest;
 use budget_authority::store::StoreError;
 use serde_json::json;
 

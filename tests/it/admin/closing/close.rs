@@ -9,7 +9,8 @@ use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::refusal::{Refusal, TenantRefusal};
-use budget_authority::ledger::{CommitRequest, ReservationExtendRequest};
+use budget_authority::domain::reservation::CommitRequest;
+use budget_authority::ledger::ReservationExtendRequest;
 use budget_authority::store::StoreError;
 
 use crate::admin::closing::resume::reconcile;

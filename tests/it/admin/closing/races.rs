@@ -15,7 +15,8 @@ use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
 use budget_authority::domain::refusal::{AccessRefusal, BadKey, Refusal, TenantRefusal};
-use budget_authority::ledger::{CommitRequest, ReleaseRequest, ReservationExtendRequest};
+use budget_authority::domain::reservation::{CommitRequest, ReleaseRequest};
+use budget_authority::ledger::ReservationExtendRequest;
 use budget_authority::store::StoreError;
 use tokio::task::JoinSet;
 

@@ -14,12 +14,12 @@ use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetUpdate
 use budget_authority::domain::fields::{Problems, Read as _};
 use budget_authority::domain::json::Json;
 use budget_authority::domain::policy::{PolicyCreateRequest, PolicyUpdateRequest};
+use budget_authority::domain::reservation::{
+    CommitRequest, DecisionRequest, ReleaseRequest, ReservationCreateRequest,
+};
 use budget_authority::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
 use budget_authority::domain::webhook::{WebhookCreateRequest, WebhookUpdateRequest};
-use budget_authority::ledger::{
-    CommitRequest, DecisionRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
-    ReservationExtendRequest,
-};
+use budget_authority::ledger::{EventCreateRequest, ReservationExtendRequest};
 use samples::{limits, resolved, sample, violations};
 use serde_json::{Map, Value, json};
 

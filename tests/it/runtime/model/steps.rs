@@ -5,10 +5,10 @@ use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Cause;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::Denial;
-use budget_authority::ledger::{
-    CommitRequest, DecisionRequest, EventCreateRequest, ReleaseRequest, ReservationCreateRequest,
-    ReservationExtendRequest,
+use budget_authority::domain::reservation::{
+    CommitRequest, DecisionRequest, ReleaseRequest, ReservationCreateRequest,
 };
+use budget_authority::ledger::{EventCreateRequest, ReservationExtendRequest};
 use budget_authority::store::runtime::expire::expire_tenant;
 
 use super::alerts::{age, compare_alerts};

@@ -1,13 +1,38 @@
-//! Signed envelopes, byte for byte as they are served.
+//! Signed envelopes, byte for byte as they are served, and the issuers that sign them.
+
+pub mod unsigned;
 
 use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 
-use super::records::{NO_ARGS, command, read_reply};
-use super::{Lane, Store, StoreError};
 use crate::domain::ids::EvidenceId;
 use crate::driver::call::Request;
-use crate::store::OnFailure;
+use crate::store::records::{NO_ARGS, command, read_reply};
+use crate::store::signature::{Counted, signature};
+use crate::store::{Lane, OnFailure, Store, StoreError};
+
+signature! {
+    /// Gives the issuers of a configuration their numbers, and registers those that are new.
+    REGISTER_ISSUERS: RegisterIssuers -> RegisterIssuersReply = "deployment/register_issuers", flags "allow-oom";
+    keys of directory { write issuers(); }
+    args {
+        /// How far ahead what changes the signing key must lie.
+        ahead_ms: i64,
+        /// What the caller has read before, since the store may have lost it. Of each: number, from_ms, until_ms or open, server
+        /// id, signer.
+        known: Counted<&'a [String]>,
+        /// Of each: from_ms, until_ms or open, server id, signer, and the signer's name in the other form, which it keeps if it
+        /// is registered by it. In the order of their windows, which do not overlap.
+        given: &'a [String],
+    }
+    replies {
+        damaged: Damaged { number: String },
+        renumbered: Renumbered { number: String },
+        contradicted: Contradicted { rule: String, given: i64, registered: Option<String>, now_ms: i64 },
+        registered: Recorded { issuers: Vec<(i64, String)> },
+    }
+    writes "On registered: numbers of new issuers, ends of open windows, and what was lost of those that the caller knows."
+}
 
 /// Bytes of envelopes that go out at once.
 const SENT_BYTES: usize = 1 << 20;

@@ -8,8 +8,10 @@ use crate::domain::json::{Canonical, Json};
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::{Evaluated, Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
-use crate::evidence::{Endpoint, Payload, Statement};
-use crate::ledger::target::RuntimeTarget;
+use crate::evidence::envelope::Statement;
+use crate::evidence::payload::Payload;
+use crate::evidence::schema::Endpoint;
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::runtime::{commit::COMMIT, decide::DECIDE, release::RELEASE, reserve::RESERVE};
 use crate::store::signature::{Refused, Signature};
 use crate::store::target::Target as _;
@@ -43,7 +45,7 @@ pub fn of_refusal(entry: &Record) -> Result<Attested, RecordError> {
 ///
 /// # Errors
 /// [`RecordError`] where the details are no JSON of ours.
-pub(in crate::ledger) fn error(
+pub(in crate::evidence) fn error(
     endpoint: Endpoint,
     evaluated: Evaluated,
     request: Option<Canonical>,

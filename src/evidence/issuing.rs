@@ -1,4 +1,4 @@
-//! `register_issuers.lua`: who signs evidence, by the numbers that records name them by.
+//! The issuers of this process, by the numbers that records name them by.
 //!
 //! A number and its window are fixed once they are registered; only an open end may be closed, far enough ahead. So however many
 //! replicas start, and in whatever order, at any time one issuer signs or none, and a window never shrinks below what was
@@ -11,33 +11,11 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-use super::{Lane, Store, StoreError, Unavailable};
-use crate::evidence::{Issuer, Issuers, Registered, Registry, ServerId, Signer};
-use crate::store::outcome;
-use crate::store::signature::{Counted, signature};
-
-signature! {
-    /// Gives the issuers of a configuration their numbers, and registers those that are new.
-    REGISTER_ISSUERS: RegisterIssuers -> RegisterIssuersReply = "deployment/register_issuers", flags "allow-oom";
-    keys of directory { write issuers(); }
-    args {
-        /// How far ahead what changes the signing key must lie.
-        ahead_ms: i64,
-        /// What the caller has read before, since the store may have lost it. Of each: number, from_ms, until_ms or open, server
-        /// id, signer.
-        known: Counted<&'a [String]>,
-        /// Of each: from_ms, until_ms or open, server id, signer, and the signer's name in the other form, which it keeps if it
-        /// is registered by it. In the order of their windows, which do not overlap.
-        given: &'a [String],
-    }
-    replies {
-        damaged: Damaged { number: String },
-        renumbered: Renumbered { number: String },
-        contradicted: Contradicted { rule: String, given: i64, registered: Option<String>, now_ms: i64 },
-        registered: Recorded { issuers: Vec<(i64, String)> },
-    }
-    writes "On registered: numbers of new issuers, ends of open windows, and what was lost of those that the caller knows."
-}
+use super::issuer::{Issuer, ServerId, Signer};
+use super::issuers::Issuers;
+use super::registry::{Registered, Registry};
+use crate::store::evidence::{RegisterIssuers, RegisterIssuersReply};
+use crate::store::{Counted, Lane, Store, StoreError, Unavailable, outcome};
 
 /// How far ahead the end of an open window must lie, and the start of a key that is to follow one that signs: by then every
 /// process has the new configuration, or has read here that the window ends.
@@ -54,56 +32,53 @@ const BELIEVED_FOR: Duration = AHEAD.saturating_sub(Duration::from_secs(60));
 /// What stands for no end.
 const OPEN: &str = "open";
 
-impl Store {
-    /// Registers the issuers of a configuration, as far as they are new, and reads all that were ever registered. What the store
-    /// has lost of the `known` ones is written again, with the same numbers.
-    ///
-    /// # Errors
-    /// [`StoreError::Deployment`] says what contradicts the registry: then this process must not sign. Others when Redis cannot be
-    /// asked.
-    pub async fn register_issuers(
-        &self,
-        issuers: &Issuers,
-        known: &Registry,
-    ) -> Result<Registry, StoreError> {
-        let keys = &issuers.key_set().keys;
-        let mut given = Vec::with_capacity(keys.len() * 5);
-        for listed in keys {
-            let issuer = issuers.issuer(listed);
-            given.extend([
-                listed.from_ms.to_string(),
-                end(listed.until_ms),
-                issuer.server_id.as_str().to_owned(),
-                issuer.signer.to_string(),
-                issuers.issuer_in_other_form(listed).signer.to_string(),
-            ]);
-        }
-        let known: Vec<String> = known.all().flat_map(known_words).collect();
-        let call = RegisterIssuers {
-            known: Counted(&known),
-            ahead_ms: i64::try_from(AHEAD.as_millis()).unwrap_or(i64::MAX),
-            given: &given,
-        };
-        let refuse = |why: String| Err(StoreError::Deployment(why));
-        match outcome(self.run(Lane::Background, &call).await)? {
-            RegisterIssuersReply::Recorded { issuers: stored } => registry(issuers, &stored),
-            RegisterIssuersReply::Damaged { number } => refuse(damaged(&number)),
-            RegisterIssuersReply::Renumbered { number } => refuse(renumbered(&number)),
-            RegisterIssuersReply::Contradicted {
-                rule,
-                given,
-                registered,
-                now_ms,
-            } => {
-                let at = usize::try_from(given - 1).unwrap_or(usize::MAX);
-                let kid = keys.get(at).map_or("", |listed| listed.kid.as_str());
-                let registered = registered.unwrap_or_default();
-                refuse(contradiction(&rule, kid, &registered, now_ms))
-            }
+/// Registers the issuers of a configuration, as far as they are new, and reads all that were ever registered. What the store
+/// has lost of the `known` ones is written again, with the same numbers.
+///
+/// # Errors
+/// [`StoreError::Deployment`] says what contradicts the registry: then this process must not sign. Others when Redis cannot be
+/// asked.
+pub async fn register_issuers(
+    store: &Store,
+    issuers: &Issuers,
+    known: &Registry,
+) -> Result<Registry, StoreError> {
+    let keys = &issuers.key_set().keys;
+    let mut given = Vec::with_capacity(keys.len() * 5);
+    for listed in keys {
+        let issuer = issuers.issuer(listed);
+        given.extend([
+            listed.from_ms.to_string(),
+            end(listed.until_ms),
+            issuer.server_id.as_str().to_owned(),
+            issuer.signer.to_string(),
+            issuers.issuer_in_other_form(listed).signer.to_string(),
+        ]);
+    }
+    let known: Vec<String> = known.all().flat_map(known_words).collect();
+    let call = RegisterIssuers {
+        known: Counted(&known),
+        ahead_ms: i64::try_from(AHEAD.as_millis()).unwrap_or(i64::MAX),
+        given: &given,
+    };
+    let refuse = |why: String| Err(StoreError::Deployment(why));
+    match outcome(store.run(Lane::Background, &call).await)? {
+        RegisterIssuersReply::Recorded { issuers: stored } => registry(issuers, &stored),
+        RegisterIssuersReply::Damaged { number } => refuse(damaged(&number)),
+        RegisterIssuersReply::Renumbered { number } => refuse(renumbered(&number)),
+        RegisterIssuersReply::Contradicted {
+            rule,
+            given,
+            registered,
+            now_ms,
+        } => {
+            let at = usize::try_from(given - 1).unwrap_or(usize::MAX);
+            let kid = keys.get(at).map_or("", |listed| listed.kid.as_str());
+            let registered = registered.unwrap_or_default();
+            refuse(contradiction(&rule, kid, &registered, now_ms))
         }
     }
 }
-
 /// The issuers of this process and their numbers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Issuing(Arc<Inner>);
@@ -151,7 +126,7 @@ impl Issuing {
     /// issues.
     ///
     /// # Errors
-    /// As for [`Store::register_issuers`]; also when the request has no time left to wait.
+    /// As for [`register_issuers`]; also when the request has no time left to wait.
     pub async fn registry(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
         if let Some(registry) = self.believed() {
             return Ok(registry);
@@ -177,7 +152,7 @@ impl Issuing {
     /// fails.
     ///
     /// # Errors
-    /// As for [`Store::register_issuers`].
+    /// As for [`register_issuers`].
     pub async fn refresh(&self, store: &Store) -> Result<(), StoreError> {
         let _one = self.0.registering.lock().await;
         self.register(store).await.map(drop)
@@ -192,7 +167,7 @@ impl Issuing {
     async fn register(&self, store: &Store) -> Result<Arc<Registry>, StoreError> {
         let known = self.known().map(|known| known.registry).unwrap_or_default();
         let sent_at = Instant::now();
-        let registry = Arc::new(store.register_issuers(&self.0.issuers, &known).await?);
+        let registry = Arc::new(register_issuers(store, &self.0.issuers, &known).await?);
         let known = self.0.known.write();
         *known.unwrap_or_else(PoisonError::into_inner) = Some(Known {
             registry: Arc::clone(&registry),

@@ -3,12 +3,11 @@
 
 use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError};
-use crate::ledger::facts;
 
 /// The request of a reservation. `named`: see [`named_defaults`](crate::domain::evidence::named_defaults).
 pub(super) fn create(record: &Record, named: &str) -> Result<Json, RecordError> {
-    let subject = parsed("subject", &facts::subject_of(record)?)?;
-    let action = parsed("action_kind", &facts::action_of(record)?)?;
+    let subject = parsed("subject", &record.subject()?)?;
+    let action = parsed("action_kind", &record.action()?)?;
     let mut members = vec![
         (
             "idempotency_key",

@@ -4,21 +4,23 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
-use crate::config::SigningConfig;
 use crate::domain::ids::EvidenceId;
-use crate::evidence::{Registry, Unsigned};
-use crate::ledger::statements::{EntryFault, of_entry};
-use crate::store::dispatcher::unsigned::{Queued, UnsignedEntry};
+use crate::evidence::statements::{EntryFault, of_entry};
+use crate::evidence::{Issuing, Registry, SigningKey, Unsigned};
+use crate::store::evidence::unsigned::{Queued, UnsignedEntry};
 
 /// Fewer entries are not worth another core.
 const PART_MIN: usize = 32;
 
 /// Issuers and their keys.
+#[derive(Clone)]
 pub(super) struct Signers {
     /// Issuers by number.
     pub registry: Arc<Registry>,
-    /// Their keys.
-    pub config: SigningConfig,
+    /// Issuers as they are configured.
+    pub issuing: Issuing,
+    /// Key pairs of this process.
+    pub keys: Arc<[SigningKey]>,
 }
 
 /// The outcome for an entry.
@@ -36,7 +38,7 @@ pub(super) enum Outcome {
 
 /// Signs entries on all cores, off the threads that serve connections.
 pub(super) async fn sign(
-    signers: &Arc<Signers>,
+    signers: &Signers,
     mut entries: Vec<UnsignedEntry>,
 ) -> Vec<(Queued, Outcome)> {
     let cores = available_parallelism().map_or(1, NonZero::get);
@@ -45,7 +47,7 @@ pub(super) async fn sign(
     while !entries.is_empty() {
         let rest = entries.split_off(each.min(entries.len()));
         let part = std::mem::replace(&mut entries, rest);
-        let signers = Arc::clone(signers);
+        let signers = signers.clone();
         parts.push(tokio::task::spawn_blocking(move || {
             let outcome = |entry: UnsignedEntry| (entry.place, outcome(&signers, &entry));
             part.into_iter().map(outcome).collect::<Vec<_>>()
@@ -80,7 +82,7 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
         return Outcome::Damaged(misfit.to_string());
     }
     let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
-    match signers.config.key_of(registered) {
+    match signers.issuing.issuers().key_of(registered, &signers.keys) {
         Some(key) => Outcome::Signed(id, unsigned.sign(key)),
         None => {
             let (signer, server_id) = (&issuer.signer, issuer.server_id.as_str());

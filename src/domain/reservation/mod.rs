@@ -1,10 +1,20 @@
-//! A reservation as it is recorded.
+//! A reservation as it is recorded, and the requests and responses that evidence attests.
 
-use super::amount::Unit;
+mod commit;
+mod decide;
+pub(crate) mod facts;
+mod release;
+mod reserve;
+
+use super::amount::{Amount, Unit};
 use super::budget::Balance;
 use super::record::{Record, RecordError};
 use super::scope::ScopePath;
 use super::words::words;
+pub use commit::{CommitRequest, CommitResponse, CommitStatus};
+pub use decide::{Decision, DecisionRequest, DecisionResponse, OutcomeKind};
+pub use release::{ReleaseRequest, ReleaseResponse, ReleaseStatus};
+pub use reserve::{ObserveMode, ReservationCreateRequest, ReservationCreateResponse};
 
 /// Shortest and longest lifetime of a reservation, in milliseconds.
 pub const RESERVATION_TTL_MS: std::ops::RangeInclusive<i64> = 1_000..=86_400_000;
@@ -72,4 +82,17 @@ pub fn balances_at<S: AsRef<str>>(
     let depths = depths.split_whitespace().enumerate();
     let balances = depths.map(|at| balance(at).ok_or_else(|| RecordError::of(at.1)));
     balances.collect()
+}
+
+/// What is left of a reservation's life, in milliseconds; 0 once it has ended.
+pub(crate) fn remaining_ttl_ms(status: Status, expires_at_ms: i64, now_ms: i64) -> i64 {
+    match status {
+        Status::Active => (expires_at_ms - now_ms).max(0),
+        Status::Committed | Status::Released | Status::Expired => 0,
+    }
+}
+
+/// An amount of a record or a reply; `name` is for the error.
+pub(crate) fn amount(name: &str, unit: Unit, value: i64) -> Result<Amount, RecordError> {
+    Amount::new(unit, value).ok_or_else(|| RecordError::of(name))
 }

@@ -5,8 +5,8 @@ use crate::domain::amount::{Amount, Unit};
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
-use crate::ledger::statements::refusals::signature_of;
-use crate::ledger::target::RuntimeTarget;
+use crate::evidence::statements::refusals::signature_of;
+use crate::store::runtime::target::RuntimeTarget;
 use crate::store::signature::Refused;
 use crate::store::target::Target as _;
 

@@ -1,4 +1,4 @@
-//! Bodies of decide.
+//! Request and response of a decision.
 
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
@@ -10,7 +10,6 @@ use crate::domain::policy::Caps;
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::domain::words::words;
-use crate::evidence::Endpoint;
 
 object! {
     /// Asks whether an action would be allowed.
@@ -43,7 +42,7 @@ words! {
 
 impl Decision {
     /// Yes, with the caps that the caller must keep, if there are any.
-    pub(in crate::ledger) fn allow(caps: Option<&Caps>) -> Self {
+    pub(crate) fn allow(caps: Option<&Caps>) -> Self {
         match caps {
             Some(_) => Self::AllowWithCaps,
             None => Self::Allow,
@@ -77,13 +76,4 @@ pub enum OutcomeKind {
     Decision,
     /// A dry run.
     DryRun,
-}
-
-impl OutcomeKind {
-    pub(in crate::ledger) fn endpoint(self) -> Endpoint {
-        match self {
-            Self::Decision => Endpoint::Decide,
-            Self::DryRun => Endpoint::Reserve,
-        }
-    }
 }

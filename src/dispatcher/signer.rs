@@ -1,4 +1,4 @@
-//! How long evidence has waited to be signed, by the first entry of each stream. An entry leaves its stream once its envelope is
+//! The workers of evidence: the signer, and a gauge of how long entries have waited. An entry leaves its stream once its envelope is
 //! written, so the first one is the oldest without an envelope.
 
 use std::collections::HashMap;
@@ -6,22 +6,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::SignerMetrics;
-use crate::dispatcher::due::partitions;
-use crate::dispatcher::sweep::ClockWatch;
-use crate::dispatcher::workers::{Next, lease_worker};
+use super::due::partitions;
+use super::sweep::ClockWatch;
+use super::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
+use crate::evidence::signing::{Signer, SignerMetrics};
 use crate::store::{Lease, Store, StoreError};
 
+/// The pause while nothing is queued: evidence can be read within a second.
+const IDLE: Duration = Duration::from_millis(250);
+
 /// How often the first entries are read.
-pub(super) const PERIOD: Duration = Duration::from_secs(10);
+const PERIOD: Duration = Duration::from_secs(10);
 
 /// For so long after a jump of the store's clock, the time in an entry's place says nothing about its age.
 const CLOCK_SETTLES_AFTER: Duration = Duration::from_secs(300);
 
-/// Measures the backlog of leased partitions. The signer has one; a dispatcher without keys runs it as a worker of its own, so
-/// that entries which nobody signs raise an alarm.
+/// Measures the backlog of leased partitions. Dispatchers without keys run it too, so that entries which nobody signs raise an
+/// alarm.
 pub struct BacklogGauge {
     store: Store,
     clock: ClockWatch,
@@ -48,15 +51,12 @@ impl BacklogGauge {
     /// # Errors
     /// [`StoreError`] when no node answers.
     pub async fn run_once(&mut self, leases: &[Lease]) -> Result<(), StoreError> {
-        self.measure(&partitions(leases)).await
-    }
-
-    pub(super) async fn measure(&mut self, leased: &[Partition]) -> Result<(), StoreError> {
-        let quarantined = self.store.quarantined(leased).await?;
+        let leased = partitions(leases);
+        let quarantined = self.store.quarantined(&leased).await?;
         self.metrics.quarantined.set(quarantined as f64);
         let (now_ms, _) = self.clock.time(&self.store).await?;
         let now_ms = (!self.clock.jumped_within(CLOCK_SETTLES_AFTER)).then_some(now_ms);
-        let firsts = self.store.first_unsigned(leased).await?;
+        let firsts = self.store.first_unsigned(&leased).await?;
         let (now, before) = (Instant::now(), std::mem::take(&mut self.first));
         let mut oldest = Duration::ZERO;
         for (partition, first) in leased.iter().zip(firsts) {
@@ -73,7 +73,10 @@ impl BacklogGauge {
     }
 }
 
-lease_worker!(BacklogGauge: "signer", PERIOD, |gauge, leases, _lost| {
+lease_worker!(Signer: "signer", IDLE, |signer, leases, _lost| Next::more(
+    signer.run_once(leases).await?.more
+));
+lease_worker!(BacklogGauge: "signer_backlog", PERIOD, |gauge, leases, _lost| {
     gauge.run_once(leases).await?;
     Next::Idle
 });

@@ -10,16 +10,18 @@ use std::time::Duration;
 use prometheus::{IntCounterVec, Opts};
 use tracing::warn;
 
-use super::Ledger;
+use super::envelope::{Rounded, Statement, Unsigned};
+use super::issuer::Issuer;
+use super::issuing::Issuing;
+use super::payload::{Payload, attested_response};
+use super::registry::Registry;
+use super::schema::Endpoint;
 use super::statements::{self, Attested};
 use crate::domain::cause::Cause;
 use crate::domain::evidence::{AttestedRequest, EvidenceRef, ReservationEvidence};
 use crate::domain::ids::{Partition, ReservationId};
 use crate::domain::record::{Record, RecordError};
-use crate::evidence::{
-    Endpoint, Issuer, Payload, Registry, Rounded, Statement, Unsigned, attested_response,
-};
-use crate::store::{Issuing, MemoryStep, StoreError};
+use crate::store::{MemoryStep, Store, StoreError};
 
 /// An error has no request above this, in bytes of its canonical form.
 const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
@@ -27,52 +29,24 @@ const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
 /// Refusals of a tenant that are attested in a minute. A refusal costs its caller nothing, an envelope a signature and about 2 KB.
 const REFUSALS_PER_MINUTE: u32 = 600;
 
-/// Metrics of evidence in replicas.
-#[derive(Debug, Clone)]
-pub struct AttestingMetrics {
-    skipped: IntCounterVec,
-}
-
-impl Default for AttestingMetrics {
-    fn default() -> Self {
-        let help = "Decisions without evidence although it is on, by reason";
-        let options = Opts::new("budget_evidence_skipped_total", help);
-        let skipped = IntCounterVec::new(options, &["reason"]);
-        Self {
-            skipped: skipped.expect("a name and a label"),
-        }
-    }
-}
-
-impl AttestingMetrics {
-    /// Adds them to a registry.
-    ///
-    /// # Errors
-    /// When the name is taken.
-    pub fn register(&self, registry: &prometheus::Registry) -> prometheus::Result<()> {
-        registry.register(Box::new(self.skipped.clone()))
-    }
-}
-
 /// How a replica attests. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Attesting {
-    /// Who issues.
-    pub issuing: Issuing,
-    /// How long envelopes are kept; `None` for ever.
-    pub retention: Option<Duration>,
-    /// What it counts.
-    pub metrics: AttestingMetrics,
+    store: Store,
+    issuing: Option<Issuing>,
+    retention: Option<Duration>,
+    /// Decisions without evidence although it is on, by reason: `budget_evidence_skipped_total`.
+    pub skipped: IntCounterVec,
 }
 
 /// The same, with the issuers by their numbers.
-pub(super) struct Attester<'a> {
+pub(crate) struct Attester<'a> {
     attesting: &'a Attesting,
     registry: Arc<Registry>,
 }
 
 /// A request that is to be attested.
-pub(super) struct Draft<'a> {
+pub(crate) struct Draft<'a> {
     attester: Attester<'a>,
     endpoint: Endpoint,
     request: &'a AttestedRequest,
@@ -84,31 +58,38 @@ pub(super) struct Draft<'a> {
     drafted_ms: i64,
 }
 
-impl Ledger {
-    /// With evidence of what is decided.
-    #[must_use]
-    pub fn attesting(mut self, attesting: Option<Attesting>) -> Self {
-        self.metrics.attesting = attesting.as_ref().map(|it| it.metrics.clone());
-        self.attesting = attesting;
-        self
+impl Attesting {
+    /// `issuing`: `None` while evidence is off. `retention`: how long envelopes are kept; `None` for ever.
+    pub fn new(store: Store, issuing: Option<Issuing>, retention: Option<Duration>) -> Self {
+        let options = Opts::new(
+            "budget_evidence_skipped_total",
+            "Decisions without evidence although it is on, by reason",
+        );
+        let skipped = IntCounterVec::new(options, &["reason"]);
+        Self {
+            store,
+            issuing,
+            retention,
+            skipped: skipped.expect("a name and a label"),
+        }
     }
 
     /// Whether what is decided is attested.
-    pub fn attests(&self) -> bool {
-        self.attesting.is_some()
+    pub fn is_on(&self) -> bool {
+        self.issuing.is_some()
     }
 
     /// Who attests what is decided; `None` while evidence is off.
     ///
     /// # Errors
     /// [`StoreError`] until the issuers have been registered once.
-    pub(super) async fn attester(&self) -> Result<Option<Attester<'_>>, StoreError> {
-        let Some(attesting) = &self.attesting else {
+    pub(crate) async fn attester(&self) -> Result<Option<Attester<'_>>, StoreError> {
+        let Some(issuing) = &self.issuing else {
             return Ok(None);
         };
-        let registry = attesting.issuing.registry(&self.store).await?;
+        let registry = issuing.registry(&self.store).await?;
         Ok(Some(Attester {
-            attesting,
+            attesting: self,
             registry,
         }))
     }
@@ -116,8 +97,8 @@ impl Ledger {
     /// A request that is to be attested; `None` while evidence is off.
     ///
     /// # Errors
-    /// As for [`Ledger::attester`].
-    pub(super) async fn draft<'a>(
+    /// As for [`Attesting::attester`].
+    pub(crate) async fn draft<'a>(
         &'a self,
         (partition, endpoint): (Partition, Endpoint),
         request: Option<&'a AttestedRequest>,
@@ -127,38 +108,32 @@ impl Ledger {
         let (Some(request), Some(attester)) = (request, self.attester().await?) else {
             return Ok(None);
         };
-        let now_ms = self.store.clock().now_ms();
-        let draft = Draft {
+        let drafted_ms = self.store.clock().now_ms();
+        let mut draft = Draft {
             attester,
             endpoint,
             request,
             reservation_id,
             cause,
             lines: None,
-            drafted_ms: now_ms,
+            drafted_ms,
         };
-        if request.canonical.first_rounded().is_some() {
-            return Ok(Some(draft));
+        if request.canonical.first_rounded().is_none() {
+            // Refusals cost their caller nothing, so they cost no memory that is short.
+            let refusals_per_minute = match self.store.memory_step(partition) {
+                MemoryStep::Enough | MemoryStep::Warn => REFUSALS_PER_MINUTE,
+                MemoryStep::CountDenials | MemoryStep::Refuse => 0,
+            };
+            draft.lines = Some(draft.written(refusals_per_minute));
         }
-        // Refusals cost their caller nothing, so they cost no memory that is short.
-        let refusals_per_minute = match self.store.memory_step(partition) {
-            MemoryStep::Enough | MemoryStep::Warn => REFUSALS_PER_MINUTE,
-            MemoryStep::CountDenials | MemoryStep::Refuse => 0,
-        };
-        let bounded = (endpoint, refusals_per_minute);
-        let choice = draft.attester.registry.choice(now_ms);
-        let lines = evidence_lines(choice, bounded, request, cause);
-        Ok(Some(Draft {
-            lines: Some(lines),
-            ..draft
-        }))
+        Ok(Some(draft))
     }
 
     /// The reference to what a record keeps, as the first response had it; `None` while evidence is off.
     ///
     /// # Errors
-    /// As for [`Ledger::attester`].
-    pub(super) async fn replayed_evidence(
+    /// As for [`Attesting::attester`].
+    pub(crate) async fn replayed(
         &self,
         attested: impl FnOnce() -> Result<Option<Attested>, RecordError>,
     ) -> Result<Option<EvidenceRef>, StoreError> {
@@ -169,7 +144,7 @@ impl Ledger {
 
 impl Attester<'_> {
     fn skipped(&self, reason: &str) {
-        let skipped = &self.attesting.metrics.skipped;
+        let skipped = &self.attesting.skipped;
         skipped.with_label_values(&[reason]).inc();
     }
 
@@ -188,7 +163,7 @@ impl Attester<'_> {
     }
 
     /// The references of a reservation, as far as its envelopes are still kept.
-    pub(super) fn of_reservation(
+    pub(crate) fn of_reservation(
         &self,
         id: &ReservationId,
         record: &Record,
@@ -250,33 +225,6 @@ impl Attester<'_> {
     }
 }
 
-/// What a request passes to its script; `lua/lib/evidence/queue.lua` has the form. `choice`: the issuers that it chooses from.
-fn evidence_lines(
-    choice: String,
-    (endpoint, refusals_per_minute): (Endpoint, u32),
-    request: &AttestedRequest,
-    cause: &Cause,
-) -> String {
-    // Only an outcome without a record keeps the request, or a refusal.
-    let has_record = endpoint != Endpoint::Decide && !request.is_dry_run;
-    let canonical = request.canonical.as_str();
-    let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {
-        true => "",
-        false => canonical,
-    };
-    let mut lines = choice;
-    let request_id = cause.request_id.as_ref().map_or("", |id| id.as_str());
-    let _ = write!(
-        lines,
-        "\n{}\n{}\n{request_id}\n{}\n{}\n{kept}",
-        statements::traced(&cause.trace_id, &request.named),
-        request.digest,
-        endpoint.as_str(),
-        refusals_per_minute,
-    );
-    lines
-}
-
 /// The reference to a statement.
 fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Rounded> {
     let unsigned = Unsigned::new(issuer, statement)?;
@@ -286,14 +234,40 @@ fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Roun
 }
 
 impl Draft<'_> {
+    /// What the script gets; `lua/lib/evidence/queue.lua` has the form.
+    fn written(&self, refusals_per_minute: u32) -> String {
+        // Only an outcome without a record keeps the request, or a refusal.
+        let has_record = self.endpoint != Endpoint::Decide && !self.request.is_dry_run;
+        let canonical = self.request.canonical.as_str();
+        let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {
+            true => "",
+            false => canonical,
+        };
+        let mut lines = self.attester.registry.choice(self.drafted_ms);
+        let _ = write!(
+            lines,
+            "\n{}\n{}\n{}\n{}\n{refusals_per_minute}\n{kept}",
+            statements::traced(&self.cause.trace_id, &self.request.named),
+            self.request.digest,
+            self.request_id(),
+            self.endpoint.as_str(),
+        );
+        lines
+    }
+
+    fn request_id(&self) -> &str {
+        let request_id = self.cause.request_id.as_ref();
+        request_id.map_or("", |id| id.as_str())
+    }
+
     /// What the script gets; `None` where there will be no evidence. What an outcome without a record keeps of the request
     /// has as many bytes.
-    pub(super) fn lines(&self) -> Option<&str> {
+    pub(crate) fn lines(&self) -> Option<&str> {
         self.lines.as_deref()
     }
 
     /// The reference to a success of the store's time `at_ms`.
-    pub(super) fn of_response(
+    pub(crate) fn of_response(
         &self,
         at_ms: i64,
         response: &impl serde::Serialize,
@@ -322,7 +296,7 @@ impl Draft<'_> {
     }
 
     /// The error of a refusal, with the reference to evidence of it where the script queued an entry at `at_ms`.
-    pub(super) fn of_error(&self, at_ms: Option<i64>, error: StoreError) -> StoreError {
+    pub(crate) fn of_error(&self, at_ms: Option<i64>, error: StoreError) -> StoreError {
         let StoreError::Refusal(refusal) = error else {
             return error;
         };
@@ -344,14 +318,13 @@ impl Draft<'_> {
         let request = &self.request.canonical;
         let request =
             (request.as_str().len() <= REFUSED_REQUEST_BYTES_MAX).then(|| request.clone());
-        let request_id = self.cause.request_id.as_ref().map_or("", |id| id.as_str());
         let reservation_id = self.reservation_id.map(ToString::to_string);
         let payload = statements::error(
             self.endpoint,
             evaluated,
             request,
             reservation_id,
-            (request_id, &self.cause.trace_id),
+            (self.request_id(), &self.cause.trace_id),
         );
         match payload
             .ok()

@@ -1,5 +1,6 @@
-//! Bodies of release.
+//! Request and response of a release.
 
+use super::amount;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::evidence::{self, EvidenceRef};
@@ -7,7 +8,6 @@ use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::words::words;
-use crate::ledger::amount;
 
 object! {
     /// Returns a hold without a charge.
@@ -44,7 +44,7 @@ object! {
 }
 
 impl ReleaseResponse {
-    pub(in crate::ledger) fn new(
+    pub(crate) fn new(
         unit: Unit,
         released: i64,
         balances: Vec<Balance>,
@@ -58,7 +58,7 @@ impl ReleaseResponse {
     }
 
     /// The first response again.
-    pub(in crate::ledger) fn replayed(record: &Record) -> Result<Self, RecordError> {
+    pub(crate) fn replayed(record: &Record) -> Result<Self, RecordError> {
         let balances = record.balances("release")?;
         Self::new(record.read("unit")?, record.integer("estimate")?, balances)
     }

@@ -1,7 +1,7 @@
-//! Bodies of reserve.
+//! Request and response of a create, and of its dry run.
 
 use super::decide::{Decision, DecisionResponse, OutcomeKind};
-use super::remaining_ttl_ms;
+use super::{GRACE_PERIOD_MS_DEFAULT, RESERVATION_TTL_MS, remaining_ttl_ms};
 use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
@@ -12,7 +12,6 @@ use crate::domain::json::FreeObject;
 use crate::domain::policy::{Caps, OveragePolicy};
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::Denial;
-use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, RESERVATION_TTL_MS};
 use crate::domain::scope::ScopePath;
 use crate::domain::subject::Subject;
 use crate::domain::tenant::RESERVATION_TTL_MS_DEFAULT;
@@ -96,7 +95,7 @@ object! {
 
 impl ReservationCreateResponse {
     /// An estimate that is held, or could be. `balances`: root first, after the hold if there is one.
-    pub(in crate::ledger) fn allowed(
+    pub(crate) fn allowed(
         scope_path: ScopePath,
         estimate: Amount,
         caps: Option<Caps>,
@@ -110,7 +109,7 @@ impl ReservationCreateResponse {
     }
 
     /// An estimate that could not be held.
-    pub(in crate::ledger) fn denied(scope_path: ScopePath, denial: Denial) -> Self {
+    pub(crate) fn denied(scope_path: ScopePath, denial: Denial) -> Self {
         Self {
             reason_code: Some(denial.as_str().to_owned()),
             ..Self::new(Decision::Deny, scope_path, None)
@@ -135,7 +134,7 @@ impl ReservationCreateResponse {
     }
 
     /// The first response of a create, with the expiry before any extension. Only the remaining time is computed from `now_ms`.
-    pub(in crate::ledger) fn replayed(
+    pub(crate) fn replayed(
         id: ReservationId,
         now_ms: i64,
         record: &Record,
@@ -152,7 +151,7 @@ impl ReservationCreateResponse {
     }
 
     /// The first outcome of a decision or a dry run.
-    pub(in crate::ledger) fn replayed_outcome(
+    pub(crate) fn replayed_outcome(
         kind: OutcomeKind,
         record: &Record,
     ) -> Result<Self, RecordError> {

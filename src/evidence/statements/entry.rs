@@ -9,8 +9,8 @@ use crate::domain::ids::ReservationId;
 use crate::domain::json::Canonical;
 use crate::domain::payload_hash::PayloadHash;
 use crate::domain::record::{Record, RecordError};
+use crate::domain::reservation::OutcomeKind;
 use crate::domain::words::words;
-use crate::ledger::bodies::decide::OutcomeKind;
 
 words! {
     /// What an entry stands for.

@@ -9,16 +9,16 @@ mod requests;
 
 use std::fmt;
 
-use super::bodies::commit::CommitResponse;
-use super::bodies::decide::{DecisionResponse, OutcomeKind};
-use super::bodies::release::ReleaseResponse;
-use super::bodies::reserve::ReservationCreateResponse;
+use super::envelope::Statement;
+use super::payload::{Payload, attested_response};
 use crate::domain::evidence::AttestedRequest;
 use crate::domain::ids::{ReservationId, TraceId};
 use crate::domain::json::{Canonical, Json};
 use crate::domain::record::{Record, RecordError, stored_text};
-use crate::domain::reservation::Status;
-use crate::evidence::{Payload, Statement, attested_response};
+use crate::domain::reservation::{
+    CommitResponse, DecisionResponse, OutcomeKind, ReleaseResponse, ReservationCreateResponse,
+    Status,
+};
 
 pub use entry::{EntryFault, EntryKind, digest_of, of_entry, reservation_of};
 pub(super) use refusals::error;

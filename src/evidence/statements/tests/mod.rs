@@ -8,10 +8,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::domain::dialect::Dialect;
 use crate::domain::fields::Read as _;
+use crate::domain::reservation::facts;
+use crate::domain::reservation::{CommitRequest, ReleaseRequest, ReservationCreateRequest};
 use crate::evidence::{Endpoint, Issuer, ServerId, Signer, SigningKey, Unsigned, attested_request};
-use crate::ledger::ReservationCreateRequest;
-use crate::ledger::facts;
-use crate::ledger::{CommitRequest, ReleaseRequest};
 
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";
 

@@ -9,7 +9,7 @@ use crate::store::target::Target;
 
 /// What a request is about, as far as its refusals name it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct RuntimeTarget<'a> {
+pub(crate) struct RuntimeTarget<'a> {
     /// Whose money it is, where a closed or suspended tenant refuses.
     pub tenant: Option<&'a TenantId>,
     /// A reservation.
@@ -22,7 +22,7 @@ pub(super) struct RuntimeTarget<'a> {
 
 impl<'a> RuntimeTarget<'a> {
     /// A reservation.
-    pub(super) fn reservation(id: &'a ReservationId) -> Self {
+    pub(crate) fn reservation(id: &'a ReservationId) -> Self {
         Self {
             reservation: Some(id),
             ..Self::default()
@@ -30,7 +30,7 @@ impl<'a> RuntimeTarget<'a> {
     }
 
     /// A scope, and what is to be reserved or charged there.
-    pub(super) fn scope(scope: &'a ScopePath, amount: Amount) -> Self {
+    pub(crate) fn scope(scope: &'a ScopePath, amount: Amount) -> Self {
         Self {
             scope: Some(scope),
             amount: Some(amount),

@@ -1,5 +1,6 @@
-//! Bodies of commit.
+//! Request and response of a commit.
 
+use super::amount;
 use crate::domain::action::Metrics;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
@@ -9,7 +10,6 @@ use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::words::words;
-use crate::ledger::amount;
 
 object! {
     /// Reports what the action cost.
@@ -52,7 +52,7 @@ object! {
 }
 
 impl CommitResponse {
-    pub(in crate::ledger) fn new(
+    pub(crate) fn new(
         unit: Unit,
         charged: i64,
         released: i64,
@@ -69,7 +69,7 @@ impl CommitResponse {
     }
 
     /// The first response again.
-    pub(in crate::ledger) fn replayed(record: &Record) -> Result<Self, RecordError> {
+    pub(crate) fn replayed(record: &Record) -> Result<Self, RecordError> {
         let charged = record.integer("charged")?;
         let released = record.integer("estimate")? - charged;
         let balances = record.balances("commit")?;

@@ -4,7 +4,6 @@
 //! keeps its place in memory only: a dispatcher that takes a partition over begins at the first entry that is left. Signing one
 //! twice writes the same bytes.
 
-mod backlog;
 mod cursor;
 mod envelopes;
 
@@ -15,21 +14,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
-use super::due::partitions;
-use super::sweep::ClockWatch;
-use super::workers::{Next, lease_worker};
-use crate::config::SigningConfig;
+use super::issuing::Issuing;
+use super::key::SigningKey;
+use super::statements::FIELDS;
 use crate::domain::ids::{EvidenceId, Partition};
-use crate::ledger::statements::FIELDS;
 use crate::metrics::metrics;
-use crate::store::dispatcher::unsigned::{Queued, ReadBounds, UnsignedEntry, UnsignedRead};
-use crate::store::{Issuing, Lease, Store, StoreError};
-pub use backlog::BacklogGauge;
+use crate::store::evidence::unsigned::{Queued, ReadBounds, UnsignedEntry};
+use crate::store::{Lease, Store, StoreError};
 use cursor::Cursor;
 use envelopes::{Outcome, Signers};
-
-/// The pause while nothing is queued: evidence can be read within a second.
-const IDLE: Duration = Duration::from_millis(250);
 
 /// Entries that are read and signed at once. One partition may have all of them, since each pass looks at every leased one.
 const BATCH: usize = 2_000;
@@ -56,7 +49,7 @@ metrics! {
 
 /// Which entries of a stream are read.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum Reading {
     /// Those that were not read yet.
     New,
     /// Those that are still there.
@@ -74,113 +67,86 @@ pub struct SignerPass {
     pub more: bool,
 }
 
-impl SignerPass {
-    fn next(&self) -> Next {
-        if self.more {
-            Next::Now
-        } else {
-            Next::After(IDLE)
-        }
-    }
-}
-
 /// Signs evidence.
 pub struct Signer {
     store: Store,
-    config: SigningConfig,
     issuing: Issuing,
+    keys: Arc<[SigningKey]>,
     ttl_ms: Option<i64>,
     cursors: HashMap<Partition, Cursor>,
-    backlog: BacklogGauge,
-    measured_at: Option<Instant>,
+    /// How many entries each stream had at the start of the pass.
+    queued: HashMap<Partition, usize>,
+    pass: SignerPass,
     metrics: SignerMetrics,
 }
 
 impl Signer {
-    /// A worker that signs with the keys of `config`, for the issuers of `issuing`. `clock` says whether the store's jumped.
+    /// Signs with `keys` for the issuers of `issuing`. `retention`: how long envelopes are kept; `None` for ever.
     pub fn new(
         store: Store,
-        clock: ClockWatch,
-        config: SigningConfig,
         issuing: Issuing,
+        keys: Vec<SigningKey>,
+        retention: Option<Duration>,
         metrics: SignerMetrics,
     ) -> Self {
-        let retention = config.evidence.retention;
-        let ttl_ms = retention.map(|kept| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
         Self {
-            backlog: BacklogGauge::new(store.clone(), clock, metrics.clone()),
             store,
-            config,
             issuing,
-            ttl_ms,
+            keys: keys.into(),
+            ttl_ms: retention.map(|kept| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX)),
             cursors: HashMap::new(),
-            measured_at: None,
+            queued: HashMap::new(),
+            pass: SignerPass::default(),
             metrics,
         }
     }
 
-    /// Does one bounded pass over the partitions of `leases`.
+    /// Does one bounded pass over the partitions of `leases`: signs what is queued behind the cursors.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
     pub async fn run_once(&mut self, leases: &[Lease]) -> Result<SignerPass, StoreError> {
-        let mut pass = SignerPass::default();
-        let leased = partitions(leases);
-        let signed = self.sign_queued(&leased, &mut pass).await;
-        // Also after a failure, which is when the gauge matters.
-        let is_due = |at: Instant| at.elapsed() >= backlog::PERIOD;
-        if self.measured_at.is_none_or(is_due) {
-            self.measured_at = Some(Instant::now());
-            self.backlog.measure(&leased).await?;
-        }
-        signed.map(|()| pass)
-    }
-
-    /// Signs what is queued behind the cursors.
-    async fn sign_queued(
-        &mut self,
-        leased: &[Partition],
-        pass: &mut SignerPass,
-    ) -> Result<(), StoreError> {
-        let queued = HashMap::from_iter(self.store.with_unsigned(leased).await?);
+        self.pass = SignerPass::default();
+        let leased: Vec<_> = leases.iter().map(|lease| lease.partition).collect();
+        self.queued = HashMap::from_iter(self.store.with_unsigned(&leased).await?);
         // Whatever an empty stream will hold is new.
         self.cursors
-            .retain(|partition, _| queued.contains_key(partition));
-        if queued.is_empty() {
-            return Ok(());
+            .retain(|partition, _| self.queued.contains_key(partition));
+        if self.queued.is_empty() {
+            return Ok(self.pass);
         }
-        let signers = self.signers().await?;
+        let signers = Signers {
+            registry: self.issuing.registry(&self.store).await?,
+            issuing: self.issuing.clone(),
+            keys: Arc::clone(&self.keys),
+        };
         let now = Instant::now();
         let (mut ends, mut retries) = (Vec::new(), Vec::new());
-        for partition in queued.keys() {
+        for partition in self.queued.keys() {
             let cursor = self.cursors.entry(*partition).or_default();
             ends.push((*partition, cursor.end));
             retries.extend(cursor.retry(now).map(|place| (*partition, place)));
         }
-        let new = self.sign_behind(&signers, Part::New, &ends, &queued, pass);
-        let new = new.await;
-        let again = self.sign_behind(&signers, Part::Again, &retries, &queued, pass);
-        new.and(again.await)
+        let new = self.sign_behind(&signers, Reading::New, &ends).await;
+        let again = self.sign_behind(&signers, Reading::Again, &retries).await;
+        new.and(again).map(|()| self.pass)
     }
 
     /// Signs what is queued behind places, where the first entry is large one place at a time.
     async fn sign_behind(
         &mut self,
-        signers: &Arc<Signers>,
-        part: Part,
+        signers: &Signers,
+        reading: Reading,
         places: &[Queued],
-        queued: &HashMap<Partition, usize>,
-        pass: &mut SignerPass,
     ) -> Result<(), StoreError> {
         let (mut large, mut signed) = (Vec::new(), Ok(()));
         for some in places.chunks(PARTITIONS) {
-            let batch = self.sign_batch(signers, part, some, queued, pass).await;
+            let batch = self.sign_batch(signers, reading, some).await;
             signed = signed.and(batch.map(|unread| large.extend(unread)));
         }
         for place in large {
-            let place = [place];
-            let batch = self.sign_batch(signers, part, &place, queued, pass);
-            signed = signed.and(batch.await.map(|_| ()));
+            let batch = self.sign_batch(signers, reading, &[place]).await;
+            signed = signed.and(batch.map(|_| ()));
         }
         signed
     }
@@ -188,13 +154,16 @@ impl Signer {
     /// Signs what is queued behind places. Returns those whose first entry is too large to be read beside others.
     async fn sign_batch(
         &mut self,
-        signers: &Arc<Signers>,
-        part: Part,
+        signers: &Signers,
+        reading: Reading,
         places: &[Queued],
-        queued: &HashMap<Partition, usize>,
-        pass: &mut SignerPass,
     ) -> Result<Vec<Queued>, StoreError> {
-        let read = self.read(places, BATCH / places.len()).await?;
+        let bounds = ReadBounds {
+            rows: BATCH / places.len(),
+            bytes: READ_BYTES / places.len(),
+            at_least_one: places.len() == 1,
+        };
+        let read = self.store.read_unsigned(places, bounds, &FIELDS).await?;
         let (mut entries, mut batches, mut large) = (Vec::new(), Vec::new(), Vec::new());
         for (place, read) in places.iter().zip(read) {
             let Some(read) = read else { continue };
@@ -205,60 +174,39 @@ impl Signer {
             }
             entries.extend(read.entries);
         }
-        let removed = self.sign(signers, entries, pass).await;
+        let removed = self.sign(signers, entries).await;
         let now = Instant::now();
         for (partition, count, last, is_end) in batches {
             let removed = removed.get(&partition).copied().unwrap_or_default();
             let cursor = self.cursors.entry(partition).or_default();
-            match part {
-                Part::New => {
+            let is_left = match reading {
+                Reading::New => {
                     cursor.end = cursor.end.max(last.unwrap_or_default());
-                    pass.more |= !is_end;
-                    let all = queued.get(&partition).copied().unwrap_or_default();
-                    if count > removed || (is_end && all > removed) {
-                        cursor.retry_later(now);
-                    }
+                    self.pass.more |= !is_end;
+                    is_end
+                        && self
+                            .queued
+                            .get(&partition)
+                            .is_some_and(|all| *all > removed)
                 }
-                Part::Again => {
+                Reading::Again => {
                     cursor.retried_to(last.filter(|_| !is_end), removed > 0);
-                    pass.more |= removed > 0 && cursor.retried.is_some();
-                    if count > removed {
-                        cursor.retry_later(now);
-                    }
+                    self.pass.more |= removed > 0 && cursor.retried.is_some();
+                    false
                 }
+            };
+            if is_left || count > removed {
+                cursor.retry_later(now);
             }
         }
         Ok(large)
     }
 
-    /// So many entries behind each place, in a reply of a bounded size; one at least if there is but one place.
-    async fn read(
-        &self,
-        places: &[Queued],
-        rows: usize,
-    ) -> Result<Vec<Option<UnsignedRead>>, StoreError> {
-        let bounds = ReadBounds {
-            rows,
-            bytes: READ_BYTES / places.len(),
-            at_least_one: places.len() == 1,
-        };
-        self.store.read_unsigned(places, bounds, &FIELDS).await
-    }
-
-    /// The known issuers and their keys.
-    async fn signers(&self) -> Result<Arc<Signers>, StoreError> {
-        Ok(Arc::new(Signers {
-            registry: self.issuing.registry(&self.store).await?,
-            config: self.config.clone(),
-        }))
-    }
-
     /// Signs entries, and removes those that are done from their streams. Returns how many that were, by partition.
     async fn sign(
         &mut self,
-        signers: &Arc<Signers>,
+        signers: &Signers,
         entries: Vec<UnsignedEntry>,
-        pass: &mut SignerPass,
     ) -> HashMap<Partition, usize> {
         let (mut signed, mut done, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let mut removed = HashMap::new();
@@ -271,13 +219,13 @@ impl Signer {
                 }
                 Outcome::Unknown(id, why) => unknown.push((place, id, why)),
                 Outcome::Damaged(why) => {
-                    if self.quarantine(place, &why, pass).await {
+                    if self.quarantine(place, &why).await {
                         *removed.entry(place.0).or_default() += 1;
                     }
                 }
             }
         }
-        done.extend(self.write(signed, pass).await);
+        done.extend(self.write(signed).await);
         done.extend(self.signed_elsewhere(unknown).await);
         if done.is_empty() {
             return removed;
@@ -291,11 +239,7 @@ impl Signer {
     }
 
     /// Writes envelopes. Returns the entries whose envelope is written; the others are signed again.
-    async fn write(
-        &self,
-        signed: Vec<(Queued, EvidenceId, String)>,
-        pass: &mut SignerPass,
-    ) -> Vec<Queued> {
+    async fn write(&mut self, signed: Vec<(Queued, EvidenceId, String)>) -> Vec<Queued> {
         let envelopes: Vec<_> = signed
             .iter()
             .map(|(_, id, bytes)| (id.clone(), bytes.as_bytes()))
@@ -312,7 +256,7 @@ impl Signer {
                 self.count("failed");
                 continue;
             }
-            pass.signed += 1;
+            self.pass.signed += 1;
             self.count("signed");
             let delay_ms = now_ms.saturating_sub_unsigned(place.1.ms).max(0);
             self.metrics.delay.observe(delay_ms as f64 / 1000.0);
@@ -349,7 +293,7 @@ impl Signer {
     }
 
     /// Moves an entry into quarantine. Returns whether it has left the stream; if not, it is tried again.
-    async fn quarantine(&self, place: Queued, why: &str, pass: &mut SignerPass) -> bool {
+    async fn quarantine(&mut self, place: Queued, why: &str) -> bool {
         let (partition, entry) = place;
         match self.store.quarantine_unsigned(place, why).await {
             Ok(true) => {
@@ -358,7 +302,7 @@ impl Signer {
                     "evidence entry {entry} of {partition} cannot be signed and is in quarantine now: {why}"
                 );
                 self.count("quarantined");
-                pass.quarantined += 1;
+                self.pass.quarantined += 1;
             }
             Ok(false) => debug!(%partition, %entry, "another dispatcher has moved it"),
             Err(error) => {
@@ -373,5 +317,3 @@ impl Signer {
         self.metrics.entries.with_label_values(&[outcome]).inc();
     }
 }
-
-lease_worker!(Signer: "signer", IDLE, |signer, leases, _lost| signer.run_once(leases).await?.next());
