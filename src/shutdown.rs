@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn all_clones_see_the_shutdown_also_later() {
+    async fn all_clones_see_the_shutdown_even_if_they_look_later() {
         let shutdown = Shutdown::new();
         let waiting = tokio::spawn({
             let shutdown = shutdown.clone();

@@ -37,7 +37,7 @@ mod tests {
     use crate::domain::ids::TenantId;
 
     #[test]
-    fn an_entry_without_a_sound_record_shifts_no_other() {
+    fn an_entry_without_a_valid_record_shifts_no_others() {
         let entries = ["No Id", "damaged", "gone", "refused", "sound", "?"].map(str::to_owned);
         let ids = ids(&entries, TenantId::parse);
         let record = |name: &str| Record::from_pairs(vec!["name".to_owned(), name.to_owned()]);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn header_and_body_name_one_key() {
+    fn header_and_body_must_name_the_same_key() {
         let key = |text: &str| IdempotencyKey::parse(text).unwrap();
         let of = |lines: &[&str], body: Option<&str>| {
             let pairs: Vec<_> = lines

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn either_spelling_is_understood_and_the_native_one_wins() {
+    fn either_spelling_is_accepted_and_the_native_one_wins() {
         for (pairs, service, cycles) in [
             (&[("X-Service-API-Key", "s")][..], Some("s"), Some("s")),
             (&[("X-Cycles-API-Key", "c")], Some("c"), Some("c")),

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_keeps_its_cause_to_itself() {
+    fn a_response_does_not_show_the_cause_of_a_failure() {
         let error = ApiError::internal(std::io::Error::other("redis://secret@host"));
         assert!(!body(&error).contains("secret"));
         assert!(error.cause().is_some());

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_operation_has_a_count_and_few_have_a_duration_of_their_own() {
+    fn every_operation_has_a_counter_and_few_have_a_histogram() {
         for dialect in [Dialect::Service, Dialect::Cycles] {
             let measured = measured(dialect);
             let names: BTreeSet<_> = measured.iter().map(|one| &one.name).collect();

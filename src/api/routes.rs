@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_operators_paths_end_where_another_word_begins() {
+    fn operator_paths_match_whole_segments() {
         assert!(is_for_operators("/v1/admin") && is_for_operators("/v1/admin/x"));
         assert!(is_for_operators("/v1/auth/x") && !is_for_operators("/v1/authors"));
         assert!(!is_for_operators("/v1/administrators") && !is_for_operators("/v1/balances"));

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_of_tenants_has_each_once() {
+    fn a_list_of_tenants_has_no_duplicates() {
         let list = TenantList::parse(" acme, bolt,acme,,").expect("ids");
         let names: Vec<_> = list.0.iter().map(TenantId::as_str).collect();
         assert_eq!(names, ["acme", "bolt"]);

@@ -71,7 +71,7 @@ fn a_refusal_names_its_variables_and_shows_no_secret() {
 }
 
 #[test]
-fn pointers_to_events_are_kept_no_longer_than_the_events() {
+fn outbox_pointers_are_kept_no_longer_than_events() {
     let outbox = |days: &str| parse(&[days]).expect("days").retention.outbox().as_secs() / 86_400;
     assert_eq!(outbox("--event-retention-days=90"), 7);
     assert_eq!(outbox("--event-retention-days=3"), 3);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_a_partition_that_got_on_has_more() {
+    async fn only_a_partition_with_progress_has_more() {
         use Emission::{Early, Flushed};
         for (members, second, expected, why) in [
             ([0, 2], Flushed(1), (true, 0), "the second was read in part"),

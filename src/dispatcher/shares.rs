@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispatcher_that_is_not_alive_has_no_share() {
+    fn a_dead_dispatcher_has_no_share() {
         assert!(share_of("stranger", &dispatchers(2)).is_empty());
         assert!(share_of("stranger", &[]).is_empty());
     }

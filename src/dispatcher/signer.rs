@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_waits_since_its_time_or_since_it_was_seen_whichever_is_earlier() {
+    fn an_entry_ages_from_its_time_or_from_when_it_was_seen() {
         for (ms, seen_for_s, now_ms, age_s) in [
             (5_000, 0, Some(7_000), 2),
             (5_000, 1, Some(8_000), 3),

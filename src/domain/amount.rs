@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_read_back_by_name_and_stand_in_order() {
+    fn units_read_back_by_name_and_are_ordered() {
         for (index, unit) in Unit::ALL.iter().copied().enumerate() {
             assert_eq!(unit.index(), index);
             assert_eq!(Unit::parse(unit.as_str()), Some(unit));

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_belong_by_their_leading_bits() {
+    fn networks_match_by_leading_bits() {
         let contains = |network: &str, address: &str| {
             let network: Cidr = network.parse().expect("a network");
             network.contains(address.parse().expect("an address"))
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn invalid_networks_are_refused() {
         for text in [
             "",
             "10.0.0.0/33",

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_dialect_borrows_a_word_of_the_other() {
+    fn dialects_share_no_vendor_word() {
         let words_of = |dialect: Dialect| format!("{:?}", dialect.words()).to_lowercase();
         assert!(!words_of(Dialect::Service).contains("cyc"));
         assert!(!words_of(Dialect::Cycles).contains("service"));

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn no_id_lies_between_one_and_that_before_it() {
+    fn no_id_lies_between_an_id_and_its_predecessor() {
         let id = |ms, sequence| EntryId { ms, sequence };
         assert_eq!(id(17, 2).before(), id(17, 1));
         assert_eq!(id(17, 0).before(), id(16, u64::MAX));

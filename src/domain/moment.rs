@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_offsets_and_cuts_below_the_millisecond() {
+    fn offsets_are_read_and_fractions_of_milliseconds_cut() {
         for (text, written) in [
             ("2026-07-04T12:00:00Z", "2026-07-04T12:00:00.000Z"),
             ("2026-07-04t12:00:00z", "2026-07-04T12:00:00.000Z"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_moments() {
+    fn other_texts_are_not_moments() {
         for text in [
             "",
             "1790000000000",
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_field_tells_how_it_holds_a_time() {
+    fn the_name_of_a_field_determines_its_time_format() {
         let at = Moment::from_ms(5).expect("in range");
         for (field, text) in [
             ("created_at_ms", "5"),

@@ -138,7 +138,7 @@ mod tests {
     const BODY: &str = r#"{"idempotency_key":"k","subject":{"tenant":"acme"},"estimate":{"unit":"TOKENS","amount":300},"metadata":{"a":1,"b":null}}"#;
 
     #[test]
-    fn bodies_that_mean_the_same_hash_the_same() {
+    fn equivalent_bodies_have_the_same_hash() {
         assert_eq!(hash(BODY).len(), 22);
         for same in [
             r#"{ "metadata":{"b":null,"a":1}, "estimate":{"amount":300,"unit":"TOKENS"},"subject":{"tenant":"acme"},"idempotency_key":"k" }"#,
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_differ_hash_differently() {
+    fn different_bodies_have_different_hashes() {
         for other in [
             BODY.replace(r#","b":null"#, ""),
             BODY.replace("300", "301"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_counts_too() {
+    fn the_target_is_part_of_the_hash() {
         let body = Json::parse(BODY.as_bytes()).unwrap();
         let hash =
             |scope| PayloadHash::of_body_and_target(&body, &[("scope", scope), ("unit", "TOKENS")]);

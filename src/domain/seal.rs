@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_before_there_was_a_key_is_read_as_it_is() {
+    fn plaintext_from_before_a_key_is_read_unchanged() {
         let (none, keys) = (SealingKeys::default(), keys(&[&key("a", 1)]));
         assert_eq!(none.seal(SECRET, "r"), SECRET);
         assert_eq!(keys.open(SECRET, "r"), Ok(SECRET.to_owned()));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_judged_and_never_printed() {
+    fn keys_are_validated_and_never_printed() {
         let good = key("k", 7);
         let text = good.split_once(':').expect("two parts").1.to_owned();
         assert!(!format!("{:?}", keys(&[&good])).contains(&text));

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_is_taken_in_once_with_its_own_fragments() {
+    fn a_fragment_is_included_once_with_its_own_fragments() {
         let text = "#!lua flags=allow-oom\n-- @include money, time\nreturn 1\n";
         let (source, origins) = assemble("fixture", text, FRAGMENTS).expect("it assembles");
         assert_eq!(
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_block_takes_in_is_known_to_its_end() {
+    fn a_fragment_of_a_block_is_defined_to_its_end() {
         let text = "#!lua\nif a then\n  -- @cold time\n  if b then\n    -- @cold money\n    add()\n  end\n\n  \
                     -- @cold money\n  add()\nend\n-- @include time\n";
         let source = assembled(text).expect("it assembles");

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_goes_on_until_there_is_doubt() {
+    fn the_clock_is_extrapolated_until_it_is_in_doubt() {
         let mut clock = Readings::new();
         assert_eq!(clock.monitor.expected_ms(clock.start), None);
         clock.read(&[0]);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_leaves_the_clock_in_doubt_until_it_kept_the_new_time_for_ten_minutes() {
+    fn after_a_jump_the_clock_is_in_doubt_for_ten_minutes() {
         for jump in [6_000, -6_000, 3_600_000] {
             let mut clock = Readings::new();
             clock.read(&[0]);

@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slot_ranges_are_read_and_unknown_hosts_filled_in() {
+    fn slot_ranges_are_parsed_and_empty_hosts_filled_in() {
         let reply = b"*2\r\n*3\r\n:0\r\n:99\r\n*4\r\n$1\r\na\r\n:1\r\n$2\r\nid\r\n*0\r\n\
             *3\r\n:100\r\n:16383\r\n*3\r\n$-1\r\n:2\r\n$2\r\nid\r\n";
         let reply = redis::parse_redis_value(reply).expect("a reply");

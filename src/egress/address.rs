@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_host_and_metadata_are_open_only_with_http_and_out_of_the_list() {
+    fn loopback_and_metadata_are_unblocked_only_with_http_and_out_of_the_list() {
         for (inside, outside) in [
             ("127.0.0.1", "126.255.255.255"),
             ("127.255.255.254", "128.0.0.1"),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_is_compared_with_its_own() {
+    fn each_part_of_a_url_is_matched_separately() {
         let rows = "
             https://*.example.com/*      https://hooks.example.com/a/b?c=d    true
             https://*.example.com/*      https://a.b.example.com/             true

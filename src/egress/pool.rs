@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_idle_for_the_longest_time_is_closed_when_there_are_too_many() {
+    async fn the_longest_idle_connection_is_closed_above_the_limit() {
         let fixture = Fixture::with(PoolLimits {
             idle_per_key: 2,
             open: 4,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_idle_connection_is_closed_in_time_and_then_nothing_runs_any_more() {
+    async fn an_idle_connection_is_closed_in_time_and_leaves_no_task() {
         let fixture = Fixture::with(PoolLimits {
             idle: Duration::from_millis(100),
             ..LIMITS

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_hides_what_may_be_a_token() {
+    fn debug_hides_possible_tokens() {
         let url = ReceiverUrl::parse("https://example.com/T0K3N?key=s3cret").expect("an address");
         assert_eq!(format!("{url:?}"), "ReceiverUrl(https://example.com)");
     }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn one_key_signs_at_any_time_or_none() {
+    fn at_most_one_key_signs_at_any_time() {
         // In any order; between b and c is a gap.
         let keys = [
             listed("c", 3, 30, None),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_among_which_it_is_open_who_signs_are_refused() {
+    fn keys_with_overlapping_windows_are_refused() {
         use IssuersError::{EmptyWindow, Overlap, RepeatedId, RepeatedKey};
         let (a, b) = (|| "a".to_owned(), || "b".to_owned());
         for (keys, error) in [

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_refused() {
+    fn invalid_keys_are_refused() {
         let identity = format!("01{}", "00".repeat(31));
         let upper = PUBLIC.to_uppercase();
         for digits in [
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_holds_for_its_bytes_alone() {
+    fn a_signature_is_valid_only_for_its_bytes() {
         let key = SigningKey::parse(SEED).expect("a seed");
         let signature = key.sign(b"bytes");
         assert!(key.public().verifies(b"bytes", &signature));

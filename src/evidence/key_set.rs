@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_holds_its_start_and_not_its_end() {
+    fn a_key_window_includes_its_start_and_excludes_its_end() {
         let set = parse(
             r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"X","kid":"k","service_nbf_ms":5,"service_exp_ms":7}]}"#,
         );
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_key_is_left_out_and_says_nothing_of_the_others() {
+    fn an_invalid_key_is_left_out_alone() {
         let good = r#"{"kty":"OKP","crv":"Ed25519","alg":null,"x":"X","kid":"k","service_nbf_ms":0,"service_exp_ms":null,"more":1}"#;
         for (from, to) in [
             (r#""OKP""#, r#""EC""#),

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_chooses_from_the_issuer_of_now_and_the_next() {
+    fn a_script_chooses_between_the_current_issuer_and_the_next() {
         let registry = registry();
         for (now_ms, choice) in [
             (-5, "4:0:100000 2:100000:200000"),
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn one_issuer_signs_at_a_time_or_none() {
+    fn at_most_one_issuer_signs_at_a_time() {
         let registry = registry();
         for (at_ms, number) in [
             (-1, None),
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn who_must_not_issue_still_knows_all_by_their_numbers() {
+    fn a_process_that_must_not_issue_still_knows_all_issuers() {
         let (registry, silent) = (registry(), registry().silent());
         assert_eq!(
             (silent.choice(0), silent.chosen(0, 0)),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_was_not_offered_it_does_not_choose() {
+    fn a_script_chooses_only_offered_issuers() {
         let registry = registry();
         for (now_ms, at_ms, number) in [
             (99_999, 100_000, Some(2)),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_names_its_issuer_after_it_was_taken_out_of_the_configuration() {
+    fn a_number_names_its_issuer_after_its_removal_from_the_configuration() {
         let registry = registry();
         for number in [1, 2, 4, 7] {
             let name = registry.registered(number);

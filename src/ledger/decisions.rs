@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operation_has_no_series_for_is_counted_as_other() {
+    fn outcomes_without_a_series_are_counted_as_other() {
         let metrics = LedgerMetrics::default();
         metrics.denied(DecidedBy::Commit, Denial::BudgetFrozen, Unit::Tokens);
         let counter = &metrics.counters.decisions[&other(DecidedBy::Commit)];

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn each_owner_has_its_places_and_nothing_is_kept_of_those_that_are_free() {
+    async fn each_owner_has_its_places_and_idle_owners_are_forgotten() {
         let places = GatherPlaces::new(2);
         let (acme, operators) = (places.of(TenantId::parse("acme")), places.of(None));
         let first = acme.take().await.ok();
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_kept_of_an_owner_whose_waiting_list_was_given_up() {
+    async fn an_owner_is_forgotten_when_its_waiting_list_is_dropped() {
         let places = GatherPlaces::new(1);
         let acme = places.of(TenantId::parse("acme"));
         let first = acme.take().await.ok();

@@ -142,7 +142,7 @@ fn pages_along_an_index_show_each_row_once() {
 }
 
 #[test]
-fn entries_without_a_row_make_pages_short_and_end_no_list() {
+fn entries_without_a_row_shorten_pages_and_end_no_list() {
     let lost = |number| number % 33 != 5;
     for step in [1, 5, 20, 100] {
         let (found, short) = pages(query(false, 2), |query| along(query, step, lost));
@@ -169,7 +169,7 @@ fn gathered<K: RowOrder<i64>>(
 }
 
 #[test]
-fn sorted_pages_show_each_row_once_and_ids_decide_between_equal_values() {
+fn sorted_pages_show_each_row_once_with_ties_by_id() {
     let up: Vec<i64> = (0..30).collect();
     let down: Vec<i64> = (0..30).rev().collect();
     let stable: Vec<i64> = (0..10)
@@ -187,7 +187,7 @@ fn sorted_pages_show_each_row_once_and_ids_decide_between_equal_values() {
 }
 
 #[test]
-fn above_either_bound_nothing_is_sorted() {
+fn above_either_bound_a_sort_is_refused() {
     let first = query::<Turning>(false, 5);
     let refused = |count, lost| gathered(&first, count, lost).err();
     assert_eq!(refused(31, |_| false), too_many(30));
@@ -200,7 +200,7 @@ fn above_either_bound_nothing_is_sorted() {
 }
 
 #[test]
-fn every_row_is_visited_whatever_the_bounds() {
+fn every_row_is_visited_regardless_of_the_bounds() {
     let mut walk = Numbers {
         left: (0..1_000).collect(),
         step: 7,

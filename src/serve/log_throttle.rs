@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_repeated_with_longer_pauses_and_another_is_logged_at_once() {
+    fn a_repeated_cause_is_logged_with_growing_pauses_and_a_new_one_at_once() {
         let start = Instant::now();
         let mut throttle = LogThrottle::default();
         let logged = (0..1_000)

@@ -173,7 +173,7 @@ mod tests {
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
 
     #[test]
-    fn spans_are_exported_where_an_endpoint_is_named_and_nothing_forbids_it() {
+    fn spans_are_exported_if_an_endpoint_is_set_and_tracing_is_not_disabled() {
         assert_eq!(enabled(&[]), Ok(false));
         assert_eq!(enabled(&[ENDPOINT]), Ok(true));
         let traces = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1/x");

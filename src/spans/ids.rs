@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_are_set_are_used_and_others_are_random() {
+    fn given_ids_are_used_and_others_are_random() {
         let ids = Ids::default();
         let span = SpanId::from(7);
         set_next(Some(SpanIds {

@@ -158,7 +158,7 @@ mod tests {
     use crate::domain::ids::{RequestId, TraceId};
 
     #[test]
-    fn a_failure_tells_the_request_without_its_control_characters() {
+    fn a_failure_names_the_request_without_control_characters() {
         let cause = Cause {
             source: "service-admin",
             actor: Actor::Admin(None),

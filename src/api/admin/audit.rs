@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_the_same_however_it_is_written() {
+    fn a_list_parameter_has_two_equal_spellings() {
         let secret = DeploymentSecret::generate();
         let list = |query: &str| ListRequest::<AuditEntries>::parse(query).expect(query);
         let first = list("operation=a,b&error_code=X");

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn tenants_may_ask_for_what_they_may_see() {
+    fn tenants_may_filter_by_what_they_may_see() {
         for query in [
             "event_type=budget.funded",
             "category=reservation",

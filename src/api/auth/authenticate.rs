@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_that_climbs_is_known_by_its_segments() {
+    fn a_path_with_dot_segments_is_recognized() {
         assert!(is_traversal("/v1/admin/../x") && is_traversal("/v1/admin/.."));
         assert!(!is_traversal("/v1/admin/a..b"));
     }

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn who_had_a_right_key_lately_is_not_kept_waiting_by_a_neighbour() {
+    fn a_recent_valid_key_is_not_delayed_by_its_neighbours() {
         let (backoff, now) = (AdminKeyBackoff::new(1), Instant::now());
         let is_operator = |now| backoff.pause(address(1), now).expect("a pause").is_operator;
         backoff.failed(address(1), now);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_those_beyond_are_not_kept_waiting() {
+    fn memory_is_bounded_and_clients_beyond_it_are_not_delayed() {
         let (backoff, now) = (AdminKeyBackoff::new(1), Instant::now());
         for number in 0..10_000 {
             backoff.failed(address(number), now);

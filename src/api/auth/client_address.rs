@@ -73,7 +73,7 @@ mod tests {
     use crate::api::dialect::header_map;
 
     #[test]
-    fn only_what_trusted_proxies_say_is_believed() {
+    fn only_addresses_from_trusted_proxies_are_used() {
         let trusted: Vec<Cidr> = ["10.0.0.0/8", "fd00::/8"]
             .map(|text| text.parse().expect("a network"))
             .into();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_become_many_by_its_own_addresses() {
+    fn a_client_cannot_pose_as_many_addresses() {
         for (address, network) in [
             ("192.0.2.1", "192.0.2.1"),
             ("::ffff:192.0.2.1", "192.0.2.1"),

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_who_pauses_is_forgotten() {
+    fn memory_is_bounded_and_idle_callers_are_forgotten() {
         let (bound, now) = (bound(1, 5), Instant::now());
         for number in 0..TENANTS_MAX + 10 {
             bound.count(&tenant(&format!("tenant-{number}")), 1, now);

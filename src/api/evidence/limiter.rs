@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn e26_a_client_has_its_requests_in_each_minute_of_the_clock() {
+    fn e26_a_client_has_its_requests_per_minute_of_the_clock() {
         let limiter = PublicLimiter::new(3);
         for (client, ms, count) in [
             (1, 59_000, 3),

@@ -109,7 +109,7 @@ mod tests {
     use crate::api::dialect::header_map;
 
     #[test]
-    fn a_client_has_the_document_whose_tag_it_names() {
+    fn a_matching_etag_is_recognized() {
         for (sent, has) in [
             (&[][..], false),
             (&["\"a\""], true),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_opens_under_what_it_was_made_for_and_nothing_else() {
+    fn a_cursor_is_valid_only_for_its_own_list() {
         let (secret, reservations) = (DeploymentSecret::generate(), binding("reservations", ""));
         for value in [SortValue::Number(i64::MIN), "300".into(), SortValue::Absent] {
             let last = Position::new(value, "r05f_\"odd\u{0}");

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_is_required_and_blank_is_none() {
+    fn a_filter_is_required_and_a_blank_one_is_ignored() {
         for query in [
             "",
             "limit=10",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_goes_on_after_its_row_and_belongs_to_tenant_and_filters() {
+    fn a_cursor_continues_after_its_row_and_is_bound_to_tenant_and_filters() {
         let secret = DeploymentSecret::generate();
         let [acme, other] = ["acme", "other"].map(|tenant| TenantId::parse(tenant).unwrap());
         let of = |query: &str, tenant: &TenantId| {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_reads_like_two_segments_is_another_filter_than_the_two() {
+    fn a_value_with_a_slash_is_not_two_segments() {
         let bound = |query: &str| {
             let mut parameters = Parameters::reading(query, Plane::Runtime);
             Balances::filter(&mut parameters).expect(query);

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_parameters_or_with_blank_ones_the_defaults_hold() {
+    fn missing_and_blank_parameters_have_defaults() {
         let secret = DeploymentSecret::generate();
         let blank = "tenant=&status=%20&from=&to=&sort_by=&sort_dir=&limit=&cursor=&include=&idempotency_key=&agent=%09";
         for query in ["", blank, "surprise=1&has_action_quotas=true"] {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn include_ignores_what_it_does_not_know() {
+    fn include_ignores_unknown_words() {
         let include = |metadata, committed_metadata, evidence| Include {
             metadata,
             committed_metadata,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_holds_for_the_same_rows_in_the_same_order() {
+    fn a_cursor_is_valid_for_the_same_rows_in_the_same_order() {
         let secret = DeploymentSecret::generate();
         let [acme, other] = ["acme", "other"].map(|tenant| TenantId::parse(tenant).unwrap());
         let query = "sort_by=reserved&sort_dir=asc&status=ACTIVE&agent=x&from=2026-01-01T00:00:00Z";

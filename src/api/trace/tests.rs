@@ -84,7 +84,7 @@ fn a_malformed_trace_header_leads_to_a_fresh_id() {
 }
 
 #[test]
-fn only_the_admin_plane_takes_a_request_id_from_outside() {
+fn only_the_admin_plane_accepts_a_request_id() {
     let sent = header_map(&[("x-request-id", "abc-1".to_owned())]);
     assert_eq!(request_id(Plane::Admin, &sent).as_str(), "abc-1");
     let hostile = header_map(&[("x-request-id", "a b".to_owned())]);

@@ -66,7 +66,7 @@ fn e18_evidence_is_off_by_default() {
 }
 
 #[test]
-fn e21_the_first_key_needs_the_time_from_which_it_signs() {
+fn e21_the_first_key_needs_a_start_time() {
     let [server, key, seed] = key_flags(SEED);
     let (refused, _) = configs(&[&server, &key]);
     assert!(refused.is_err_and(|why| why.starts_with("BUDGET_EVIDENCE_NBF_MS: ")));
@@ -101,7 +101,7 @@ fn registered(evidence: &EvidenceConfig, listed: &ListedKey) -> Registered {
 }
 
 #[test]
-fn e20_a_key_signs_for_a_former_server_id_and_another_one_of_its_name_does_not() {
+fn e20_only_the_key_of_a_former_server_id_signs_for_it() {
     let [server, key, seed] = key_flags(SEED);
     for form in ["did", "raw"] {
         let form = format!("--evidence-signer={form}");
@@ -126,7 +126,7 @@ fn e20_a_key_signs_for_a_former_server_id_and_another_one_of_its_name_does_not()
 }
 
 #[test]
-fn e22_half_a_configuration_says_what_is_missing() {
+fn e22_an_incomplete_configuration_names_the_missing_setting() {
     let [server, key, seed] = key_flags(SEED);
     let (key, seed, nbf) = (key.as_str(), seed.as_str(), "--evidence-nbf-ms=0");
     let unnameable = format!(
@@ -219,7 +219,7 @@ fn e22_half_a_configuration_says_what_is_missing() {
 }
 
 #[test]
-fn e20_retired_and_coming_keys_stand_beside_the_present_one() {
+fn e20_retired_and_future_keys_are_configured_with_the_present_one() {
     let (old, new) = (public('1'), public('2'));
     let far = TIME_FAR;
     let keys = format!(
@@ -259,7 +259,7 @@ fn e18_only_retired_keys_need_no_seed() {
 }
 
 #[test]
-fn e28_evidence_is_kept_as_long_as_records_or_for_ever() {
+fn e28_evidence_is_kept_at_least_as_long_as_records() {
     let [server, key, _] = key_flags(SEED);
     let own = [server.as_str(), &key, "--evidence-nbf-ms=0"];
     let with = |flag| own.iter().copied().chain([flag]).collect::<Vec<_>>();

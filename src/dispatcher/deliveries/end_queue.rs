@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_has_one_writer_that_takes_so_many_ends_at_a_time() {
+    fn a_partition_has_one_writer_with_bounded_batches() {
         let (queue, partition) = (EndQueue::default(), Partition::FIRST);
         let needs: Vec<bool> = (0..=ENDS).map(|_| queue.add(partition, queued())).collect();
         assert!(needs[0] && needs[1..].iter().all(|needs| !needs));

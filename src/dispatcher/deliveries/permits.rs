@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_leaves_room_to_the_others_and_gives_up_what_they_take() {
+    fn an_owner_leaves_room_for_others_and_yields_permits() {
         let (permits, mut hostile, mut others) = (Permits::new(100), Vec::new(), Vec::new());
         assert_eq!(fill(&permits, "acme", 1, &mut hostile), 50);
         // Of subscriptions with none in flight.
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_flight_is_known_by_partition() {
+    fn deliveries_in_flight_are_known_by_partition() {
         let permits = Permits::new(4);
         let (one, mut other) = (take(&permits, "acme"), take(&permits, "umbra"));
         let held = |name| permits.held(owner(name).partition());

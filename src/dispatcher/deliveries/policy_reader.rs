@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_during_a_reading_gets_one_that_starts_later() {
+    async fn a_call_during_a_read_waits_for_the_next_read() {
         let (reader, stored, reads) = (
             PolicyReader::default(),
             AtomicBool::new(false),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cancelled_or_failed_reading_does_not_stop_the_next() {
+    async fn a_cancelled_or_failed_read_does_not_stop_the_next() {
         let reader = PolicyReader::default();
         let mut given_up = Box::pin(reader.now(std::future::pending()));
         assert!(

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_that_is_sent_to_many_at_once_is_read_once() {
+    async fn an_event_sent_to_many_subscriptions_is_read_once() {
         let (cache, reads) = (EventCache::default(), Arc::new(AtomicUsize::new(0)));
         let mut all = JoinSet::new();
         for _ in 0..50 {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_task_waits_long_for_one_that_cannot_read() {
+    async fn no_task_waits_long_for_a_failing_reader() {
         let cache = EventCache::default();
         let stuck = cache.clone();
         let stuck = tokio::spawn(async move {

@@ -119,7 +119,7 @@ mod tests {
     const LATER: Duration = Duration::from_secs(1);
 
     #[tokio::test]
-    async fn an_attempt_waits_for_the_one_before_it_in_its_lane_alone() {
+    async fn an_attempt_waits_only_for_the_previous_one_of_its_lane() {
         let order = Arc::new(StartOrder::default());
         let (first, second, other) = (order.next("a"), order.next("a"), order.next("b"));
         assert_eq!(first.wait().await, Ok(()));

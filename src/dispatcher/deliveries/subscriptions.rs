@@ -354,8 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w1_an_event_is_for_who_was_active_by_entry_by_time_or_by_time_within_a_second_between_nodes()
-    {
+    fn w1_an_event_is_for_subscriptions_that_were_active_at_its_entry_or_time() {
         let since = Since {
             entry: EntryId::parse("5000-1").expect("an entry"),
             ms: 5_000,

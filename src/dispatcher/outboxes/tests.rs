@@ -47,7 +47,7 @@ fn cached_after(tails: &HashMap<Partition, Tail>, place: Option<EntryId>) -> Opt
 }
 
 #[test]
-fn what_is_read_on_from_the_end_of_a_tail_belongs_to_it() {
+fn entries_read_from_the_end_of_a_tail_extend_it() {
     let mut tails = HashMap::new();
     let first = Partition::FIRST;
     cache(&mut tails, (first, Some(id(1))), beyond(2..4, false));
@@ -60,7 +60,7 @@ fn what_is_read_on_from_the_end_of_a_tail_belongs_to_it() {
 }
 
 #[test]
-fn an_entry_that_is_read_again_keeps_its_events() {
+fn an_entry_read_again_keeps_its_events() {
     let mut tails = HashMap::new();
     let first = Partition::FIRST;
     let read = cache(&mut tails, (first, None), beyond(2..4, false));
@@ -70,7 +70,7 @@ fn an_entry_that_is_read_again_keeps_its_events() {
 }
 
 #[test]
-fn another_place_and_lost_entries_end_a_tail() {
+fn another_position_and_lost_entries_end_a_tail() {
     let mut tails = HashMap::new();
     let first = Partition::FIRST;
     cache(&mut tails, (first, Some(id(1))), beyond(2..4, false));

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn permissions_absent_and_empty_are_told_apart() {
+    fn absent_and_empty_permissions_differ() {
         let permissions = |more: &str| {
             let body = format!(r#"{{"tenant_id":"acme","name":"n"{more}}}"#);
             create(&body).map(|request| request.permissions)
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_stays_and_null_removes_what_is_for_people() {
+    fn absent_members_stay_and_null_removes_texts() {
         let nothing = update("{}").expect("a change of nothing");
         assert_eq!((nothing.permissions, nothing.metadata), (None, Patch::Keep));
         let nulls = update(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_change_is_no_member() {
+    fn fixed_members_are_unknown_in_an_update() {
         for member in "tenant_id expires_at status key_id key_prefix revoked_at".split(' ') {
             let message = update(&format!(r#"{{"{member}":"x"}}"#)).expect_err("refused");
             let unknown = format!("unknown member `{member}`");

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_no_keys() {
+    fn other_texts_are_not_keys() {
         let good = format!("sk_live_05fabcdefghij12{}", "A".repeat(32));
         assert!(ApiKeyText::parse(&good, PREFIXES).is_some());
         for text in [

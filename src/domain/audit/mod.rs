@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_tells_method_and_path_in_its_metadata() {
+    fn a_refusal_has_method_and_path_in_its_metadata() {
         let entry = stored(&[
             ("at_ms", "1775745000007"),
             ("operation", "POST:/v1/admin/tenants"),

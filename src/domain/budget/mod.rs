@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_no_sound_ledger_has_are_refused() {
+    fn impossible_figures_are_refused() {
         for snapshot in [
             "1000 -1 300",
             "1000 0 0 -1 0 0",

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_told_together_by_action_and_request() {
+    fn correlation_ids_are_per_action_and_request() {
         let close = bulk(BulkAction::Tenants(TenantAction::Close));
         assert_eq!(close.correlation_id(), "tenant_bulk_action:close:req_1");
         let acme = TenantId::parse("acme").expect("an id");

@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outcomes_read_back_as_they_are_kept() {
+    fn stored_outcomes_read_back() {
         for outcome in [
             Outcome::Succeeded,
             Outcome::SucceededInProgress,

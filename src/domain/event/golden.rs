@@ -118,7 +118,7 @@ fn rendered(event_type: EventType) -> Result<String, RecordError> {
 }
 
 #[test]
-fn w8_the_bytes_of_every_type_stay_as_they_are() {
+fn w8_the_bytes_of_every_type_never_change() {
     let lines = EventType::ALL
         .iter()
         .filter(|known| !NOT_EMITTED.contains(known));

@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_of_a_scope_tells_whose_it_may_be() {
+    fn a_scope_prefix_names_the_possible_tenants() {
         for (beginning, tenant, may_be) in [
             ("", "acme", true),
             ("ten", "acme", true),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_of_another_category_and_a_window_upside_down_match_nothing() {
+    fn a_type_of_another_category_and_a_reversed_window_match_nothing() {
         let typed = EventFilter {
             event_type: Some("budget.funded".to_owned()),
             category: Some(EventCategory::Budget),

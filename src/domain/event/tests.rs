@@ -47,7 +47,7 @@ fn data(event_type: &str, pairs: &str) -> String {
 }
 
 #[test]
-fn an_envelope_holds_the_facts_and_nothing_internal() {
+fn an_event_has_its_facts_and_nothing_internal() {
     let pairs = "scope=tenant:acme; kind=*; .unit=TOKENS; .debt=9223372036854775807; .overdraft_limit=0; .is_over_limit=1";
     let digest = BASE64_URL_SAFE_NO_PAD.encode(&Sha256::digest("acme")[..12]);
     let expected = [
@@ -65,7 +65,7 @@ fn an_envelope_holds_the_facts_and_nothing_internal() {
 }
 
 #[test]
-fn an_event_id_travels_in_headers_and_paths() {
+fn an_event_id_is_valid_in_headers_and_paths() {
     let facts = facts("tenant.created", "scope=tenant:acme");
     let id = stored(&facts).event_id();
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -76,7 +76,7 @@ fn an_event_id_travels_in_headers_and_paths() {
 }
 
 #[test]
-fn funding_tells_the_ledger_before_and_after() {
+fn a_funding_event_shows_the_ledger_before_and_after() {
     let state = |state: &str| {
         let figures = [
             "allocated=3",
@@ -122,7 +122,7 @@ fn a_crossed_threshold_is_a_number() {
 }
 
 #[test]
-fn a_denial_tells_the_request_and_the_scope_to_blame() {
+fn a_denial_names_the_request_and_the_blocking_scope() {
     let pairs = "scope=tenant:acme/app:chat; .unit=TOKENS; .reason_code=BUDGET_EXCEEDED; .requested_amount=10; \
          .remaining=-3; .blocked_by_scope=tenant:acme; .action_kind=model.call; .action_name=m; .action_tags=[\"a\"]";
     let expected = [
@@ -138,7 +138,7 @@ fn a_denial_tells_the_request_and_the_scope_to_blame() {
 }
 
 #[test]
-fn what_ends_a_reservation_tells_its_figures() {
+fn the_end_of_a_reservation_has_its_figures() {
     let expired = data(
         "reservation.expired",
         "scope=tenant:acme; kind=model.call; .reservation_id=r05f_x; .unit=TOKENS; .estimated_amount=9; \
@@ -167,7 +167,7 @@ fn what_ends_a_reservation_tells_its_figures() {
 }
 
 #[test]
-fn operators_changes_tell_what_changed() {
+fn operator_updates_name_the_changed_fields() {
     for (event, expected) in rows(
         r#"
         budget.created scope=tenant:acme; .ledger_id=l1; .unit=TOKENS; .operation=CREATE => {"ledger_id":"l1","scope":"tenant:acme","unit":"TOKENS","operation":"CREATE"}
@@ -184,7 +184,7 @@ fn operators_changes_tell_what_changed() {
 }
 
 #[test]
-fn policies_tell_their_pattern_and_what_changed() {
+fn policy_events_name_pattern_and_changed_fields() {
     let pairs = "scope=tenant:acme/agent:*; .policy_id=pol_05f_abcdefghij12; .name=agents; \
          .scope_pattern=tenant:acme/agent:*; .changed_fields=";
     let (envelope, made) = rendered("policy.created", pairs);
@@ -213,7 +213,7 @@ fn missing_facts_and_later_types_are_errors() {
 }
 
 #[test]
-fn a_refused_key_is_told_as_far_as_it_is_known() {
+fn a_refused_key_is_named_as_far_as_known() {
     let known = ".failure_reason=key_revoked; .key_name=ci; metadata.count=7";
     let (envelope, data) = rendered("api_key.auth_failed", known);
     assert_eq!(
@@ -236,7 +236,7 @@ fn a_refused_key_is_told_as_far_as_it_is_known() {
 }
 
 #[test]
-fn a_spike_tells_the_rate_and_the_threshold_as_shares() {
+fn a_spike_has_rate_and_threshold_as_shares() {
     let pairs = ".metric=denial_rate; .occurrences=3; .sample_count=12; .threshold_rate=0.1; .window_seconds=300";
     let (envelope, data) = rendered("reservation.denial_rate_spike", pairs);
     assert_eq!(
@@ -254,7 +254,7 @@ fn a_spike_tells_the_rate_and_the_threshold_as_shares() {
 }
 
 #[test]
-fn a_burn_rate_is_told_in_units_per_minute_and_hides_the_limit() {
+fn a_burn_rate_is_in_units_per_minute_and_hides_the_limit() {
     let pairs = "scope=tenant:acme; .unit=TOKENS; .charged=1000; .baseline_charged=300; .baseline_windows=3; \
          .multiplier_limit=3; .window_seconds=300";
     let with_rest = |remaining: i64| format!("{pairs}; .remaining={remaining}");
@@ -269,7 +269,7 @@ fn a_burn_rate_is_told_in_units_per_minute_and_hides_the_limit() {
 }
 
 #[test]
-fn an_event_about_the_store_tells_since_when() {
+fn an_event_about_the_store_has_its_start() {
     let pairs = ".component=store; .message=gone; .severity=critical; .details={\"since\":\"2026-04-09T14:30:00.000Z\"}";
     assert_eq!(
         data("system.store_connection_lost", pairs),

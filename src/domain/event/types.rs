@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_not_visible() {
+    fn unknown_types_are_not_visible() {
         assert!(is_tenant_visible("budget.funded", "budget"));
         assert!(is_tenant_visible("budget.of_a_later_release", "budget"));
         for (event_type, category) in [

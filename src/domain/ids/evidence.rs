@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_has_64_small_digits_and_its_partition_in_the_first_ten_bits() {
+    fn an_id_has_64_lower_case_digits_and_its_partition_in_the_first_ten_bits() {
         for (start, partition) in [("000", 0), ("003", 0), ("004", 1), ("fff", 1023)] {
             let text = format!("{start}{}", "0".repeat(61));
             let id = EvidenceId::parse(&text).expect("an id");

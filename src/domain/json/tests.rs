@@ -70,7 +70,7 @@ fn lone_surrogates_are_refused_in_values_and_names() {
 }
 
 #[test]
-fn depth_is_bounded_without_recursing_into_what_lies_beyond() {
+fn depth_is_bounded_without_recursing_further() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(Json::parse(nested(DEPTH_MAX).as_bytes()).is_ok());
     assert!(

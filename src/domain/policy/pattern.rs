@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_one_scope_or_what_lies_below_or_one_level() {
+    fn a_pattern_matches_one_scope_all_below_it_or_one_level() {
         for (pattern, scope) in rows(
             "tenant:acme => tenant:acme
             tenant:acme/* => tenant:acme/agent:a

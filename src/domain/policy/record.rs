@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_refused_by_name() {
+    fn values_out_of_bounds_are_refused_by_name() {
         for (more, named) in rows(
             r#"
             ,"priority":-1 => priority
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_tells_what_stays_from_what_goes() {
+    fn a_patch_distinguishes_absent_from_null() {
         assert_eq!(patched("{}").unwrap().caps, Patch::Keep);
         let nulls = patched(
             r#"{"name":null,"description":null,"priority":null,"caps":null,"commit_overage_policy":null,
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_replaces_the_whole_of_what_was_there() {
+    fn an_object_is_replaced_as_a_whole() {
         let fields = |body: &str| -> Vec<_> {
             let fields = patched(body).unwrap().fields().into_iter();
             fields.map(|change| (change.field, change.value)).collect()

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn priority_goes_before_segments_before_age_before_id() {
+    fn policies_are_ordered_by_priority_segments_age_and_id() {
         let newer = |policy: Policy| Policy {
             created_at: at(2_000).expect("a time"),
             ..policy
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_open_from_its_first_moment_to_before_its_last() {
+    fn a_window_includes_its_start_and_excludes_its_end() {
         let always = policy(1, "tenant:acme", 0);
         let timed = Policy {
             effective_from: at(2_000),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_disabled_or_elsewhere_does_not_count() {
+    fn disabled_and_unrelated_policies_do_not_apply() {
         let disabled = Policy {
             status: PolicyStatus::Disabled,
             ..policy(1, "tenant:acme", 0)
@@ -362,7 +362,7 @@ mod tests {
     proptest! {
         /// The index finds what a look at every policy finds, and until the end of its interval it keeps finding it.
         #[test]
-        fn the_selection_is_that_of_a_look_at_all_and_holds_in_its_interval(
+        fn the_selection_equals_a_full_scan_and_is_valid_in_its_interval(
             drawn in prop::collection::vec(
                 (0..8usize, 0..3i64, 0..3i64, prop::option::of(0..8i64), prop::option::of(0..8i64)), 0..12),
             now in 0..9i64, later in 0..9i64, scope in 0..6usize,

@@ -193,7 +193,7 @@ fn the_lines_of_a_filter_never_widen_it() {
 }
 
 #[test]
-fn a_segment_filter_wants_every_segment_exactly() {
+fn a_segment_filter_requires_every_segment_exactly() {
     let scope = path("tenant:acme/workspace:prod/agent:x");
     use Level::*;
     for (wanted, matches) in [

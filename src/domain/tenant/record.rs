@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_open_is_filled_in() {
+    fn absent_members_get_defaults() {
         let defaults = [
             ("default_commit_overage_policy", "ALLOW_IF_AVAILABLE"),
             ("default_reservation_ttl_ms", "60000"),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_after_a_wrong_id_are_named_too() {
+    fn problems_besides_a_wrong_id_are_named() {
         let message =
             create(r#"{"tenant_id":"A","name":"","max_reservation_ttl_ms":1,"x":0}"#).unwrap_err();
         for part in [
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_stays_and_null_takes_labels_out() {
+    fn absent_members_stay_and_null_removes_labels_too() {
         let nothing = update("{}").expect("a change of nothing");
         assert_eq!((nothing.status, nothing.metadata), (None, Patch::Keep));
         let nulls = update(r#"{"name":null,"status":null,"metadata":null}"#).expect("a change");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_change_is_no_member() {
+    fn fixed_members_are_unknown_in_an_update() {
         for (body, part) in rows(
             r#"
             {"reservation_expiry_policy":"GRACE_ONLY"} => unknown member `reservation_expiry_policy`

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_judged_by_name_and_never_printed() {
+    fn headers_are_checked_by_name_and_never_printed() {
         assert_eq!(
             check(&[("Authorization", "Bearer a\tb"), ("X-Team", "")]),
             Ok(())

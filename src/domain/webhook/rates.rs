@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_watched_besides_the_usual_is_written_as_words() {
+    fn watched_limits_round_trip_as_words() {
         let types = |names: &[&str]| -> Vec<EventTypeName> {
             let parse = |name: &&str| EventTypeName::parse(name).expect("a type");
             names.iter().map(parse).collect()
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_tells_the_limit_that_was_exceeded() {
+    fn an_event_names_the_exceeded_limit() {
         let facts = Record::from_iter([
             ("data.threshold_rate", "0.1"),
             ("data.multiplier_limit", "3"),

@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn w5_a_scope_filter_means_what_the_table_says() {
+    fn w5_a_scope_filter_matches_as_documented() {
         for (filter, scope, expected) in [
             (None, None, true),
             (Some(""), None, true),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn events_about_failures_say_whose() {
+    fn events_about_failures_name_their_owner() {
         let facts = |name: &str, value: &str| Record::default().with(name, value);
         let details = r#"{"subscription_id": "whsub_1", "attempts": 1}"#;
         for (event_type, facts, expected) in [

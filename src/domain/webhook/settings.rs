@@ -85,7 +85,7 @@ mod tests {
     use crate::domain::policy::Caps;
 
     #[test]
-    fn a_retry_policy_is_whole_and_bounded() {
+    fn a_retry_policy_is_complete_and_bounded() {
         let policy = RetryPolicy::parse_json(r#"{"max_retries":0,"backoff_multiplier":1}"#);
         let policy = policy.expect("a policy");
         assert_eq!((policy.max_retries, policy.max_delay_ms), (0, 60_000));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_value_is_read_whatever_the_bounds_are_by_now() {
+    fn a_stored_value_is_read_regardless_of_current_bounds() {
         for text in [
             r#"{"max_retries":11}"#,
             r#"{"initial_delay_ms":99}"#,

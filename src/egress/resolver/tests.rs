@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use super::*;
 
 #[tokio::test]
-async fn so_many_names_are_resolved_at_a_time_and_no_more() {
+async fn concurrent_resolutions_are_bounded() {
     let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (noted, peak) = (Arc::clone(&running), Arc::clone(&most));
     let resolver = Resolver::of(move |_| {
@@ -107,7 +107,7 @@ async fn names_of_some_owners_that_never_resolve_delay_no_other_owner() {
 }
 
 #[tokio::test]
-async fn names_that_were_slow_leave_room_for_the_others_of_their_owner() {
+async fn slow_names_leave_room_for_others_of_their_owner() {
     let begun = Arc::new(AtomicUsize::new(0));
     let noted = Arc::clone(&begun);
     let mut resolver = Resolver::of(move |host| {
@@ -146,7 +146,7 @@ async fn names_that_were_slow_leave_room_for_the_others_of_their_owner() {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_once_for_all_who_ask_at_the_same_time() {
+async fn concurrent_requests_for_a_name_share_one_look_up() {
     let (resolver, begun) = slow_names(8);
     let of = |owner| resolver.addresses("good", owner);
     let found = tokio::join!(of("a"), of("b"), of("b"), of("b"));

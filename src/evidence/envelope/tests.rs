@@ -108,7 +108,7 @@ fn without_a_trace_id_the_member_is_absent() {
 }
 
 #[test]
-fn what_only_transports_is_not_attested() {
+fn transport_members_are_not_attested() {
     for extra in [
         r#","remaining_ttl_ms":20000"#,
         r#","evidence":{"evidence_id":"a"}"#,
@@ -171,7 +171,7 @@ fn a_listed_key_has_the_dialect_in_its_name() {
 }
 
 #[test]
-fn an_integer_that_would_be_rounded_has_no_envelope() {
+fn a_rounded_integer_has_no_envelope() {
     let issuer = issuer(Dialect::Service, None);
     for (amount, attestable) in [
         ("9007199254740992", true),

@@ -157,7 +157,7 @@ fn an_error_names_a_reservation_where_its_endpoint_does() {
 }
 
 #[test]
-fn what_a_client_sent_is_kept_and_nothing_else() {
+fn an_envelope_has_exactly_the_members_of_the_client() {
     let body = json(
         r#"{"idempotency_key":"k","actual":{"unit":"TOKENS","amount":1},"metrics":{"latency_ms":null,"custom":{"a":null}},
             "metadata":{"b":[null,{"c":null}]},"unknown":1}"#,

@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_read_again_after_a_pause_that_doubles_without_progress() {
+    fn remaining_entries_are_read_again_after_a_doubling_pause() {
         let (mut cursor, mut now) = (Cursor::default(), Instant::now());
         cursor.end = place(7);
         for (progress, pause_s) in [
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_left_nothing_is_read_again() {
+    fn without_remaining_entries_nothing_is_read_again() {
         let mut cursor = Cursor::default();
         assert_eq!(cursor.retry(Instant::now() + 3_600 * SECOND), None);
     }

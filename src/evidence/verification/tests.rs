@@ -83,7 +83,7 @@ fn alone(document: &str) -> Disposition {
 }
 
 #[test]
-fn a_raw_key_binds_and_a_set_gives_it_authority() {
+fn a_raw_key_binds_and_a_key_set_gives_authority() {
     let document = raw();
     assert_eq!(alone(&document), BindingOnly);
     let unavailable = verify(document.as_bytes(), Keys::Unavailable, None, None);
@@ -187,7 +187,7 @@ fn a_pin_is_compared_with_the_key() {
 }
 
 #[test]
-fn another_server_than_expected_has_no_authority() {
+fn an_unexpected_server_has_no_authority() {
     let (document, set) = (raw(), set(&[("a", 1, 0, None)]));
     let from = |server_id| {
         let found = verify(
@@ -224,7 +224,7 @@ fn every_altered_byte_of_an_envelope_refutes_it() {
 }
 
 #[test]
-fn order_and_white_space_mean_nothing() {
+fn order_and_white_space_do_not_matter() {
     let document = raw();
     let Json::Object(mut members) = json(&document) else {
         panic!("an object")

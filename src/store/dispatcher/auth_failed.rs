@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_of_the_index_names_its_subject() {
+    fn an_index_member_names_its_subject() {
         let key = Subject::Key {
             tenant: TenantId::parse("acme").expect("a tenant"),
             key_id: KeyId::parse("key_05f_abcdefghij12").expect("an id"),

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_read_as_it_is_written() {
+    fn a_row_round_trips() {
         let row = Row {
             partition: Partition::parse("05f").expect("a partition"),
             entry: EntryId {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_told_together_by_their_time() {
+    fn partitions_are_grouped_by_their_time() {
         let partition = |index| Partition::new(index).expect("a partition");
         let reached = [(partition(0), 7), (partition(5), 7), (partition(1023), 9)];
         let sets = sets_of(&reached);

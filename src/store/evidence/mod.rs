@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_many_go_out_at_once_as_make_a_megabyte_and_one_at_least() {
+    fn a_batch_has_up_to_a_megabyte_and_at_least_one_envelope() {
         for (sizes, count) in [
             (&[SENT_BYTES][..], 1),
             (&[SENT_BYTES + 1, 1], 1),

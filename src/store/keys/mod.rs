@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn every_key_is_declared_with_what_it_holds_and_when_it_goes() {
+    fn every_key_is_declared_with_its_content_and_its_removal() {
         let types = ["hash", "zset", "set", "stream", "list", "string"];
         let mut names = std::collections::HashSet::new();
         for key in Key::all() {

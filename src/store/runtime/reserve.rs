@@ -68,7 +68,7 @@ mod tests {
     use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 
     #[test]
-    fn the_scripts_have_the_grace_of_requests_that_name_none_as_the_usual() {
+    fn the_scripts_know_the_default_grace_period() {
         let fragment = include_str!("../../../lua/lib/ledger/usual_grace.lua");
         let line = format!("local USUAL_GRACE_MS = '{GRACE_PERIOD_MS_DEFAULT}'");
         assert!(fragment.contains(&line), "{fragment}");

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_safe_configuration_raises_nothing() {
+    fn a_safe_configuration_has_no_warnings() {
         let safe = [
             ("maxmemory", "1000000"),
             ("appendonly", "yes"),
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn replicas_that_are_waited_for_must_be_there() {
+    fn required_replicas_must_be_connected() {
         let info = "role:master\r\nconnected_slaves:2\r\nslave0:ip=a,port=1,state=online,offset=1\r\n\
             slave1:ip=b,port=1,state=wait_bgsave,offset=0\r\n";
         assert_eq!(judge_replicas(info, 0), None);

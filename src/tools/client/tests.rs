@@ -31,7 +31,7 @@ async fn waiting_for_the_service_ends_with_a_refusal() {
 }
 
 #[tokio::test]
-async fn nobody_is_told_to_create_an_api_key_twice() {
+async fn no_error_advises_creating_an_api_key_twice() {
     let client = client_of("500 Internal Server Error").await;
     let failed = create_key(&client, "acme", "name").await;
     let advice = failed.expect_err("a failure").to_string();

@@ -70,7 +70,7 @@ mod tests {
     use crate::evidence::ServerId;
 
     #[test]
-    fn the_base_leads_to_this_machine() {
+    fn the_base_url_is_on_this_machine() {
         for (address, expected) in [
             ("127.0.0.1:7878", "http://127.0.0.1:7878/v1"),
             ("0.0.0.0:80", "http://127.0.0.1:80/v1"),

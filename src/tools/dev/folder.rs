@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_kept_for_its_owner_alone() {
+    fn a_secret_is_readable_only_by_its_owner() {
         let folder = temporary();
         let admin_key = || folder.secret("admin-key", AdminKeys::generate);
         let key = admin_key().expect("a key");
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn one_process_at_a_time_and_an_ephemeral_folder_vanishes() {
+    fn one_process_at_a_time_and_an_ephemeral_folder_is_deleted() {
         let folder = temporary();
         let path = folder.path().to_owned();
         let second = Folder::open(&path, false)

@@ -150,7 +150,7 @@ mod tests {
     use super::is_of;
 
     #[test]
-    fn a_key_belongs_to_the_tenant_whose_whole_id_it_names() {
+    fn a_key_belongs_to_a_tenant_only_by_its_whole_id() {
         for (rest, belongs) in [
             ("tenant:acme", true),
             ("budget:acme:TOKENS:tenant:acme", true),

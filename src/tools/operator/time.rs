@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_a_moment_or_a_distance() {
+    fn a_time_is_absolute_or_relative() {
         let noon = "2026-01-31T12:00:00Z";
         assert_eq!(past(noon), Ok(noon.into()));
         let hour = Timestamp::now().as_second() - moment("1h", -1).expect("an hour").as_second();

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_hang_below_each_other_with_their_bars() {
+    fn scopes_are_nested_with_their_bars() {
         let full = [i64::MAX, i64::MAX, 0, 0];
         let ledgers = [
             ledger("tenant:acme", "TOKENS", [1000, 250, 250, 0], "ACTIVE"),

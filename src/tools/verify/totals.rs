@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_counts_as_it_was_when_the_ledger_was_read() {
+    fn a_record_counts_as_of_the_reading_of_the_ledger() {
         use Comparison::{Right, Wrong};
         let computed = |reserved| {
             Wrong(Amounts {

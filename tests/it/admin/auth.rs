@@ -32,7 +32,7 @@ async fn fund(app: &TestApp, secret: &str) -> Response {
 }
 
 #[tokio::test]
-async fn rule_1_a_good_api_key_does_not_replace_a_wrong_admin_key() {
+async fn rule_1_a_valid_api_key_does_not_replace_a_wrong_admin_key() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["budgets:read"]).await;
     for path in [LOOKUP, INTROSPECT] {
@@ -96,7 +96,7 @@ async fn rule_3_a_bad_key_is_refused_before_a_missing_permission_and_that_before
 }
 
 #[tokio::test]
-async fn rule_4_a_revoked_or_expired_key_is_refused_on_the_very_next_request() {
+async fn rule_4_a_revoked_or_expired_key_is_refused_on_the_next_request() {
     let app = umbra().await;
     for (field, value, word) in [
         ("status", "REVOKED", "KEY_REVOKED"),
@@ -118,7 +118,7 @@ async fn rule_4_a_revoked_or_expired_key_is_refused_on_the_very_next_request() {
 }
 
 #[tokio::test]
-async fn rule_5_a_wildcard_opens_reading_or_writing_and_never_reservations() {
+async fn rule_5_a_wildcard_grants_reads_or_writes_but_never_reservations() {
     let app = umbra().await;
     let (_, reader) = key(&app, &["admin:read"]).await;
     let (_, writer) = key(&app, &["admin:write"]).await;
@@ -142,7 +142,7 @@ async fn rule_5_a_wildcard_opens_reading_or_writing_and_never_reservations() {
 }
 
 #[tokio::test]
-async fn rule_6_a_granular_admin_permission_opens_nothing_but_is_a_capability() {
+async fn rule_6_a_granular_admin_permission_grants_nothing_but_is_a_capability() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["admin:budgets:read"]).await;
     assert_eq!(get_by(&app, &secret, LOOKUP).await.error(), LACKING);
@@ -153,7 +153,7 @@ async fn rule_6_a_granular_admin_permission_opens_nothing_but_is_a_capability() 
 }
 
 #[tokio::test]
-async fn rule_7_what_is_the_operators_alone_is_no_capability_of_a_tenants_key() {
+async fn rule_7_operator_only_operations_are_no_capability_of_a_tenants_key() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["admin:read"]).await;
     let response = get_by(&app, &secret, INTROSPECT).await.expect(200);
@@ -202,7 +202,7 @@ async fn rule_8_introspection_of_the_admin_key_lists_every_permission_and_no_ten
 }
 
 #[tokio::test]
-async fn rule_9_no_permissions_open_nothing_but_introspection_and_none_named_are_the_ten() {
+async fn rule_9_an_empty_list_permits_introspection_only_and_the_default_is_ten_permissions() {
     let app = umbra().await;
     let (_, secret) = key(&app, &[]).await;
     assert_eq!(fund(&app, &secret).await.error(), LACKING);
@@ -311,7 +311,7 @@ async fn a_401_names_the_header_that_is_missing_or_wrong_in_either_dialect() {
 }
 
 #[tokio::test]
-async fn introspection_is_answered_on_both_addresses_and_validation_on_the_operators() {
+async fn introspection_is_on_both_addresses_and_validation_on_the_admin_address() {
     let settings = ["--admin-listen", "127.0.0.1:0"];
     let app = TestApp::spawn_on(&shared().url(), &settings).await;
     let admin = app.admin_address.expect("an address of its own");
@@ -339,7 +339,7 @@ async fn introspection_is_answered_on_both_addresses_and_validation_on_the_opera
 }
 
 #[tokio::test]
-async fn a_key_without_a_tenant_or_of_a_suspended_one_is_introspected_accordingly() {
+async fn introspection_shows_a_missing_or_suspended_tenant() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["budgets:read"]).await;
     let fixture = app.admin_fixture();

@@ -339,7 +339,7 @@ async fn a_close_that_cannot_count_a_child_leaves_it_open_and_emits_no_event() {
 }
 
 #[tokio::test]
-async fn a_damaged_row_or_count_is_left_out_of_the_overview_and_nothing_else_is() {
+async fn the_overview_leaves_out_only_damaged_rows_and_counts() {
     let damaged = damaged_app().await;
     let (app, store) = (&damaged.app, &damaged.app.store);
     let (keys, partition) = (store.keys(), tenant_id("umbra").partition());

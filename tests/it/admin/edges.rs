@@ -10,7 +10,7 @@ use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::runtime_calls::tokens;
 
 #[tokio::test]
-async fn the_kinds_of_a_scope_are_lower_case_wherever_an_operator_names_one() {
+async fn scope_kinds_are_lower_cased_in_every_operator_request() {
     let app = umbra().await;
     let of = |scope: &str| json!({"tenant_id": "umbra", "scope": scope, "unit": "TOKENS", "allocated": tokens(5)});
     assert_eq!(
@@ -65,7 +65,7 @@ async fn an_options_request_takes_no_key_and_is_not_audited() {
 }
 
 #[tokio::test]
-async fn a_stranger_learns_no_methods() {
+async fn without_a_key_no_methods_are_revealed() {
     let app = TestApp::spawn().await;
     for path in ["/v1/decide", TENANTS] {
         let response = app
@@ -83,7 +83,7 @@ async fn a_stranger_learns_no_methods() {
 }
 
 #[tokio::test]
-async fn a_closed_tenant_is_named_to_the_admin_who_releases() {
+async fn an_admin_release_in_a_closed_tenant_names_the_tenant() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     let id = app

@@ -37,7 +37,7 @@ pub(crate) async fn umbra_on(app: TestApp) -> TestApp {
 }
 
 #[tokio::test]
-async fn a_tenant_a_key_and_a_budget_are_enough_to_spend() {
+async fn a_tenant_a_key_and_a_budget_are_all_it_takes_to_spend() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["reservations:create", "budgets:read"]).await;
     let body = json!({
@@ -116,7 +116,7 @@ async fn tenants_are_created_once_read_and_listed() {
 }
 
 #[tokio::test]
-async fn the_admin_key_alone_decides_where_it_is_sent() {
+async fn a_request_with_both_keys_is_authorized_by_the_admin_key_alone() {
     let app = umbra().await;
     let (_, secret) = key(&app, &["budgets:read"]).await;
     let lookup = "/v1/admin/budgets/lookup?scope=tenant:umbra&unit=TOKENS";
@@ -218,7 +218,7 @@ async fn a_bad_key_and_a_missing_permission_come_before_a_bad_body() {
 }
 
 #[tokio::test]
-async fn funding_repeats_word_for_word_under_its_key() {
+async fn a_repeated_funding_gets_the_same_bytes() {
     let app = umbra().await;
     let fund = |scope: &str| format!("{FUND}?tenant_id=umbra&unit=TOKENS&scope={scope}");
     let body =
@@ -294,7 +294,7 @@ async fn funding_repeats_word_for_word_under_its_key() {
 }
 
 #[tokio::test]
-async fn a_change_that_removes_a_member_is_not_one_that_leaves_it() {
+async fn null_and_absent_members_are_different_requests() {
     let app = umbra().await;
     let headers = [("X-Admin-API-Key", ADMIN_KEY), ("X-Idempotency-Key", "n1")];
     for (path, removes, leaves) in [

@@ -18,7 +18,7 @@ async fn ask(app: &TestApp, key: &str, from: &str) -> Response {
 }
 
 #[tokio::test]
-async fn who_guesses_admin_keys_has_to_wait_and_others_do_not() {
+async fn guessing_admin_keys_is_slowed_for_that_client_only() {
     let settings = [
         "--admin-key-failures",
         "3",
@@ -112,7 +112,7 @@ async fn a_request_with_two_keys_or_hosts_or_no_host_is_refused() {
 }
 
 #[tokio::test]
-async fn a_bearer_token_is_answered_with_the_header_to_use() {
+async fn a_bearer_token_is_refused_naming_the_header_to_use() {
     let app = TestApp::spawn().await;
     let bearer = [("Authorization", "Bearer abc")];
     for (path, header) in [
@@ -144,7 +144,7 @@ async fn a_bearer_token_is_answered_with_the_header_to_use() {
 }
 
 #[tokio::test]
-async fn to_an_admin_key_an_unknown_path_does_not_exist() {
+async fn an_unknown_path_is_404_with_an_admin_key() {
     let app = TestApp::spawn().await;
     for path in ["/v1/no/such", "/no/such", "/v1/admin/no/such", "/v2"] {
         app.get_as_admin(path).await.refused(404, "NOT_FOUND");

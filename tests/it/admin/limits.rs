@@ -30,7 +30,7 @@ fn assert_too_many(response: &Response, setting: &str, limit: i64, present: i64)
 }
 
 #[tokio::test]
-async fn a_tenant_has_no_more_policies_than_its_limit_and_may_change_those_it_has() {
+async fn a_tenant_at_its_limit_of_policies_can_still_update_them() {
     let app = app(&["--policies-per-tenant", "2"]).await;
     let policy =
         |name: &str| json!({"tenant_id": "umbra", "name": name, "scope_pattern": "tenant:umbra/*"});

@@ -25,7 +25,7 @@ async fn ask(app: &TestApp, method: Method, path: &str, body: Option<Value>) -> 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_change_of_a_key_costs_one_round_trip_and_on_another_replica_one_look_up_more() {
+async fn a_key_update_costs_one_round_trip_and_one_look_up_on_another_replica() {
     let server = block_in_place(RedisServer::start);
     let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
     let replica = app.replica(&[]).await;
@@ -68,7 +68,7 @@ async fn a_change_of_a_key_costs_one_round_trip_and_on_another_replica_one_look_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_page_of_keys_costs_two_round_trips_however_many_there_are() {
+async fn a_page_of_keys_costs_two_round_trips() {
     let server = block_in_place(RedisServer::start);
     let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
     for _ in 0..30 {

@@ -26,7 +26,7 @@ async fn create(app: &TestApp, by: &str, path: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_replay_with_a_secret_is_for_the_key_that_made_it() {
+async fn a_replay_with_a_secret_is_only_for_the_same_key() {
     let app = two_operators().await;
     for (path, secret) in [(KEYS, "/key_secret"), (HOOKS, "/signing_secret")] {
         let first = create(&app, ADMIN_KEY, path).await.expect(201);

@@ -97,7 +97,7 @@ async fn a_blocked_close_emits_one_event_and_one_audit_entry() {
 
 /// The request is answered though Redis goes away in the middle of the close: what it was for has happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_close_that_cannot_continue_answers_that_it_is_in_progress() {
+async fn a_blocked_close_responds_that_it_is_in_progress() {
     let redis = tokio::task::block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&redis.url(), &["--redis-timeout-ms", "400"]).await;
     let tenant = TenantFixture::on(app.store.clone(), "umbra").await;

@@ -58,7 +58,7 @@ fn names(line: &Value, hook: &str, row: &Value) {
 }
 
 #[tokio::test]
-async fn lines_of_attempts_name_them_and_what_was_booked_and_hold_no_secret() {
+async fn attempt_log_lines_name_delivery_and_outcome_and_no_secret() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let slow = Receiver::start(Reply::After(Duration::from_secs(2))).await;

@@ -44,7 +44,7 @@ fn arguments(call: &[String]) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn as_many_ends_as_one_call_books_take_no_longer_than_a_millisecond_of_commands() {
+async fn a_full_batch_of_outcomes_takes_less_than_a_millisecond_of_commands() {
     let redis = tokio::task::block_in_place(|| {
         RedisServer::start_with(&[
             "--slowlog-log-slower-than",

@@ -53,7 +53,7 @@ fn key_of(fixture: &LedgerFixture, scope: &str) -> String {
 const NONE: [&str; 1] = ["budget_gauges_left_out_total 0"];
 
 #[tokio::test]
-async fn budgets_of_listed_tenants_alone_have_gauges() {
+async fn only_budgets_of_listed_tenants_have_gauges() {
     let fixture = LedgerFixture::new().await;
     fixture.seed(0, "tenant:acme", Unit::Tokens, 100, 0).await;
     fixture.seed(1, "tenant:bolt", Unit::Tokens, 7, 0).await;
@@ -77,7 +77,7 @@ async fn budgets_of_listed_tenants_alone_have_gauges() {
 }
 
 #[tokio::test]
-async fn one_dispatcher_alone_has_the_gauges_of_a_tenant() {
+async fn exactly_one_dispatcher_has_the_gauges_of_a_tenant() {
     let fixture = LedgerFixture::new().await;
     fixture.seed(0, "tenant:acme", Unit::Tokens, 100, 0).await;
     let partition = fixture.callers[0].partition;
@@ -94,7 +94,7 @@ async fn one_dispatcher_alone_has_the_gauges_of_a_tenant() {
 }
 
 #[tokio::test]
-async fn a_budget_that_is_gone_or_closed_has_no_gauges() {
+async fn a_deleted_or_closed_budget_has_no_gauges() {
     let fixture = LedgerFixture::new().await;
     for app in ["a", "b", "c"] {
         let scope = format!("tenant:acme/app:{app}");
@@ -112,7 +112,7 @@ async fn a_budget_that_is_gone_or_closed_has_no_gauges() {
 }
 
 #[tokio::test]
-async fn there_are_at_most_so_many_series_and_the_rest_is_counted() {
+async fn series_are_bounded_and_the_rest_is_counted() {
     let fixture = LedgerFixture::new().await;
     // More than a page.
     for number in 0..120 {

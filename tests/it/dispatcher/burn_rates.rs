@@ -57,7 +57,7 @@ async fn usual(acme: &Watched, windows: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_that_is_charged_far_more_than_usual_fires_once_until_it_is_not() {
+async fn a_high_burn_rate_emits_once_while_it_lasts() {
     let acme = watching("burn_rate:3:60:").await;
     usual(&acme, 4).await;
     acme.at(187).await;
@@ -95,7 +95,7 @@ async fn a_ledger_that_is_charged_far_more_than_usual_fires_once_until_it_is_not
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_ledger_whose_first_charges_appear_never_fires() {
+async fn the_first_charges_of_a_ledger_emit_nothing() {
     let acme = watching("burn_rate:1.5:60:").await;
     for (window, amount) in [(0, 1), (1, 1_000), (2, 1_000_000)] {
         acme.at(60 * window + 1).await;
@@ -111,7 +111,7 @@ async fn a_ledger_whose_first_charges_appear_never_fires() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn w30_only_ledgers_and_windows_that_are_watched_are_counted_and_the_rest_is_forgotten() {
+async fn w30_only_watched_ledgers_and_windows_are_counted_and_others_deleted() {
     let acme =
         watching("burn_rate:3:60:tenant:acme/app:* burn_rate:2:600:tenant:acme/app:%63hat").await;
     let keys = acme.redis.store.keys().clone();
@@ -202,7 +202,7 @@ async fn dispatchers_that_overlap_and_a_clock_that_steps_emit_one_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_random_history_burns_as_a_simple_model_does() {
+async fn burn_rates_match_a_model_on_a_random_history() {
     let seed: u64 = rand::random();
     let mut random = SmallRng::seed_from_u64(seed);
     let limits = [(2.0, 60_i64), (1.5, 120)];
@@ -246,7 +246,7 @@ async fn a_random_history_burns_as_a_simple_model_does() {
 }
 
 #[tokio::test]
-async fn commits_and_usage_events_count_once_for_every_ledger_that_they_charge() {
+async fn commits_and_usage_events_count_once_per_charged_ledger() {
     let app = TestApp::spawn().await;
     let caller = &app.callers[0];
     let (partition, keys) = (caller.partition, app.store.keys().clone());
@@ -279,7 +279,7 @@ async fn commits_and_usage_events_count_once_for_every_ledger_that_they_charge()
 }
 
 #[tokio::test]
-async fn an_event_of_a_burn_rate_goes_to_those_who_watch_its_limit_and_scope() {
+async fn a_burn_rate_event_goes_to_subscriptions_with_its_limit_and_scope() {
     let app = hooked().await;
     let umbra = tenant_id("umbra");
     let types = json!(["budget.burn_rate_anomaly"]);

@@ -19,7 +19,7 @@ use crate::redis::memory::{filled, service};
 const HOUR_MS: i64 = 3_600_000;
 
 #[tokio::test]
-async fn w13_what_found_no_room_is_queued_once_and_in_order() {
+async fn w13_missed_events_are_queued_once_and_in_order() {
     for mut hooked in [Hooked::own().await, Hooked::system().await] {
         hooked.let_open(998).await;
         fund(&hooked.app, 130).await;
@@ -46,7 +46,7 @@ async fn w13_what_found_no_room_is_queued_once_and_in_order() {
 }
 
 #[tokio::test]
-async fn while_a_subscription_is_behind_nothing_passes_what_it_missed() {
+async fn while_a_subscription_is_behind_new_events_wait_for_missed_ones() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 60).await;
@@ -60,7 +60,7 @@ async fn while_a_subscription_is_behind_nothing_passes_what_it_missed() {
 }
 
 #[tokio::test]
-async fn what_was_missed_is_queued_as_far_as_there_is_room() {
+async fn missed_events_are_queued_up_to_the_owners_limit() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 120).await;
@@ -86,7 +86,7 @@ async fn what_was_missed_is_queued_as_far_as_there_is_room() {
 }
 
 #[tokio::test]
-async fn while_redis_is_full_cursors_move_and_what_happened_is_queued_later() {
+async fn while_redis_is_full_cursors_advance_and_events_are_queued_later() {
     for percent in [95, 110] {
         let (server, app) = service(&[]).await;
         let app = umbra_on(app).await;
@@ -134,7 +134,7 @@ async fn w13_an_owner_with_too_many_open_falls_behind() {
 }
 
 #[tokio::test]
-async fn what_was_missed_before_a_pause_is_not_sent() {
+async fn events_missed_before_a_pause_are_not_sent() {
     for resumes in [true, false] {
         let mut hooked = Hooked::own().await;
         hooked.let_open(1_000).await;
@@ -161,7 +161,7 @@ async fn what_was_missed_before_a_pause_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_is_deleted_is_not_behind_any_more() {
+async fn a_deleted_subscription_is_no_longer_behind() {
     for open in [0, 3] {
         let mut hooked = Hooked::own().await;
         hooked.let_open(1_000).await;
@@ -180,7 +180,7 @@ async fn a_subscription_that_is_deleted_is_not_behind_any_more() {
 }
 
 #[tokio::test]
-async fn what_a_closed_tenant_missed_is_not_sent() {
+async fn events_that_a_closed_tenant_missed_are_not_sent() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 3).await;
@@ -196,7 +196,7 @@ async fn what_a_closed_tenant_missed_is_not_sent() {
 }
 
 #[tokio::test]
-async fn w13_what_is_behind_for_a_day_is_counted_and_not_sent() {
+async fn w13_events_missed_for_a_day_are_counted_and_not_sent() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 2).await;
@@ -225,7 +225,7 @@ async fn w13_what_is_behind_for_a_day_is_counted_and_not_sent() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_a_day_old_when_there_is_room_is_counted_and_not_sent() {
+async fn a_missed_event_older_than_a_day_is_counted_and_not_sent() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
     let mut log = EventLog::on(&hooked.app.store);
@@ -247,7 +247,7 @@ async fn an_event_that_is_a_day_old_when_there_is_room_is_counted_and_not_sent()
 }
 
 #[tokio::test]
-async fn a_dead_receiver_costs_less_than_a_megabyte_however_much_happens() {
+async fn a_dead_receiver_costs_less_than_a_megabyte() {
     let hooked = Hooked::own().await;
     let mut log = EventLog::on(&hooked.app.store);
     let now_ms = now_ms(&hooked.app.store).await;

@@ -263,7 +263,7 @@ impl History {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w18_what_arrives_is_what_a_model_says_while_webhooks_change_and_a_tenant_is_closed() {
+async fn w18_deliveries_match_a_model_while_webhooks_change_and_a_tenant_closes() {
     let seed = crate::harness::seed_of_history();
     let mut history = History::begin(seed).await;
     for _ in 0..3 {

@@ -114,7 +114,7 @@ async fn as_admin(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rule_127_replicas_whose_clocks_are_ten_minutes_wrong_change_nothing() {
+async fn rule_127_replica_clocks_that_are_ten_minutes_wrong_change_nothing() {
     let store = store(&shared().url());
     let prefix = store.keys().prefix().to_owned();
     let (fast, slow) = (replica(&prefix, 600).await, replica(&prefix, -600).await);
@@ -156,7 +156,7 @@ async fn rule_127_replicas_whose_clocks_are_ten_minutes_wrong_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dispatcher_whose_clock_is_wrong_ends_what_is_over_and_nothing_else() {
+async fn a_dispatcher_with_a_wrong_clock_expires_only_holds_that_are_over() {
     for seconds in [600, -600] {
         let store = store(&shared().url());
         let prefix = store.keys().prefix().to_owned();
@@ -186,7 +186,7 @@ async fn a_dispatcher_whose_clock_is_wrong_ends_what_is_over_and_nothing_else() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_wait_is_computed_by_the_clock_that_decides() {
+async fn a_wait_is_computed_by_redis_clock() {
     let store = store(&shared().url());
     let prefix = store.keys().prefix().to_owned();
     let (fast, slow) = (replica(&prefix, 600).await, replica(&prefix, -600).await);

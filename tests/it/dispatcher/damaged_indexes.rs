@@ -135,26 +135,26 @@ async fn stops_its_own_work_alone(index: &str) {
 }
 
 #[tokio::test]
-async fn w33_lanes_of_another_type_stop_the_deliveries_of_their_partition_alone() {
+async fn w33_lanes_of_the_wrong_type_stop_only_the_deliveries_of_their_partition() {
     stops_its_own_work_alone("lanes").await;
 }
 
 #[tokio::test]
-async fn w33_claims_of_another_type_stop_the_deliveries_of_their_partition_alone() {
+async fn w33_claims_of_the_wrong_type_stop_only_the_deliveries_of_their_partition() {
     stops_its_own_work_alone("claims").await;
 }
 
 #[tokio::test]
-async fn w33_counts_of_another_type_stop_the_deliveries_of_their_partition_alone() {
+async fn w33_counts_of_the_wrong_type_stop_only_the_deliveries_of_their_partition() {
     stops_its_own_work_alone("open").await;
 }
 
 #[tokio::test]
-async fn w33_cursors_of_another_type_stop_the_fan_out_of_their_partition_alone() {
+async fn w33_cursors_of_the_wrong_type_stop_only_the_fan_out_of_their_partition() {
     stops_its_own_work_alone("fanned").await;
 }
 
 #[tokio::test]
-async fn w33_an_index_of_those_behind_of_another_type_stops_the_fan_out_of_its_partition_alone() {
+async fn w33_an_index_behind_of_the_wrong_type_stops_only_the_fan_out_of_its_partition() {
     stops_its_own_work_alone("behind").await;
 }

@@ -49,7 +49,7 @@ async fn found(running: &Running) {
 }
 
 #[tokio::test]
-async fn w33_a_key_of_another_type_stops_its_own_lane_alone() {
+async fn w33_a_key_of_the_wrong_type_stops_only_its_lane() {
     for what in ["lane", "delivery", "window", "webhook"] {
         let app = here().await;
         let receiver = Receiver::start(Reply::Status(200, "")).await;
@@ -77,7 +77,7 @@ async fn w33_a_key_of_another_type_stops_its_own_lane_alone() {
 }
 
 #[tokio::test]
-async fn w33_retries_of_another_type_stop_their_own_lane_alone() {
+async fn w33_retries_of_the_wrong_type_stop_only_their_lane() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let sick = hook(&app, &receiver).await;
@@ -95,7 +95,7 @@ async fn w33_retries_of_another_type_stop_their_own_lane_alone() {
 }
 
 #[tokio::test]
-async fn w33_an_outcome_is_booked_though_its_lane_is_damaged_meanwhile() {
+async fn w33_an_outcome_is_recorded_although_its_lane_is_damaged_meanwhile() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let id = hook(&app, &receiver).await;
@@ -116,7 +116,7 @@ async fn w33_an_outcome_is_booked_though_its_lane_is_damaged_meanwhile() {
 }
 
 #[tokio::test]
-async fn w33_attempts_that_end_together_are_booked_but_for_the_damaged_one() {
+async fn w33_a_batch_of_outcomes_is_recorded_except_the_damaged_one() {
     for what in ["delivery", "window", "webhook"] {
         let app = here().await;
         let slow = Duration::from_secs(2);
@@ -150,7 +150,7 @@ async fn w33_attempts_that_end_together_are_booked_but_for_the_damaged_one() {
 }
 
 #[tokio::test]
-async fn w33_an_index_of_another_type_stops_its_own_subscription_alone() {
+async fn w33_an_index_of_the_wrong_type_stops_only_its_subscription() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let sick = hook(&app, &receiver).await;
@@ -167,7 +167,7 @@ async fn w33_an_index_of_another_type_stops_its_own_subscription_alone() {
 }
 
 #[tokio::test]
-async fn w33_a_place_that_is_damaged_in_flight_fails_its_delivery_and_the_lane_goes_on() {
+async fn w33_a_place_damaged_in_flight_fails_its_delivery_and_the_lane_continues() {
     let (own, system) = (format!("{HOOKS}?tenant_id=umbra"), HOOKS.to_owned());
     let elsewhere = format!("{} other 20261123 1-1", umbra());
     for (path, place) in [(&own, "x"), (&system, "x"), (&system, &elsewhere)] {
@@ -206,7 +206,7 @@ async fn w33_a_place_that_is_damaged_in_flight_fails_its_delivery_and_the_lane_g
 }
 
 #[tokio::test]
-async fn w33_an_id_that_is_damaged_in_its_lane_meanwhile_is_passed_over() {
+async fn w33_an_id_damaged_in_its_lane_is_skipped() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let id = hook(&app, &receiver).await;

@@ -28,7 +28,7 @@ async fn arrive(receiver: &Receiver, count: usize) {
 }
 
 #[tokio::test]
-async fn w33_a_delivery_whose_place_cannot_be_read_fails_and_its_lane_goes_on() {
+async fn w33_a_delivery_with_an_unreadable_place_fails_and_its_lane_continues() {
     for (at, place) in [("0", "x"), ("1", ""), ("2", "000 other 20261123 1-1")] {
         let app = here().await;
         let receiver = Receiver::start(Reply::Status(200, "")).await;
@@ -62,7 +62,7 @@ async fn w33_a_delivery_whose_place_cannot_be_read_fails_and_its_lane_goes_on() 
 }
 
 #[tokio::test]
-async fn w33_what_happens_while_a_window_is_damaged_is_fetched_when_it_has_begun_anew() {
+async fn w33_events_during_a_damaged_window_are_fetched_after_it_is_recreated() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = hook(&app, &receiver).await;
@@ -84,7 +84,7 @@ async fn w33_what_happens_while_a_window_is_damaged_is_fetched_when_it_has_begun
 }
 
 #[tokio::test]
-async fn w33_what_was_behind_in_a_damaged_window_is_fetched_too() {
+async fn w33_missed_events_of_a_damaged_window_are_fetched() {
     for mut hooked in [Hooked::own().await, Hooked::system().await] {
         fund(&hooked.app, 1).await;
         assert_eq!(follow(&hooked.fan_out).await, 1);
@@ -104,7 +104,7 @@ async fn w33_what_was_behind_in_a_damaged_window_is_fetched_too() {
 }
 
 #[tokio::test]
-async fn w33_what_was_missed_is_fetched_though_fields_of_its_window_are_damaged() {
+async fn w33_missed_events_are_fetched_despite_damaged_fields_of_the_window() {
     for field in ["sources", "epoch", "missed", "open", "behind own"] {
         let mut hooked = Hooked::own().await;
         hooked.let_open(1_000).await;
@@ -123,7 +123,7 @@ async fn w33_what_was_missed_is_fetched_though_fields_of_its_window_are_damaged(
 }
 
 #[tokio::test]
-async fn w33_a_damaged_mark_or_record_of_a_tenant_stops_no_other_and_loses_nothing() {
+async fn w33_a_damaged_mark_or_tenant_delays_no_other_tenant_and_loses_nothing() {
     for is_mark in [true, false] {
         let mut hooked = Hooked::own().await;
         let other = quiet(&hooked.app).await;
@@ -156,7 +156,7 @@ async fn w33_a_damaged_mark_or_record_of_a_tenant_stops_no_other_and_loses_nothi
 }
 
 #[tokio::test]
-async fn w33_a_damaged_list_of_a_tenants_subscriptions_is_counted_and_stops_no_other() {
+async fn w33_a_damaged_list_of_subscriptions_is_counted_and_delays_no_other_tenant() {
     for is_marked in [true, false] {
         let mut hooked = Hooked::own().await;
         let other = quiet(&hooked.app).await;
@@ -193,7 +193,7 @@ async fn w33_a_damaged_list_of_a_tenants_subscriptions_is_counted_and_stops_no_o
 }
 
 #[tokio::test]
-async fn w33_damaged_lists_of_tenants_keep_no_noisy_one_of_their_partition_waiting() {
+async fn w33_damaged_lists_of_subscriptions_do_not_delay_a_noisy_tenant() {
     let hooked = Hooked::own().await;
     let app = &hooked.app;
     for tenant in neighbours(app, 3).await {
@@ -212,7 +212,7 @@ async fn w33_damaged_lists_of_tenants_keep_no_noisy_one_of_their_partition_waiti
 }
 
 #[tokio::test]
-async fn w33_what_was_missed_is_fetched_when_the_list_of_subscriptions_is_repaired() {
+async fn w33_missed_events_are_fetched_after_the_list_of_subscriptions_is_repaired() {
     let mut hooked = Hooked::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 3).await;
@@ -232,7 +232,7 @@ async fn w33_what_was_missed_is_fetched_when_the_list_of_subscriptions_is_repair
 }
 
 #[tokio::test]
-async fn w33_a_cursor_that_cannot_be_read_begins_anew_and_queues_nothing_twice() {
+async fn w33_an_unreadable_cursor_restarts_without_queueing_twice() {
     for mut hooked in [Hooked::own().await, Hooked::system().await] {
         fund(&hooked.app, 2).await;
         assert_eq!(follow(&hooked.fan_out).await, 2);
@@ -249,7 +249,7 @@ async fn w33_a_cursor_that_cannot_be_read_begins_anew_and_queues_nothing_twice()
 }
 
 #[tokio::test]
-async fn w33_events_wait_for_a_subscription_whose_record_cannot_be_read_until_it_is_repaired() {
+async fn w33_events_wait_until_an_unreadable_subscription_is_repaired() {
     let (own, system) = (format!("{HOOKS}?tenant_id=umbra"), HOOKS.to_owned());
     for (path, damage) in [(&own, "key"), (&system, "tenant"), (&own, "url")] {
         let app = here().await;

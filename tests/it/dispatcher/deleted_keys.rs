@@ -153,7 +153,7 @@ pub fn credits(receiver: &Receiver) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn w33_a_damaged_lane_that_is_deleted_loses_what_waited_in_it_and_goes_on() {
+async fn w33_deleting_a_damaged_lane_loses_its_deliveries_and_later_ones_arrive() {
     for is_own in [true, false] {
         let receiver = Receiver::start(Reply::Status(200, "")).await;
         let hook = match is_own {
@@ -173,7 +173,7 @@ async fn w33_a_damaged_lane_that_is_deleted_loses_what_waited_in_it_and_goes_on(
 }
 
 #[tokio::test]
-async fn w33_a_lane_that_is_deleted_in_flight_goes_on() {
+async fn w33_a_lane_deleted_in_flight_continues() {
     let receiver = Receiver::start(SLOW).await;
     let hook = DamagedWebhook::own(&receiver).await;
     let _running = Running::start(&hook.app);
@@ -189,7 +189,7 @@ async fn w33_a_lane_that_is_deleted_in_flight_goes_on() {
 }
 
 #[tokio::test]
-async fn w33_retries_that_are_deleted_stop_no_later_ones() {
+async fn w33_deleted_retries_stop_no_later_ones() {
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let hook = DamagedWebhook::own(&receiver).await;
     let _running = Running::start(&hook.app);
@@ -203,7 +203,7 @@ async fn w33_retries_that_are_deleted_stop_no_later_ones() {
 }
 
 #[tokio::test]
-async fn w33_a_count_of_open_deliveries_that_is_no_number_costs_no_attempt() {
+async fn w33_an_unreadable_count_of_open_deliveries_costs_no_attempt() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let hook = DamagedWebhook::own(&receiver).await;
     hook.queue(3).await;
@@ -216,7 +216,7 @@ async fn w33_a_count_of_open_deliveries_that_is_no_number_costs_no_attempt() {
 }
 
 #[tokio::test]
-async fn w33_a_delivery_that_is_deleted_does_not_count_any_more_and_the_others_arrive() {
+async fn w33_a_deleted_delivery_is_no_longer_counted_and_the_others_arrive() {
     for index in ["0", "1", "2"] {
         let receiver = Receiver::start(Reply::Status(200, "")).await;
         let hook = DamagedWebhook::own(&receiver).await;
@@ -235,7 +235,7 @@ async fn w33_a_delivery_that_is_deleted_does_not_count_any_more_and_the_others_a
 }
 
 #[tokio::test]
-async fn w33_a_delivery_that_is_deleted_in_flight_does_not_count_any_more() {
+async fn w33_a_delivery_deleted_in_flight_is_no_longer_counted() {
     for is_damaged_before in [true, false] {
         for is_retry in [false, true] {
             let receiver = Receiver::start(SLOW).await;
@@ -295,7 +295,7 @@ async fn w33_a_repaired_record_with_an_old_claim_is_attempted() {
 }
 
 #[tokio::test]
-async fn w33_a_lane_goes_on_though_its_first_delivery_was_deleted_and_the_dispatcher_died() {
+async fn w33_a_lane_continues_after_its_first_delivery_is_deleted_and_the_dispatcher_killed() {
     for is_own in [true, false] {
         let receiver = Receiver::start(Reply::Status(200, "")).await;
         let hook = match is_own {
@@ -322,7 +322,7 @@ async fn w33_a_lane_goes_on_though_its_first_delivery_was_deleted_and_the_dispat
 }
 
 #[tokio::test]
-async fn w33_a_delivery_whose_event_is_gone_or_cannot_be_rendered_says_so_and_the_lane_goes_on() {
+async fn w33_a_delivery_without_a_readable_event_fails_and_its_lane_continues() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let hook = DamagedWebhook::own(&receiver).await;
     hook.queue(3).await;

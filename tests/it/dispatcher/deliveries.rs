@@ -29,7 +29,7 @@ async fn made_for(app: &TestApp, receiver: &Receiver, more: Value) -> String {
 }
 
 #[tokio::test]
-async fn w20_an_event_arrives_signed_with_all_its_headers_and_its_times_are_kept() {
+async fn w20_an_event_arrives_signed_with_all_headers_and_its_times_are_stored() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
@@ -73,7 +73,7 @@ async fn w20_an_event_arrives_signed_with_all_its_headers_and_its_times_are_kept
 }
 
 #[tokio::test]
-async fn w26_trace_flags_are_those_of_the_request_where_it_had_valid_ones() {
+async fn w26_valid_trace_flags_of_the_request_are_passed_on() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
@@ -145,7 +145,7 @@ async fn w9_events_of_a_tenant_arrive_in_order() {
 }
 
 #[tokio::test]
-async fn a_failure_is_retried_and_holds_up_nobody() {
+async fn a_failure_is_retried_and_delays_no_others() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     let policy = json!({"max_retries": 2, "initial_delay_ms": 100, "max_delay_ms": 1000});
@@ -182,7 +182,7 @@ async fn a_failure_is_retried_and_holds_up_nobody() {
 }
 
 #[tokio::test]
-async fn w4_exactly_so_many_failures_disable_a_webhook_and_end_what_waits() {
+async fn w4_the_configured_number_of_failures_disables_a_webhook_and_ends_its_deliveries() {
     let app = here().await;
     let receiver = Receiver::start(Reply::HangUp).await;
     let settings = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": 3});
@@ -222,7 +222,7 @@ async fn w4_exactly_so_many_failures_disable_a_webhook_and_end_what_waits() {
 }
 
 #[tokio::test]
-async fn w3_what_waits_for_a_retry_fails_at_once_when_the_webhook_is_paused_or_deleted() {
+async fn w3_waiting_retries_fail_at_once_when_the_webhook_is_paused_or_deleted() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let policy = json!({"retry_policy": {"initial_delay_ms": 60_000}});
@@ -238,7 +238,7 @@ async fn w3_what_waits_for_a_retry_fails_at_once_when_the_webhook_is_paused_or_d
 }
 
 #[tokio::test]
-async fn another_dispatcher_goes_on_where_one_stops() {
+async fn another_dispatcher_continues_after_a_shutdown() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
@@ -254,7 +254,7 @@ async fn another_dispatcher_goes_on_where_one_stops() {
 }
 
 #[tokio::test]
-async fn w17_a_delivery_in_flight_at_a_shutdown_is_handed_back() {
+async fn w17_a_delivery_in_flight_at_a_shutdown_is_returned() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Silence).await;
     let id = made_for(&app, &receiver, json!({})).await;
@@ -275,7 +275,7 @@ async fn w17_a_delivery_in_flight_at_a_shutdown_is_handed_back() {
 }
 
 #[tokio::test]
-async fn what_waits_behind_a_delivery_that_is_handed_back_ends_with_the_subscription() {
+async fn deliveries_behind_a_returned_one_end_with_the_subscription() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Silence).await;
     let id = made_for(&app, &receiver, json!({})).await;
@@ -295,7 +295,7 @@ async fn what_waits_behind_a_delivery_that_is_handed_back_ends_with_the_subscrip
 }
 
 #[tokio::test]
-async fn what_found_no_room_arrives_once_and_in_order_when_the_receiver_is_well() {
+async fn missed_events_arrive_once_and_in_order_when_the_receiver_recovers() {
     const EVENTS: usize = 130;
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;

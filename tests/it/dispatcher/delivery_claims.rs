@@ -57,7 +57,7 @@ impl Claimed {
 }
 
 #[tokio::test]
-async fn w15_five_lost_attempts_in_a_row_end_a_delivery_uncounted_and_with_an_alarm() {
+async fn w15_five_lost_attempts_in_a_row_end_a_delivery_uncounted_with_an_alarm() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let settings = json!({"disable_after_failures": 1});
     let claimed = Claimed::after(&receiver, 5, 4, settings).await;
@@ -80,7 +80,7 @@ async fn w15_five_lost_attempts_in_a_row_end_a_delivery_uncounted_and_with_an_al
 }
 
 #[tokio::test]
-async fn w15_a_lost_attempt_counts_as_one_and_uses_up_no_retry() {
+async fn w15_a_lost_attempt_counts_as_an_attempt_but_not_as_a_retry() {
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     let settings = json!({"retry_policy": {"max_retries": 1, "initial_delay_ms": 100}});
     let claimed = Claimed::after(&receiver, 4, 3, settings).await;
@@ -94,7 +94,7 @@ async fn w15_a_lost_attempt_counts_as_one_and_uses_up_no_retry() {
 }
 
 #[tokio::test]
-async fn w17_the_claim_of_a_living_dispatcher_is_taken_over_when_its_time_is_over_and_not_before() {
+async fn w17_a_claim_of_a_running_dispatcher_passes_on_only_when_it_lapses() {
     let receiver = Receiver::start(Reply::Silence).await;
     let claimed = Claimed::after(&receiver, 1, 0, json!({})).await;
     let app = &claimed.app;

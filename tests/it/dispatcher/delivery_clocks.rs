@@ -40,7 +40,7 @@ async fn all_arrive(deployment: &Deployment) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w9_a_clock_that_steps_by_hours_loses_and_disorders_nothing() {
+async fn w9_a_clock_that_steps_by_hours_loses_and_reorders_nothing() {
     let redis = block_in_place(JumpingRedis::start);
     let deployment = Deployment::start(&redis.server.url(), 0).await;
     // Many wait while the clock steps.
@@ -62,7 +62,7 @@ async fn w9_a_clock_that_steps_by_hours_loses_and_disorders_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_queued_before_the_clock_went_back_is_not_held_up() {
+async fn deliveries_queued_before_the_clock_was_set_back_are_not_delayed() {
     let redis = block_in_place(JumpingRedis::start);
     let deployment = Deployment::start(&redis.server.url(), 0).await;
     fund(&deployment.app, 3).await;
@@ -74,7 +74,7 @@ async fn what_was_queued_before_the_clock_went_back_is_not_held_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retry_that_was_due_before_the_clock_went_back_is_made_soon() {
+async fn a_retry_due_before_the_clock_was_set_back_is_made_soon() {
     let redis = block_in_place(JumpingRedis::start);
     let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
     open(&app).await;
@@ -91,7 +91,7 @@ async fn a_retry_that_was_due_before_the_clock_went_back_is_made_soon() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w17_a_clock_that_steps_ahead_ends_no_claim_of_a_living_dispatcher() {
+async fn w17_a_clock_that_steps_ahead_ends_no_claim_of_a_running_dispatcher() {
     let redis = block_in_place(JumpingRedis::start);
     let app = umbra_on(TestApp::spawn_on(&redis.server.url(), &[]).await).await;
     open(&app).await;

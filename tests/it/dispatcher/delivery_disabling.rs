@@ -29,8 +29,7 @@ async fn events(receiver: &Receiver, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn w7_the_operators_own_webhook_is_disabled_as_a_tenants_is_and_each_owner_gets_the_events_in_its_partition()
- {
+async fn w7_tenant_and_operator_webhooks_are_disabled_with_events_in_their_own_partitions() {
     let failing = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": 2});
     for (owner, home) in [("__system__", Partition::FIRST), ("umbra", umbra())] {
         let app = here().await;
@@ -76,8 +75,7 @@ async fn w7_the_operators_own_webhook_is_disabled_as_a_tenants_is_and_each_owner
 }
 
 #[tokio::test]
-async fn w19_deliveries_leave_version_and_time_of_the_webhook_alone_until_they_disable_it_unaudited()
- {
+async fn w19_deliveries_change_the_webhooks_version_only_when_they_disable_it() {
     let app = here().await;
     let (dead, well) = (
         Receiver::start(Reply::HangUp).await,

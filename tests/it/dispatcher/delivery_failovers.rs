@@ -27,7 +27,7 @@ async fn w6_on_a_cluster_tenants_and_the_operator_get_their_events() {
 
 /// What the new master lacks is lost with the old one; what it has arrives, under the ids that it had before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn w34_deliveries_continue_over_a_failover_and_repeat_only_the_same_events() {
+async fn w34_deliveries_continue_after_a_failover_and_repeat_only_the_same_events() {
     let mut trio = block_in_place(SentinelTrio::start);
     let deployment = Deployment::start(&trio.url(), 2).await;
     let stop = AtomicBool::new(false);

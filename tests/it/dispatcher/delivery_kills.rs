@@ -71,7 +71,7 @@ async fn queued(deployment: &Deployment) -> i64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_missed_arrives_once_while_dispatchers_are_killed_that_fetch_it() {
+async fn missed_events_arrive_once_while_the_fetching_dispatchers_are_killed() {
     const EVENTS: usize = 300;
     let deployment = Deployment::start(&shared().url(), 0).await;
     let (app, keys) = (&deployment.app, deployment.app.store.keys());

@@ -9,7 +9,7 @@ use crate::harness::deliveries::{Running, fund, here, reached, webhook};
 use crate::harness::receiver::{Receiver, Reply};
 
 #[tokio::test]
-async fn w2_from_its_close_on_a_tenant_gets_nothing_and_the_operator_hears_of_the_close() {
+async fn w2_a_closed_tenant_gets_no_events_and_the_operator_gets_those_of_the_close() {
     let app = here().await;
     let (tenants, operators) = (
         Receiver::start(Reply::Status(200, "")).await,

@@ -28,7 +28,7 @@ fn types(receiver: &Receiver) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn w16_what_the_rules_forbid_is_no_attempt_and_does_not_count() {
+async fn w16_a_blocked_address_is_no_attempt_and_does_not_count() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = hooked(&app, &receiver, "budget.funded").await;
@@ -48,7 +48,7 @@ async fn w16_what_the_rules_forbid_is_no_attempt_and_does_not_count() {
 }
 
 #[tokio::test]
-async fn w2_a_suspended_tenant_hears_of_its_suspension() {
+async fn w2_a_suspended_tenant_gets_the_event_of_its_suspension() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = hooked(&app, &receiver, "tenant.suspended").await;
@@ -62,7 +62,7 @@ async fn w2_a_suspended_tenant_hears_of_its_suspension() {
 }
 
 #[tokio::test]
-async fn w25_a_webhook_is_sent_the_event_of_its_own_change() {
+async fn w25_a_webhook_gets_the_event_of_its_own_change() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let body = json!({"url": receiver.url("/in"), "event_types": ["webhook.updated"]});
@@ -78,7 +78,7 @@ async fn w25_a_webhook_is_sent_the_event_of_its_own_change() {
 }
 
 #[tokio::test]
-async fn w4_what_is_in_flight_at_a_pause_succeeds_or_fails_uncounted() {
+async fn w4_deliveries_in_flight_at_a_pause_end_uncounted() {
     let app = here().await;
     let _running = Running::start(&app);
     let slow_good = Receiver::start(Reply::After(Duration::from_secs(2))).await;
@@ -102,7 +102,7 @@ async fn w4_what_is_in_flight_at_a_pause_succeeds_or_fails_uncounted() {
 }
 
 #[tokio::test]
-async fn w18_what_waits_goes_to_the_address_that_is_set_meanwhile() {
+async fn w18_waiting_deliveries_go_to_the_new_url() {
     let app = here().await;
     let (old, new) = (
         Receiver::start(Reply::Status(200, "")).await,
@@ -119,7 +119,7 @@ async fn w18_what_waits_goes_to_the_address_that_is_set_meanwhile() {
 }
 
 #[tokio::test]
-async fn w18_where_fewer_retries_are_set_than_were_made_the_next_failure_is_the_last_and_counts() {
+async fn w18_after_a_lower_limit_of_retries_the_next_failure_is_the_last_and_counts() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     let policy = |retries: i64| json!({"max_retries": retries, "initial_delay_ms": 3_000, "backoff_multiplier": 1.0});
@@ -142,7 +142,7 @@ async fn w18_where_fewer_retries_are_set_than_were_made_the_next_failure_is_the_
 }
 
 #[tokio::test]
-async fn w36_lanes_that_overlap_start_in_order_and_have_64_in_flight_at_most() {
+async fn w36_overlapping_lanes_start_in_order_with_at_most_64_in_flight() {
     const EVENTS: usize = 90;
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_millis(1_500))).await;
@@ -180,7 +180,7 @@ async fn reached_all(receiver: &Receiver, count: usize) {
 }
 
 #[tokio::test]
-async fn w3_what_waits_behind_a_delivery_in_flight_fails_within_seconds_of_a_pause() {
+async fn w3_deliveries_behind_one_in_flight_fail_within_seconds_of_a_pause() {
     for path in [format!("{HOOKS}?tenant_id=umbra"), HOOKS.to_owned()] {
         let app = here().await;
         // An attempt takes 30 seconds.

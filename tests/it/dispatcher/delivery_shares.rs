@@ -40,7 +40,7 @@ async fn arrive_soon(receiver: &Receiver, app: &TestApp, tenant: &str) {
 }
 
 #[tokio::test]
-async fn a_tenant_with_slow_receivers_does_not_delay_another() {
+async fn slow_receivers_of_one_tenant_delay_no_other_tenant() {
     let app = here().await;
     let (slow, good) = (
         Receiver::start(Reply::Silence).await,
@@ -59,7 +59,7 @@ async fn a_tenant_with_slow_receivers_does_not_delay_another() {
 }
 
 #[tokio::test]
-async fn slow_receivers_do_not_delay_another_of_the_same_tenant() {
+async fn slow_receivers_delay_no_other_receiver_of_their_tenant() {
     let app = here().await;
     let (slow, good) = (
         Receiver::start(Reply::Silence).await,

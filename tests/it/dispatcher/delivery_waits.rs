@@ -101,7 +101,7 @@ async fn unsealable(app: &TestApp, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn w24_a_lane_whose_secret_cannot_be_opened_waits_and_is_looked_at_each_minute() {
+async fn w24_a_lane_with_an_undecryptable_secret_waits_and_is_retried_each_minute() {
     let mut sealed = String::new();
     let waiting = Waiting::after(async |app, id| {
         sealed = unsealable(app, id).await;
@@ -115,7 +115,7 @@ async fn w24_a_lane_whose_secret_cannot_be_opened_waits_and_is_looked_at_each_mi
 }
 
 #[tokio::test]
-async fn w3_what_is_put_off_fails_within_seconds_of_a_pause_or_a_deletion() {
+async fn w3_postponed_deliveries_fail_within_seconds_of_a_pause_or_deletion() {
     for is_deleted in [false, true] {
         let waiting = Waiting::after(async |app, id| {
             unsealable(app, id).await;
@@ -149,7 +149,7 @@ async fn w3_what_is_put_off_fails_within_seconds_of_a_pause_or_a_deletion() {
 }
 
 #[tokio::test]
-async fn w23_while_the_rules_for_addresses_cannot_be_read_nothing_is_sent_or_counted() {
+async fn w23_while_the_address_rules_are_unreadable_nothing_is_sent_or_counted() {
     let waiting = Waiting::after(async |app, _| {
         let rules = app.store.keys().webhook_security(Partition::FIRST);
         app.run::<()>(&["RENAME", &rules, &format!("{rules}:kept")])

@@ -92,7 +92,7 @@ async fn emitted(deployment: &Deployment, hook: &Hook, event_type: &str, times: 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn counts_are_exact_after_kills_though_receivers_fail() {
+async fn counts_are_exact_after_kills_with_failing_receivers() {
     let time = Duration::from_secs(seconds());
     // In the long run some requests get no response for half a minute.
     let fitful = Reply::Fitful {
@@ -160,7 +160,7 @@ async fn counts_are_exact_after_kills_though_receivers_fail() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_webhook_is_disabled_once_after_as_many_failures_as_it_may_have() {
+async fn a_webhook_is_disabled_once_at_its_limit_of_failures() {
     const FAILURES: usize = 60;
     let dead = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": FAILURES});
     let settings = [true, false].map(|is_own| (is_own, Reply::HangUp, dead.clone()));

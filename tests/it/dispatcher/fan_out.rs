@@ -71,7 +71,7 @@ fn selecting(types: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn an_event_goes_once_to_those_who_selected_it_when_it_happened() {
+async fn an_event_goes_once_to_the_subscriptions_that_selected_it_then() {
     let app = hooked().await;
     let fan_out = fan_out(&app);
     fund(&app, 1).await;
@@ -92,7 +92,7 @@ async fn an_event_goes_once_to_those_who_selected_it_when_it_happened() {
 }
 
 #[tokio::test]
-async fn w1_what_happens_while_it_is_paused_is_not_for_it() {
+async fn w1_a_paused_subscription_gets_no_events_of_the_pause() {
     let app = hooked().await;
     let fan_out = fan_out(&app);
     let id = made(&app, selecting(&["budget.funded"])).await;
@@ -114,7 +114,7 @@ async fn w1_what_happens_while_it_is_paused_is_not_for_it() {
 
 /// A former release stored neither since when a subscription is active nor a mark.
 #[tokio::test]
-async fn w31_a_subscription_of_a_former_release_gets_what_happens_once_it_was_seen() {
+async fn w31_a_subscription_of_an_earlier_release_gets_events_once_it_was_read() {
     for gone in [true, false] {
         let app = hooked().await;
         let fan_out = fan_out(&app);
@@ -161,7 +161,7 @@ async fn w31_a_subscription_of_a_former_release_gets_what_happens_once_it_was_se
 
 /// A replica that ends while it creates a subscription may leave it out of the directory.
 #[tokio::test]
-async fn a_subscription_that_the_directory_lacks_is_entered_with_the_next_event() {
+async fn a_subscription_missing_in_the_directory_is_added_with_the_next_event() {
     let app = hooked().await;
     let own = made(&app, selecting(&["budget.funded"])).await;
     let directory = app.store.keys().webhook_directory();
@@ -177,7 +177,7 @@ async fn a_subscription_that_the_directory_lacks_is_entered_with_the_next_event(
 }
 
 #[tokio::test]
-async fn a_partition_that_takes_no_deliveries_does_not_stop_the_others() {
+async fn a_partition_that_refuses_deliveries_does_not_stop_the_others() {
     let app = hooked().await;
     let fan_out = fan_out(&app);
     let partition = |name: &str| TenantId::parse(name).expect("an id").partition();

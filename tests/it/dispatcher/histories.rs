@@ -267,7 +267,7 @@ impl History {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_arrives_is_what_a_model_says() {
+async fn deliveries_match_a_model_on_a_random_history() {
     let seed = crate::harness::seed_of_history();
     let mut history = History::begin(seed).await;
     history.create().await;

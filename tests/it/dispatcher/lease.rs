@@ -72,7 +72,7 @@ async fn dispatchers_share_all_partitions_fairly_as_they_come_and_go() {
 }
 
 #[tokio::test]
-async fn a_killed_dispatcher_is_replaced_when_its_leases_lapse_under_a_higher_token() {
+async fn the_leases_of_a_killed_dispatcher_lapse_and_pass_on_with_a_higher_token() {
     let store = store(&shared().url());
     // Longer than a busy machine takes for the lines below.
     let dead = keeper_with(&store, "dead", Duration::from_secs(3));
@@ -111,7 +111,7 @@ async fn renewals_keep_the_token() {
 }
 
 #[tokio::test]
-async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_lapse() {
+async fn the_partitions_of_a_silent_dispatcher_pass_on_before_its_leases_lapse() {
     let store = store(&shared().url());
     let lease = Duration::from_millis(2_000);
     let [silent, heir] = ["silent", "heir"].map(|name| keeper_with(&store, name, lease));
@@ -137,7 +137,7 @@ async fn the_partitions_of_a_silent_dispatcher_are_taken_over_before_its_leases_
 }
 
 #[tokio::test]
-async fn a_lease_that_a_script_refused_is_given_up() {
+async fn a_lease_refused_by_a_script_is_dropped() {
     let store = store(&shared().url());
     let keeper = keeper(&store, "fenced");
     renew(&[&keeper]).await;
@@ -149,7 +149,7 @@ async fn a_lease_that_a_script_refused_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_heartbeat_and_a_lease_from_before_the_clock_went_back_count_as_lapsed() {
+async fn heartbeats_and_leases_from_before_the_clock_was_set_back_count_as_lapsed() {
     let store = store(&shared().url());
     let redis = RedisFixture::on(store.clone());
     let far = (redis.now_ms().await + 3_600_000).to_string();
@@ -181,7 +181,7 @@ async fn a_heartbeat_and_a_lease_from_before_the_clock_went_back_count_as_lapsed
 }
 
 #[tokio::test]
-async fn nobody_counts_as_dead_until_the_list_has_been_readable_for_a_while() {
+async fn no_dispatcher_counts_as_dead_until_the_list_was_readable_for_a_while() {
     let store = store(&shared().url());
     let redis = RedisFixture::on(store.clone());
     let keeper = keeper_with(&store, "one", Duration::from_millis(900));

@@ -47,7 +47,7 @@ async fn follow_on(hooked: &Hooked) -> i64 {
 }
 
 #[tokio::test]
-async fn more_entries_before_a_lost_one_than_are_read_at_once_stop_nothing() {
+async fn a_lost_entry_behind_more_than_one_read_stops_nothing() {
     for hooked in [Hooked::own().await, Hooked::system().await] {
         let app = &hooked.app;
         fund(app, 130).await;
@@ -99,7 +99,7 @@ async fn stand_within(hooked: &Hooked) {
 }
 
 #[tokio::test]
-async fn a_subscription_that_falls_behind_there_gets_what_has_a_lower_id() {
+async fn a_subscription_behind_a_lost_entry_gets_entries_with_lower_ids() {
     for mut hooked in [Hooked::own().await, Hooked::system().await] {
         for _ in 0..3 {
             fund(&hooked.app, 1).await;

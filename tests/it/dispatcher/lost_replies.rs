@@ -40,7 +40,7 @@ fn books(request: &[u8]) -> bool {
 const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn a_claim_whose_reply_was_lost_lapses_within_seconds() {
+async fn a_claim_with_a_lost_reply_lapses_within_seconds() {
     for loses in [takes, books] {
         let app = here().await;
         let receiver = Receiver::start(Reply::Status(200, "")).await;
@@ -65,7 +65,7 @@ async fn a_claim_whose_reply_was_lost_lapses_within_seconds() {
 }
 
 #[tokio::test]
-async fn attempts_whose_ends_share_a_lost_reply_are_not_repeated_and_their_lanes_continue() {
+async fn outcomes_with_a_lost_reply_are_recorded_once_and_their_lanes_continue() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_millis(500))).await;
     let mut ids = Vec::new();
@@ -122,7 +122,7 @@ async fn add_claims(app: &TestApp, webhook: &str, delivery: &str) {
 }
 
 #[tokio::test]
-async fn a_claim_that_is_made_while_others_are_looked_through_page_by_page_stays() {
+async fn a_claim_made_during_a_paged_scan_stays() {
     const EVENTS: usize = 40;
     let app = here().await;
     // They stay in flight.

@@ -84,7 +84,7 @@ async fn catch_up(app: &TestApp, partition: Partition, fan_out: &FanOut) {
 }
 
 #[tokio::test]
-async fn w14_a_noisy_tenant_holds_up_no_other_and_loses_nothing() {
+async fn w14_a_noisy_tenant_delays_no_other_and_loses_nothing() {
     for (is_own, partition) in [(true, umbra()), (false, Partition::FIRST)] {
         let app = hooked().await;
         let name = quiet(&app).await;

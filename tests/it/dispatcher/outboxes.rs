@@ -32,7 +32,7 @@ async fn reads(store: &Store) -> u64 {
 }
 
 #[tokio::test]
-async fn what_the_fan_out_has_read_the_view_does_not_read_again() {
+async fn the_view_reuses_entries_that_the_fan_out_has_read() {
     let server = RedisServer::start();
     let store = store(&server.url());
     let (views, fan_out, _) = followers(&store);
@@ -53,7 +53,7 @@ async fn what_the_fan_out_has_read_the_view_does_not_read_again() {
 }
 
 #[tokio::test]
-async fn the_view_reads_for_itself_what_the_fan_out_has_passed_long_ago_or_never() {
+async fn the_view_reads_entries_that_the_fan_out_has_not_cached() {
     let server = RedisServer::start();
     let store = store(&server.url());
     let (views, fan_out, _) = followers(&store);
@@ -86,7 +86,7 @@ async fn the_view_reads_for_itself_what_the_fan_out_has_passed_long_ago_or_never
 }
 
 #[tokio::test]
-async fn the_lag_of_a_partition_is_told_while_it_is_more_than_a_second() {
+async fn the_lag_of_a_partition_is_exposed_while_it_is_more_than_a_second() {
     let server = RedisServer::start();
     let store = store(&server.url());
     let (_, fan_out, registry) = followers(&store);

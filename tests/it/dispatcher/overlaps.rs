@@ -48,7 +48,7 @@ async fn counted(running: &Running, labels: &str) {
 }
 
 #[tokio::test]
-async fn w36_a_first_attempt_does_not_start_before_one_of_its_lane_that_is_put_off() {
+async fn w36_a_first_attempt_waits_for_a_postponed_one_of_its_lane() {
     let (app, may) = (here().await, Arc::new(Semaphore::new(0)));
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let port = receiver.address.port();
@@ -98,7 +98,7 @@ async fn w36_a_first_attempt_does_not_start_before_one_of_its_lane_that_is_put_o
 }
 
 #[tokio::test]
-async fn w36_a_lane_that_is_put_off_is_not_attempted_again_when_another_of_it_ends() {
+async fn w36_a_postponed_lane_stays_postponed_when_another_of_its_attempts_ends() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let id = hook(&app, &receiver.url("/in"), "budget.funded").await;
@@ -142,7 +142,7 @@ async fn w36_a_lane_that_is_put_off_is_not_attempted_again_when_another_of_it_en
 }
 
 #[tokio::test]
-async fn w3_what_is_put_off_ends_however_many_lanes_are_due_in_the_same_millisecond() {
+async fn w3_postponed_deliveries_end_among_many_lanes_due_in_one_millisecond() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let path = format!("{HOOKS}?tenant_id=umbra");

@@ -4,7 +4,7 @@ use super::fan_out::{fan_out, follow, fund};
 use crate::harness::behind::{Hooked, umbra};
 
 #[tokio::test]
-async fn w33_what_was_missed_is_fetched_when_the_index_of_those_behind_is_written_anew() {
+async fn w33_missed_events_are_fetched_after_the_index_of_subscriptions_behind_is_rebuilt() {
     for mut hooked in [Hooked::own().await, Hooked::system().await] {
         hooked.let_open(1_000).await;
         fund(&hooked.app, 3).await;
@@ -32,7 +32,7 @@ async fn w33_what_was_missed_is_fetched_when_the_index_of_those_behind_is_writte
 }
 
 #[tokio::test]
-async fn w33_events_are_queued_again_when_the_list_of_an_owners_subscriptions_is_written_anew() {
+async fn w33_events_are_queued_after_an_owners_list_of_subscriptions_is_rebuilt() {
     let hooked = Hooked::own().await;
     fund(&hooked.app, 1).await;
     assert_eq!(follow(&hooked.fan_out).await, 1);

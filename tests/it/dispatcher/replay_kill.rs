@@ -12,7 +12,7 @@ use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
 
 #[tokio::test]
-async fn a_killed_dispatcher_takes_nothing_of_a_replay_along() {
+async fn a_replay_completes_after_its_dispatcher_is_killed() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_millis(20))).await;
     past(&app, 300).await;

@@ -75,7 +75,7 @@ async fn figures(app: &TestApp, id: &str) -> (i64, i64, i64) {
 }
 
 #[tokio::test]
-async fn a_replay_takes_a_quarter_of_the_room_of_its_subscription() {
+async fn a_replay_takes_a_quarter_of_the_open_deliveries_of_its_subscription() {
     let app = hooked().await;
     let (id, lease) = begun(&app, 1_000).await;
     let mut replays = replays(&app);
@@ -124,7 +124,7 @@ async fn a_step_of_a_replay_is_short() {
 }
 
 #[tokio::test]
-async fn what_is_queued_twice_after_a_failover_is_there_once() {
+async fn deliveries_queued_twice_after_a_failover_exist_once() {
     let app = hooked().await;
     let (id, lease) = begun(&app, 3).await;
     let kept = app.keys_like("*:replayevents:*").await.remove(0);
@@ -161,7 +161,7 @@ async fn a_pass_that_is_killed_at_any_step_queues_each_delivery_once() {
 }
 
 #[tokio::test]
-async fn a_replay_that_an_earlier_release_kept_ends() {
+async fn a_replay_stored_by_an_earlier_release_ends() {
     let app = hooked().await;
     let (keys, partition) = (app.store.keys(), umbra_partition());
     let id = "replay_05f_0123456789abcdef01234567";
@@ -205,7 +205,7 @@ async fn a_dispatcher_without_the_lease_queues_nothing() {
 }
 
 #[tokio::test]
-async fn a_replay_waits_while_redis_is_full_and_can_end() {
+async fn a_replay_waits_while_redis_is_full() {
     let (server, app) = service(&[]).await;
     let tenant = json!({"tenant_id": "umbra", "name": "Umbra"});
     app.post_as_admin("/v1/admin/tenants", tenant)
@@ -226,7 +226,7 @@ async fn a_replay_waits_while_redis_is_full_and_can_end() {
 }
 
 #[tokio::test]
-async fn a_replay_that_redis_was_too_full_for_goes_on() {
+async fn a_replay_resumes_once_redis_has_memory() {
     let (server, app) = service(&[]).await;
     let tenant = json!({"tenant_id": "umbra", "name": "Umbra"});
     app.post_as_admin("/v1/admin/tenants", tenant)

@@ -83,7 +83,7 @@ pub(crate) fn arrived(receiver: &Receiver) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn replayed_events_of_all_tenants_arrive_in_order_as_deliveries_of_their_own() {
+async fn replayed_events_of_all_tenants_arrive_in_order_as_new_deliveries() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let mut log = EventLog::on(&app.store);
@@ -162,7 +162,7 @@ async fn live_events_arrive_beside_a_replay() {
 }
 
 #[tokio::test]
-async fn a_replay_takes_a_quarter_of_what_may_be_in_flight() {
+async fn a_replay_takes_a_quarter_of_the_deliveries_in_flight() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
     let _running = Running::with_lanes(&app, 64);
@@ -181,7 +181,7 @@ async fn a_replay_takes_a_quarter_of_what_may_be_in_flight() {
 }
 
 #[tokio::test]
-async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_run_on() {
+async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_continue() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     past(&app, 20).await;
@@ -207,7 +207,7 @@ async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_run_on() {
 }
 
 #[tokio::test]
-async fn failures_of_a_replay_count_and_disable_the_webhook_which_ends_the_rest() {
+async fn failures_of_a_replay_count_and_disabling_the_webhook_ends_it() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     past(&app, 8).await;
@@ -305,7 +305,7 @@ async fn pausing_ends_all_retries_of_a_replay_at_once() {
 }
 
 #[tokio::test]
-async fn closing_the_tenant_ends_a_replay_that_nobody_has_begun() {
+async fn closing_the_tenant_ends_a_replay_that_has_not_started() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
     let close = json!({"status": "CLOSED"});
@@ -319,7 +319,7 @@ async fn closing_the_tenant_ends_a_replay_that_nobody_has_begun() {
 }
 
 #[tokio::test]
-async fn deleting_the_webhook_ends_a_replay_and_leaves_nothing() {
+async fn deleting_the_webhook_ends_a_replay_and_leaves_no_keys() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
     let running = Running::start(&app);
@@ -348,7 +348,7 @@ async fn deleting_the_webhook_ends_a_replay_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn another_dispatcher_goes_on_with_a_replay_under_the_same_ids() {
+async fn another_dispatcher_continues_a_replay_under_the_same_ids() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_millis(20))).await;
     past(&app, 90).await;
@@ -367,7 +367,7 @@ async fn another_dispatcher_goes_on_with_a_replay_under_the_same_ids() {
 }
 
 #[tokio::test]
-async fn w12_deliveries_of_a_replay_are_too_old_a_day_after_its_request() {
+async fn w12_deliveries_of_a_replay_fail_a_day_after_its_request() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
     let kept = app.keys_like("*:replay:*").await.remove(0);

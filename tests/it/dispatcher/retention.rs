@@ -56,7 +56,7 @@ pub async fn run(retention: &Retention, lease: Lease) -> RetentionPass {
 }
 
 #[tokio::test]
-async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger() {
+async fn old_records_are_purged_and_their_charges_stay_in_the_ledgers_base() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
     let long_ago = past.day.start_ms() + 3_600_000;
@@ -148,7 +148,7 @@ async fn what_ended_long_ago_goes_and_its_charges_stay_in_the_base_of_the_ledger
 }
 
 #[tokio::test]
-async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() {
+async fn a_usage_event_is_idempotent_for_at_least_a_week() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 5).await;
     past.record(End::Released, past.day.start_ms() + 1).await;
@@ -171,7 +171,7 @@ async fn a_posted_event_is_known_again_for_a_week_however_short_the_retention() 
 }
 
 #[tokio::test]
-async fn a_day_of_which_nothing_is_left_leaves_the_registry() {
+async fn an_empty_day_is_unregistered() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
     past.record(End::Released, past.day.start_ms() + 1).await;
@@ -182,7 +182,7 @@ async fn a_day_of_which_nothing_is_left_leaves_the_registry() {
 }
 
 #[tokio::test]
-async fn logs_go_by_the_age_of_their_day_and_the_audit_chain_keeps_its_anchor() {
+async fn logs_are_retired_by_age_and_the_audit_chain_keeps_its_anchor() {
     let store = store(&shared().url());
     for (days_ago, events_gone, audit_gone) in [(89, 0, 0), (92, 3, 0), (402, 3, 2)] {
         let mut past = PastDay::new(&store, days_ago).await;
@@ -232,7 +232,7 @@ async fn logs_go_by_the_age_of_their_day_and_the_audit_chain_keeps_its_anchor() 
 }
 
 #[tokio::test]
-async fn a_present_day_stays_registered_even_while_it_has_nothing() {
+async fn the_current_day_stays_registered_while_it_is_empty() {
     let store = store(&shared().url());
     let past = PastDay::new(&store, 0).await;
     let days = store.keys().days(past.lease.partition);
@@ -248,7 +248,7 @@ async fn a_present_day_stays_registered_even_while_it_has_nothing() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_believed_is_kept_and_put_off() {
+async fn damaged_records_are_kept_and_postponed() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
     let long_ago = past.day.start_ms() + 1;

@@ -27,7 +27,7 @@ fn statistics(server: &RedisServer, name: &str) -> (f64, f64) {
 }
 
 #[tokio::test]
-async fn a_day_of_kept_records_is_examined_once_in_bounded_passes() {
+async fn a_day_of_retained_records_is_examined_once_in_bounded_passes() {
     let server = RedisServer::start();
     let store = store(&server.url());
     let past = PastDay::new(&store, 40).await;

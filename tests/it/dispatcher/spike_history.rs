@@ -57,7 +57,7 @@ impl Model {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_random_history_fires_as_a_simple_model_does() {
+async fn spikes_match_a_model_on_a_random_history() {
     let seed: u64 = rand::random();
     let mut random = SmallRng::seed_from_u64(seed);
     let acme = Watched::start(Some("acme")).await;

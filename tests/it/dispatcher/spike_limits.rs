@@ -52,7 +52,7 @@ async fn counted_soon(app: &TestApp, tenant: &str, expected: [u64; 6]) {
 }
 
 #[tokio::test]
-async fn what_requests_came_to_is_counted_once_each() {
+async fn the_outcome_of_each_request_is_counted_once() {
     let app = TestApp::spawn().await;
     let scope = "tenant:acme";
     app.place(scope, 100, 0, ledger(100, 0, 0, 0)).await;
@@ -83,7 +83,7 @@ async fn what_requests_came_to_is_counted_once_each() {
 }
 
 #[tokio::test]
-async fn an_expiry_is_counted_where_it_happens() {
+async fn expiries_are_counted_by_the_sweep() {
     let app = TestApp::spawn().await;
     let scope = "tenant:acme";
     app.place(scope, 100, 0, ledger(100, 0, 0, 0)).await;
@@ -96,7 +96,7 @@ async fn an_expiry_is_counted_where_it_happens() {
 }
 
 #[tokio::test]
-async fn counts_of_a_replica_that_ends_are_stored_before() {
+async fn a_replica_stores_its_counts_at_shutdown() {
     let app = TestApp::spawn().await;
     app.place("tenant:acme", 100, 0, ledger(100, 0, 0, 0)).await;
     app.decide("d", "tenant:acme", 1).await.expect(200);
@@ -105,7 +105,7 @@ async fn counts_of_a_replica_that_ends_are_stored_before() {
 }
 
 #[tokio::test]
-async fn a_spike_arrives_while_its_cause_goes_on() {
+async fn a_spike_is_delivered_while_it_lasts() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     made(
@@ -149,7 +149,7 @@ fn selecting(more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_event_of_a_rate_goes_to_those_whose_threshold_and_window_it_names() {
+async fn a_spike_goes_to_subscriptions_with_its_threshold_and_window() {
     let app = hooked().await;
     let usual = made(&app, json!({"url": URL, "event_types": [SPIKE]})).await;
     let same = made(&app, selecting(json!({"denial_rate_threshold": 0.1}))).await;
@@ -217,7 +217,7 @@ async fn limits_are_watched_while_a_subscription_that_selects_them_is_active() {
 }
 
 #[tokio::test]
-async fn an_owner_watches_at_most_four_windows_of_burn_rates() {
+async fn an_owner_has_at_most_four_windows_of_burn_rates() {
     let app = hooked().await;
     let burning = |window: u32| json!({"url": URL, "event_types": ["budget.burn_rate_anomaly"], "thresholds": {"burn_rate_window_seconds": window}});
     let mut ids = Vec::new();

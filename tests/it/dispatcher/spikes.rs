@@ -112,7 +112,7 @@ impl Watched {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn w29_a_share_above_its_threshold_fires_once_until_it_was_met_again() {
+async fn w29_a_spike_emits_once_until_its_limit_is_met_again() {
     let acme = Watched::start(Some("acme")).await;
     acme.count(denied(2, 20)).await;
     acme.at(10).await;
@@ -153,7 +153,7 @@ async fn w29_a_share_above_its_threshold_fires_once_until_it_was_met_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn w29_a_window_has_at_most_one_event_of_a_limit() {
+async fn w29_a_limit_emits_at_most_once_per_window() {
     let acme = Watched::start(Some("acme")).await;
     acme.count(denied(10, 10)).await;
     acme.at(10).await;
@@ -172,7 +172,7 @@ async fn w29_a_window_has_at_most_one_event_of_a_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_few_samples_are_never_unusual_and_what_is_over_is_forgotten() {
+async fn too_few_samples_emit_nothing_and_past_spikes_are_forgotten() {
     let acme = Watched::start(Some("acme")).await;
     acme.count(denied(9, 9)).await;
     acme.at(10).await;
@@ -192,7 +192,7 @@ async fn too_few_samples_are_never_unusual_and_what_is_over_is_forgotten() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_those_of_whom_something_was_denied_expired_or_refused_are_looked_at() {
+async fn only_tenants_with_denials_expiries_or_refusals_are_examined() {
     let acme = Watched::start(Some("acme")).await;
     let well = Tally {
         decided: 1_000,
@@ -246,7 +246,7 @@ async fn dispatchers_that_overlap_and_repeat_emit_one_event() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_clock_may_step_back_or_forward_without_a_storm_or_silence() {
+async fn a_clock_step_neither_floods_nor_silences_events() {
     let acme = Watched::start(Some("acme")).await;
     acme.at(7_200).await;
     acme.count(denied(20, 20)).await;
@@ -275,7 +275,7 @@ async fn the_clock_may_step_back_or_forward_without_a_storm_or_silence() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_closed_tenant_is_not_judged_and_a_suspended_one_is() {
+async fn spikes_are_detected_for_suspended_but_not_for_closed_tenants() {
     for (status, expected) in [("CLOSED", 0), ("SUSPENDED", 1)] {
         let acme = Watched::start(Some("acme")).await;
         let key = acme.redis.store.keys();
@@ -289,7 +289,7 @@ async fn a_closed_tenant_is_not_judged_and_a_suspended_one_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refused_keys_are_unusual_for_their_tenant_and_for_the_operator() {
+async fn spikes_of_refused_keys_are_detected_for_tenant_and_operator() {
     let refused = Tally {
         tried: 20,
         refused: 3,

@@ -50,7 +50,7 @@ async fn probe(watches: &mut [StoreWatch], times: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_that_ends_with_another_master_says_so() {
+async fn an_outage_that_ends_with_another_master_is_reported_as_such() {
     let mut server = block_in_place(RedisServer::start);
     let redis = RedisFixture::on(store(&server.url()));
     let mut watches = [watch(&redis.store, NEVER_SLOW)];
@@ -67,7 +67,7 @@ async fn an_outage_that_ends_with_another_master_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn w32_an_outage_is_reported_once_when_it_is_over_with_its_beginning() {
+async fn w32_an_outage_is_reported_once_when_it_ends_with_its_start() {
     let server = block_in_place(RedisServer::start);
     let redis = RedisFixture::on(store(&server.url()));
     let mut watches = [
@@ -145,7 +145,7 @@ async fn w32_a_pause_of_less_than_a_second_is_no_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_store_is_reported_once_a_window() {
+async fn a_slow_store_is_reported_once_per_window() {
     let server = block_in_place(RedisServer::start);
     let redis = RedisFixture::on(store(&server.url()));
     let limit = LatencyLimit {

@@ -32,7 +32,7 @@ async fn serve() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_request_fails_while_replicas_are_upgraded_and_back() {
+async fn no_request_fails_while_replicas_are_upgraded_and_rolled_back() {
     let (url, prefix) = (shared().url(), "upgrades");
     let metrics = StoreMetrics::register(&prometheus::Registry::new());
     let keys = Keys::new(prefix).expect("a prefix");
@@ -73,7 +73,7 @@ async fn no_request_fails_while_replicas_are_upgraded_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_event_is_lost_while_dispatchers_are_upgraded_and_back() {
+async fn no_event_is_lost_while_dispatchers_are_upgraded_and_rolled_back() {
     let (previous, present) = builds();
     let deployment = Deployment::start(&shared().url(), 2).await;
     let stop = AtomicBool::new(false);

@@ -12,7 +12,7 @@ use crate::harness::redis::shared;
 use crate::harness::store;
 
 #[tokio::test]
-async fn what_is_damaged_or_gone_is_passed_over_and_hides_nothing_else() {
+async fn damaged_or_missing_entries_are_skipped_and_hide_no_others() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;
@@ -66,7 +66,7 @@ async fn what_is_damaged_or_gone_is_passed_over_and_hides_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_kind_in_the_way_of_one_partition_stops_no_other() {
+async fn a_log_of_the_wrong_type_stops_no_other_partition() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;
@@ -92,7 +92,7 @@ const DENIED: [(&str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn an_index_of_another_type_stops_the_view_by_name_and_nothing_is_lost_or_counted_twice() {
+async fn an_index_of_the_wrong_type_stops_the_view_without_loss_or_repetition() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let metrics = ViewMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
@@ -134,7 +134,7 @@ async fn denials(event_log: &EventLog, at_ms: i64) -> i64 {
 }
 
 #[tokio::test]
-async fn an_outbox_that_lost_what_was_followed_is_followed_again_from_before_that() {
+async fn an_outbox_that_lost_entries_is_followed_again_from_before_them() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let outbox = store.keys().outbox(partition_of("acme"));
@@ -177,7 +177,7 @@ async fn an_outbox_that_lost_what_was_followed_is_followed_again_from_before_tha
 }
 
 #[tokio::test]
-async fn a_cursor_that_cannot_be_read_counts_as_none() {
+async fn an_unreadable_cursor_counts_as_none() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;

@@ -55,7 +55,7 @@ async fn now_ms(store: &Store) -> i64 {
 }
 
 #[tokio::test]
-async fn rows_and_cursor_go_together_and_a_cursor_that_has_moved_stops_both() {
+async fn rows_and_cursor_are_written_together_or_not_at_all() {
     let store = store(&shared().url());
     let now = now_ms(&store).await;
     let day = Day::of_ms(now);
@@ -131,7 +131,7 @@ async fn rows_and_cursor_go_together_and_a_cursor_that_has_moved_stops_both() {
 }
 
 #[tokio::test]
-async fn rows_without_a_cursor_are_added_as_they_are() {
+async fn rows_without_a_cursor_are_added_once() {
     let store = store(&shared().url());
     let now = now_ms(&store).await;
     let rows = [row(1, now, 0), row(2, now, 0)];
@@ -159,7 +159,7 @@ async fn rows_without_a_cursor_are_added_as_they_are() {
 }
 
 #[tokio::test]
-async fn a_view_reaches_as_far_as_its_last_partition_and_never_goes_back() {
+async fn a_watermark_is_that_of_the_slowest_partition_and_never_goes_back() {
     let store = store(&shared().url());
     assert_eq!(store.watermark(View::Events).await.expect("a time"), 0);
     let all = |ms: i64| Partition::all().map(|p| (p, ms)).collect::<Vec<_>>();
@@ -184,7 +184,7 @@ async fn a_view_reaches_as_far_as_its_last_partition_and_never_goes_back() {
 }
 
 #[tokio::test]
-async fn the_least_progress_of_all_reporters_counts() {
+async fn the_watermark_is_the_minimum_over_all_reports() {
     let store = store(&shared().url());
     let (mut model, base) = (vec![0; 1024], 1_700_000_000_000);
     for round in 0..40 {

@@ -10,7 +10,7 @@ use super::{deliver, deliver_within, here};
 use crate::harness::receiver::{Receiver, Reply, trusting_egress};
 
 #[tokio::test]
-async fn a_certificate_of_another_name_ends_the_attempt() {
+async fn a_certificate_for_another_name_fails_the_attempt() {
     let egress = here();
     let receiver = Receiver::start_with_tls(Reply::Status(200, "")).await;
     let port = receiver.address.port();
@@ -40,7 +40,7 @@ async fn the_next_address_is_tried_when_one_refuses() {
 }
 
 #[tokio::test]
-async fn an_address_that_drops_packets_uses_only_its_share_of_the_time() {
+async fn an_address_that_drops_packets_takes_only_its_share_of_the_time() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let port = receiver.address.port();
     let dropping = SocketAddr::from(([127, 0, 0, 9], port));

@@ -38,7 +38,7 @@ async fn w22_deliveries_to_one_subscription_share_a_connection() {
 }
 
 #[tokio::test]
-async fn another_subscription_and_another_name_have_a_connection_of_their_own() {
+async fn subscriptions_and_host_names_do_not_share_connections() {
     let egress = here();
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let port = receiver.address.port();
@@ -57,7 +57,7 @@ async fn another_subscription_and_another_name_have_a_connection_of_their_own() 
 }
 
 #[tokio::test]
-async fn deliveries_at_the_same_time_have_a_connection_each_and_leave_them_to_the_next() {
+async fn concurrent_deliveries_use_separate_connections_that_are_reused() {
     let egress = here();
     let receiver = Receiver::start(Reply::After(Duration::from_millis(300))).await;
     for _ in 0..2 {
@@ -82,8 +82,7 @@ async fn a_connection_that_the_receiver_closes_between_two_requests_is_replaced(
 }
 
 #[tokio::test]
-async fn w22_a_kept_connection_that_ends_before_the_response_is_repeated_once_in_the_same_attempt()
-{
+async fn w22_a_request_on_a_closed_idle_connection_is_sent_once_more_in_the_same_attempt() {
     let egress = here();
     let receiver = Receiver::start(Reply::Times(1)).await;
     assert_eq!(status(&egress, &receiver).await, Ok(200));
@@ -97,7 +96,7 @@ async fn w22_a_kept_connection_that_ends_before_the_response_is_repeated_once_in
 }
 
 #[tokio::test]
-async fn a_response_that_has_begun_on_a_kept_connection_is_not_repeated() {
+async fn a_request_with_a_partial_response_is_not_sent_again() {
     let egress = here();
     let receiver = Receiver::start(Reply::HalfLater).await;
     assert_eq!(status(&egress, &receiver).await, Ok(200));
@@ -107,7 +106,7 @@ async fn a_response_that_has_begun_on_a_kept_connection_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_response_that_closes_its_connection_is_followed_by_another() {
+async fn a_closing_response_leads_to_a_new_connection() {
     let egress = here();
     for reply in [
         Reply::Status(200, "Connection: close\r\n"),
@@ -123,7 +122,7 @@ async fn a_response_that_closes_its_connection_is_followed_by_another() {
 }
 
 #[tokio::test]
-async fn a_connection_to_an_address_that_is_not_admitted_any_more_is_not_used() {
+async fn a_connection_to_a_newly_blocked_address_is_not_used() {
     let last = Arc::new(AtomicU8::new(1));
     let now = Arc::clone(&last);
     let egress =
@@ -139,7 +138,7 @@ async fn a_connection_to_an_address_that_is_not_admitted_any_more_is_not_used() 
 }
 
 #[tokio::test]
-async fn connections_to_a_receiver_with_tls_are_kept_too() {
+async fn tls_connections_are_reused() {
     let egress = here();
     let receiver = Receiver::start_with_tls(Reply::Status(200, "")).await;
     let url = format!("https://localhost:{}/", receiver.address.port());
@@ -158,7 +157,7 @@ async fn connections_to_a_receiver_with_tls_are_kept_too() {
 }
 
 #[tokio::test]
-async fn every_connection_ends_with_the_egress_or_an_attempt_that_is_given_up() {
+async fn connections_close_with_the_egress_and_with_an_abandoned_attempt() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let egress = here();
     assert_eq!(status(&egress, &receiver).await, Ok(200));
@@ -184,7 +183,7 @@ async fn every_connection_ends_with_the_egress_or_an_attempt_that_is_given_up() 
 }
 
 #[tokio::test]
-async fn a_thousand_deliveries_wait_for_a_slow_receiver_at_the_same_time() {
+async fn a_thousand_deliveries_wait_for_a_slow_receiver_concurrently() {
     let egress = here();
     let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let limits = Limits {

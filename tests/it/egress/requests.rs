@@ -6,7 +6,7 @@ use super::{LIMITS, here, outgoing, send};
 use crate::harness::receiver::{Receiver, Reply};
 
 #[tokio::test]
-async fn a_request_has_one_host_and_one_length_and_its_path_ends_no_line() {
+async fn a_request_has_one_host_one_length_and_no_line_break_in_its_path() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let url = receiver.url("/in/%0d%0aX:%20y?q='\"<é>|^{}`");
     let mut outgoing = outgoing("{}");

@@ -21,7 +21,7 @@ fn bytes(text: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn every_status_is_reported_as_it_is_and_only_2xx_is_a_success() {
+async fn every_status_is_reported_and_only_2xx_is_a_success() {
     let egress = here();
     for code in [
         200, 201, 202, 204, 206, 226, 299, 300, 301, 304, 307, 308, 399, 400, 401, 404, 410, 429,
@@ -74,7 +74,7 @@ async fn w21_the_head_decides_though_the_body_drips_or_never_ends() {
 }
 
 #[tokio::test]
-async fn a_body_that_drips_beyond_the_deadline_of_the_exchange_ends_with_it() {
+async fn a_dripping_body_ends_at_the_deadline_of_the_exchange() {
     let egress = here();
     let receiver = Receiver::start(Reply::Drip).await;
     let limits = Limits {
@@ -98,7 +98,7 @@ async fn a_body_of_64_kib_is_read_to_its_end_and_a_longer_one_is_not() {
 }
 
 #[tokio::test]
-async fn a_length_that_is_wrong_changes_no_status_and_costs_the_connection() {
+async fn a_wrong_length_keeps_the_status_and_closes_the_connection() {
     let long = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
     let ended = twice(Reply::BytesThenEnd(long.to_owned())).await;
     assert_eq!(ended, (Ok(200), Ok(200), 2));
@@ -114,14 +114,14 @@ async fn a_length_that_is_wrong_changes_no_status_and_costs_the_connection() {
 }
 
 #[tokio::test]
-async fn a_response_after_the_end_of_another_answers_no_later_request() {
+async fn an_unrequested_response_is_not_used_for_a_later_request() {
     let two =
         "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 x\r\nContent-Length: 0\r\n\r\n";
     assert_eq!(twice(bytes(two)).await, (Ok(500), Ok(500), 2));
 }
 
 #[tokio::test]
-async fn what_is_no_http_or_has_an_endless_head_is_no_response() {
+async fn bytes_that_are_not_http_and_endless_heads_are_no_response() {
     let broken = Err(PostError::Malformed);
     for text in [
         "220 mail.example ESMTP\r\n",
@@ -155,7 +155,7 @@ async fn what_is_no_http_or_has_an_endless_head_is_no_response() {
 }
 
 #[tokio::test]
-async fn a_protocol_that_was_not_offered_is_no_success() {
+async fn an_unoffered_protocol_is_a_failure() {
     let upgrade = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
     let (first, second, accepted) = twice(bytes(upgrade)).await;
     assert!(first.is_err() || first == Ok(101), "{first:?}");

@@ -132,7 +132,7 @@ async fn with_caps(issued: &Issued) {
 }
 
 #[tokio::test]
-async fn e09_what_is_accepted_at_the_bounds_of_all_members_is_attested() {
+async fn e09_an_accepted_request_at_all_bounds_is_attested() {
     let mut issued = Issued::spawn(&[]).await;
     issued.app.budget("tenant:acme", LARGEST, 0).await;
     let mut seen = Vec::new();
@@ -176,7 +176,7 @@ async fn e09_what_is_accepted_at_the_bounds_of_all_members_is_attested() {
 }
 
 #[tokio::test]
-async fn e09_a_refusal_at_the_bounds_of_all_members_is_attested() {
+async fn e09_a_refusal_at_all_bounds_is_attested() {
     let mut issued = Issued::spawn(&[]).await;
     issued.app.budget("tenant:acme", LARGEST - 1, 0).await;
     let body = reserve(true, 'k', false);

@@ -70,7 +70,7 @@ async fn passes(issued: &mut Issued) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
+async fn e16_the_backlog_of_an_outage_is_signed_as_fast_as_new_entries() {
     const NEW: usize = 2_000;
     const LEFT: usize = 10_000;
     let server = block_in_place(RedisServer::start);
@@ -107,7 +107,7 @@ async fn e16_what_an_outage_has_left_is_signed_as_fast_as_what_is_new() {
 }
 
 #[tokio::test]
-async fn e22_entries_that_others_must_sign_delay_what_can_be_signed_by_their_reading_alone() {
+async fn e22_entries_for_other_signers_delay_only_by_their_reading() {
     const FOREIGN: usize = 5_000;
     /// Entries that a pass reads.
     const BATCH: usize = 2_000;
@@ -150,7 +150,7 @@ async fn e22_entries_that_others_must_sign_delay_what_can_be_signed_by_their_rea
 
 /// After a failover, a stream may have entries at places that were read before.
 #[tokio::test]
-async fn e16_an_entry_that_was_overlooked_is_signed_although_another_waits_before_it() {
+async fn e16_a_skipped_entry_is_signed_although_an_earlier_one_waits() {
     let mut issued = Issued::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     decide(&issued.app, "d").await;

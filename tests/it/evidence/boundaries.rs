@@ -25,7 +25,7 @@ async fn held(issued: &Issued, key: &str, more: Value) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn e03_a_request_that_is_repeated_within_the_service_is_attested_once() {
+async fn e03_a_request_repeated_within_the_service_is_attested_once() {
     let mut issued = with_ledger(&[]).await;
     let (id, _) = held(
         &issued,
@@ -60,7 +60,7 @@ async fn e03_a_request_that_is_repeated_within_the_service_is_attested_once() {
 }
 
 #[tokio::test]
-async fn e05_what_has_no_effect_is_not_attested() {
+async fn e05_members_without_effect_are_not_attested() {
     let mut issued = with_ledger(&[]).await;
     let action = json!({"kind": "k", "name": "n", "policy_keys": {"a": "b"}});
     let more = json!({"action": action, "observe_mode": "ENFORCE"});
@@ -105,7 +105,7 @@ async fn e10_a_refused_release_of_an_admin_is_attested_with_its_message() {
 }
 
 #[tokio::test]
-async fn e13_a_decision_is_signed_although_its_record_is_gone() {
+async fn e13_a_decision_is_signed_although_its_record_is_deleted() {
     let mut issued = with_ledger(&[]).await;
     let body = ask_body("k", SCOPE, 5);
     let got = issued
@@ -127,7 +127,7 @@ async fn e13_a_decision_is_signed_although_its_record_is_gone() {
 }
 
 #[tokio::test]
-async fn e15_the_outbox_has_no_entry_of_evidence() {
+async fn e15_evidence_writes_no_outbox_entry() {
     let issued = with_ledger(&[]).await;
     held(&issued, "k", json!({})).await;
     let outbox = issued
@@ -157,7 +157,7 @@ async fn e25_a_refused_read_shows_no_reference() {
 }
 
 #[tokio::test]
-async fn e28_a_reference_is_there_while_its_envelope_is_kept() {
+async fn e28_a_reference_is_shown_while_its_envelope_is_stored() {
     let issued = with_ledger(&[]).await;
     let (id, got) = held(&issued, "k", json!({})).await;
     let path = format!("/v1/reservations/{id}");
@@ -223,7 +223,7 @@ async fn e29_expiry_and_the_close_of_a_tenant_are_not_attested() {
 }
 
 #[tokio::test]
-async fn a_key_of_another_type_stops_a_request_before_it_writes() {
+async fn a_key_of_the_wrong_type_refuses_a_request_before_the_first_write() {
     let issued = with_ledger(&[]).await;
     let (id, _) = held(&issued, "k", json!({})).await;
     let (app, keys) = (&issued.app, issued.app.store.keys());
@@ -261,7 +261,7 @@ async fn a_key_of_another_type_stops_a_request_before_it_writes() {
 }
 
 #[tokio::test]
-async fn e16_what_a_full_redis_does_not_take_is_signed_later() {
+async fn e16_envelopes_that_a_full_redis_refuses_are_signed_later() {
     let (server, app) = service(ON).await;
     let held = app.post("/v1/reservations", ask_body("k", SCOPE, 1)).await;
     held.expect(200);
@@ -307,7 +307,7 @@ async fn e12_while_memory_is_short_refusals_have_no_evidence_and_successes_do() 
 }
 
 #[tokio::test]
-async fn what_decisions_keep_counts_as_bytes_that_a_tenant_stores() {
+async fn stored_inputs_of_decisions_count_towards_the_tenants_bytes() {
     let issued = with_ledger(&["--stored-bytes-per-minute", "20000"]).await;
     let metadata = json!({"metadata": {"x": "y".repeat(4_000)}});
     let mut refused = 0;

@@ -55,7 +55,7 @@ async fn e16_large_requests_are_signed_a_few_at_once() {
 }
 
 #[tokio::test]
-async fn a_read_ends_at_its_bytes_and_has_one_entry_if_it_must() {
+async fn a_read_is_bounded_in_bytes_but_has_at_least_one_entry() {
     let issued = Issued::spawn(LARGE).await;
     issued.app.budget("tenant:acme", 1_000, 0).await;
     for (n, bytes) in [10, 10, 50_000, 10].into_iter().enumerate() {

@@ -23,7 +23,7 @@ fn metadata() -> Value {
 }
 
 #[tokio::test]
-async fn e01_each_decision_is_attested_as_it_was_sent_and_came_back() {
+async fn e01_each_decision_is_attested_with_its_request_and_response() {
     for more in [&[][..], &["--dialect", "cycles"]] {
         let mut issued = with_ledgers(more).await;
         let mut seen = Vec::new();
@@ -176,7 +176,7 @@ async fn e06_a_replay_and_the_record_have_the_first_reference() {
 }
 
 #[tokio::test]
-async fn e07_what_the_canonical_form_would_round_has_no_evidence() {
+async fn e07_a_decision_with_a_rounded_integer_has_no_evidence() {
     let mut issued = with_ledgers(&[]).await;
     for (key, n, attested) in [
         ("exact", "9007199254740991", true),
@@ -279,7 +279,7 @@ async fn e12_refusals_beyond_the_rate_have_no_evidence_and_successes_do() {
 }
 
 #[tokio::test]
-async fn e09_what_is_refused_before_evaluation_has_no_evidence() {
+async fn e09_a_refusal_before_evaluation_has_no_evidence() {
     let issued = with_ledgers(&[]).await;
     let held = issued
         .app
@@ -314,7 +314,7 @@ async fn e09_what_is_refused_before_evaluation_has_no_evidence() {
 }
 
 #[tokio::test]
-async fn e18_without_evidence_nothing_is_kept_or_named() {
+async fn e18_without_evidence_nothing_is_stored_or_referenced() {
     let issued = with_ledgers(&[]).await;
     let app = &issued.app;
     let body = with(ask_body("a", SCOPE, 100), json!({"metadata": metadata()}));

@@ -74,7 +74,7 @@ async fn e02_a_record_of_a_later_format_has_no_reference_here() {
 
 /// What a record gives back has an envelope only if a verifier would accept that, so that the signer signs it.
 #[tokio::test]
-async fn a_damaged_record_has_no_reference_that_nobody_signs() {
+async fn a_damaged_record_has_no_reference_to_an_unsigned_envelope() {
     let issued = Issued::spawn(&[]).await;
     let app = &issued.app;
     app.budget(SCOPE, 1_000, 0).await;

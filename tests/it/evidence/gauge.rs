@@ -74,7 +74,7 @@ impl Measured {
 }
 
 #[tokio::test]
-async fn e22_an_entry_whose_issuer_nobody_knows_raises_the_gauge_at_once() {
+async fn e22_an_entry_of_an_unknown_issuer_raises_the_gauge_at_once() {
     let issued = waiting(100, "77").await;
     let mut measured = Measured::new(&issued.app);
     for _ in 0..2 {
@@ -87,7 +87,7 @@ async fn e22_an_entry_whose_issuer_nobody_knows_raises_the_gauge_at_once() {
 }
 
 #[tokio::test]
-async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_seen() {
+async fn e22_an_entry_ahead_of_the_clock_ages_from_when_it_was_seen() {
     let issued = waiting(-3_600, "77").await;
     let mut measured = Measured::new(&issued.app);
     let begun = Instant::now();
@@ -107,7 +107,7 @@ async fn e22_an_entry_ahead_of_a_clock_that_was_set_back_counts_since_it_was_see
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e22_what_is_on_its_way_when_the_clock_jumps_ahead_raises_no_alarm() {
+async fn e22_entries_queued_before_a_clock_jump_raise_no_alarm() {
     let redis = tokio::task::block_in_place(JumpingRedis::start);
     let app = TestApp::spawn_on(&redis.server.url(), ON).await;
     app.budget(SCOPE, 1_000, 0).await;
@@ -137,7 +137,7 @@ async fn e20_the_gauge_is_0_once_all_is_signed() {
 }
 
 #[tokio::test]
-async fn e20_an_entry_that_a_failing_pass_did_not_reach_counts() {
+async fn e20_an_entry_that_a_failing_pass_did_not_reach_is_measured() {
     let issued = waiting(400, "1").await;
     let mut measured = Measured::new(&issued.app);
     // A pass that cannot read who issues reaches no entry.

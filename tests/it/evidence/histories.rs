@@ -182,11 +182,11 @@ async fn history(more: &[&'static str]) {
 }
 
 #[tokio::test]
-async fn e04_a_random_history_is_attested_as_it_was_sent_and_came_back() {
+async fn e04_a_random_history_is_attested_completely() {
     history(&[]).await;
 }
 
 #[tokio::test]
-async fn e19_so_is_one_of_the_other_dialect_by_a_key_of_the_set() {
+async fn e19_a_random_history_in_the_other_dialect_is_attested_completely() {
     history(&["--dialect", "cycles", "--evidence-signer", "did"]).await;
 }

@@ -133,7 +133,7 @@ async fn killed_after<T>(steps: usize, future: impl Future<Output = T>) -> Optio
 }
 
 #[tokio::test]
-async fn e16_a_dispatcher_killed_at_any_step_of_signing_loses_and_doubles_nothing() {
+async fn e16_a_dispatcher_killed_at_any_step_loses_and_repeats_nothing() {
     let mut issued = issued(&shared().url()).await;
     let mut seen = Seen::new();
     let decide = async |issued: &Issued, seen: &mut Seen| {
@@ -176,14 +176,14 @@ async fn e16_every_reference_leads_to_its_envelope_while_dispatchers_are_killed(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e23_and_while_redis_is_killed_that_keeps_every_write() {
+async fn e23_every_reference_leads_to_its_envelope_while_a_durable_redis_is_killed() {
     let mut redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
     let url = redis.url();
     survive(&url, Some(&mut redis)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e17_on_a_cluster_every_envelope_lies_where_its_id_says() {
+async fn e17_on_a_cluster_every_envelope_is_in_the_partition_of_its_id() {
     let cluster = block_in_place(RedisCluster::start);
     let mut issued = issued(&cluster.url()).await;
     let stop = AtomicBool::new(false);
@@ -234,7 +234,7 @@ async fn e24_an_envelope_can_be_read_within_a_second() {
 }
 
 #[tokio::test]
-async fn e22_what_nobody_can_sign_shows_its_age() {
+async fn e22_an_unsignable_entry_shows_its_age() {
     use budget_authority::dispatcher::BacklogGauge;
     use budget_authority::evidence::signing::SignerMetrics;
     let issued = issued(&shared().url()).await;
@@ -251,7 +251,7 @@ async fn e22_what_nobody_can_sign_shows_its_age() {
 
 /// What the new master lacks is lost with the old one, references too; what it has is signed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e23_after_a_failover_what_the_new_master_has_is_signed() {
+async fn e23_after_a_failover_the_entries_of_the_new_master_are_signed() {
     let mut trio = block_in_place(SentinelTrio::start);
     let issued = issued(&trio.url()).await;
     let _dispatcher = dispatcher(&issued);

@@ -62,7 +62,7 @@ async fn queue(app: &TestApp, partition: Partition, decided: &Decided) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e17_envelopes_that_cannot_be_looked_for_hold_up_no_other_partition() {
+async fn e17_an_unreachable_envelope_delays_no_other_partition() {
     let mut cluster = cluster();
     let store = store_with(RedisOptions::new(cluster.url()));
     let ends_ms = now_ms(&store).await + 2_000;

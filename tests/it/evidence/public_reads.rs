@@ -83,7 +83,7 @@ fn header<'a>(response: &'a reqwest::Response, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn e17_the_stored_bytes_are_served_verbatim_and_hold_for_a_verifier() {
+async fn e17_the_stored_bytes_are_served_verbatim_and_verify() {
     let published = Published::new(&[]).await;
     let response = published.get(&published.path(), &[]).await;
     assert_eq!(response.status(), 200);
@@ -125,7 +125,7 @@ async fn e30_the_command_verifies_what_the_service_publishes() {
 }
 
 #[tokio::test]
-async fn e17_head_and_a_known_tag_need_no_body() {
+async fn e17_head_and_a_matching_etag_have_no_body() {
     let published = Published::new(&[]).await;
     for path in [published.path(), KEY_SET.to_owned()] {
         let head = send(&published.app, Method::HEAD, &path, &[]).await;
@@ -173,7 +173,7 @@ async fn e17_an_absent_envelope_is_not_found_and_not_cached() {
 
 /// Strangers, requests, and lists each have connections of their own.
 #[tokio::test]
-async fn e17_a_read_waits_neither_for_lists_nor_do_they_wait_for_it() {
+async fn e17_reads_and_lists_do_not_wait_for_each_other() {
     let server = RedisServer::start();
     let mut options = RedisOptions::new(server.url());
     (options.background_connections, options.connections) = (1, 1);
@@ -212,7 +212,7 @@ async fn e17_a_read_waits_neither_for_lists_nor_do_they_wait_for_it() {
 }
 
 #[tokio::test]
-async fn e18_while_it_is_off_nothing_is_published_and_a_malformed_id_is_still_wrong() {
+async fn e18_while_it_is_off_nothing_is_published_and_a_malformed_id_is_400() {
     for (app, key_set) in TestApp::spawn_both()
         .await
         .into_iter()
@@ -242,7 +242,7 @@ async fn e18_while_it_is_off_nothing_is_published_and_a_malformed_id_is_still_wr
 }
 
 #[tokio::test]
-async fn e18_retired_keys_alone_are_published() {
+async fn e18_retired_keys_are_published_without_a_present_one() {
     let more = ["--evidence-exp-ms", "5"];
     let published = Published::new(&more).await;
     assert_eq!(published.get(&published.path(), &[]).await.status(), 200);
@@ -256,7 +256,7 @@ async fn e18_retired_keys_alone_are_published() {
 }
 
 #[tokio::test]
-async fn e25_no_key_is_judged_and_a_wrong_method_needs_none() {
+async fn e25_keys_are_ignored_and_a_wrong_method_needs_none() {
     let published = Published::new(&[]).await;
     let app = &published.app;
     for path in [published.path(), KEY_SET.to_owned()] {
@@ -290,7 +290,7 @@ async fn e25_no_key_is_judged_and_a_wrong_method_needs_none() {
 }
 
 #[tokio::test]
-async fn e26_a_client_is_bounded_on_these_paths_alone() {
+async fn e26_a_client_is_limited_on_these_paths_only() {
     let more = [
         "--evidence-requests-per-minute",
         "4",
@@ -342,7 +342,7 @@ async fn e26_the_limit_can_be_off() {
 }
 
 #[tokio::test]
-async fn e27_pages_of_any_origin_may_read_whatever_the_rest_allows() {
+async fn e27_pages_of_any_origin_may_read_evidence() {
     let published = Published::new(&["--cors-origins", "https://app.example"]).await;
     let origin = ("origin", "https://verifier.example");
     for path in [
@@ -370,7 +370,7 @@ async fn e27_pages_of_any_origin_may_read_whatever_the_rest_allows() {
 }
 
 #[tokio::test]
-async fn e28_an_envelope_is_gone_after_its_time() {
+async fn e28_an_envelope_is_deleted_after_its_retention() {
     let published = Published::new(&[]).await;
     let store = &published.app.store;
     Published::keep(store, &published.id, &published.bytes, Some(30)).await;

@@ -109,7 +109,7 @@ async fn e20_replicas_that_start_at_the_same_time_agree() {
 }
 
 #[tokio::test]
-async fn e20_a_rotation_is_registered_ten_minutes_ahead_in_whatever_order_replicas_start() {
+async fn e20_a_rotation_is_registered_ten_minutes_ahead_in_any_order_of_starts() {
     let deployment = Deployment::new().await;
     let (now, from) = (deployment.now, deployment.now - MINUTE);
     let old = [listed('a', from, None)];
@@ -148,7 +148,7 @@ async fn e20_a_rotation_is_registered_ten_minutes_ahead_in_whatever_order_replic
 }
 
 #[tokio::test]
-async fn e20_a_new_key_must_not_begin_soon_while_another_signs() {
+async fn e20_a_new_key_must_not_start_soon_while_another_signs() {
     let deployment = Deployment::new().await;
     let (now, end) = (deployment.now, deployment.now + 5 * MINUTE);
     let old = listed('a', 0, Some(end));
@@ -160,7 +160,7 @@ async fn e20_a_new_key_must_not_begin_soon_while_another_signs() {
 }
 
 #[tokio::test]
-async fn e20_after_a_gap_a_key_may_begin_at_once() {
+async fn e20_after_a_gap_a_key_may_start_at_once() {
     let deployment = Deployment::new().await;
     let now = deployment.now;
     let old = listed('a', 0, Some(now - MINUTE));
@@ -178,7 +178,7 @@ async fn e20_after_a_gap_a_key_may_begin_at_once() {
 }
 
 #[tokio::test]
-async fn e20_a_start_never_changes() {
+async fn e20_the_start_of_a_key_never_changes() {
     let deployment = Deployment::new().await;
     deployment.starts(&[listed('a', 5, None)]).await;
     for from in [4, 6] {
@@ -261,7 +261,7 @@ async fn e20_a_running_process_learns_in_time_that_its_key_ends() {
 }
 
 #[tokio::test]
-async fn e20_what_the_registry_lost_is_written_again_by_those_that_know_it() {
+async fn e20_lost_entries_of_the_registry_are_written_again() {
     let deployment = Deployment::new().await;
     let (store, now) = (&deployment.store, deployment.now);
     let (begun, end) = (now - MINUTE, now + 20 * MINUTE);
@@ -289,7 +289,7 @@ async fn e20_what_the_registry_lost_is_written_again_by_those_that_know_it() {
 }
 
 #[tokio::test]
-async fn e20_numbers_that_were_given_anew_are_not_mixed_with_those_of_before() {
+async fn e20_reassigned_numbers_are_refused() {
     let deployment = Deployment::new().await;
     let (store, begun) = (&deployment.store, deployment.now - MINUTE);
     let keys = [listed('a', 0, Some(begun)), listed('b', begun, None)];
@@ -311,7 +311,7 @@ async fn e20_numbers_that_were_given_anew_are_not_mixed_with_those_of_before() {
 }
 
 #[tokio::test]
-async fn a_damaged_registry_is_named_and_left_alone() {
+async fn a_damaged_registry_is_reported_and_not_changed() {
     let deployment = Deployment::new().await;
     deployment.starts(&[listed('a', 0, None)]).await;
     let key = deployment.store.keys().issuers();

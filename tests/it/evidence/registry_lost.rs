@@ -57,7 +57,7 @@ async fn reads(app: &TestApp, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn e20_a_registry_that_was_lost_while_nothing_ran_names_and_signs_nothing_wrong() {
+async fn e20_a_registry_lost_while_nothing_ran_references_and_signs_nothing_wrong() {
     let of_another = key('b').public().hex();
     let retired = settings(
         9,

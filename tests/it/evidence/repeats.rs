@@ -44,7 +44,7 @@ async fn decide(issued: &mut Issued, trip: ExtraRoundTrip, before: impl AsyncFn(
 }
 
 #[tokio::test]
-async fn e03_what_was_chosen_from_outdated_policies_is_attested_once() {
+async fn e03_a_decision_repeated_for_outdated_policies_is_attested_once() {
     let mut issued = Issued::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let other = issued.app.replica(ON).await;
@@ -62,7 +62,7 @@ async fn e03_what_was_chosen_from_outdated_policies_is_attested_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e03_what_was_decided_on_another_day_than_assumed_is_attested_once() {
+async fn e03_a_decision_repeated_at_midnight_is_attested_once() {
     let redis = block_in_place(JumpingRedis::start);
     let app = TestApp::spawn_on(&redis.server.url(), ON).await;
     app.budget(SCOPE, 1_000, 0).await;
@@ -82,7 +82,7 @@ async fn e03_what_was_decided_on_another_day_than_assumed_is_attested_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e14_a_record_of_a_clock_that_was_set_back_has_the_place_of_its_entry() {
+async fn e14_after_the_clock_is_set_back_records_store_the_place_of_their_entry() {
     let redis = block_in_place(JumpingRedis::start);
     let app = TestApp::spawn_on(&redis.server.url(), ON).await;
     app.budget(SCOPE, 1_000, 0).await;

@@ -119,7 +119,7 @@ async fn check_each(issued: &Issued, seen: &[(Value, Value)], at_ms: i64) {
 }
 
 #[tokio::test]
-async fn e20_two_replicas_change_the_key_at_one_instant_under_load() {
+async fn e20_two_replicas_switch_keys_at_the_same_instant_under_load() {
     let store = store(&shared().url());
     let at_ms = now_ms(&store).await + 2_000;
     let (url, prefix) = (shared().url(), store.keys().prefix().to_owned());
@@ -138,7 +138,7 @@ async fn e20_two_replicas_change_the_key_at_one_instant_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e20_a_replica_whose_clock_is_far_ahead_names_no_envelope_that_nobody_signs() {
+async fn e20_a_replica_with_a_fast_clock_references_only_envelopes_that_are_signed() {
     let redis = block_in_place(JumpingRedis::start);
     let url = redis.server.url();
     let before = now_ms(&crate::harness::store(&url)).await;
@@ -168,7 +168,7 @@ async fn e20_a_replica_whose_clock_is_far_ahead_names_no_envelope_that_nobody_si
 }
 
 #[tokio::test]
-async fn e20_what_was_decided_under_a_former_server_id_is_still_signed() {
+async fn e20_decisions_under_a_former_server_id_are_still_signed() {
     let mut issued = Issued::spawn(&["--evidence-signer", "did"]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let (_, got) = reserve(&issued.app, "before").await;
@@ -198,7 +198,7 @@ async fn e20_what_was_decided_under_a_former_server_id_is_still_signed() {
 }
 
 #[tokio::test]
-async fn e19_a_changed_form_changes_no_envelope_of_a_key_that_signs() {
+async fn e19_changing_the_form_changes_no_envelope_of_a_registered_key() {
     let mut issued = Issued::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let before = reserve(&issued.app, "before").await;
@@ -306,7 +306,7 @@ async fn signed(app: &TestApp, seen: &[(Value, Value)]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e20_dispatchers_follow_the_runbook_under_load_until_the_old_seed_is_destroyed() {
+async fn e20_the_runbook_works_under_load_until_the_old_seed_is_destroyed() {
     let redis = block_in_place(JumpingRedis::start);
     let url = redis.server.url();
     let before: Vec<String> = ON.iter().map(|word| (*word).to_owned()).collect();

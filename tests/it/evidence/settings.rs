@@ -35,7 +35,7 @@ async fn e20_the_api_registers_its_keys_when_it_starts() {
 }
 
 #[tokio::test]
-async fn e20_a_process_that_contradicts_the_registry_ends_and_says_why() {
+async fn e20_a_process_that_contradicts_the_registry_exits_with_the_reason() {
     let store = store(&shared().url());
     let (other, none) = (issuers(&[listed('a', 5, None)]), Registry::default());
     let registered = register_issuers(&store, &other, &none).await;
@@ -54,7 +54,7 @@ async fn e20_a_process_that_contradicts_the_registry_ends_and_says_why() {
 }
 
 #[tokio::test]
-async fn e20_a_server_id_that_was_changed_stops_every_process_which_says_what_to_do() {
+async fn e20_a_changed_server_id_stops_every_process_with_advice() {
     let store = store(&shared().url());
     let former = issuers_of("https://former.example/v1", &[listed('a', 0, None)]);
     let none = Registry::default();

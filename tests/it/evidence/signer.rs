@@ -32,7 +32,7 @@ async fn reserved(count: usize) -> Issued {
 }
 
 #[tokio::test]
-async fn e16_an_entry_goes_once_its_envelope_is_written() {
+async fn e16_an_entry_is_removed_once_its_envelope_is_written() {
     let mut issued = reserved(5).await;
     let expected = SignerPass {
         signed: 5,
@@ -45,7 +45,7 @@ async fn e16_an_entry_goes_once_its_envelope_is_written() {
 
 /// As after a crash between the envelope and the removal of its entry.
 #[tokio::test]
-async fn e16_an_entry_that_is_still_there_is_signed_again_to_the_same_bytes() {
+async fn e16_a_remaining_entry_is_signed_again_to_the_same_bytes() {
     let mut issued = reserved(3).await;
     let keys = issued.app.store.keys();
     let stream = keys.unsigned(issued.app.callers[0].partition);
@@ -68,7 +68,7 @@ async fn e16_an_entry_that_is_still_there_is_signed_again_to_the_same_bytes() {
 }
 
 #[tokio::test]
-async fn e02_an_entry_that_was_changed_goes_into_quarantine_and_others_do_not() {
+async fn e02_only_a_changed_entry_is_quarantined() {
     let mut issued = reserved(2).await;
     let held = issued
         .app
@@ -131,7 +131,7 @@ async fn e02_an_entry_of_an_unknown_format_or_issuer_waits() {
 }
 
 #[tokio::test]
-async fn e16_what_redis_refuses_to_remove_is_removed_later() {
+async fn e16_an_entry_that_could_not_be_removed_is_removed_later() {
     let redis = tokio::task::spawn_blocking(RedisServer::start);
     let redis = redis.await.expect("a server");
     let app = TestApp::spawn_on(&redis.url(), ON).await;
@@ -169,7 +169,7 @@ async fn eventually_signed(issued: &mut Issued) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e16_with_waiting_an_entry_goes_once_replicas_have_its_envelope() {
+async fn e16_with_waiting_an_entry_is_removed_once_replicas_have_its_envelope() {
     let pair = block_in_place(RedisPair::start);
     let app = TestApp::spawn_on(&pair.master.url(), ON).await;
     app.budget(SCOPE, 1_000, 0).await;
@@ -193,7 +193,7 @@ async fn e16_with_waiting_an_entry_goes_once_replicas_have_its_envelope() {
 }
 
 #[tokio::test]
-async fn e14_purge_keeps_what_ended_after_the_oldest_entry_that_is_not_signed() {
+async fn e14_purge_keeps_records_that_ended_after_the_oldest_unsigned_entry() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
     let hour_ms = |hour: i64| past.day.start_ms() + hour * 3_600_000;
@@ -247,7 +247,7 @@ async fn e14_purge_keeps_what_ended_after_the_oldest_entry_that_is_not_signed() 
 }
 
 #[tokio::test]
-async fn e14_purge_keeps_what_was_queued_behind_later_entries_since_the_clock_was_set_back() {
+async fn e14_purge_keeps_records_queued_after_the_clock_was_set_back() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
     let keys = store.keys().clone();
@@ -279,7 +279,7 @@ async fn e14_purge_keeps_what_was_queued_behind_later_entries_since_the_clock_wa
 
 /// The time of an entry may be a little behind that of its record.
 #[tokio::test]
-async fn e14_purge_keeps_what_ended_just_before_its_entry_was_queued() {
+async fn e14_purge_keeps_records_that_ended_just_before_their_entry_was_queued() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
     let unsigned = store.keys().unsigned(past.lease.partition);

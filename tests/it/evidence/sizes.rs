@@ -69,7 +69,7 @@ fn calls(call: impl Fn(usize) -> (String, Value)) -> Vec<(String, Value)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn evidence_takes_as_many_bytes_as_the_document_says() {
+async fn evidence_takes_the_documented_number_of_bytes() {
     let compact = ["--hash-max-listpack-value", "1024"];
     let server = block_in_place(move || RedisServer::start_with(&compact));
     let app = TestApp::spawn_on(&server.url(), ON).await;

@@ -65,7 +65,7 @@ fn ours(case: &Case) -> Disposition {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_verifier_in_python_judges_everything_as_ours_does() {
+async fn the_verifier_in_python_agrees_with_ours() {
     let corpus = Corpus::new().cases;
     let input = corpus.iter().map(line).collect();
     let judging = tokio::task::spawn_blocking(|| {
@@ -209,7 +209,7 @@ print(json.dumps(envelope, indent=1))
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_envelope_of_another_implementation_is_ours_to_the_byte() {
+async fn our_envelope_equals_that_of_another_implementation() {
     let (set, _) = documented();
     for signer in [
         (|_: &ServerId| Signer::Raw(SigningKey::parse(SEED).expect("a seed").public()))
@@ -247,7 +247,7 @@ fn row(name: &str) -> [String; 2] {
 
 /// The document has every step of the way, so that whoever goes wrong sees where.
 #[test]
-fn the_steps_of_the_document_lead_to_its_envelopes() {
+fn the_documented_steps_give_the_documented_envelopes() {
     let key = SigningKey::parse(SEED).expect("a seed");
     let (_, envelopes) = documented();
     let with = |envelope: &Value, members: &[(&str, &str)]| {

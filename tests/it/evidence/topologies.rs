@@ -43,7 +43,7 @@ async fn read(app: &TestApp, id: &EvidenceId) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn e17_envelopes_lie_on_every_master_and_are_found_while_their_slot_moves() {
+async fn e17_envelopes_on_every_master_are_found_while_their_slot_moves() {
     let cluster = block_in_place(RedisCluster::start);
     let app = app(&cluster.url()).await;
     let envelopes = stored(&app.store, 60).await;
@@ -72,7 +72,7 @@ async fn e17_envelopes_lie_on_every_master_and_are_found_while_their_slot_moves(
 }
 
 #[tokio::test]
-async fn e17_without_redis_a_read_is_refused_in_time_and_works_again_afterwards() {
+async fn e17_without_redis_a_read_is_refused_in_time_and_recovers() {
     let mut server = RedisServer::start_with(&["--appendonly", "yes", "--appendfsync", "always"]);
     let app = app(&server.url()).await;
     let (id, bytes) = stored(&app.store, 1).await.remove(0);
@@ -93,7 +93,7 @@ async fn e17_without_redis_a_read_is_refused_in_time_and_works_again_afterwards(
 }
 
 #[tokio::test]
-async fn e20_who_waits_for_the_numbers_does_not_wait_for_all_before_it() {
+async fn e20_concurrent_requests_share_one_read_of_the_registry() {
     let mut server = RedisServer::start();
     let mut options = RedisOptions::new(server.url());
     options.timeout = Duration::from_millis(400);

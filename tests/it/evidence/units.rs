@@ -9,7 +9,7 @@ use crate::harness::runtime_calls::{ask_body, with};
 const SCOPE: &str = "tenant:acme/app:chat";
 
 #[tokio::test]
-async fn e10_a_decision_in_another_unit_is_attested_as_it_was_refused() {
+async fn e10_a_refused_decision_in_another_unit_is_attested() {
     let mut issued = Issued::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let amount = json!({"unit": "CREDITS", "amount": 5});

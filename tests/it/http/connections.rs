@@ -83,7 +83,7 @@ async fn silent_connections_do_not_keep_a_probe_waiting() {
 }
 
 #[tokio::test]
-async fn a_connection_with_a_request_is_not_closed_for_another() {
+async fn a_busy_connection_is_not_closed_for_another() {
     let service = service(&["--max-connections", "2"]).await;
     let (mut first, mut second) = (open(service.api).await, open(service.api).await);
     ask(&mut first, "/slow").await;
@@ -104,7 +104,7 @@ async fn a_connection_with_a_request_is_not_closed_for_another() {
 }
 
 #[tokio::test]
-async fn one_address_cannot_take_all_places_unless_it_is_a_proxy() {
+async fn one_address_cannot_take_all_connections_unless_it_is_a_proxy() {
     let few = ["--max-connections-per-address", "3"];
     let alone = service(&few).await;
     let mut open_ones = Vec::new();
@@ -168,7 +168,7 @@ async fn a_client_that_reads_nothing_keeps_its_place() {
 }
 
 #[tokio::test]
-async fn a_connection_that_never_begins_is_closed_long_before_an_idle_one() {
+async fn a_connection_without_a_first_byte_is_closed_before_an_idle_one() {
     let mut config = config("redis://unused", &["--shutdown-delay-ms", "0"]);
     config.process.connections = ConnectionLimits {
         first: Duration::from_millis(300),
@@ -185,7 +185,7 @@ async fn a_connection_that_never_begins_is_closed_long_before_an_idle_one() {
 }
 
 #[tokio::test]
-async fn a_request_goes_on_after_its_client_hung_up_and_takes_a_place_until_it_is_done() {
+async fn a_request_continues_after_its_client_disconnects_and_keeps_its_place() {
     let service = service(&["--max-connections-per-address", "1"]).await;
     let held = &service.held;
     let mut gone = open(service.api).await;

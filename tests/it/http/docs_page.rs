@@ -68,7 +68,7 @@ impl Drop for Browser {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn in_a_browser_the_page_fits_a_phone_and_its_policy_refuses_none_of_it() {
+async fn the_page_fits_a_phone_and_its_own_security_policy() {
     let Some(browser) = Browser::find() else {
         return;
     };

@@ -140,7 +140,7 @@ async fn exercise(address: SocketAddr, key: &str, secrets: &[&str]) {
 }
 
 #[tokio::test]
-async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
+async fn no_secret_is_logged_at_any_level() {
     for format in ["json", "text"] {
         let mut redis = RedisServer::start_with(&["--requirepass", PASSWORD]);
         let url = format!("redis://:{PASSWORD}@127.0.0.1:{}", redis.port);
@@ -191,7 +191,7 @@ async fn no_secret_of_anybody_reaches_the_log_at_any_level() {
 }
 
 #[tokio::test]
-async fn each_request_gets_a_line_with_its_ids_when_that_is_set() {
+async fn with_access_log_each_request_is_logged_with_its_ids() {
     let prefix = format!("t{:016x}", rand::random::<u64>());
     let fixture = fixture(&shared().url(), &prefix).await;
     // The spans of requests are not there at this level, the ids all the same.
@@ -233,7 +233,7 @@ async fn each_request_gets_a_line_with_its_ids_when_that_is_set() {
 }
 
 #[tokio::test]
-async fn a_service_without_admin_keys_says_so_at_its_start_and_refuses() {
+async fn a_service_without_admin_keys_warns_at_start_and_refuses_them() {
     let prefix = format!("t{:016x}", rand::random::<u64>());
     let closed = Service::start(&shared().url(), &prefix, &[]);
     let open = Service::start(&shared().url(), &prefix, &["--admin-keys", ADMIN_KEYS[0]]);

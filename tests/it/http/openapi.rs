@@ -32,7 +32,7 @@ fn the_description_changes_only_on_purpose() {
 }
 
 #[test]
-fn the_dialects_differ_in_nothing_but_words() {
+fn the_dialects_differ_only_in_names() {
     let service = text(Dialect::Service);
     let cycles = text(Dialect::Cycles);
     let mut translated = cycles.clone();
@@ -56,7 +56,7 @@ fn the_dialects_differ_in_nothing_but_words() {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let document = document(Dialect::Service);
     let mut open = vec![&document];
     while let Some(value) = open.pop() {
@@ -76,7 +76,7 @@ fn every_reference_leads_somewhere() {
 
 /// What is verified is closed; what readers are told is open, so that they bear what a later release adds.
 #[test]
-fn e09_the_description_of_evidence_is_open() {
+fn e09_the_schema_of_evidence_is_open() {
     let document = document(Dialect::Service);
     for name in ["EvidenceEnvelope", "EvidenceJwks", "EvidenceJwk"] {
         let schema = &document["components"]["schemas"][name];

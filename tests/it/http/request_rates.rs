@@ -76,7 +76,7 @@ async fn the_admin_plane_has_a_rate_per_tenant_and_the_runtime_plane_has_none() 
 }
 
 #[tokio::test]
-async fn a_change_counts_by_what_is_stored_of_it() {
+async fn a_change_counts_by_the_size_of_its_stored_response() {
     let settings = [
         "--requests-per-second",
         "1",

@@ -169,7 +169,7 @@ async fn readiness_follows_redis_and_liveness_does_not() {
 }
 
 #[tokio::test]
-async fn a_request_in_flight_is_answered_and_idle_connections_are_closed() {
+async fn shutdown_finishes_requests_in_flight_and_closes_idle_connections() {
     let service = Service::start(store(&shared().url()), Duration::ZERO).await;
     let mut idle = TcpStream::connect(service.api).await.expect("a connection");
     idle.write_all(b"GET /peer HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -202,7 +202,7 @@ async fn a_request_in_flight_is_answered_and_idle_connections_are_closed() {
 }
 
 #[tokio::test]
-async fn before_it_closes_it_is_not_ready_and_still_accepts_connections() {
+async fn during_the_shutdown_delay_it_is_not_ready_and_accepts_connections() {
     let delay = Duration::from_secs(1);
     let service = Service::start(store(&shared().url()), delay).await;
     assert_eq!(service.status("/ready").await, StatusCode::OK);
@@ -248,7 +248,7 @@ async fn before_it_closes_it_is_not_ready_and_still_accepts_connections() {
 }
 
 #[tokio::test]
-async fn an_immediate_shutdown_waits_for_requests_and_nothing_else() {
+async fn an_immediate_shutdown_waits_only_for_requests() {
     let service = Service::start(store(&shared().url()), Duration::from_secs(600)).await;
     let slow = tokio::spawn(http::get(service.url("/slow")));
     let metrics = format!("http://{}/metrics", service.metrics);
@@ -337,7 +337,7 @@ async fn metrics_have_their_own_address_and_labels_from_closed_sets() {
 }
 
 #[tokio::test]
-async fn a_deployment_of_another_dialect_stops_the_service() {
+async fn data_of_another_dialect_stops_the_service() {
     let first = store(&shared().url());
     first.deployment().await.expect("it starts");
     let metrics = StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");

@@ -20,7 +20,7 @@ const END: &str = "<!-- End of what `make docs` generates. -->\n";
 
 /// Run with `UPDATE_SNAPSHOTS=1` (`make docs`) to write the tables anew.
 #[test]
-fn the_document_says_of_each_setting_what_its_help_says() {
+fn the_document_matches_the_help_of_each_setting() {
     let document = document();
     let (before, rest) = document.split_once(BEGIN).expect("where the tables begin");
     let (tables, after) = rest.split_once(END).expect("where the tables end");

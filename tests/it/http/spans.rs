@@ -96,7 +96,7 @@ fn variables(collector: &Receiver) -> Environment {
 }
 
 #[tokio::test]
-async fn a_request_its_scripts_and_the_attempt_that_it_causes_are_one_trace() {
+async fn a_request_its_scripts_and_its_delivery_attempt_share_one_trace() {
     let collector = Receiver::start(Reply::Status(200, "")).await;
     let hook = Receiver::start(Reply::Status(200, "")).await;
     let app = here().await;
@@ -184,7 +184,7 @@ async fn a_request_its_scripts_and_the_attempt_that_it_causes_are_one_trace() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_caller_has_the_trace_of_its_response_and_is_sampled_as_configured() {
+async fn a_request_without_a_traceparent_is_sampled_as_configured() {
     let app = here().await;
     let prefix = app.store.keys().prefix();
     let (all, none) = (

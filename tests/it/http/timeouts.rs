@@ -76,7 +76,7 @@ async fn a_body_that_stalls_is_refused_and_its_connection_closed() {
 }
 
 #[tokio::test]
-async fn half_a_head_ends_its_connection() {
+async fn an_incomplete_head_closes_its_connection() {
     let limits = ConnectionLimits {
         head: SHORT,
         ..ConnectionLimits::default()
@@ -99,7 +99,7 @@ async fn half_a_head_ends_its_connection() {
 }
 
 #[tokio::test]
-async fn idle_connections_and_long_requests_are_left_alone() {
+async fn idle_connections_and_long_requests_stay_open() {
     let limits = ConnectionLimits {
         head: Duration::from_millis(100),
         response: Duration::from_millis(100),
@@ -133,7 +133,7 @@ async fn idle_connections_and_long_requests_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_take_its_response_is_left() {
+async fn a_client_that_does_not_read_its_response_is_disconnected() {
     let limits = ConnectionLimits {
         response: SHORT,
         ..ConnectionLimits::default()
@@ -165,7 +165,7 @@ async fn a_client_that_does_not_take_its_response_is_left() {
 }
 
 #[tokio::test]
-async fn a_stalled_body_does_not_hold_up_the_end() {
+async fn a_stalled_body_does_not_delay_shutdown() {
     let service = service(ConnectionLimits::default()).await;
     let mut stream = TcpStream::connect(service.api).await.expect("a connection");
     let stalled = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";

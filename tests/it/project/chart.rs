@@ -21,7 +21,7 @@ pub(super) fn promtool(arguments: &[&str]) -> Result<(), String> {
 }
 
 #[test]
-fn the_alerts_are_sound_and_fire_when_they_must() {
+fn the_alerts_are_valid_and_fire() {
     let path = |path: &Path| root().join(path).to_string_lossy().into_owned();
     promtool(&["check", "rules", &path(Path::new(ALERTS))]).expect("sound rules");
     let tests = files("helm/tests", "yaml");
@@ -34,7 +34,7 @@ fn the_alerts_are_sound_and_fire_when_they_must() {
 
 /// Those whose silence would be noticed last have a test of when they fire.
 #[test]
-fn alerts_about_evidence_webhooks_memory_and_secrets_are_tried() {
+fn alerts_about_evidence_webhooks_memory_and_secrets_are_tested() {
     let tests: String = files("helm/tests", "yaml")
         .iter()
         .map(|it| read(it))
@@ -65,7 +65,7 @@ fn alerts_about_evidence_webhooks_memory_and_secrets_are_tried() {
 }
 
 #[test]
-fn every_alert_is_explained_and_no_other() {
+fn exactly_the_existing_alerts_are_documented() {
     let rules = read(Path::new(ALERTS));
     let alerts: BTreeSet<_> = rules
         .lines()
@@ -83,7 +83,7 @@ fn every_alert_is_explained_and_no_other() {
 }
 
 #[test]
-fn what_is_made_of_the_values_of_the_chart_is_up_to_date() {
+fn the_generated_files_of_the_chart_are_up_to_date() {
     let output = Command::new(root().join("helm/generate"))
         .arg("--check")
         .output()

@@ -131,7 +131,7 @@ fn imports_of_files() -> Imports {
 }
 
 #[test]
-fn no_two_modules_of_the_library_need_each_other() {
+fn no_two_modules_of_the_library_depend_on_each_other() {
     let mut imports = Imports::new();
     let top = |path: &str| path.split("::").next().unwrap_or_default().to_owned();
     for (module, used) in imports_of_files() {
@@ -146,6 +146,6 @@ fn no_two_modules_of_the_library_need_each_other() {
 }
 
 #[test]
-fn no_two_files_need_each_other() {
+fn no_two_files_depend_on_each_other() {
     assert_eq!(circles(&imports_of_files()), BTreeSet::new());
 }

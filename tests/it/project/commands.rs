@@ -146,7 +146,7 @@ fn documented() -> Vec<(PathBuf, Vec<String>)> {
 }
 
 #[test]
-fn our_own_commands_are_accepted_by_the_command_line() {
+fn documented_commands_are_accepted() {
     let documented = documented();
     let ours = |words: &[String]| {
         let program = words.first().map_or("", String::as_str);
@@ -188,7 +188,7 @@ fn every_target_of_make_exists() {
 }
 
 #[test]
-fn every_script_of_the_documents_can_be_read_by_a_shell() {
+fn every_documented_script_parses() {
     let (mut wrong, mut count) = (Vec::new(), 0);
     for document in documents() {
         for block in fenced(&read(&document), &["sh"]) {

@@ -122,7 +122,7 @@ fn every_container_is_confined() {
 }
 
 #[test]
-fn redis_is_reached_by_our_processes_alone() {
+fn only_our_processes_reach_redis() {
     let compose = compose();
     assert_eq!(compose["networks"]["redis"]["internal"], true);
     let services = services();
@@ -138,7 +138,7 @@ fn redis_is_reached_by_our_processes_alone() {
 }
 
 #[test]
-fn every_port_is_published_on_loopback_the_admin_plane_and_metrics_too() {
+fn every_port_is_published_on_loopback() {
     let mut published = BTreeSet::new();
     for (name, service) in services() {
         for port in service["ports"].as_array().into_iter().flatten() {
@@ -174,7 +174,7 @@ fn every_port_is_published_on_loopback_the_admin_plane_and_metrics_too() {
 }
 
 #[test]
-fn the_processes_accept_their_settings_with_the_values_of_the_example() {
+fn the_processes_accept_the_example_settings() {
     let (services, values) = (services(), values());
     let api = ServeArgs::from_flags(&flags(&services["api"], &values)).expect("settings");
     let api = api.into_config().expect("a configuration");
@@ -200,7 +200,7 @@ fn the_processes_accept_their_settings_with_the_values_of_the_example() {
 
 /// The commands run in a shell whose `docker` is the binary.
 #[test]
-fn the_commands_of_the_document_write_every_variable_of_the_example() {
+fn the_documented_commands_write_every_variable_of_the_example() {
     let document = read(Path::new("docs/operating.md"));
     let (_, commands) = document
         .split_once("    generate() {")
@@ -235,7 +235,7 @@ fn the_commands_of_the_document_write_every_variable_of_the_example() {
 }
 
 #[test]
-fn the_secrets_are_kept_out_of_git_and_out_of_the_image() {
+fn secrets_are_in_neither_git_nor_the_image() {
     let lines = |file| read(Path::new(file));
     assert!(lines(".gitignore").lines().any(|line| line == "/.env"));
     let image = lines(".dockerignore");
@@ -244,7 +244,7 @@ fn the_secrets_are_kept_out_of_git_and_out_of_the_image() {
 }
 
 #[tokio::test]
-async fn redis_demands_the_password_and_shows_it_in_no_list_of_processes() {
+async fn redis_requires_a_password_that_no_process_list_shows() {
     let service = services().remove("redis").expect("a service");
     let values = values();
     let command = texts(&service["command"]);

@@ -49,7 +49,7 @@ fn queries(panel: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn there_is_a_dashboard_of_each_kind() {
+fn the_four_dashboards_exist() {
     let dashboards = dashboards();
     let names: Vec<_> = dashboards.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["overview", "redis", "tenant", "webhooks"]);
@@ -67,7 +67,7 @@ fn there_is_a_dashboard_of_each_kind() {
 }
 
 #[test]
-fn every_panel_says_what_it_shows_and_of_which_processes() {
+fn every_panel_has_a_description_and_names_its_processes() {
     for (name, dashboard) in dashboards() {
         for panel in panels(&dashboard) {
             for named in ["/title", "/description", "/fieldConfig/defaults/unit"] {
@@ -113,7 +113,7 @@ fn check_query(query: &str) {
 }
 
 #[test]
-fn the_queries_of_all_dashboards_are_sound() {
+fn the_queries_of_all_dashboards_are_valid() {
     let mut rules = Vec::new();
     for (_, dashboard) in dashboards() {
         for query in panels(&dashboard).into_iter().flat_map(queries) {

@@ -130,7 +130,7 @@ fn first_column(document: &str, heading: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn every_error_code_and_reason_is_in_the_catalogue_and_no_other() {
+fn the_catalogue_lists_exactly_the_error_codes_and_reasons() {
     let of = |words: &[&str]| {
         words
             .iter()
@@ -144,7 +144,7 @@ fn every_error_code_and_reason_is_in_the_catalogue_and_no_other() {
 }
 
 #[test]
-fn every_unit_is_in_the_table_and_no_other() {
+fn the_table_lists_exactly_the_units() {
     let units: BTreeSet<_> = Unit::ALL.iter().map(|unit| unit.to_string()).collect();
     assert_eq!(first_column("docs/concepts.md", "Units"), units);
 }
@@ -199,7 +199,7 @@ fn named_paths(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_path_that_a_document_or_comment_names_exists() {
+fn every_path_in_a_document_or_comment_exists() {
     let mut texts: Vec<_> = documents()
         .into_iter()
         .map(|document| (read(&document), document))
@@ -268,7 +268,7 @@ fn the_readme_and_the_map_stay_short() {
 }
 
 #[test]
-fn every_metric_is_documented_and_no_other() {
+fn exactly_the_existing_metrics_are_documented() {
     let document = read(Path::new("docs/monitoring.md"));
     let name = |text: &str| text.split('{').next().unwrap_or(text).to_owned();
     let is_metric = |text: &String| {

@@ -55,7 +55,7 @@ fn no_instruction_of_the_image_needs_a_shell() {
 }
 
 #[test]
-fn the_image_has_what_the_binaries_need_of_the_system() {
+fn the_image_has_every_library_that_the_binaries_link() {
     // Of the Debian that they are built on: an older C library may lack what they link to.
     let all = instructions();
     let mut from = all.iter().filter_map(|line| line.strip_suffix(" AS build"));
@@ -79,7 +79,7 @@ fn the_image_has_what_the_binaries_need_of_the_system() {
 /// The packages of the image are chosen by hand, so a library that a new crate links to would be missing there.
 #[cfg(target_os = "linux")]
 #[test]
-fn the_binaries_link_to_libraries_of_the_image_alone() {
+fn the_binaries_link_only_libraries_of_the_image() {
     for binary in [
         env!("CARGO_BIN_EXE_budget-authority"),
         env!("CARGO_BIN_EXE_budget-dispatcher"),
@@ -98,7 +98,7 @@ fn the_binaries_link_to_libraries_of_the_image_alone() {
 }
 
 #[test]
-fn the_image_runs_without_root_checks_its_health_and_says_what_it_is() {
+fn the_image_runs_without_root_and_has_a_health_check_and_labels() {
     let user = last("USER");
     let ids: Vec<u32> = user
         .split(':')
@@ -124,7 +124,7 @@ fn the_image_runs_without_root_checks_its_health_and_says_what_it_is() {
 }
 
 #[test]
-fn what_the_build_copies_exists_and_is_sent_to_it() {
+fn every_path_that_the_build_copies_exists() {
     let sent = read(Path::new(".dockerignore"));
     let all = instructions();
     let copied = all.iter().filter_map(|line| line.strip_prefix("COPY "));

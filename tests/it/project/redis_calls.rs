@@ -38,7 +38,7 @@ fn shared_functions(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 #[test]
-fn redis_is_called_in_seven_ways() {
+fn only_these_functions_send_commands_to_redis() {
     let mut found = BTreeSet::new();
     for folder in ["store", "ledger", "listing", "admin", "dispatcher"] {
         for path in files(&format!("src/{folder}"), "rs") {
@@ -56,7 +56,7 @@ fn redis_is_called_in_seven_ways() {
 }
 
 #[test]
-fn the_connection_of_the_driver_has_few_users() {
+fn only_these_files_use_the_connection_of_the_driver() {
     let users = files("src", "rs").into_iter().filter_map(|path| {
         let inside = path.strip_prefix(root()).expect("a file of ours");
         let uses = read(&path).contains("connection.send");

@@ -173,7 +173,7 @@ fn code(path: &Path) -> String {
 
 /// Whoever spells out a vendor's word speaks it in both dialects.
 #[test]
-fn one_module_alone_spells_out_the_words_of_the_vendors() {
+fn only_one_module_has_vendor_names() {
     let mut words = vec!["cycles".to_owned(), "cyc_".to_owned()];
     for dialect in Dialect::ALL {
         // Every text among them, as `{:?}` quotes it.
@@ -197,7 +197,7 @@ fn one_module_alone_spells_out_the_words_of_the_vendors() {
 }
 
 #[test]
-fn no_file_is_too_long_to_read() {
+fn no_file_has_more_than_400_lines() {
     let mut long = Vec::new();
     for (folder, ending) in [("src", "rs"), ("tests", "rs"), ("lua", "lua")] {
         for path in files(folder, ending) {
@@ -218,7 +218,7 @@ fn no_file_is_too_long_to_read() {
 /// Whoever waits for something asks for it again and again (`eventually`). A pause is the subject of its test, as the comment
 /// above it says.
 #[test]
-fn every_pause_of_a_test_says_what_it_is_for() {
+fn every_pause_in_a_test_has_a_reason() {
     let (mut unexplained, mut pauses) = (Vec::new(), 0);
     let tests = files("tests/it", "rs").into_iter();
     for path in tests.filter(|path| !path.ends_with("tidy.rs")) {
@@ -240,7 +240,7 @@ fn every_pause_of_a_test_says_what_it_is_for() {
 }
 
 #[test]
-fn every_fragment_opens_with_what_it_is() {
+fn every_fragment_starts_with_its_name_and_purpose() {
     for path in files("lua/lib", "lua") {
         let text = read(&path);
         let name = path.file_stem().expect("a name").to_string_lossy();

@@ -39,7 +39,7 @@ const TOP: [&str; 26] = [
 ];
 
 #[test]
-fn the_top_of_the_tree_holds_what_is_listed_and_nothing_else() {
+fn the_top_folder_holds_exactly_the_listed_entries() {
     let ignored = read(Path::new(".gitignore"));
     let is_ignored = |name: &str| {
         let patterns = ignored.lines().map(|line| line.trim_start_matches('/'));
@@ -57,7 +57,7 @@ fn the_top_of_the_tree_holds_what_is_listed_and_nothing_else() {
 }
 
 #[test]
-fn the_licence_is_the_one_that_the_package_names() {
+fn the_licence_file_matches_the_package() {
     assert_eq!(env!("CARGO_PKG_LICENSE"), "Apache-2.0");
     let text = read(Path::new("LICENSE"));
     assert!(text.contains("Apache License") && text.contains("Version 2.0, January 2004"));
@@ -74,7 +74,7 @@ fn the_changes_of_this_version_are_listed() {
 }
 
 #[test]
-fn a_build_server_runs_what_a_merge_needs_where_the_image_is_built() {
+fn a_build_server_runs_the_checks_and_builds_the_image() {
     let workflow = read(Path::new(".github/workflows/ci.yml"));
     let workflow: Value = serde_saphyr::from_str(&workflow).expect("YAML");
     let job = &workflow["jobs"]["run"];

@@ -116,17 +116,17 @@ fn check(replaced: &[&str], places: usize, normal: impl Fn(&str, &str) -> String
 }
 
 #[test]
-fn no_text_has_a_word_that_the_glossary_replaces() {
+fn texts_use_no_word_that_the_glossary_replaces() {
     check(EVERYWHERE, 4, |text, _| words(text));
 }
 
 #[test]
-fn no_name_has_a_word_that_the_glossary_replaces() {
+fn names_use_no_word_that_the_glossary_replaces() {
     check(IN_NAMES, 3, |text, comment| words(&names(text, comment)));
 }
 
 #[test]
-fn every_word_that_the_glossary_replaces_is_held() {
+fn every_replaced_word_of_the_glossary_is_tested() {
     let glossary = read(&root().join("docs/glossary.md"));
     let rows = glossary
         .lines()

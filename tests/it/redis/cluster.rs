@@ -151,7 +151,7 @@ async fn a_restarted_master_is_found_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_is_ready_as_long_as_it_reaches_a_master() {
+async fn a_replica_is_ready_while_it_reaches_one_master() {
     let mut cluster = block_in_place(RedisCluster::start);
     let app = TestApp::spawn_on(&cluster.url(), &[]).await;
     let store = app.store.clone();

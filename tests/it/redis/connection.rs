@@ -177,7 +177,7 @@ fn scripts_run(server: &RedisServer) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scripts_that_are_forgotten_all_the_time_run_all_the_same() {
+async fn scripts_run_even_if_redis_keeps_forgetting_them() {
     let server = RedisServer::start();
     let store = store(&server.url());
     call(&store).await.expect("it runs");

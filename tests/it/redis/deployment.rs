@@ -58,7 +58,7 @@ async fn status(service: &Service, path: &str, headers: &[(&str, &str)]) -> u16 
 }
 
 #[tokio::test]
-async fn a_replica_refuses_all_while_the_record_is_gone_or_another_one() {
+async fn a_replica_refuses_requests_while_the_deployment_record_is_missing_or_different() {
     let server = RedisServer::start();
     for (prefix, changed, why) in [
         ("gone", false, "is gone from Redis"),
@@ -117,7 +117,7 @@ async fn a_replica_refuses_all_while_the_record_is_gone_or_another_one() {
 }
 
 #[tokio::test]
-async fn a_new_connection_finds_another_record_before_it_is_used() {
+async fn a_new_connection_checks_the_deployment_record_before_use() {
     let server = RedisServer::start();
     let store = store_of(&server, "fresh", true);
     store.deployment().await.expect("a deployment");
@@ -139,7 +139,7 @@ async fn a_new_connection_finds_another_record_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn a_dispatcher_stops_its_work_while_the_record_is_gone() {
+async fn a_dispatcher_pauses_while_the_deployment_record_is_missing() {
     let server = RedisServer::start();
     let store = store_of(&server, "idle", true);
     store.deployment().await.expect("a deployment");
@@ -161,7 +161,7 @@ async fn a_dispatcher_stops_its_work_while_the_record_is_gone() {
 
 /// Replicas of a later release may have written what this one does not know.
 #[tokio::test]
-async fn w31_a_dispatcher_does_not_work_on_data_of_a_later_layout() {
+async fn w31_a_dispatcher_refuses_data_of_a_later_layout() {
     let server = RedisServer::start();
     let store = store_of(&server, "later", true);
     store.deployment().await.expect("a deployment");
@@ -181,7 +181,7 @@ async fn w31_a_dispatcher_does_not_work_on_data_of_a_later_layout() {
 }
 
 #[tokio::test]
-async fn a_tool_starts_no_deployment() {
+async fn tools_do_not_create_a_deployment_record() {
     let server = RedisServer::start();
     let store = store_of(&server, "empty", false);
     let failed = store.deployment().await;
@@ -194,7 +194,7 @@ async fn a_tool_starts_no_deployment() {
 }
 
 #[tokio::test]
-async fn a_new_record_waits_a_moment_for_the_replicas() {
+async fn a_new_deployment_record_waits_for_replicas() {
     let server = RedisServer::start();
     let port = server.port.to_string();
     let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]);

@@ -64,7 +64,7 @@ async fn appendfsync_no_survives_the_end_of_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn snapshots_alone_keep_only_what_was_there_at_the_last_one() {
+async fn snapshots_alone_keep_the_state_of_the_last_one() {
     let mut redis = block_in_place(|| RedisServer::start_with(&["--appendonly", "no"]));
     let app = service(&redis.url(), &[]).await;
     let saved = app.reserve("saved", 1).await.expect(200);
@@ -80,7 +80,7 @@ async fn snapshots_alone_keep_only_what_was_there_at_the_last_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_file_and_snapshot_all_is_lost_and_nothing_is_served() {
+async fn without_persistence_all_data_is_lost_and_nothing_is_served() {
     let mut redis = block_in_place(|| RedisServer::start_with(&["--appendonly", "no"]));
     let app = TestApp::spawn_on(&redis.url(), &[]).await;
     app.budget("tenant:acme", 1_000, 0).await;
@@ -91,7 +91,7 @@ async fn without_file_and_snapshot_all_is_lost_and_nothing_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_loses_what_no_replica_had_and_its_retry_is_decided_again() {
+async fn a_failover_loses_unreplicated_writes_and_a_retry_is_decided_again() {
     let mut trio = block_in_place(SentinelTrio::start);
     let app = service(&trio.url(), &[]).await;
     let kept = app.reserve("kept", 1).await.expect(200);
@@ -118,7 +118,7 @@ async fn a_failover_loses_what_no_replica_had_and_its_retry_is_decided_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_of_a_cluster_keeps_what_the_replica_had() {
+async fn a_failover_of_a_cluster_keeps_replicated_writes() {
     let mut cluster = block_in_place(RedisCluster::start);
     let app = service(&cluster.url(), &[]).await;
     let keys = app.store.keys();
@@ -157,7 +157,7 @@ pub fn eventually_replicated(master: &RedisServer) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn min_replicas_to_write_refuses_before_anything_is_done() {
+async fn min_replicas_to_write_refuses_before_the_first_write() {
     let redis = block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&redis.url(), &[]).await;
     app.budget("tenant:acme", 1_000, 0).await;
@@ -175,7 +175,7 @@ async fn min_replicas_to_write_refuses_before_anything_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_process_at_the_same_address_is_counted_as_a_change() {
+async fn a_restarted_redis_at_the_same_address_counts_as_a_new_primary() {
     let mut redis = block_in_place(RedisServer::start);
     let app = service(&redis.url(), &[]).await;
     let changes = || app.store.metrics().primary_changes.get();

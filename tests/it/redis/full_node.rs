@@ -212,11 +212,11 @@ async fn continues(is_first_full: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tenants_of_the_other_masters_notice_nothing_while_one_is_full() {
+async fn a_full_master_does_not_affect_tenants_of_the_others() {
     continues(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tenants_of_the_other_masters_notice_nothing_while_that_of_the_first_partition_is_full() {
+async fn a_full_master_of_the_first_partition_does_not_affect_tenants_of_the_others() {
     continues(true).await;
 }

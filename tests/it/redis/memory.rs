@@ -69,7 +69,7 @@ fn refused(response: Response) {
 }
 
 #[tokio::test]
-async fn from_75_percent_on_readiness_warns_and_stays_ready() {
+async fn from_75_percent_readiness_warns() {
     let (server, app) = service(&[]).await;
     let ratio = async || {
         let text = app.telemetry.render().expect("metrics");
@@ -97,7 +97,7 @@ async fn from_75_percent_on_readiness_warns_and_stays_ready() {
 }
 
 #[tokio::test]
-async fn from_85_percent_on_denials_are_only_counted() {
+async fn from_85_percent_denials_are_only_counted() {
     let (server, app) = service(&[]).await;
     filled(&server, &app, 87).await;
     app.with_left_in_minute(Duration::from_secs(5)).await;
@@ -125,7 +125,7 @@ async fn from_85_percent_on_denials_are_only_counted() {
 }
 
 #[tokio::test]
-async fn from_90_percent_on_what_is_new_is_refused_and_what_is_held_is_settled() {
+async fn from_90_percent_creates_are_refused_and_holds_can_still_end() {
     let (server, app) = service(&[]).await;
     let mut held = Vec::new();
     for key in ["committed", "released", "swept", "extended"] {
@@ -191,7 +191,7 @@ async fn a_replay_gets_its_response_while_memory_is_full() {
 }
 
 #[tokio::test]
-async fn memory_that_fills_between_two_looks_is_noticed_by_the_next_request() {
+async fn memory_that_fills_between_two_checks_is_noticed_by_the_next_request() {
     let (server, app) = service(&[]).await;
     let first = app.create("create", ROOT, 10, json!({})).await.expect(200);
     filled(&server, &app, 50).await;

@@ -71,7 +71,7 @@ async fn expire(store: &Store) -> Result<Option<ExpireReply>, StoreError> {
 }
 
 #[tokio::test]
-async fn a_day_that_ends_between_two_calls_costs_a_third() {
+async fn a_day_that_ends_between_two_calls_costs_a_third_call() {
     let (server, store) = ServerAtMidnight::start(&[MIDNIGHT_MS - 1, MIDNIGHT_MS]);
     let expired = expire(&store).await.expect("the day is found");
     assert!(
@@ -82,7 +82,7 @@ async fn a_day_that_ends_between_two_calls_costs_a_third() {
 }
 
 #[tokio::test]
-async fn a_clock_that_never_agrees_ends_a_call() {
+async fn a_call_fails_if_the_day_keeps_changing() {
     let (server, store) = ServerAtMidnight::start(&[0; 10]);
     let error = expire(&store).await.expect_err("no day is found");
     assert!(error.to_string().contains("`clock`"), "{error}");

@@ -282,7 +282,7 @@ async fn events_are_queued_while_the_master_of_the_first_partition_is_down() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replays_on_the_other_masters_are_fed_while_one_takes_no_writes() {
+async fn replays_on_the_other_masters_continue_while_one_refuses_writes() {
     let cluster = cluster();
     let app = TestApp::spawn_on(&cluster.url(), &[]).await;
     open(&app).await;

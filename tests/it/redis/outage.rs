@@ -128,7 +128,7 @@ async fn all_recovered(app: &TestApp, client: &RetryingClient, reservations: &[S
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_redis_all_is_refused_in_time_and_works_again_by_itself() {
+async fn without_redis_requests_are_refused_in_time_and_recover_by_themselves() {
     let mut server = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
     let (app, client, reservations) = prepared(&server).await;
     for _ in 0..2 {
@@ -144,7 +144,7 @@ async fn without_redis_all_is_refused_in_time_and_works_again_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_redis_that_falls_silent_is_no_different_from_one_that_is_gone() {
+async fn a_silent_redis_is_handled_like_an_unreachable_one() {
     let server = block_in_place(RedisServer::start);
     let (app, client, reservations) = prepared(&server).await;
     server.freeze();
@@ -173,7 +173,7 @@ async fn refused_in_time(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_of_many_calls_has_no_more_time_than_one_of_a_single_call() {
+async fn all_calls_of_a_request_share_one_deadline() {
     const HOLDS: usize = 8_000;
     let server = block_in_place(RedisServer::start);
     let way = SlowProxy::to(server.port).await;
@@ -291,7 +291,7 @@ async fn use_up(address: SocketAddr, key: String, name: usize) -> BTreeSet<Strin
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_is_terminated_answers_all_requests_it_received() {
+async fn a_terminated_replica_responds_to_every_request_it_received() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let url = crate::harness::redis::shared().url();

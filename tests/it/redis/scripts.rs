@@ -27,7 +27,7 @@ fn redis_accepts_every_script() {
 }
 
 #[test]
-fn every_name_that_a_script_uses_is_defined_in_it() {
+fn scripts_use_only_names_that_they_define() {
     let globals = ["redis", "KEYS", "ARGV", "bit"];
     let complaints = all().flat_map(|script| complaints(script, &globals));
     let complaints: Vec<_> = complaints.collect();
@@ -36,7 +36,7 @@ fn every_name_that_a_script_uses_is_defined_in_it() {
 
 /// A fragment includes what it calls, and is given what it needs: it does not count on the script around it.
 #[test]
-fn every_fragment_stands_alone() {
+fn every_fragment_loads_alone() {
     let mut found = Vec::new();
     for (name, _) in FRAGMENTS {
         let text = format!("#!lua\n-- @include {name}\n").leak();

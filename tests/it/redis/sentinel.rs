@@ -36,7 +36,7 @@ async fn the_store_follows_a_failover() {
 }
 
 #[tokio::test]
-async fn an_unknown_master_is_an_unavailable_one() {
+async fn without_a_known_master_calls_are_unavailable() {
     let trio = SentinelTrio::start();
     let url = trio.url().replace("mymaster", "other");
     let error = call(&store(&url)).await.expect_err("no such master");

@@ -90,7 +90,7 @@ impl MovingSlot {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
+async fn a_commit_waits_for_migrating_ledgers() {
     for ledger_first in [false, true] {
         let (moving, id) = MovingSlot::new().await;
         let resharding =
@@ -113,7 +113,7 @@ async fn a_commit_waits_for_ledgers_that_are_on_their_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_waits_for_records_that_are_on_their_way() {
+async fn a_list_waits_for_migrating_records() {
     for records_first in [false, true] {
         let (moving, _) = MovingSlot::new().await;
         let resharding =
@@ -132,7 +132,7 @@ async fn a_list_waits_for_records_that_are_on_their_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn balances_wait_for_ledgers_that_are_on_their_way() {
+async fn balances_wait_for_migrating_ledgers() {
     for ledger_first in [false, true] {
         let (moving, _) = MovingSlot::new().await;
         let resharding =
@@ -151,7 +151,7 @@ async fn balances_wait_for_ledgers_that_are_on_their_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
+async fn a_sweep_treats_no_migrating_record_as_missing_or_corrupt() {
     for records_first in [false, true] {
         let (moving, _) = MovingSlot::new().await;
         let fixture = &moving.app;
@@ -191,7 +191,7 @@ async fn a_sweep_takes_no_record_for_missing_or_corrupt_while_it_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn retention_forgets_no_record_while_it_moves() {
+async fn retention_skips_no_migrating_record() {
     for records_first in [false, true] {
         let (moving, id) = MovingSlot::new().await;
         let fixture = &moving.app;
@@ -238,7 +238,7 @@ async fn retention_forgets_no_record_while_it_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_create_waits_for_a_slot_that_is_on_its_way() {
+async fn a_create_waits_for_a_migrating_slot() {
     let (moving, _) = MovingSlot::new().await;
     let resharding = block_in_place(|| moving.begin_move(|key| key.contains(":budget:")));
     let before = repetitions(&moving.app);
@@ -251,7 +251,7 @@ async fn a_create_waits_for_a_slot_that_is_on_its_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
+async fn a_verification_reports_no_migrating_record() {
     for records_first in [false, true] {
         let (moving, _) = MovingSlot::new().await;
         let fixture = &moving.app;
@@ -292,7 +292,7 @@ async fn a_verification_takes_no_record_for_damaged_while_it_moves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once() {
+async fn a_rate_limited_commit_waits_for_migrating_counts_and_is_counted_once() {
     for counts_exist in [true, false] {
         let (moving, _) = MovingSlot::new().await;
         let app = &moving.app;
@@ -322,7 +322,7 @@ async fn a_commit_that_a_policy_counts_waits_for_the_counts_and_is_counted_once(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn policies_that_are_on_their_way_are_waited_for_and_none_is_overlooked() {
+async fn requests_wait_for_migrating_policies() {
     for records_first in [false, true] {
         let (moving, _) = MovingSlot::new().await;
         for number in 0..3 {

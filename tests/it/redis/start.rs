@@ -21,7 +21,7 @@ pub(crate) async fn ended(service: &mut Service) -> bool {
 }
 
 #[tokio::test]
-async fn a_redis_that_evicts_keys_refuses_the_start_unless_a_setting_says_otherwise() {
+async fn a_start_on_a_redis_that_evicts_keys_is_refused_unless_a_setting_allows_it() {
     let server = RedisServer::start_with(&["--maxmemory-policy", "volatile-ttl"]);
     let mut service = Service::start(&server.url(), "evicting", &[]);
     assert!(!ended(&mut service).await);
@@ -35,7 +35,7 @@ async fn a_redis_that_evicts_keys_refuses_the_start_unless_a_setting_says_otherw
 }
 
 #[tokio::test]
-async fn a_redis_that_begins_to_evict_makes_unready_until_it_ends() {
+async fn a_replica_is_not_ready_while_redis_evicts_keys() {
     let server = RedisServer::start();
     let service = Service::start(&server.url(), "turned", &[]);
     service.ready().await;
@@ -103,7 +103,7 @@ async fn a_failure_to_connect_has_its_cause_and_is_counted() {
 }
 
 #[tokio::test]
-async fn the_log_repeats_why_a_start_waits_and_says_when_it_is_over() {
+async fn the_log_repeats_why_a_start_waits_and_when_it_continues() {
     let mut server = RedisServer::start();
     server.kill();
     let service = Service::start(&server.url(), "waiting", &[]);
@@ -125,7 +125,7 @@ async fn the_log_repeats_why_a_start_waits_and_says_when_it_is_over() {
 
 /// A stand-in for a Redis that is not installed here.
 #[tokio::test]
-async fn a_redis_that_is_too_old_refuses_the_start_unless_a_setting_says_otherwise() {
+async fn a_start_on_an_old_redis_is_refused_unless_a_setting_allows_it() {
     let url = serve(|words| match words[0].as_str() {
         "INFO" => text("# Server\r\nredis_version:6.2.0\r\nmaxmemory_policy:noeviction\r\n"),
         "TIME" => texts(&["1709251200", "0"]),

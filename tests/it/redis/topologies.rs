@@ -106,7 +106,7 @@ async fn no_request_fails_while_slots_move_between_masters() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_is_survived_without_help() {
+async fn the_service_recovers_from_a_failover() {
     let mut trio = block_in_place(SentinelTrio::start);
     let app = TestApp::spawn_on(&trio.url(), &[]).await;
     let store = &app.store;

@@ -115,7 +115,7 @@ async fn too_few(app: &TestApp, key: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_too_few_replicas_it_is_503_and_the_same_key_resolves_it() {
+async fn with_too_few_replicas_a_write_is_503_and_a_retry_gets_its_outcome() {
     let pair = block_in_place(RedisPair::start);
     let app = TestApp::spawn_on(&pair.master.url(), WAIT).await;
     app.budget("tenant:acme", 1_000, 0).await;
@@ -183,7 +183,7 @@ async fn a_commit_and_an_admin_change_wait_as_well() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_answered_survives_a_failover() {
+async fn acknowledged_writes_survive_a_failover() {
     let mut trio = block_in_place(SentinelTrio::start);
     let app = TestApp::spawn_on(&trio.url(), WAIT).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
@@ -206,7 +206,7 @@ async fn what_was_answered_survives_a_failover() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_outcome_that_was_answered_is_lost_in_a_failover_under_load() {
+async fn no_acknowledged_outcome_is_lost_in_a_failover_under_load() {
     let mut trio = block_in_place(SentinelTrio::start);
     let app = TestApp::spawn_on(&trio.url(), WAIT).await;
     seed_ledgers(&app, 0, 1_000_000_000).await;
@@ -234,7 +234,7 @@ async fn no_outcome_that_was_answered_is_lost_in_a_failover_under_load() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_request_fails_while_slots_move_and_replicas_are_waited_for() {
+async fn no_waiting_request_fails_while_slots_move() {
     let cluster = Arc::new(block_in_place(RedisCluster::start));
     let replicas: Vec<_> = block_in_place(|| cluster.masters.iter().map(cluster_replica).collect());
     let app = TestApp::spawn_on(&cluster.url(), &[LONG_REDIS_TIMEOUT, WAIT].concat()).await;
@@ -262,7 +262,7 @@ async fn no_request_fails_while_slots_move_and_replicas_are_waited_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_that_no_replica_has_is_not_answered_although_the_master_dies() {
+async fn a_write_without_a_replica_is_not_acknowledged_when_the_master_dies() {
     let mut pair = block_in_place(RedisPair::start);
     let app = TestApp::spawn_on(&pair.master.url(), WAIT).await;
     app.budget("tenant:acme", 1_000, 0).await;
@@ -282,7 +282,7 @@ async fn a_write_that_no_replica_has_is_not_answered_although_the_master_dies() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_start_says_which_replicas_are_missing() {
+async fn the_start_warns_of_missing_replicas() {
     let app = TestApp::spawn_on(&shared().url(), WAIT).await;
     let findings = app.store.inspect().await.expect("it responds");
     let text: String = findings

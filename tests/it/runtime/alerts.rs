@@ -120,7 +120,7 @@ async fn holds_that_come_and_go_around_a_threshold_do_not_flood() {
 }
 
 #[tokio::test]
-async fn a_threshold_falls_below_its_band_alone() {
+async fn a_threshold_falls_only_below_its_band() {
     let mut fixture = AlertFixture::new().await;
     fixture.hold(749).await;
     let (above, within, below) = (
@@ -170,7 +170,7 @@ async fn thresholds_fall_together_and_rise_again_at_once() {
 }
 
 #[tokio::test]
-async fn every_operation_that_moves_the_ledger_finds_what_has_fallen() {
+async fn every_operation_on_the_ledger_emits_falling_thresholds() {
     for operation in ["release", "commit", "usage event", "expiry", "reserve"] {
         let mut fixture = AlertFixture::new().await;
         let (low, high) = (fixture.hold(100).await, fixture.hold(700).await);
@@ -212,7 +212,7 @@ async fn every_operation_that_moves_the_ledger_finds_what_has_fallen() {
 }
 
 #[tokio::test]
-async fn an_announcement_in_the_future_counts_as_old() {
+async fn an_event_dated_in_the_future_counts_as_old() {
     let mut fixture = AlertFixture::new().await;
     let id = fixture.hold(1_000).await;
     fixture.app.announced_at(ROOT, FAR_AHEAD).await;
@@ -228,7 +228,7 @@ async fn an_announcement_in_the_future_counts_as_old() {
 }
 
 #[tokio::test]
-async fn thresholds_that_are_added_stay_silent_until_use_crosses_them() {
+async fn added_thresholds_emit_nothing_until_utilization_crosses_them() {
     let mut fixture = AlertFixture::new().await;
     fixture.hold(300).await;
     let id = fixture.hold(550).await;
@@ -262,7 +262,7 @@ async fn thresholds_that_are_added_stay_silent_until_use_crosses_them() {
 }
 
 #[tokio::test]
-async fn a_ledger_that_says_nothing_has_announced_what_its_use_has_reached() {
+async fn a_ledger_without_threshold_state_counts_as_having_emitted_up_to_its_utilization() {
     let mut fixture = AlertFixture::new().await;
     let (few, many) = (fixture.hold(60).await, fixture.hold(300).await);
     fixture
@@ -279,7 +279,7 @@ async fn a_ledger_that_says_nothing_has_announced_what_its_use_has_reached() {
 }
 
 #[tokio::test]
-async fn exhaustion_is_announced_once_until_five_per_cent_remain_and_ten_seconds_are_over() {
+async fn exhausted_is_emitted_again_only_after_five_per_cent_remain_and_ten_seconds() {
     let mut fixture = AlertFixture::new().await;
     let of = |events: Vec<String>| {
         events
@@ -307,7 +307,7 @@ async fn exhaustion_is_announced_once_until_five_per_cent_remain_and_ten_seconds
 }
 
 #[tokio::test]
-async fn exhaustion_is_armed_by_time_without_an_operation() {
+async fn exhausted_is_rearmed_without_another_operation() {
     let mut fixture = AlertFixture::new().await;
     let id = fixture.hold(1_000).await;
     fixture.release(&id).await;
@@ -323,7 +323,7 @@ async fn exhaustion_is_armed_by_time_without_an_operation() {
 }
 
 #[tokio::test]
-async fn funding_has_no_band_and_arms_what_lies_above() {
+async fn funding_has_no_band_and_rearms_higher_thresholds() {
     for bulk in [false, true] {
         let mut fixture = AlertFixture::new().await;
         fixture.hold(790).await;

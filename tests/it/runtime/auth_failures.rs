@@ -76,7 +76,7 @@ async fn a_refused_key_emits_an_event_with_its_reason_and_without_its_secret() {
 }
 
 #[tokio::test]
-async fn unknown_keys_share_one_event_whatever_they_look_like_on_both_planes() {
+async fn unknown_keys_share_one_event_on_both_planes() {
     let app = TestApp::spawn().await;
     for key in ["nonsense", "sk_live_000aaaaaaaaaaaa"] {
         app.get_with(key, "/v1/reservations").await;
@@ -95,7 +95,7 @@ async fn unknown_keys_share_one_event_whatever_they_look_like_on_both_planes() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_is_no_use_of_one() {
+async fn a_request_without_a_key_is_not_counted() {
     let app = TestApp::spawn().await;
     for path in ["/v1/reservations", "/v1/admin/tenants", "/v1/nothing"] {
         app.send(app.request(Method::GET, path)).await.expect(401);
@@ -193,7 +193,7 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
 }
 
 #[tokio::test]
-async fn more_keys_than_a_replica_counts_apart_are_counted_among_the_unknown() {
+async fn keys_above_the_bound_are_counted_as_unknown() {
     let fixture = LedgerFixture::new().await;
     let failures = AuthFailures::new(fixture.store.clone());
     fixture.with_left_in_minute(Duration::from_secs(10)).await;
@@ -213,7 +213,7 @@ async fn more_keys_than_a_replica_counts_apart_are_counted_among_the_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_redis_refuses_is_kept_and_delays_no_request() {
+async fn counts_are_kept_while_redis_is_down_and_delay_no_request() {
     let mut server = block_in_place(RedisServer::start);
     let store = store(&server.url());
     store.deployment().await.expect("Redis answers");
@@ -240,7 +240,7 @@ async fn what_redis_refuses_is_kept_and_delays_no_request() {
 }
 
 #[tokio::test]
-async fn a_service_that_ends_emits_what_it_has_counted() {
+async fn a_service_stores_its_counts_at_shutdown() {
     let app = TestApp::spawn().await;
     app.with_left_in_minute(Duration::from_secs(10)).await;
     app.get_with("nonsense", "/v1/reservations").await;
@@ -259,7 +259,7 @@ async fn a_service_that_ends_emits_what_it_has_counted() {
 }
 
 #[tokio::test]
-async fn refused_keys_are_counted_by_what_was_wrong() {
+async fn refused_keys_are_counted_by_reason() {
     let app = TestApp::spawn().await;
     let good = app.add_key(0, &[]).await;
     let revoked = app.add_key(0, &[("status", "REVOKED")]).await;

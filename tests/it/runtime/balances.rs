@@ -54,7 +54,7 @@ async fn get(app: &TestApp, query: &str) -> Response {
 }
 
 #[tokio::test]
-async fn every_ledger_stands_by_scope_path_and_then_in_the_order_of_units() {
+async fn balances_are_ordered_by_scope_path_and_unit() {
     let app = with_ledgers().await;
     let all = [
         "tenant:acme USD_MICROCENTS".to_owned(),
@@ -106,7 +106,7 @@ async fn a_filter_matches_whole_segments_at_any_level_in_any_case() {
 }
 
 #[tokio::test]
-async fn a_filter_is_required_and_may_not_name_another_tenant() {
+async fn a_filter_is_required_and_must_not_name_another_tenant() {
     let app = with_ledgers().await;
     for query in [
         "",
@@ -177,7 +177,7 @@ async fn pages_of_any_size_show_each_ledger_once_and_the_last_has_no_cursor() {
 }
 
 #[tokio::test]
-async fn a_cursor_belongs_to_its_list_tenant_and_filters_but_not_to_the_limit() {
+async fn a_cursor_is_bound_to_its_list_tenant_and_filters_but_not_to_the_limit() {
     let app = with_ledgers().await;
     let first = get(&app, "workspace=prod&limit=1").await;
     let cursor = first.text("/next_cursor");
@@ -208,7 +208,7 @@ async fn a_cursor_belongs_to_its_list_tenant_and_filters_but_not_to_the_limit() 
 }
 
 #[tokio::test]
-async fn a_balance_shows_debt_limit_and_flag_only_where_there_is_something_to_show() {
+async fn a_balance_omits_zero_debt_limit_and_flag() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     app.budget("tenant:acme/agent:bot", 0, i64::MAX).await;
@@ -234,7 +234,7 @@ async fn a_balance_shows_debt_limit_and_flag_only_where_there_is_something_to_sh
 }
 
 #[tokio::test]
-async fn a_closed_tenant_may_read() {
+async fn a_closed_tenant_can_read_balances() {
     let app = with_ledgers().await;
     let caller = &app.callers[0];
     let keys = app.store.keys();

@@ -10,7 +10,7 @@ use crate::harness::runtime_calls::{ledger, tokens};
 const ROOT: &str = "tenant:acme";
 
 #[tokio::test]
-async fn a_commit_within_the_hold_charges_what_was_used_and_returns_the_rest() {
+async fn a_commit_within_the_hold_charges_the_actual_amount_and_returns_the_rest() {
     let app = TestApp::spawn().await;
     let rows = [
         (200, Some(100), ledger(800, 0, 200, 0)),
@@ -35,7 +35,7 @@ async fn a_commit_within_the_hold_charges_what_was_used_and_returns_the_rest() {
 }
 
 #[tokio::test]
-async fn after_a_rejected_overage_the_same_key_may_commit_what_fits() {
+async fn after_a_rejected_overage_the_same_key_can_commit_less() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app
@@ -50,7 +50,7 @@ async fn after_a_rejected_overage_the_same_key_may_commit_what_fits() {
 }
 
 #[tokio::test]
-async fn a_capped_commit_closes_the_scope_to_further_reserves() {
+async fn a_capped_commit_blocks_further_reserves() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 340, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;
@@ -63,7 +63,7 @@ async fn a_capped_commit_closes_the_scope_to_further_reserves() {
 }
 
 #[tokio::test]
-async fn another_unit_is_refused_and_the_reservation_stands() {
+async fn another_unit_is_refused_and_the_reservation_stays_active() {
     let app = TestApp::spawn().await;
     let scope = "tenant:acme/agent:a";
     app.budget(ROOT, 1_000, 0).await;
@@ -79,7 +79,7 @@ async fn another_unit_is_refused_and_the_reservation_stands() {
 }
 
 #[tokio::test]
-async fn no_state_of_a_ledger_stops_a_commit() {
+async fn a_commit_succeeds_in_every_state_of_a_ledger() {
     let app = TestApp::spawn().await;
     let frozen: &[(&str, &str)] = &[("status", "FROZEN")];
     let owing: &[(&str, &str)] = &[
@@ -119,7 +119,7 @@ async fn a_budget_made_after_the_reserve_is_not_charged() {
 }
 
 #[tokio::test]
-async fn a_budget_that_is_gone_is_an_error_and_never_made_again() {
+async fn a_missing_budget_is_an_error_and_is_not_recreated() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;
@@ -133,7 +133,7 @@ async fn a_budget_that_is_gone_is_an_error_and_never_made_again() {
 }
 
 #[tokio::test]
-async fn a_figure_that_would_leave_its_range_fails_before_anything_is_written() {
+async fn an_overflow_is_refused_before_the_first_write() {
     let app = TestApp::spawn().await;
     let scope = "tenant:acme/agent:a";
     app.budget(ROOT, 1_000, 0).await;
@@ -149,7 +149,7 @@ async fn a_figure_that_would_leave_its_range_fails_before_anything_is_written() 
 }
 
 #[tokio::test]
-async fn of_fifty_parallel_commits_one_charges_and_the_others_repeat_it_or_come_too_late() {
+async fn one_of_fifty_parallel_commits_charges() {
     for (keys, repeated) in [(1, 50), (50, 1)] {
         let app = Arc::new(TestApp::spawn().await);
         app.budget(ROOT, 1_000, 0).await;
@@ -175,7 +175,7 @@ async fn of_fifty_parallel_commits_one_charges_and_the_others_repeat_it_or_come_
 }
 
 #[tokio::test]
-async fn of_a_commit_and_a_release_at_once_exactly_one_wins() {
+async fn one_of_a_concurrent_commit_and_release_wins() {
     let app = Arc::new(TestApp::spawn().await);
     app.budget(ROOT, 10_000, 0).await;
     let mut spent = 0;

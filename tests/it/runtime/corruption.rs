@@ -56,7 +56,7 @@ async fn run(app: &TestApp, operation: Operation, id: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
+async fn a_damaged_figure_or_index_is_found_before_the_first_write() {
     use Operation::{Commit, Decide, Deny, Extend, Post, Release, Reserve};
     let all = [Reserve, Commit, Release, Post];
     let emitting = [Reserve, Commit, Release, Post, Decide, Deny];
@@ -130,7 +130,7 @@ async fn a_damaged_figure_or_index_is_found_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn a_damaged_count_of_denials_is_found_before_anything_is_written() {
+async fn a_damaged_count_of_denials_is_found_before_the_first_write() {
     for operation in [Operation::Decide, Operation::Deny] {
         for field in ["count", "suppressed"] {
             let (app, id) = with_hold().await;
@@ -159,7 +159,7 @@ async fn a_damaged_count_of_denials_is_found_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn a_commit_beyond_its_hold_needs_a_policy_that_it_knows() {
+async fn a_commit_beyond_its_hold_needs_a_known_overage_policy() {
     let (app, id) = with_hold().await;
     let record = app.reservation_key(&id);
     for damage in [
@@ -174,7 +174,7 @@ async fn a_commit_beyond_its_hold_needs_a_policy_that_it_knows() {
 }
 
 #[tokio::test]
-async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
+async fn a_damaged_ledger_delays_only_the_expiry_of_its_own_holds() {
     let damages = [
         ("reserved", "-5"),
         ("spent", "x"),
@@ -212,7 +212,7 @@ async fn a_hold_on_a_damaged_ledger_keeps_no_other_from_expiring() {
 
 /// The keys that the event and the audit entry of a change are written to, each of another type in turn.
 #[tokio::test]
-async fn an_operators_change_without_its_event_changes_nothing() {
+async fn an_operators_update_that_cannot_emit_its_event_changes_nothing() {
     for (index, release) in [
         (0, false),
         (1, false),

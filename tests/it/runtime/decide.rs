@@ -23,7 +23,7 @@ async fn a_decision_says_whether_a_reservation_would_succeed() {
 }
 
 #[tokio::test]
-async fn every_reason_that_denies_a_reserve_is_the_reason_of_a_denied_decision() {
+async fn a_decision_is_denied_for_the_reason_that_denies_a_reserve() {
     let app = TestApp::spawn().await;
     for row in DEADLOCKS {
         let scope = row.place(&app).await;
@@ -42,7 +42,7 @@ async fn every_reason_that_denies_a_reserve_is_the_reason_of_a_denied_decision()
 }
 
 #[tokio::test]
-async fn a_decision_without_a_budget_is_a_denial_and_one_in_another_unit_an_error() {
+async fn a_decision_without_a_budget_is_denied_and_in_another_unit_refused() {
     let app = TestApp::spawn().await;
     let response = app.decide("k", "workspace:prod", 1).await.expect(200);
     assert_eq!(response.at("/reason_code"), "BUDGET_NOT_FOUND");
@@ -68,7 +68,7 @@ async fn a_decision_and_a_reserve_do_not_share_their_idempotency_keys() {
 }
 
 #[tokio::test]
-async fn a_decision_once_taken_is_repeated_whatever_has_happened_since() {
+async fn a_repeated_decision_gets_the_first_response() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     assert_eq!(app.decide("k1", ROOT, 1_000).await.at("/decision"), "ALLOW");

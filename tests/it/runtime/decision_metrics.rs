@@ -63,7 +63,7 @@ async fn decisions_are_counted_once_with_their_reason_and_unit() {
 }
 
 #[tokio::test]
-async fn caps_and_the_ends_of_reservations_are_counted() {
+async fn caps_and_ends_of_reservations_are_counted() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     app.policy("p", ROOT, json!({"caps": {"max_tokens": 5}}))
@@ -90,7 +90,7 @@ async fn caps_and_the_ends_of_reservations_are_counted() {
 }
 
 #[tokio::test]
-async fn commits_are_counted_by_policy_and_by_how_they_compare_with_their_hold() {
+async fn commits_are_counted_by_overage_policy_and_by_size_against_their_hold() {
     const AIA: &str = "ALLOW_IF_AVAILABLE";
     const AWO: &str = "ALLOW_WITH_OVERDRAFT";
     let app = TestApp::spawn().await;

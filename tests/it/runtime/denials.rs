@@ -18,7 +18,7 @@ async fn only_event(app: &TestApp, number: usize) -> Event {
 }
 
 #[tokio::test]
-async fn each_denied_decision_emits_its_reason_and_the_scope_that_denied() {
+async fn each_denial_emits_its_reason_and_scope() {
     let app = TestApp::spawn().await;
     let mut number = 0;
     for row in DEADLOCKS {
@@ -64,7 +64,7 @@ async fn each_denied_decision_emits_its_reason_and_the_scope_that_denied() {
 }
 
 #[tokio::test]
-async fn a_denial_without_a_ledger_names_none() {
+async fn a_denial_without_a_ledger_names_no_scope() {
     let app = TestApp::spawn().await;
     assert_eq!(app.decide("k1", ROOT, 5).await.at("/decision"), "DENY");
     assert_eq!(app.dry_run("k2", ROOT, 5).await.at("/decision"), "DENY");
@@ -110,7 +110,7 @@ async fn the_subject_is_emitted_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn other_refusals_are_no_denials() {
+async fn other_refusals_emit_no_denial() {
     let app = TestApp::spawn().await;
     let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}});
     app.reserve("none", 1).await;
@@ -146,7 +146,7 @@ async fn other_refusals_are_no_denials() {
 }
 
 #[tokio::test]
-async fn a_repeated_denial_emits_again_only_where_it_was_decided_again() {
+async fn only_denials_that_are_decided_again_emit_again() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1, 0).await;
     for _ in 0..3 {
@@ -166,7 +166,7 @@ async fn a_repeated_denial_emits_again_only_where_it_was_decided_again() {
 
 /// Denials of one minute beyond the rate, emitted by the first denial of a later minute.
 #[tokio::test]
-async fn beyond_the_rate_denials_are_counted_to_the_last_and_summed_up_in_one_event() {
+async fn denials_above_the_rate_are_counted_exactly_and_rolled_up_in_one_event() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1, 0).await;
     app.with_left_in_minute(Duration::from_secs(5)).await;

@@ -9,7 +9,7 @@ use crate::runtime::reserve::DEADLOCKS;
 const ROOT: &str = "tenant:acme";
 
 #[tokio::test]
-async fn an_allowed_dry_run_shows_the_present_and_holds_nothing() {
+async fn an_allowed_dry_run_shows_current_balances_and_holds_nothing() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let scope = "tenant:acme/agent:a";
@@ -29,7 +29,7 @@ async fn an_allowed_dry_run_shows_the_present_and_holds_nothing() {
 }
 
 #[tokio::test]
-async fn a_dry_run_is_denied_for_the_reason_that_refuses_a_live_reserve() {
+async fn a_dry_run_is_denied_for_the_reason_that_denies_a_reserve() {
     let app = TestApp::spawn().await;
     for row in DEADLOCKS {
         let scope = row.place(&app).await;
@@ -51,7 +51,7 @@ async fn a_dry_run_is_denied_for_the_reason_that_refuses_a_live_reserve() {
 }
 
 #[tokio::test]
-async fn a_dry_run_without_a_budget_is_denied_where_a_live_reserve_finds_nothing() {
+async fn a_dry_run_without_a_budget_is_denied_where_a_reserve_is_404() {
     let app = TestApp::spawn().await;
     let response = app.dry_run("k1", ROOT, 1).await.expect(200);
     assert_eq!(response.at("/reason_code"), "BUDGET_NOT_FOUND");
@@ -62,7 +62,7 @@ async fn a_dry_run_without_a_budget_is_denied_where_a_live_reserve_finds_nothing
 }
 
 #[tokio::test]
-async fn only_a_mismatch_of_units_refuses_a_dry_run() {
+async fn only_a_unit_mismatch_refuses_a_dry_run() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let credits = json!({"estimate": {"unit": "CREDITS", "amount": 1}, "dry_run": true});
@@ -74,7 +74,7 @@ async fn only_a_mismatch_of_units_refuses_a_dry_run() {
 }
 
 #[tokio::test]
-async fn a_dry_run_and_a_live_reserve_share_their_idempotency_keys() {
+async fn a_dry_run_and_a_reserve_share_their_idempotency_keys() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 100, json!({})).await;
@@ -92,7 +92,7 @@ async fn a_dry_run_and_a_live_reserve_share_their_idempotency_keys() {
 }
 
 #[tokio::test]
-async fn the_response_to_a_dry_run_is_repeated_as_it_was() {
+async fn a_dry_run_is_replayed_unchanged() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let allowed = app.dry_run("k1", ROOT, 1_000).await;

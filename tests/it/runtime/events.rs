@@ -73,7 +73,7 @@ fn types(events: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_commit_beyond_the_funds_emits_cause_before_effect() {
+async fn a_commit_beyond_the_remaining_amount_emits_cause_before_effect() {
     let tenant = SpendingTenant::new(100, 50).await;
     let held = tenant.reserve("r1", "model.call", 90).await;
     tenant.commit(&held, "c1", 120).await;
@@ -104,7 +104,7 @@ async fn a_commit_beyond_the_funds_emits_cause_before_effect() {
 }
 
 #[tokio::test]
-async fn a_denial_and_the_exhaustion_behind_it_share_their_correlation() {
+async fn a_denial_and_its_exhausted_event_share_their_correlation_id() {
     let tenant = SpendingTenant::new(100, 0).await;
     tenant.reserve("r1", "model.call", 100).await;
     let denied = tenant.reserve("r2", "model.call", 1).await;
@@ -131,7 +131,7 @@ async fn a_denial_and_the_exhaustion_behind_it_share_their_correlation() {
 }
 
 #[tokio::test]
-async fn an_action_cannot_write_into_the_facts_of_an_event() {
+async fn an_action_cannot_inject_facts_into_an_event() {
     let tenant = SpendingTenant::new(100, 50).await;
     let kind = "x\nactor admin\nrequest_id forged";
     let held = tenant.reserve("r1", kind, 90).await;

@@ -51,7 +51,7 @@ async fn expired_events(tenant: &TenantFixture) -> usize {
 }
 
 #[tokio::test]
-async fn each_hold_expires_once_however_many_sweep_at_once() {
+async fn concurrent_sweepers_expire_each_hold_once() {
     let store = store(&shared().url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
@@ -197,7 +197,7 @@ async fn corrupt_records_are_quarantined_once_and_block_no_others() {
 }
 
 #[tokio::test]
-async fn a_due_time_that_is_out_of_date_is_corrected() {
+async fn an_outdated_due_time_is_corrected() {
     let store = store(&shared().url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
@@ -217,7 +217,7 @@ async fn a_due_time_that_is_out_of_date_is_corrected() {
 }
 
 #[tokio::test]
-async fn a_tenant_that_cannot_be_swept_does_not_keep_others_waiting() {
+async fn a_tenant_that_cannot_be_swept_delays_no_others() {
     let store = store(&shared().url());
     let now = now_ms(&store).await;
     let mut leases = Vec::new();

@@ -23,7 +23,7 @@ async fn held(ago_ms: i64) -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn each_operation_ends_with_its_own_window() {
+async fn each_operation_has_its_own_deadline() {
     const GONE: u16 = 410;
     let rows = [
         // name, expired ago, commit, release, extend, get, status in a list, remaining
@@ -61,7 +61,7 @@ async fn each_operation_ends_with_its_own_window() {
 }
 
 #[tokio::test]
-async fn a_reservation_lives_to_the_last_millisecond_of_its_grace() {
+async fn a_reservation_can_be_committed_until_the_last_millisecond_of_its_grace_period() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000_000, 0).await;
     let (mut good, mut late) = (0, 0);
@@ -89,7 +89,7 @@ async fn a_reservation_lives_to_the_last_millisecond_of_its_grace() {
 }
 
 #[tokio::test]
-async fn without_grace_commit_and_extension_end_together() {
+async fn without_a_grace_period_commit_and_extension_end_together() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 300, json!({"grace_period_ms": 0})).await;
@@ -100,7 +100,7 @@ async fn without_grace_commit_and_extension_end_together() {
 }
 
 #[tokio::test]
-async fn an_expired_reservation_keeps_its_estimate_and_has_no_end() {
+async fn an_expired_reservation_keeps_its_estimate_without_a_finalized_time() {
     for swept in [false, true] {
         let (app, id) = held(GRACE_MS + 1).await;
         if swept {
@@ -214,7 +214,7 @@ async fn a_request_that_lacks_funds_gets_the_money_of_expired_holds() {
 }
 
 #[tokio::test]
-async fn where_dead_holds_are_not_enough_the_response_is_the_usual_one() {
+async fn if_dead_holds_are_not_enough_the_denial_is_the_usual_one() {
     let (app, _) = held(GRACE_MS + 1).await;
     let denied = app
         .reserve("k1", 1_001)
@@ -235,7 +235,7 @@ async fn where_dead_holds_are_not_enough_the_response_is_the_usual_one() {
 }
 
 #[tokio::test]
-async fn more_dead_holds_than_one_page_are_all_counted_on() {
+async fn dead_holds_of_several_pages_are_all_expired_for_a_request() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 250, 0).await;
     for number in 0..250 {
@@ -254,7 +254,7 @@ async fn more_dead_holds_than_one_page_are_all_counted_on() {
 }
 
 #[tokio::test]
-async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_without_it_too() {
+async fn after_a_clock_jump_a_request_expires_only_holds_that_are_over_without_it() {
     const HOUR_MS: i64 = 3_600_000;
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
@@ -284,7 +284,7 @@ async fn after_a_jump_of_the_clock_a_request_ends_only_what_is_over_without_it_t
 
 /// While dead holds are expired for it, the grace of the reservation itself may pass.
 #[tokio::test]
-async fn a_commit_that_came_in_time_is_in_time_after_a_sweep_too() {
+async fn a_commit_in_time_is_replayed_after_a_sweep() {
     let (app, id) = held(GRACE_MS + 100).await;
     let now_ms = app.now_ms().await;
     assert_eq!(commit_after_sweep(&app, &id, now_ms).await, "expired");

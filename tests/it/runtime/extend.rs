@@ -59,7 +59,7 @@ async fn an_extension_shows_the_ledgers_and_changes_none() {
 }
 
 #[tokio::test]
-async fn in_the_grace_a_reservation_can_be_committed_and_not_extended() {
+async fn in_the_grace_period_a_reservation_can_be_committed_but_not_extended() {
     let (app, id) = app_with_hold(&[]).await;
     app.backdate(&id, 1_000).await;
     app.extend(&id, "e", 60_000)
@@ -69,7 +69,7 @@ async fn in_the_grace_a_reservation_can_be_committed_and_not_extended() {
 }
 
 #[tokio::test]
-async fn the_number_of_extensions_is_the_one_granted_at_the_create() {
+async fn the_number_of_extensions_is_fixed_at_the_create() {
     let (app, id) = app_with_hold(&[("max_reservation_extensions", "2")]).await;
     app.set_tenant(&[("max_reservation_extensions", "9")]).await;
     app.extend(&id, "", 1).await.refused(400, "INVALID_REQUEST");
@@ -107,7 +107,7 @@ async fn without_a_setting_ten_extensions_are_granted() {
 }
 
 #[tokio::test]
-async fn a_repeated_extension_answers_its_own_expiry_and_what_is_left_of_it() {
+async fn a_repeated_extension_returns_its_own_expiry_and_the_time_left() {
     let (app, id) = app_with_hold(&[]).await;
     let first = app.extend(&id, "e1", 10_000).await;
     app.extend(&id, "e2", 500_000).await;
@@ -125,7 +125,7 @@ async fn a_repeated_extension_answers_its_own_expiry_and_what_is_left_of_it() {
 }
 
 #[tokio::test]
-async fn a_repeated_extension_of_what_has_ended_has_no_time_left() {
+async fn a_repeated_extension_of_an_ended_reservation_has_no_time_left() {
     let ends = ["commit", "release", "lapse", "expire"];
     for end in ends {
         let (app, id) = app_with_hold(&[]).await;
@@ -153,7 +153,7 @@ async fn a_repeated_extension_of_what_has_ended_has_no_time_left() {
 }
 
 #[tokio::test]
-async fn an_extension_may_go_beyond_the_longest_time_to_live() {
+async fn an_extension_may_exceed_the_maximum_time_to_live() {
     let (app, id) = app_with_hold(&[("max_reservation_ttl_ms", "60000")]).await;
     let before = expiry(&app.found(&id).await);
     let response = app.extend(&id, "e", 86_400_000).await;

@@ -29,7 +29,7 @@ async fn fenced(filter: Value) -> (TestApp, String) {
 }
 
 #[tokio::test]
-async fn a_path_fence_keeps_an_agent_under_its_own_limit() {
+async fn a_path_in_a_scope_filter_confines_an_agent_to_its_budget() {
     let (app, key) = fenced(json!(["Tenant:acme/App:chat/Agent:WRITER"])).await;
     let reserve = async |scope: &str| {
         let body = ask_body(scope, scope, 50_000);
@@ -61,7 +61,7 @@ async fn a_path_fence_keeps_an_agent_under_its_own_limit() {
 
 /// As README says: so an entry of one segment is no limit for an agent that names its scope itself.
 #[tokio::test]
-async fn an_entry_of_one_segment_admits_the_segment_wherever_it_stands() {
+async fn a_segment_in_a_scope_filter_admits_it_anywhere_in_the_path() {
     let (app, key) = fenced(json!(["agent:writer"])).await;
     for scope in ["tenant:acme/agent:writer", ELSEWHERE[2]] {
         let body = ask_body(scope, scope, 40_000);

@@ -85,7 +85,7 @@ async fn all_statuses(app: &TestApp) -> Vec<(u16, Response)> {
 }
 
 #[tokio::test]
-async fn every_response_carries_both_ids_and_names_the_tenant_once_the_key_is_good() {
+async fn every_response_has_both_ids_and_with_a_valid_key_the_tenant() {
     for app in TestApp::spawn_both().await {
         for (status, response) in all_statuses(&app).await {
             assert_eq!(response.status, status, "{response:?}");
@@ -110,7 +110,7 @@ async fn every_response_carries_both_ids_and_names_the_tenant_once_the_key_is_go
 }
 
 #[tokio::test]
-async fn without_redis_the_response_is_503_with_both_ids_and_names_no_tenant() {
+async fn without_redis_the_response_is_503_with_both_ids_and_no_tenant() {
     let mut redis = RedisServer::start();
     let settings = ["--redis-timeout-ms", "300"];
     let app = TestApp::spawn_on(&redis.url(), &settings).await;
@@ -234,7 +234,7 @@ async fn the_service_names_each_request_itself() {
 }
 
 #[tokio::test]
-async fn a_replay_has_the_ids_of_its_own_request_and_the_body_of_the_first() {
+async fn a_replay_has_new_ids_and_the_body_of_the_first_response() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     let first = app.reserve("k", 10).await;
@@ -256,7 +256,7 @@ async fn asking_for_options_takes_no_key() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_configured_origin_reads_the_headers_that_it_needs() {
+async fn a_configured_origin_can_read_the_exposed_headers() {
     let origin = "https://console.example";
     let url = crate::harness::redis::shared().url();
     for dialect in ["service", "cycles"] {

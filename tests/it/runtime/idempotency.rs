@@ -56,7 +56,7 @@ async fn a_repeated_create_returns_the_same_expiry_and_the_time_left_now() {
 }
 
 #[tokio::test]
-async fn a_repeated_create_of_what_has_ended_has_no_time_left() {
+async fn a_repeated_create_of_an_ended_reservation_has_no_time_left() {
     for end in ["commit", "release", "lapse", "expire"] {
         let app = funded().await;
         let first = app.reserve("k", 100).await;
@@ -79,7 +79,7 @@ async fn a_repeated_create_of_what_has_ended_has_no_time_left() {
 }
 
 #[tokio::test]
-async fn member_order_and_white_space_make_no_other_request() {
+async fn member_order_and_white_space_do_not_change_a_request() {
     let app = funded().await;
     let first = r#"{"idempotency_key":"k","subject":{"tenant":"acme","agent":"a"},"action":{"kind":"x","name":"y"},
         "estimate":{"unit":"TOKENS","amount":5},"metadata":{"a":{"x":1,"y":[1,2]},"b":2}}"#;
@@ -99,7 +99,7 @@ async fn member_order_and_white_space_make_no_other_request() {
 }
 
 #[tokio::test]
-async fn fixed_defaults_are_as_good_as_absent_and_those_of_the_tenant_are_not() {
+async fn a_fixed_default_equals_an_absent_member_and_a_tenants_default_does_not() {
     let app = funded().await;
     let body = ask_body("k", ROOT, 100);
     app.post("/v1/reservations", body.clone()).await.expect(200);
@@ -136,7 +136,7 @@ async fn fixed_defaults_are_as_good_as_absent_and_those_of_the_tenant_are_not() 
 }
 
 #[tokio::test]
-async fn amounts_that_are_one_double_are_two_requests() {
+async fn amounts_that_round_to_one_double_are_different_requests() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, i64::MAX, 0).await;
     let amount = 9_007_199_254_740_992;
@@ -176,7 +176,7 @@ async fn a_refused_request_leaves_its_key_unused() {
 }
 
 #[tokio::test]
-async fn a_key_belongs_to_one_tenant_one_operation_and_one_reservation() {
+async fn an_idempotency_key_belongs_to_one_tenant_operation_and_reservation() {
     let app = funded().await;
     app.budget_of(1, "tenant:bolt", 500).await;
     let own = app.reserve("k", 100).await;
@@ -198,7 +198,7 @@ async fn a_key_belongs_to_one_tenant_one_operation_and_one_reservation() {
 }
 
 #[tokio::test]
-async fn of_fifty_parallel_creates_one_holds_and_all_return_it() {
+async fn fifty_parallel_creates_return_one_reservation() {
     let app = Arc::new(funded().await);
     let mut calls = tokio::task::JoinSet::new();
     for _ in 0..50 {
@@ -216,7 +216,7 @@ async fn of_fifty_parallel_creates_one_holds_and_all_return_it() {
 }
 
 #[tokio::test]
-async fn of_two_requests_at_once_under_one_key_one_is_carried_out() {
+async fn one_of_two_concurrent_requests_under_one_key_takes_effect() {
     let app = funded().await;
     for round in 0..20 {
         let key = format!("k{round}");
@@ -309,7 +309,7 @@ async fn existence_and_ownership_are_checked_before_the_idempotency_key() {
 
 /// What is lost of a record, and the request that it answered.
 #[tokio::test]
-async fn a_response_that_is_lost_is_an_error_and_the_request_is_not_carried_out_again() {
+async fn a_lost_reply_is_an_error_and_is_not_resent() {
     let app = funded().await;
     let id = app.held(ROOT, 300, json!({})).await;
     app.extend(&id, "e", 10).await;

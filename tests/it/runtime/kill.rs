@@ -94,7 +94,7 @@ async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_replica_loses_and_doubles_nothing() {
+async fn a_killed_replica_loses_and_repeats_nothing() {
     let repeated = survive(&[Victim::Replica], 30, 20..200).await;
     assert!(repeated > 30, "{repeated} requests were disturbed");
 }
@@ -106,13 +106,13 @@ async fn a_killed_dispatcher_expires_each_hold_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_redis_keeps_all_that_it_acknowledged() {
+async fn a_killed_redis_keeps_every_acknowledged_write() {
     let repeated = survive(&[Victim::Redis], 15, 50..400).await;
     assert!(repeated > 15, "{repeated} requests were disturbed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_ledgers_are_what_the_clients_were_granted_whichever_process_is_killed() {
+async fn ledgers_match_what_clients_were_granted_after_any_kill() {
     let all = [Victim::Replica, Victim::Dispatcher, Victim::Redis];
     let repeated = survive(&all, 30, 20..250).await;
     assert!(repeated > 15, "{repeated} requests were disturbed");

@@ -17,7 +17,7 @@ async fn emitted(app: &TestApp, event_type: &str) -> usize {
 }
 
 #[tokio::test]
-async fn the_limit_is_entered_once_and_emits_one_event() {
+async fn going_over_the_limit_emits_one_event() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 100, 0).await;
     for number in 0..3 {
@@ -73,7 +73,7 @@ async fn debt_of_an_event_names_no_reservation() {
 }
 
 #[tokio::test]
-async fn expiry_is_emitted_before_the_thresholds_that_it_falls_below() {
+async fn an_expiry_is_emitted_before_its_falling_thresholds() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let (one, two) = ("tenant:acme/app:one", "tenant:acme/app:two");
@@ -106,7 +106,7 @@ async fn expiry_is_emitted_before_the_thresholds_that_it_falls_below() {
 }
 
 #[tokio::test]
-async fn an_operation_leaves_one_pointer_for_all_that_it_caused() {
+async fn an_operation_writes_one_pointer_for_all_its_events() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     app.reserve("quiet", 100).await;

@@ -39,7 +39,7 @@ fn posted(name: &str, amount: i64) -> Value {
 }
 
 #[tokio::test]
-async fn only_a_charge_that_leaves_a_debt_or_sets_the_flag_is_noted() {
+async fn only_ledgers_over_limit_or_in_debt_are_indexed() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 100, 100).await;
     for (name, actual) in [("less", 1), ("all", 10), ("more", 20)] {
@@ -65,7 +65,7 @@ async fn only_a_charge_that_leaves_a_debt_or_sets_the_flag_is_noted() {
 }
 
 #[tokio::test]
-async fn an_index_that_is_none_stops_a_charge_before_anything_is_written() {
+async fn an_index_of_the_wrong_type_refuses_a_charge_before_the_first_write() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 10, 100).await;
     app.run::<()>(&["SET", &key(&app), "no index"]).await;

@@ -40,7 +40,7 @@ async fn operator(app: &TestApp, method: Method, path: &str, body: serde_json::V
 }
 
 #[tokio::test]
-async fn it_names_the_first_commit_that_was_capped_until_the_ledger_is_funded() {
+async fn a_denial_names_the_commit_that_took_the_ledger_over_its_limit() {
     let app = TestApp::spawn().await;
     app.admin_fixture().budget("acme", ROOT, 100).await;
     let (first, second) = (
@@ -69,7 +69,7 @@ async fn it_names_the_first_commit_that_was_capped_until_the_ledger_is_funded() 
 }
 
 #[tokio::test]
-async fn it_names_a_usage_event_and_nothing_where_an_operator_lowered_the_limit() {
+async fn a_denial_names_a_usage_event_but_no_cause_if_an_operator_lowered_the_limit() {
     let app = TestApp::spawn().await;
     app.admin_fixture().budget("acme", ROOT, 100).await;
     let event = app

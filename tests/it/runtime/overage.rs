@@ -55,7 +55,7 @@ fn overages() -> Vec<Overage> {
 }
 
 #[tokio::test]
-async fn overage_on_one_scope_is_refused_capped_or_owed_as_the_policy_says() {
+async fn the_overage_policy_decides_on_one_scope() {
     let app = TestApp::spawn().await;
     for (row, (remaining, debt, policy, limit, outcome)) in overages().into_iter().enumerate() {
         let scope = format!("tenant:acme/app:row{row}");
@@ -120,7 +120,7 @@ pub async fn three_scopes(
 }
 
 #[tokio::test]
-async fn overage_on_three_scopes_is_one_figure_for_all_of_them() {
+async fn overage_on_three_scopes_charges_one_amount() {
     let app = TestApp::spawn().await;
     let (aia, awo) = ("ALLOW_IF_AVAILABLE", "ALLOW_WITH_OVERDRAFT");
     let limited = "OVERDRAFT_LIMIT_EXCEEDED";
@@ -169,7 +169,7 @@ async fn overage_on_three_scopes_is_one_figure_for_all_of_them() {
 }
 
 #[tokio::test]
-async fn overage_beyond_doubles_is_funded_and_owed_to_the_unit() {
+async fn overage_beyond_doubles_is_funded_and_owed_exactly() {
     let app = TestApp::spawn().await;
     let max = i64::MAX;
     let awo = json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"});
@@ -197,7 +197,7 @@ async fn overage_beyond_doubles_is_funded_and_owed_to_the_unit() {
 
 /// What decides: request, inner ledger, outer ledger, tenant; empty where it is silent.
 #[tokio::test]
-async fn the_overage_policy_is_the_one_in_force_when_the_hold_was_made() {
+async fn the_overage_policy_is_that_of_the_time_of_the_reserve() {
     const AIA: &str = "ALLOW_IF_AVAILABLE";
     const AWO: &str = "ALLOW_WITH_OVERDRAFT";
     let app = TestApp::spawn().await;

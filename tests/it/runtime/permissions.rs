@@ -35,7 +35,7 @@ fn is_open(response: &Response) -> bool {
 }
 
 #[tokio::test]
-async fn each_permission_opens_its_operations_and_no_other() {
+async fn each_permission_permits_its_operations_and_no_others() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000_000, 0).await;
     let all = "reservations:create reservations:commit reservations:release reservations:extend reservations:list balances:read";
@@ -85,7 +85,7 @@ async fn each_permission_opens_its_operations_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_key_without_a_list_of_permissions_may_do_everything_here() {
+async fn a_key_without_permissions_may_call_the_whole_runtime_plane() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let ids = [
@@ -134,7 +134,7 @@ async fn without_the_permission_nothing_is_revealed_about_a_reservation() {
 }
 
 #[tokio::test]
-async fn a_replay_needs_the_permission_and_a_good_key() {
+async fn a_replay_needs_the_permission_and_a_valid_key() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;

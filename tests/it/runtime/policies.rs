@@ -28,7 +28,7 @@ pub(super) fn decided(response: &Response) -> (&str, &Value) {
 }
 
 #[tokio::test]
-async fn caps_come_with_whatever_is_allowed_and_with_its_replay() {
+async fn every_allowed_request_and_its_replay_carry_caps() {
     let app = acme().await;
     let caps = json!({"max_tokens": 9_223_372_036_854_775_807_i64, "max_steps_remaining": 0, "cooldown_ms": 250,
         "tool_allowlist": ["web.search", "\"quoted\""], "tool_denylist": []});
@@ -61,7 +61,7 @@ async fn caps_come_with_whatever_is_allowed_and_with_its_replay() {
 }
 
 #[tokio::test]
-async fn overage_is_decided_by_request_then_policy_then_ledger_then_tenant() {
+async fn the_overage_policy_comes_from_request_policy_ledger_or_tenant_in_this_order() {
     let app = acme().await;
     let policy = app
         .policy("p", AGENT, json!({"commit_overage_policy": "REJECT"}))
@@ -123,7 +123,7 @@ async fn overage_is_decided_by_request_then_policy_then_ledger_then_tenant() {
 }
 
 #[tokio::test]
-async fn lifetimes_and_extensions_are_the_policys_before_the_tenants() {
+async fn a_policys_lifetimes_and_extensions_override_the_tenants() {
     let app = acme().await;
     app.set_tenant(&[
         ("default_reservation_ttl_ms", "7000"),
@@ -196,7 +196,7 @@ async fn lifetimes_and_extensions_are_the_policys_before_the_tenants() {
 }
 
 #[tokio::test]
-async fn one_policy_counts_alone_and_nothing_of_the_others_is_mixed_in() {
+async fn exactly_one_policy_applies() {
     let app = acme().await;
     let deep = "tenant:acme/workspace:w/agent:a";
     let steps = |count: i64| json!({"caps": {"max_steps_remaining": count}});

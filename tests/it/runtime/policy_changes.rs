@@ -34,7 +34,7 @@ fn reads(app: &TestApp, script: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_change_counts_for_the_very_next_request_on_every_replica() {
+async fn a_policy_change_applies_to_the_next_request_on_every_replica() {
     let app = acme().await;
     let other = app.replica(&[]).await;
     let cooldown = |ms: i64| json!({"caps": {"cooldown_ms": ms}});
@@ -70,7 +70,7 @@ async fn a_change_counts_for_the_very_next_request_on_every_replica() {
 }
 
 #[tokio::test]
-async fn no_change_is_overlooked_in_a_flood_of_requests() {
+async fn no_policy_change_is_missed_under_load() {
     let app = acme().await;
     let other = app.replica(&[]).await;
     let policy = app
@@ -220,7 +220,7 @@ async fn a_replica_reads_only_the_policies_that_changed() {
 }
 
 #[tokio::test]
-async fn a_window_opens_and_closes_to_the_millisecond_of_the_stores_clock() {
+async fn a_window_opens_and_closes_to_the_millisecond_of_redis_clock() {
     let app = acme().await;
     let now = app.now_ms().await;
     let (opens, closes) = (now + 900, now + 1_800);
@@ -290,7 +290,7 @@ async fn policies_that_a_failover_lost_or_restored_are_noticed() {
 }
 
 #[tokio::test]
-async fn a_policy_that_cannot_be_read_stops_what_it_may_govern() {
+async fn an_unreadable_policy_refuses_the_requests_that_it_may_apply_to() {
     let app = acme().await;
     let id = app
         .policy("p", ROOT, json!({"caps": {"cooldown_ms": 1}}))
@@ -305,7 +305,7 @@ async fn a_policy_that_cannot_be_read_stops_what_it_may_govern() {
 }
 
 #[tokio::test]
-async fn more_policies_than_one_read_brings_are_all_known() {
+async fn policies_are_complete_when_they_take_several_reads() {
     let app = acme().await;
     let (caller, keys) = (&app.callers[0], app.store.keys());
     let index = keys.policies(caller.partition, "acme");

@@ -118,7 +118,7 @@ async fn a_budget_is_never_oversubscribed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn clients_that_reserve_and_finish_leave_exact_ledgers() {
+async fn concurrent_clients_leave_exact_ledgers() {
     let replicas = Replicas::with_budget(500).await;
     let mut clients = JoinSet::new();
     for n in 0..16_i64 {
@@ -307,7 +307,7 @@ async fn a_hold_is_committed_or_expires_but_never_both() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_dead_hold_kept_is_there_for_all_without_a_sweeper() {
+async fn dead_holds_return_to_all_requests_without_a_sweeper() {
     let replicas = Replicas::with_budget(100).await;
     replicas.reserve("dead", 95, 1_000).await;
     replicas

@@ -42,7 +42,7 @@ async fn next_minute(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn reservations_above_the_limit_wait_for_the_next_minute() {
+async fn reservations_above_the_limit_are_refused_until_the_next_minute() {
     let (app, policy) = acme(json!({"max_reservations_per_minute": 2})).await;
     for key in ["a", "b"] {
         create(&app, key).await.expect(200);
@@ -95,7 +95,7 @@ async fn reservations_above_the_limit_wait_for_the_next_minute() {
 }
 
 #[tokio::test]
-async fn only_reservations_that_are_made_are_counted() {
+async fn only_granted_reservations_are_counted() {
     let (app, _) =
         acme(json!({"max_reservations_per_minute": 2, "max_commits_per_minute": 5})).await;
     let id = create(&app, "a").await.text("/reservation_id").to_owned();
@@ -218,7 +218,7 @@ async fn the_limit_is_checked_after_the_tenant_and_before_unit_and_budgets() {
 }
 
 #[tokio::test]
-async fn a_limit_that_is_changed_counts_at_once_for_what_was_done_before() {
+async fn a_changed_limit_applies_at_once_to_earlier_requests() {
     let (app, policy) = acme(json!({"max_reservations_per_minute": 5})).await;
     for key in ["a", "b", "c"] {
         create(&app, key).await.expect(200);
@@ -240,7 +240,7 @@ async fn a_limit_that_is_changed_counts_at_once_for_what_was_done_before() {
 }
 
 #[tokio::test]
-async fn replicas_that_race_for_the_last_places_let_exactly_as_many_through() {
+async fn concurrent_replicas_never_exceed_the_limit() {
     let (app, _) = acme(json!({"max_reservations_per_minute": 10})).await;
     let replicas = [
         Arc::new(app.replica(&[]).await),
@@ -265,7 +265,7 @@ async fn replicas_that_race_for_the_last_places_let_exactly_as_many_through() {
 }
 
 #[tokio::test]
-async fn unreadable_counts_refuse_nothing_but_a_key_of_another_type_does() {
+async fn unreadable_counts_refuse_nothing_but_a_key_of_the_wrong_type_does() {
     let (app, policy) = acme(json!({"max_reservations_per_minute": 1})).await;
     create(&app, "a").await.expect(200);
     app.set(

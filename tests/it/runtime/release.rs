@@ -30,7 +30,7 @@ async fn a_release_returns_the_whole_hold_once() {
 }
 
 #[tokio::test]
-async fn a_reservation_ends_once_whatever_key_tries_again() {
+async fn a_reservation_ends_once_under_any_key() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let committed = app.held("tenant:acme/app:c", 100, json!({})).await;

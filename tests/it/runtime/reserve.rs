@@ -10,7 +10,7 @@ const ROOT: &str = "tenant:acme";
 const AGENT: &str = "tenant:acme/agent:a";
 
 #[tokio::test]
-async fn what_is_left_can_be_reserved_to_the_last_unit_and_not_beyond() {
+async fn the_remaining_amount_can_be_reserved_to_the_last_unit() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let all = app.reserve("k1", 1_000).await.expect(200);
@@ -24,7 +24,7 @@ async fn what_is_left_can_be_reserved_to_the_last_unit_and_not_beyond() {
 }
 
 #[tokio::test]
-async fn a_reserve_of_nothing_passes_at_zero_and_not_below() {
+async fn a_reserve_of_zero_passes_with_zero_remaining_and_not_below() {
     let app = TestApp::spawn().await;
     let rows = [
         ("tenant:acme/app:zero", 0, 0, 200, "none"),
@@ -98,7 +98,7 @@ async fn scopes_are_lower_case_and_subjects_stay_as_they_were_sent() {
 }
 
 #[tokio::test]
-async fn scopes_budgeted_in_other_units_are_passed_over() {
+async fn scopes_budgeted_in_other_units_are_skipped() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     app.budget_in(AGENT, Unit::Credits, 1, 0).await;
@@ -108,7 +108,7 @@ async fn scopes_budgeted_in_other_units_are_passed_over() {
 }
 
 #[tokio::test]
-async fn only_other_units_is_a_mismatch_named_at_the_outermost_scope() {
+async fn a_path_with_only_other_units_is_a_mismatch_at_the_outermost_scope() {
     let app = TestApp::spawn().await;
     let deep = "tenant:acme/workspace:w/agent:a";
     app.budget_in(deep, Unit::UsdMicrocents, 9, 0).await;
@@ -133,7 +133,7 @@ async fn only_other_units_is_a_mismatch_named_at_the_outermost_scope() {
 }
 
 #[tokio::test]
-async fn no_budget_in_any_unit_is_not_found_in_words_that_clients_match() {
+async fn a_path_without_budgets_is_not_found_in_words_that_clients_match() {
     let app = TestApp::spawn().await;
     let other = "Budget not found for provided scope: workspace:prod";
     let own = "Budget not found for provided scope: tenant:acme/agent:a";
@@ -250,7 +250,7 @@ async fn place(app: &TestApp, scope: &str, state: &str) {
 }
 
 #[tokio::test]
-async fn the_gravest_reason_over_all_scopes_denies_and_nothing_is_held() {
+async fn the_most_severe_reason_of_all_scopes_denies_and_nothing_is_held() {
     let app = TestApp::spawn().await;
     for row in DEADLOCKS {
         let scope = row.place(&app).await;
@@ -275,7 +275,7 @@ async fn the_gravest_reason_over_all_scopes_denies_and_nothing_is_held() {
 }
 
 #[tokio::test]
-async fn of_two_hundred_parallel_reserves_exactly_those_succeed_that_fit() {
+async fn two_hundred_parallel_reserves_succeed_up_to_the_budget() {
     let app = std::sync::Arc::new(TestApp::spawn().await);
     app.budget(ROOT, 1_000, 0).await;
     let mut calls = tokio::task::JoinSet::new();
@@ -295,7 +295,7 @@ async fn of_two_hundred_parallel_reserves_exactly_those_succeed_that_fit() {
 }
 
 #[tokio::test]
-async fn the_time_to_live_comes_from_the_request_or_the_tenant_and_is_capped_in_silence() {
+async fn the_time_to_live_comes_from_the_request_or_the_tenant_and_is_capped() {
     const DEFAULT: &str = "default_reservation_ttl_ms";
     const MAX: &str = "max_reservation_ttl_ms";
     let app = TestApp::spawn().await;
@@ -333,7 +333,7 @@ async fn the_time_to_live_comes_from_the_request_or_the_tenant_and_is_capped_in_
 }
 
 #[tokio::test]
-async fn amounts_beyond_doubles_are_held_to_the_unit() {
+async fn amounts_beyond_doubles_are_held_exactly() {
     let app = TestApp::spawn().await;
     let (max, odd) = (i64::MAX, 9_007_199_254_740_993);
     app.budget(ROOT, max, 0).await;

@@ -237,7 +237,7 @@ fn counted(app: &TestApp, reason: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn what_takes_another_round_trip_is_counted_with_its_reason() {
+async fn extra_round_trips_are_counted_by_reason() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     let mut before = [0; 3];
@@ -299,7 +299,7 @@ async fn a_flood_of_bad_keys_writes_next_to_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_first_request_of_a_key_costs_one_look_up_more() {
+async fn the_first_request_of_a_key_costs_one_look_up() {
     let server = block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&server.url(), &[]).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
@@ -338,7 +338,7 @@ async fn many_rows(app: &TestApp, rows: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_list_takes_as_few_round_trips_as_a_script_call_may_look_at_rows() {
+async fn a_list_takes_one_round_trip_per_full_script_call() {
     const ROWS: usize = 450;
     let server = block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&server.url(), &[]).await;

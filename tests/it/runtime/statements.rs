@@ -78,7 +78,7 @@ async fn create(app: &TestApp, key: &str, more: Value) -> (Value, Value, String)
 }
 
 #[tokio::test]
-async fn a_reservation_is_attested_as_it_was_sent_and_answered() {
+async fn a_reservation_is_attested_byte_for_byte() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 10_000, 50).await;
     app.budget(SCOPE, 1_000, 0).await;
@@ -125,7 +125,7 @@ async fn a_reservation_is_attested_as_it_was_sent_and_answered() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_reservation_is_attested_as_it_was_sent_and_answered() {
+async fn the_end_of_a_reservation_is_attested_byte_for_byte() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 10_000, 50).await;
     app.budget(SCOPE, 1_000, 0).await;
@@ -178,7 +178,7 @@ async fn the_end_of_a_reservation_is_attested_as_it_was_sent_and_answered() {
 }
 
 #[tokio::test]
-async fn decisions_and_dry_runs_are_attested_as_they_were_sent_and_answered() {
+async fn decisions_and_dry_runs_are_attested_byte_for_byte() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 10_000, 50).await;
     app.budget(SCOPE, 1_000, 0).await;

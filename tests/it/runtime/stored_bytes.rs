@@ -37,7 +37,7 @@ async fn counted(app: &TestApp) -> i64 {
 }
 
 #[tokio::test]
-async fn creates_and_events_above_the_limit_wait_for_the_next_minute() {
+async fn creates_and_events_above_the_limit_are_refused_until_the_next_minute() {
     let app = service().await;
     for key in ["a", "b", "c"] {
         create(&app, key).await.expect(200);
@@ -180,7 +180,7 @@ async fn commits_and_extensions_are_counted_and_never_refused() {
 }
 
 #[tokio::test]
-async fn it_is_counted_beside_the_rates_of_a_policy() {
+async fn stored_bytes_and_policy_rates_are_counted_together() {
     let app = service().await;
     let limits = json!({"rate_limits": {"max_reservations_per_minute": 5}});
     app.policy("limits", "tenant:acme", limits).await;

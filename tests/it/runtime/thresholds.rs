@@ -40,7 +40,7 @@ impl ThresholdFixture {
 }
 
 #[tokio::test]
-async fn thresholds_are_emitted_upwards_when_use_rises_and_downwards_when_it_falls() {
+async fn thresholds_emit_rising_and_falling_events() {
     let mut fixture = ThresholdFixture::of(1_000, 0).await;
     let mut ids = Vec::new();
     let exhausted = "budget.exhausted tenant:acme 1000000 rising".to_owned();
@@ -137,7 +137,7 @@ async fn thresholds_near_the_end_of_sixty_four_bits_are_exact() {
 }
 
 #[tokio::test]
-async fn the_thresholds_of_the_tenant_count_and_a_ledger_of_nothing_has_none() {
+async fn a_tenants_thresholds_apply_and_an_empty_ledger_has_none() {
     let mut fixture = ThresholdFixture::of(1_000, 1_000).await;
     fixture
         .app
@@ -168,7 +168,7 @@ async fn the_thresholds_of_the_tenant_count_and_a_ledger_of_nothing_has_none() {
 
 /// A remaining amount, an operation of `amount`, and whether it exhausts the ledger.
 #[tokio::test]
-async fn a_ledger_is_exhausted_when_an_operation_takes_the_last_of_it() {
+async fn a_ledger_is_exhausted_when_nothing_remains() {
     let rows = [
         ("reserve", 40, 40, AIA, true),
         ("reserve", 40, 39, AIA, false),
@@ -264,7 +264,7 @@ async fn one_commit_emits_its_overage_and_then_scope_by_scope_cause_before_effec
 }
 
 #[tokio::test]
-async fn overage_events_have_the_requested_amount_however_little_was_charged() {
+async fn overage_events_have_the_requested_amount() {
     let app = TestApp::spawn().await;
     let rows = [(AIA, 0, 40), (AIA, 0, 0), (AIA, 0, 700), (AWO, 100, 0)];
     for (row, (policy, limit, remaining)) in rows.into_iter().enumerate() {
@@ -304,7 +304,7 @@ async fn overage_events_have_the_requested_amount_however_little_was_charged() {
 }
 
 #[tokio::test]
-async fn the_debt_of_one_commit_over_several_scopes_stops_at_sixty_four_bits() {
+async fn the_debt_of_a_commit_over_several_scopes_stops_at_sixty_four_bits() {
     let app = TestApp::spawn().await;
     let (outer, inner) = ("workspace:w", "workspace:w/agent:a");
     for scope in [outer, inner] {

@@ -10,7 +10,7 @@ const AIA: &str = "ALLOW_IF_AVAILABLE";
 const AWO: &str = "ALLOW_WITH_OVERDRAFT";
 
 #[tokio::test]
-async fn an_event_is_created_once_and_repeated_as_it_was() {
+async fn an_event_is_created_once_and_replayed_unchanged() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let response = app.post_event("k", ROOT, 100, json!({})).await;
@@ -39,7 +39,7 @@ async fn an_event_is_created_once_and_repeated_as_it_was() {
 }
 
 #[tokio::test]
-async fn an_event_is_refused_capped_or_owed_as_the_policy_says() {
+async fn the_overage_policy_refuses_caps_or_owes_an_event() {
     let app = TestApp::spawn().await;
     let exact = Some((ledger(0, 0, 1_000, 0), ledger(260, 0, 240, 0), 40));
     let capped = Some((over(ledger(0, 0, 1_000, 0)), ledger(260, 0, 240, 0), 40));
@@ -91,7 +91,7 @@ async fn an_event_is_refused_capped_or_owed_as_the_policy_says() {
 }
 
 #[tokio::test]
-async fn an_event_of_nothing_passes_below_zero_and_flags_nothing() {
+async fn an_event_of_zero_passes_below_zero_without_a_flag() {
     let app = TestApp::spawn().await;
     for policy in ["REJECT", AIA, AWO] {
         let scope = format!("tenant:acme/app:{}", policy.to_lowercase());
@@ -138,7 +138,7 @@ async fn debt_and_the_limit_do_not_stop_an_event_and_a_closed_ledger_does() {
 }
 
 #[tokio::test]
-async fn the_spend_of_a_commit_that_came_too_late_can_be_posted_under_its_key() {
+async fn the_amount_of_a_late_commit_can_be_charged_as_an_event_under_its_key() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 300, 0).await;
     let id = app.held(ROOT, 300, json!({})).await;
@@ -157,7 +157,7 @@ async fn the_spend_of_a_commit_that_came_too_late_can_be_posted_under_its_key() 
 }
 
 #[tokio::test]
-async fn the_clock_of_the_client_decides_nothing() {
+async fn the_clients_clock_has_no_effect() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     for time in [0, 4_102_444_800_000_i64, i64::MAX] {
@@ -197,7 +197,7 @@ async fn an_event_has_no_dry_run_and_no_lease() {
 }
 
 #[tokio::test]
-async fn debt_grows_to_the_limit_of_sixty_four_bits_and_not_beyond() {
+async fn debt_grows_to_the_end_of_sixty_four_bits() {
     let app = TestApp::spawn().await;
     let max = i64::MAX;
     app.budget(ROOT, 0, max).await;

@@ -41,7 +41,7 @@ fn error_rate(report: &Value) -> f64 {
 }
 
 #[tokio::test]
-async fn the_ledgers_of_the_service_agree_with_what_it_answered() {
+async fn ledgers_agree_with_the_responses() {
     let app = TestApp::spawn().await;
     let url = format!("http://{}", app.address);
     let steps = [
@@ -105,7 +105,7 @@ async fn a_wrong_ledger_is_reported() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_error_but_no_difference() {
+async fn a_refusal_is_counted_as_an_error_but_not_as_a_difference() {
     let (output, report) = measured_with(Fault::Refuses, "mixed").await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(report["ledger"]["agrees"], true, "{report}");
@@ -114,7 +114,7 @@ async fn a_refusal_is_an_error_but_no_difference() {
 }
 
 #[tokio::test]
-async fn nothing_is_measured_without_a_service() {
+async fn without_a_service_nothing_is_measured() {
     let (output, _) = measured("http://127.0.0.1:1", &[]).await;
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     let report = String::from_utf8_lossy(&output.stderr);
@@ -158,7 +158,7 @@ async fn the_comparison_starts_what_it_needs_and_every_request_is_one_round_trip
 }
 
 #[tokio::test]
-async fn a_run_that_cannot_be_measured_is_refused() {
+async fn impossible_options_are_refused() {
     for (words, reason) in [
         (
             "--workload reserve --duration 54m --warmup 61s",
@@ -186,7 +186,7 @@ async fn a_run_that_cannot_be_measured_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_delivered_arrives_once() {
+async fn every_delivery_arrives_once() {
     let (output, report) = bench(&["--deliver"]).await;
     let rows = report["rows"].as_array();
     let rows = rows.unwrap_or_else(|| panic!("{output:?}"));

@@ -285,7 +285,7 @@ async fn next_second() {
 }
 
 #[tokio::test]
-async fn it_stops_cleanly_and_finds_its_data_again() {
+async fn it_stops_cleanly_and_keeps_its_data() {
     let folder = WorkFolder::new();
     let settings = ["--data", "kept"];
     let first = Stack::start(&folder, &settings).await;
@@ -325,7 +325,7 @@ async fn envelope(stack: &Stack, response: &Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn e18_the_stack_signs_evidence_with_a_key_that_it_keeps() {
+async fn e18_the_stack_signs_evidence_with_a_stored_key() {
     let folder = WorkFolder::new();
     let settings = ["--data", "kept"];
     let mut envelopes = Vec::new();
@@ -361,7 +361,7 @@ async fn a_killed_stack_leaves_no_redis_behind() {
 }
 
 #[tokio::test]
-async fn stacks_on_redis_servers_of_others_share_a_folder_and_leave_nothing_in_it() {
+async fn stacks_on_external_redis_servers_share_a_folder_and_leave_nothing_in_it() {
     let folder = WorkFolder::new();
     let servers = [RedisServer::start(), RedisServer::start()];
     let mut stacks = Vec::new();

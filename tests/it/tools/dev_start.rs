@@ -32,7 +32,7 @@ fn refused(folder: &WorkFolder, words: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn an_ephemeral_stack_warns_of_nothing_and_names_its_documentation() {
+async fn an_ephemeral_stack_starts_without_warnings_and_names_its_documentation() {
     let folder = WorkFolder::new();
     let stack = Stack::start(&folder, &["--ephemeral"]).await;
     // By then its Redis was looked at: that comes before the first request of the demo tenant.
@@ -51,7 +51,7 @@ async fn an_ephemeral_stack_warns_of_nothing_and_names_its_documentation() {
 }
 
 #[tokio::test]
-async fn data_of_another_dialect_ends_the_start_with_a_line_that_says_what_to_do() {
+async fn data_of_another_dialect_stops_the_start_with_advice() {
     let folder = WorkFolder::new();
     let data = ["--data", "kept", "--no-demo"];
     let stack = Stack::start(&folder, &data).await;
@@ -74,7 +74,7 @@ async fn data_of_another_dialect_ends_the_start_with_a_line_that_says_what_to_do
 }
 
 #[tokio::test]
-async fn a_service_of_another_dialect_ends_with_code_1_and_says_which_setting_to_change() {
+async fn a_service_of_another_dialect_exits_with_1_and_names_the_setting() {
     let folder = WorkFolder::new();
     let store = store(&shared().url());
     store.deployment().await.expect("a deployment");
@@ -107,7 +107,7 @@ async fn a_service_of_another_dialect_ends_with_code_1_and_says_which_setting_to
 }
 
 #[tokio::test]
-async fn a_taken_port_ends_the_start_with_a_line_that_says_what_to_do() {
+async fn a_taken_port_stops_the_start_with_advice() {
     let folder = WorkFolder::new();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
@@ -133,7 +133,7 @@ async fn a_taken_port_ends_the_start_with_a_line_that_says_what_to_do() {
 
 /// An earlier release made the demo tenant with budgets of tokens alone.
 #[tokio::test]
-async fn a_demo_tenant_without_money_gets_some_and_keeps_its_key() {
+async fn a_demo_tenant_without_funds_is_funded_and_keeps_its_key() {
     let folder = WorkFolder::new();
     let data = ["--data", "kept", "--admin-key", "k"];
     let stack = Stack::start(&folder, &[&data[..], &["--no-demo"]].concat()).await;

@@ -176,7 +176,7 @@ async fn serve(set: String) -> String {
 }
 
 #[tokio::test]
-async fn keys_are_fetched_from_the_server_that_was_named() {
+async fn keys_are_fetched_only_from_the_named_server() {
     let (set, envelopes) = documented();
     let url = serve(set).await;
     let published = format!("{url}/v1/.well-known/service-jwks.json");

@@ -315,7 +315,7 @@ fn tell(mcp: &mut Mcp, run: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_tools_of_a_model_keep_it_to_its_budget_in_both_dialects() {
+async fn the_tools_of_a_model_keep_to_its_budget_in_both_dialects() {
     prepare("python").await;
     for dialect in ["service", "cycles"] {
         let folder = WorkFolder::new();

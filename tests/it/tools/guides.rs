@@ -116,7 +116,7 @@ fn check_ledger(server: &RedisServer, copy: &Restored<'_>) {
 }
 
 #[tokio::test]
-async fn a_snapshot_is_taken_restored_and_verified_as_the_guide_says() {
+async fn a_snapshot_is_restored_and_verified_as_in_the_guide() {
     let server = RedisServer::start();
     let app = used(&server).await;
     let folder = WorkFolder::new();
@@ -169,7 +169,7 @@ async fn a_copy_of_the_append_only_file_has_everything() {
 }
 
 #[tokio::test]
-async fn redis_is_reached_over_tls_with_an_authority_and_certificates_of_ones_own() {
+async fn redis_is_reached_over_tls_with_a_private_authority() {
     let folder = WorkFolder::new();
     let all = scripts("docs/tls.md", "To Redis");
     assert_eq!(all.len(), 3);

@@ -30,7 +30,7 @@ async fn until(code: i32, arguments: &[&str], environment: &[(&str, &str)]) -> E
 }
 
 #[tokio::test]
-async fn a_replica_is_healthy_while_it_reaches_redis_and_live_without() {
+async fn a_replica_is_healthy_with_redis_and_live_without() {
     let mut redis = RedisServer::start();
     let mut replica = Replica::start(&redis.url(), "health", &[]);
     let port = replica.address.port();
@@ -109,7 +109,7 @@ async fn a_process_that_does_not_respond_in_time_is_not_healthy() {
 }
 
 #[tokio::test]
-async fn several_addresses_are_healthy_if_each_is() {
+async fn several_addresses_are_healthy_if_all_are() {
     let redis = RedisServer::start();
     let replica = Replica::start(&redis.url(), "several", &[]);
     let up = format!("http://{}", replica.address);
@@ -148,7 +148,7 @@ async fn it_waits_until_a_process_that_starts_later_is_healthy() {
 }
 
 #[tokio::test]
-async fn it_waits_no_longer_than_told() {
+async fn it_waits_at_most_the_given_time() {
     let url = format!("http://127.0.0.1:{}", free_port());
     let started = Instant::now();
     let exited = health(&["--wait-s", "1", "--url", &url], &[]).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::harness::admin_cli::AdminCli;
 
 #[tokio::test]
-async fn a_tenant_gets_budgets_keys_and_policies_and_is_closed() {
+async fn a_tenant_is_set_up_and_closed() {
     let operator = AdminCli::new(&[]).await;
     let made = operator
         .run("--json tenant create umbrella --name Umbrella --max-ttl-ms 60000")
@@ -162,7 +162,7 @@ async fn a_key_is_made_for_an_agent_used_listed_and_revoked() {
 }
 
 #[tokio::test]
-async fn the_tree_shows_what_is_used_and_a_list_continues_beyond_a_page() {
+async fn the_tree_shows_usage_and_a_list_continues_beyond_a_page() {
     let operator = AdminCli::new(&[]).await;
     let tenant = "acme";
     let root = format!("tenant:{tenant}");
@@ -218,7 +218,7 @@ async fn the_tree_shows_what_is_used_and_a_list_continues_beyond_a_page() {
 }
 
 #[tokio::test]
-async fn a_hold_is_found_and_given_back() {
+async fn a_hold_is_found_and_released() {
     let operator = AdminCli::new(&[]).await;
     let tenant = "acme";
     operator

@@ -51,7 +51,7 @@ async fn every_operation_can_be_called_and_responds() {
 }
 
 #[tokio::test]
-async fn members_are_flags_and_the_body_can_be_given_whole() {
+async fn members_are_flags_and_a_whole_body_is_accepted() {
     let operator = AdminCli::new(&[]).await;
     operator.budget("tenant:acme", 1000).await;
     let create = "--json key create --tenant acme --name caller";

@@ -23,7 +23,7 @@ async fn a_budget_is_updated_and_its_policy_cleared() {
 }
 
 #[tokio::test]
-async fn a_policy_is_updated_and_settings_of_it_are_cleared() {
+async fn a_policy_is_updated_and_its_settings_cleared() {
     let operator = AdminCli::new(&[]).await;
     let create = "--json policy create --tenant acme --name all --scope-pattern tenant:acme/*";
     let create =
@@ -62,7 +62,7 @@ async fn a_policy_is_updated_and_settings_of_it_are_cleared() {
 }
 
 #[tokio::test]
-async fn a_key_is_updated_and_its_scopes_are_lifted() {
+async fn a_key_is_updated_and_its_scopes_cleared() {
     let operator = AdminCli::new(&[]).await;
     let create = "--json key create --tenant acme --name agent --scope tenant:acme/app:chat";
     let made = operator.run(create).await.json();
@@ -93,7 +93,7 @@ async fn a_key_is_updated_and_its_scopes_are_lifted() {
 }
 
 #[tokio::test]
-async fn a_webhook_is_updated_and_settings_of_it_are_cleared() {
+async fn a_webhook_is_updated_and_its_settings_cleared() {
     let operator = AdminCli::new(&[]).await;
     let create = "--json webhook create http://127.0.0.1:9/hook --tenant acme --type budget.exhausted --description first --scope tenant:acme/*";
     operator
@@ -118,7 +118,7 @@ async fn a_webhook_is_updated_and_settings_of_it_are_cleared() {
 }
 
 #[tokio::test]
-async fn a_bulk_action_funds_what_the_filter_selects_once() {
+async fn a_bulk_action_funds_matching_budgets_once() {
     let operator = AdminCli::new(&[]).await;
     for scope in [
         "tenant:acme",
@@ -154,7 +154,7 @@ async fn a_bulk_action_funds_what_the_filter_selects_once() {
 }
 
 #[tokio::test]
-async fn rows_that_fail_are_named_and_give_exit_code_1() {
+async fn failed_rows_are_named_and_give_exit_code_1() {
     let operator = AdminCli::new(&[]).await;
     operator.budget("tenant:acme", 1000).await;
     operator.budget("tenant:acme/app:chat", 10).await;

@@ -56,7 +56,7 @@ async fn events_are_tailed_and_audit_entries_found() {
 }
 
 #[tokio::test]
-async fn a_tail_follows_until_its_reader_is_gone() {
+async fn a_tail_follows_until_its_pipe_closes() {
     use tokio::io::{AsyncBufReadExt, BufReader};
     let operator = AdminCli::new(&[]).await;
     operator.run("tenant create umbrella").await.done();
@@ -121,7 +121,7 @@ async fn a_tail_outlives_a_failure_of_the_service_and_misses_nothing() {
 }
 
 #[tokio::test]
-async fn the_overview_is_a_page() {
+async fn the_overview_is_printed_as_one_page() {
     let operator = AdminCli::new(&[]).await;
     operator.run("tenant create umbrella").await.done();
     let text = operator.run("overview").await.out;
@@ -133,7 +133,7 @@ async fn the_overview_is_a_page() {
 }
 
 #[tokio::test]
-async fn errors_say_what_to_do_and_exit_codes_what_happened() {
+async fn errors_give_advice_and_exit_codes_the_kind_of_failure() {
     let operator = AdminCli::new(&[]).await;
     operator
         .run("tenant show nobody")
@@ -189,7 +189,7 @@ async fn an_id_that_cannot_stand_in_a_path_is_refused() {
 
 /// Rows hold texts that tenants and strangers have chosen, also inside of objects.
 #[tokio::test]
-async fn what_others_have_written_does_not_move_the_cursor() {
+async fn client_chosen_text_does_not_control_the_terminal() {
     let operator = AdminCli::new(&[]).await;
     operator.budget("tenant:acme", 1000).await;
     let fund = operator.command("budget fund tenant:acme --credit 1 --reason");
@@ -264,7 +264,7 @@ async fn the_help_lists_the_exit_codes_and_a_timeout_of_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn completions_end_without_error_when_nobody_reads_them() {
+async fn completions_end_without_error_when_their_pipe_closes() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
     let mut printing = command
         .args(["completions", "bash"])

@@ -31,7 +31,7 @@ async fn on_terminal(command: &mut Command, columns: u16) -> String {
 const ESCAPE: char = '\u{1b}';
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_terminal_gets_colours_unless_it_wants_none() {
+async fn a_terminal_gets_colours_unless_they_are_turned_off() {
     let operator = AdminCli::new(&[]).await;
     operator.run("tenant create umbrella").await.done();
     operator.run("tenant suspend umbrella").await.done();
@@ -75,7 +75,7 @@ async fn an_event_takes_one_line_of_a_terminal_and_is_whole_in_a_pipe() {
 }
 
 #[tokio::test]
-async fn the_columns_of_a_table_begin_with_what_names_a_row() {
+async fn tables_start_with_the_name_of_the_row() {
     let operator = AdminCli::new(&[]).await;
     operator.budget("tenant:acme", 1000).await;
     operator

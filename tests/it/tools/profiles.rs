@@ -68,7 +68,7 @@ impl Drop for Home {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_login_is_kept_for_its_owner_alone_and_used_by_name() {
+async fn a_profile_is_readable_only_by_its_owner_and_used_by_name() {
     let operator = AdminCli::new(&[]).await;
     let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
     home.run("admin tenant list")
@@ -112,7 +112,7 @@ async fn a_login_is_kept_for_its_owner_alone_and_used_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_is_typed_on_a_terminal_does_not_appear_on_it() {
+async fn a_typed_key_is_not_echoed() {
     let operator = AdminCli::new(&[]).await;
     let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
     let (mut ours, its) = terminal(200);
@@ -136,7 +136,7 @@ async fn a_key_that_is_typed_on_a_terminal_does_not_appear_on_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_default_profile_is_used_where_nothing_is_named_and_its_key_goes_to_no_other_service() {
+async fn the_default_profile_applies_without_flags_and_only_to_its_own_url() {
     let operator = AdminCli::new(&[]).await;
     let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
     let made = home.run_with_key(&format!("login --url {url}"), ADMIN_KEY);
@@ -151,7 +151,7 @@ async fn the_default_profile_is_used_where_nothing_is_named_and_its_key_goes_to_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_named_profile_and_a_service_besides_are_refused() {
+async fn a_named_profile_cannot_be_combined_with_a_url_or_key() {
     let operator = AdminCli::new(&[]).await;
     let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
     home.run_with_key(&format!("login --profile prod --url {url}"), ADMIN_KEY);
@@ -166,7 +166,7 @@ async fn a_named_profile_and_a_service_besides_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_the_service_refuses_is_not_kept() {
+async fn a_refused_key_is_not_stored() {
     let operator = AdminCli::new(&[]).await;
     let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
     let refused = home.run_with_key(&format!("login --url {url}"), "wrong-secret");
@@ -180,7 +180,7 @@ async fn a_key_that_the_service_refuses_is_not_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_file_that_others_may_read_or_that_is_damaged_is_refused() {
+async fn a_damaged_or_world_readable_profile_is_refused() {
     let operator = AdminCli::new(&[]).await;
     let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
     let login = format!("login --url {url}");
@@ -198,7 +198,7 @@ async fn a_file_that_others_may_read_or_that_is_damaged_is_refused() {
 }
 
 #[test]
-fn make_install_puts_the_binaries_where_it_is_told() {
+fn make_install_puts_the_binaries_under_prefix() {
     let planned = |settings: &[&str]| {
         let mut make = Command::new("make");
         make.args(["--no-print-directory", "-n", "install"])

@@ -27,7 +27,7 @@ impl Script {
 }
 
 #[tokio::test]
-async fn a_funded_budget_reaches_the_receiver_on_this_machine() {
+async fn a_funding_event_reaches_a_local_receiver() {
     let folder = WorkFolder::new();
     let stack = Stack::start(&folder, &["--dialect", "cycles"]).await;
     let admin_key = fs::read_to_string(folder.path("home/.data/admin-key")).expect("a key");

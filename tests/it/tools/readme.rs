@@ -92,7 +92,7 @@ async fn the_first_reservation_and_its_denial_work_when_pasted() {
 }
 
 #[tokio::test]
-async fn the_receiver_prints_the_denial_that_it_was_sent() {
+async fn the_receiver_prints_the_denial() {
     let folder = WorkFolder::new();
     let stack = Stack::start(&folder, &[]).await;
     let readme = readme(&stack.url);

@@ -150,7 +150,7 @@ async fn fixture(allocated: i64) -> LedgerFixture {
 }
 
 #[tokio::test]
-async fn a_history_with_debt_is_right_and_a_changed_figure_is_found() {
+async fn a_history_with_debt_verifies_and_a_changed_figure_is_found() {
     // So little that commits run into debt.
     let fixture = fixture(330).await;
     for step in 0..200 {
@@ -233,7 +233,7 @@ async fn a_running_system_is_verified_without_a_false_alarm() {
 }
 
 #[tokio::test]
-async fn what_would_never_expire_is_found() {
+async fn holds_that_would_never_expire_are_found() {
     let store = store(&shared().url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     let ids = tenant.write_holds(5, now_ms(&store).await + 60_000).await;
@@ -287,7 +287,7 @@ async fn what_would_never_expire_is_found() {
 }
 
 #[tokio::test]
-async fn quarantine_is_listed_and_the_exit_code_says_right_or_wrong() {
+async fn the_quarantine_is_listed_and_exit_codes_report_the_result() {
     let store = store(&shared().url());
     let mut tenant = TenantFixture::bare(&store, "acme").await;
     let now = now_ms(&store).await;
@@ -324,7 +324,7 @@ async fn quarantine_is_listed_and_the_exit_code_says_right_or_wrong() {
 
 /// A day that retention finishes while it is verified has no records any more, so it is no finding.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_day_that_was_retired_meanwhile_is_no_difference() {
+async fn a_day_retired_meanwhile_is_no_difference() {
     let store = store(&shared().url());
     let mut past = PastDay::new(&store, 40).await;
     past.record(End::Released, past.now_ms - 40 * 86_400_000)
@@ -373,7 +373,7 @@ async fn the_keys_of_a_tenant_are_listed_with_their_sizes() {
 }
 
 #[tokio::test]
-async fn without_redis_the_exit_code_says_that_nothing_is_known() {
+async fn without_redis_the_exit_code_means_unknown() {
     let url = format!("redis://127.0.0.1:{}", crate::harness::redis::free_port());
     let mut options = budget_authority::store::RedisOptions::new(url);
     options.timeout = Duration::from_millis(100);

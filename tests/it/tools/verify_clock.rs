@@ -8,7 +8,7 @@ use crate::harness::store;
 
 /// A hold that began an hour ahead of the clock, and one that ended there.
 #[tokio::test]
-async fn a_ledger_with_records_from_before_the_clock_went_back_is_unsettled() {
+async fn a_ledger_with_records_from_before_the_clock_was_set_back_is_uncertain() {
     for ended in [false, true] {
         let store = store(&shared().url());
         let mut past = PastDay::new(&store, 0).await;

@@ -13,7 +13,7 @@ fn run_binary(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[tokio::test]
-async fn the_sizes_of_a_tenant_that_nobody_knows_are_an_error() {
+async fn the_sizes_of_an_unknown_tenant_are_an_error() {
     let store = store(&shared().url());
     store.deployment().await.expect("a deployment");
     let (url, prefix) = (shared().url(), store.keys().prefix());
@@ -34,7 +34,7 @@ async fn the_sizes_of_a_tenant_that_nobody_knows_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_ledger_is_verified_through_the_path_of_a_socket() {
+async fn ledgers_are_verified_through_a_unix_socket() {
     let folder = std::env::temp_dir().join(format!("{:016x}", rand::random::<u64>()));
     std::fs::create_dir(&folder).expect("the temporary folder is writable");
     let socket = folder.join("redis.sock").display().to_string();

@@ -22,7 +22,7 @@ async fn differences(fixture: &AdminFixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn counts_that_are_not_those_of_the_records_are_found() {
+async fn wrong_counts_are_found() {
     let fixture = AdminFixture::new();
     for tenant in ["acme", "bolt", "cask"] {
         fixture.tenant(tenant).await;
@@ -68,7 +68,7 @@ async fn counts_that_are_not_those_of_the_records_are_found() {
 }
 
 #[tokio::test]
-async fn a_ledger_that_the_index_of_debts_does_not_have_as_it_is_is_found() {
+async fn a_wrong_entry_in_the_index_of_debts_is_found() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let new = new_budget(Some("acme"), "tenant:acme", 10);

@@ -182,7 +182,7 @@ async fn a_test_says_how_the_receiver_responded_and_deliveries_are_listed() {
 }
 
 #[tokio::test]
-async fn a_replay_is_followed_to_its_last_first_attempt() {
+async fn the_command_waits_for_the_last_first_attempt_of_a_replay() {
     let (operator, _running) = operator().await;
     let app = &operator.app;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
@@ -201,7 +201,7 @@ fn quoted(word: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_terminal_shows_how_far_a_replay_is_and_a_pipe_does_not() {
+async fn a_terminal_shows_the_progress_of_a_replay_and_a_pipe_does_not() {
     let (operator, _running) = operator().await;
     let app = &operator.app;
     let receiver = Receiver::start(Reply::After(Duration::from_millis(150))).await;

@@ -57,7 +57,7 @@ fn pages_follow_the_order_and_ties_the_ascending_id() {
 }
 
 #[test]
-fn filters_and_search_must_all_hold() {
+fn filters_and_search_combine() {
     let acme = tenant("acme", "Größe GmbH", 1);
     let filter = |search: &str| TenantFilter {
         search: Some(Search::new(search)),

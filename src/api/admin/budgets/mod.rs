@@ -263,7 +263,7 @@ mod tests {
         r#"{"scope":"tenant:acme","unit":"TOKENS","allocated":{"unit":"TOKENS","amount":1}}"#;
 
     #[test]
-    fn amounts_must_count_what_the_budget_counts() {
+    fn amounts_must_be_in_the_unit_of_the_budget() {
         let check = |body: &str| check_units(&BudgetCreateRequest::from_json(json(body)).unwrap());
         assert!(check(BODY).is_ok());
         let unit = BODY.replace(r#""unit":"TOKENS","all"#, r#""unit":"CREDITS","all"#);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn null_takes_out_what_is_optional_and_stays_silent_elsewhere() {
+    fn null_removes_optional_members_and_is_ignored_elsewhere() {
         let read = |body: &str| BudgetUpdateRequest::from_json(json(body));
         let sent = read(r#"{"overdraft_limit":null,"commit_overage_policy":null,"metadata":null}"#);
         let sent = sent.expect("a change");

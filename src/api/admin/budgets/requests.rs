@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn spent_belongs_to_one_operation() {
+    fn spent_is_for_one_operation_only() {
         let fund = |operation: &str, spent: &str| {
             let body = format!(
                 r#"{{"operation":"{operation}","amount":{{"unit":"TOKENS","amount":0}},"spent":{spent}}}"#

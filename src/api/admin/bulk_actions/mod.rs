@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_46_what_is_wrong_with_a_funding_is_found_before_anything_is_counted() {
+    fn rule_46_an_invalid_funding_is_refused_before_rows_are_counted() {
         let one = r#""amount":{"unit":"TOKENS","amount":1}"#;
         for (body, part) in rows(&format!(
             r#"{{"tenant_id":"acme"}} | "action":"CREDIT",{one},"spent":{{"unit":"TOKENS","amount":1}} => spent: is allowed with action RESET_SPENT only

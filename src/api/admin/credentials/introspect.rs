@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn each_permission_has_its_capabilities_and_none_has_the_operators() {
+    fn no_permission_grants_the_operators_capabilities() {
         for (permission, expected) in rows(
             "budgets:read => view_budgets
             admin:budgets:read => view_budgets

@@ -59,7 +59,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_is_long_is_broken_and_it_stays_the_same_json() {
+    fn only_long_json_is_broken_into_lines() {
         assert_eq!(
             pretty(&json!({"a": [1, true], "b": {}})),
             r#"{"a": [1, true], "b": {}}"#

@@ -109,7 +109,7 @@ fn every_operation_shows_the_command_that_calls_it_and_its_response() {
 }
 
 #[tokio::test]
-async fn the_first_contact_names_the_service_and_where_it_is_described() {
+async fn the_root_names_the_service_and_its_description() {
     for accept in ["*/*", "application/json"] {
         let (response, json) = get_path("/", accept).await;
         assert_eq!(response.headers()["content-type"], "application/json");

@@ -129,7 +129,7 @@ fn every_problem_is_named_at_once_and_form_comes_first() {
 }
 
 #[test]
-fn what_follows_from_several_members_is_judged_last() {
+fn rules_over_several_members_are_checked_last() {
     for (body, message) in rows(
         r#"{"key":"k","a":7} => Validation failed: a: must not be 7
         {"a":7} => Validation failed: key: is required"#,
@@ -139,7 +139,7 @@ fn what_follows_from_several_members_is_judged_last() {
 }
 
 #[test]
-fn absent_null_and_blank_are_told_apart() {
+fn absent_null_and_blank_differ() {
     let sample = |body: &str| Sample::from_json(Json::parse(body.as_bytes()).unwrap()).expect(body);
     let absent = sample(r#"{"key":"k"}"#);
     assert_eq!((absent.key.as_str(), absent.unit), ("k", None));

@@ -12,7 +12,7 @@ fn entry(kind: EntryKind, digest: &str) -> Record {
 }
 
 #[test]
-fn an_entry_stands_for_what_its_record_attests() {
+fn an_entry_gives_the_same_envelope_as_its_record() {
     for (kind, record, direct) in [
         (
             EntryKind::Create,

@@ -334,7 +334,7 @@ fn a_record_from_before_evidence_attests_nothing() {
 
 proptest! {
     #[test]
-    fn whatever_a_client_names_is_attested_and_nothing_else(
+    fn attested_requests_have_exactly_the_members_of_the_client(
         ttl_ms in proptest::option::of(1_000i64..=86_400_000),
         grace_ms in proptest::option::of(0i64..=60_000),
         overage in proptest::option::of("REJECT|ALLOW_IF_AVAILABLE|ALLOW_WITH_OVERDRAFT"),

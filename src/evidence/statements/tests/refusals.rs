@@ -169,7 +169,7 @@ fn e12_an_error_without_its_request_has_bytes_of_its_own() {
 const WITHOUT_REQUEST: &str = "db09464edb95d74b2963b75c5a584a7585f99fc1e1ef3751e712994ffbe33eaa";
 
 #[test]
-fn what_is_no_refusal_after_evaluation_is_not_attested() {
+fn other_refusals_are_not_attested() {
     for reply in [
         "not_found",
         "budget_not_found",

@@ -103,7 +103,7 @@ fn every_kind_of_envelope_is_verified_and_no_altered_one() {
 }
 
 #[test]
-fn a_payload_under_another_artifact_type_is_refused_however_it_is_signed() {
+fn a_payload_under_another_artifact_type_is_refused() {
     let documents: Vec<Json> = payloads()
         .into_iter()
         .map(|it| json(&document_of(it)))
@@ -161,7 +161,7 @@ const NEVER_EMITTED: [&str; 8] = [
 
 /// Which refusals are attested is the policy of who issues: a verifier accepts whatever the format can carry.
 #[test]
-fn e09_a_verifier_ignores_the_policy_of_who_issues() {
+fn e09_a_verifier_ignores_the_policy_of_the_issuer() {
     for code in NEVER_EMITTED {
         assert_eq!(EvaluatedCode::parse(code), None);
         for endpoint in [
@@ -190,7 +190,7 @@ fn e09_a_verifier_ignores_the_policy_of_who_issues() {
 }
 
 #[test]
-fn a_name_that_is_no_key_is_refused_however_it_is_signed() {
+fn a_name_that_is_not_a_key_is_refused() {
     let document = json(&raw());
     let mine = key(1).public().hex();
     for name in [

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_the_canonical_form_would_round_is_refused() {
+fn numbers_that_the_canonical_form_would_round_are_refused() {
     // Another text of the same double as 9007199254740992.
     let document = raw().replace("[12,", "[9007199254740993,");
     let found = verify(document.as_bytes(), Keys::Absent, None, None);

@@ -55,7 +55,7 @@ async fn fund(app: &TestApp, secret: &str, scope: &str) -> Response {
 }
 
 #[tokio::test]
-async fn a_change_of_permissions_counts_on_the_very_next_request_of_every_replica() {
+async fn changed_permissions_apply_to_the_next_request_on_every_replica() {
     let app = umbra().await;
     let replica = app.replica(&[]).await;
     let (id, secret) = key(&app, &["budgets:read"]).await;
@@ -101,7 +101,7 @@ async fn rule_56_a_scope_filter_admits_its_scopes_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_path_of_a_scope_filter_is_kept_in_lower_case_and_lies_in_the_keys_tenant() {
+async fn a_path_in_a_scope_filter_is_lower_cased_and_within_the_keys_tenant() {
     let app = umbra().await;
     let (id, secret) = key(&app, &["budgets:write"]).await;
     for other in ["tenant:umbra-2", "tenant:bolt/app:x"] {
@@ -149,7 +149,7 @@ async fn a_scope_filter_has_64_entries_at_most() {
 }
 
 #[tokio::test]
-async fn an_entry_of_a_scope_filter_is_kept_as_it_is_or_refused() {
+async fn a_scope_filter_entry_is_stored_unchanged_or_refused() {
     let app = umbra().await;
     let (id, secret) = key(&app, &["budgets:read"]).await;
     for entry in [
@@ -215,7 +215,7 @@ async fn rule_54_only_a_real_change_of_permissions_emits_an_event() {
 }
 
 #[tokio::test]
-async fn what_is_absent_stays_and_null_takes_out_what_is_for_people() {
+async fn absent_members_stay_and_null_removes_labels() {
     let app = umbra().await;
     let body = json!({"tenant_id": "umbra", "name": "ci", "description": "d", "metadata": {"a": [1]},
         "permissions": ["budgets:read"], "scope_filter": ["agent:x"]});
@@ -254,7 +254,7 @@ async fn what_is_absent_stays_and_null_takes_out_what_is_for_people() {
 }
 
 #[tokio::test]
-async fn refusals_of_a_change_come_in_their_order() {
+async fn an_update_checks_in_the_documented_order() {
     let app = umbra().await;
     let (id, _) = key(&app, &[]).await;
     for (body, part) in [
@@ -295,7 +295,7 @@ async fn refusals_of_a_change_come_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_repeated_change_brings_the_first_response_back_and_is_made_once() {
+async fn a_repeated_update_returns_the_first_response_and_takes_effect_once() {
     let app = umbra().await;
     let (id, _) = key(&app, &["budgets:read"]).await;
     let body = json!({"permissions": ["balances:read"]});

@@ -13,7 +13,7 @@ use crate::harness::admin_fixture::{
 const DAY_MS: i64 = 86_400_000;
 
 #[tokio::test]
-async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
+async fn a_key_is_stored_as_a_digest_and_expires_after_ninety_days() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let created = fixture
@@ -57,7 +57,7 @@ async fn a_key_is_kept_as_a_digest_and_lives_ninety_days() {
 }
 
 #[tokio::test]
-async fn the_entry_of_a_new_key_tells_its_fence_and_who_made_it() {
+async fn the_audit_entry_of_a_new_key_names_its_scopes_and_creator() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     for filter in [None, Some(["tenant:acme/app:x", "agent:y"])] {

@@ -33,7 +33,7 @@ async fn rule_51_a_key_that_has_ended_is_neither_revoked_again_nor_changed() {
 }
 
 #[tokio::test]
-async fn rule_52_a_revoked_key_is_answered_with_200_and_its_record() {
+async fn rule_52_revocation_is_200_with_the_record() {
     let app = umbra().await;
     let (id, _) = key(&app, &["budgets:read"]).await;
     let response = revoke(&app, &id).await.expect(200);
@@ -74,7 +74,7 @@ async fn rule_53_the_whole_key_is_returned_once_and_never_stored() {
 }
 
 #[tokio::test]
-async fn rule_83_a_key_that_has_expired_keeps_that_through_a_close() {
+async fn rule_83_an_expired_key_stays_expired_when_its_tenant_closes() {
     let app = umbra().await;
     let (expired, _) = key(&app, &[]).await;
     let (open, _) = key(&app, &[]).await;

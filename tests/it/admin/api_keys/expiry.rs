@@ -87,7 +87,7 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_expiry_emits_one_event_with_the_keys_facts() {
+async fn an_expired_key_emits_one_event_with_its_facts() {
     let (fixture, ids) = fixture(1, 0).await;
     let open = key(&fixture).await;
     let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
@@ -117,7 +117,7 @@ async fn an_expiry_emits_one_event_with_the_keys_facts() {
 }
 
 #[tokio::test]
-async fn an_expiry_whose_event_cannot_be_emitted_waits_until_it_can() {
+async fn an_expiry_waits_until_its_event_can_be_emitted() {
     let (fixture, ids) = fixture(1, 0).await;
     let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     let partition = tenant_id("acme").partition();
@@ -138,7 +138,7 @@ async fn an_expiry_whose_event_cannot_be_emitted_waits_until_it_can() {
 }
 
 #[tokio::test]
-async fn a_key_waits_in_the_index_until_its_very_time() {
+async fn a_key_stays_in_the_index_until_it_expires() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let now_ms = fixture.now_ms().await;
@@ -159,7 +159,7 @@ async fn a_key_waits_in_the_index_until_its_very_time() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_emits_no_expiry_and_leaves_the_index() {
+async fn a_revoked_key_leaves_the_index_without_an_expiry_event() {
     let (fixture, ids) = fixture(2, 3).await;
     let gone = key(&fixture).await;
     end(&fixture, &gone).await;
@@ -231,7 +231,7 @@ async fn many_workers_at_once_emit_each_expiry_once() {
 }
 
 #[tokio::test]
-async fn what_names_no_key_is_reported_and_delays_no_other() {
+async fn an_index_entry_without_a_key_is_reported_and_delays_no_other() {
     let (fixture, ids) = fixture(1, 0).await;
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
     fixture.run::<()>(&["ZADD", &index, "0", "nonsense"]).await;
@@ -242,7 +242,7 @@ async fn what_names_no_key_is_reported_and_delays_no_other() {
 }
 
 #[tokio::test]
-async fn many_that_name_no_key_delay_a_key_by_one_pass() {
+async fn many_entries_without_a_key_delay_a_key_by_one_pass() {
     let (fixture, ids) = fixture(1, 0).await;
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
     for number in 0..64 {

@@ -75,7 +75,7 @@ async fn crowd(app: &TestApp) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn keys_of_all_tenants_stand_in_the_order_of_their_creation_on_pages_of_any_size() {
+async fn keys_of_all_tenants_are_listed_in_order_of_creation_on_pages_of_any_size() {
     let app = TestApp::spawn().await;
     let made: Vec<String> = crowd(&app)
         .await
@@ -107,7 +107,7 @@ async fn keys_of_all_tenants_stand_in_the_order_of_their_creation_on_pages_of_an
 }
 
 #[tokio::test]
-async fn every_sort_key_orders_its_pages_and_equal_values_stand_by_id() {
+async fn every_sort_orders_its_pages_with_ties_by_id() {
     let app = TestApp::spawn().await;
     let made = crowd(&app).await;
     revoke(&app, &made[4].1).await;
@@ -150,7 +150,7 @@ async fn every_sort_key_orders_its_pages_and_equal_values_stand_by_id() {
 }
 
 #[tokio::test]
-async fn a_status_is_that_of_the_clock_in_list_filter_and_sort() {
+async fn the_clock_decides_the_status_in_list_filter_and_sort() {
     let app = TestApp::spawn().await;
     let made = crowd(&app).await;
     app.set_key_of("aaa", &made[0].1, &["expires_at_ms", "1"])
@@ -176,7 +176,7 @@ async fn a_status_is_that_of_the_clock_in_list_filter_and_sort() {
 }
 
 #[tokio::test]
-async fn filters_narrow_and_what_is_unknown_is_an_empty_page() {
+async fn filters_narrow_and_unknown_values_give_an_empty_page() {
     let app = TestApp::spawn().await;
     let made = crowd(&app).await;
     for (query, expected) in [
@@ -282,7 +282,7 @@ async fn keys_of_one_millisecond_are_all_listed_once() {
 }
 
 #[tokio::test]
-async fn a_create_that_is_refused_or_repeated_leaves_nothing_in_the_directory() {
+async fn a_refused_or_repeated_create_leaves_nothing_in_the_directory() {
     let app = TestApp::spawn().await;
     tenant(&app, "aaa").await;
     let create = async |tenant: &str, attempt: Option<&str>| {
@@ -312,7 +312,7 @@ async fn a_create_that_is_refused_or_repeated_leaves_nothing_in_the_directory() 
 }
 
 #[tokio::test]
-async fn only_an_order_without_an_index_has_a_bound() {
+async fn only_sorts_without_an_index_are_bounded() {
     const KEYS_MADE: usize = 10_001;
     let app = TestApp::spawn_on(&shared().url(), LONG_REDIS_TIMEOUT).await;
     tenant(&app, "aaa").await;

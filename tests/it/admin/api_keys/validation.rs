@@ -71,7 +71,7 @@ async fn rule_55_a_key_is_checked_by_record_secret_status_expiry_and_tenant_in_t
 }
 
 #[tokio::test]
-async fn a_question_about_a_key_must_be_well_formed_and_is_the_operators() {
+async fn validation_is_for_operators_and_checks_its_request() {
     let app = umbra().await;
     for body in [
         json!({}),

@@ -19,7 +19,7 @@ fn query(filter: AuditFilter, sort: AuditSort, after: Option<Position>) -> Audit
 }
 
 #[tokio::test]
-async fn pages_in_order_of_time_may_be_short_and_list_everything_once() {
+async fn pages_by_time_may_be_short_and_list_everything_once() {
     let store = store(&shared().url());
     let today = store.today();
     for number in 0..60_i64 {
@@ -156,7 +156,7 @@ async fn a_tenants_list_is_current_and_that_over_all_reaches_its_watermark() {
 
 /// An entry's place in its stream may be a little later than its own time, and so behind the watermark.
 #[tokio::test]
-async fn an_entry_later_than_its_time_is_listed_once() {
+async fn an_entry_with_a_later_id_than_its_time_is_listed_once() {
     let app = TestApp::spawn().await;
     let store = &app.store;
     let now_ms = store.node_times().await.expect("times")[0].1;
@@ -194,7 +194,7 @@ async fn an_entry_later_than_its_time_is_listed_once() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_or_gone_hides_nothing_else() {
+async fn damaged_or_missing_entries_hide_no_others() {
     let app = TestApp::spawn().await;
     let store = &app.store;
     let at_ms = store.today().plus(-1).start_ms();

@@ -26,7 +26,7 @@ fn value<'e>(entry: &'e (String, Vec<String>), name: &str) -> Option<&'e str> {
 }
 
 #[tokio::test]
-async fn a_flood_of_keyless_requests_is_audited_up_to_a_bound_and_counted_exactly() {
+async fn keyless_requests_are_audited_up_to_a_bound_and_counted_exactly() {
     const FLOOD: usize = 650;
     let app = TestApp::spawn().await;
     app.with_left_in_minute(Duration::from_secs(20)).await;
@@ -79,7 +79,7 @@ async fn a_keyless_request_to_a_long_path_audits_a_short_entry() {
 }
 
 #[tokio::test]
-async fn the_dispatcher_rolls_up_a_flood_after_which_no_request_comes() {
+async fn the_dispatcher_rolls_up_a_flood_when_no_further_request_comes() {
     let app = TestApp::spawn().await;
     let (store, keys) = (&app.store, app.store.keys());
     let counter = keys.audit_failures(Partition::FIRST, "__unauth__");
@@ -123,7 +123,7 @@ async fn refused(app: &TestApp, tenant: usize) -> Vec<(String, Vec<String>)> {
 }
 
 #[tokio::test]
-async fn a_flood_of_requests_that_a_key_may_not_make_is_summed_up_for_its_tenant_alone() {
+async fn forbidden_requests_are_rolled_up_per_tenant() {
     let app = TestApp::spawn().await;
     app.with_left_in_minute(Duration::from_secs(20)).await;
     let (keys, caller) = (app.store.keys(), &app.callers[0]);

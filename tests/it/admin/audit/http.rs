@@ -80,7 +80,7 @@ async fn an_inbound_request_id_is_used_and_returned() {
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refused() {
+async fn without_secret_keys_the_idempotency_header_is_refused() {
     let settings = ["--allow-plaintext-secrets"];
     let app = TestApp::spawn_on(&shared().url(), &settings).await;
     let app = umbra_on(app).await;
@@ -119,7 +119,7 @@ async fn a_secret_that_cannot_be_sealed_cannot_be_repeated_so_its_header_is_refu
 }
 
 #[tokio::test]
-async fn an_entry_names_the_admin_key_that_acted() {
+async fn an_entry_names_the_admin_key_used() {
     const KEYS: [&str; 2] = [
         "named-key-of-the-operators-on-call",
         "nameless-key-of-32-characters-xx",
@@ -172,7 +172,7 @@ async fn an_entry_names_the_admin_key_that_acted() {
 }
 
 #[tokio::test]
-async fn a_trusted_proxy_is_believed_whatever_the_client_claims_before_it() {
+async fn only_the_address_added_by_a_trusted_proxy_counts() {
     let url = shared().url();
     for (trusted, lines, expected) in [
         ("127.0.0.0/8", &["198.51.100.7"][..], "198.51.100.7"),

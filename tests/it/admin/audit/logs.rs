@@ -108,7 +108,7 @@ async fn with_entries() -> (TestApp, i64) {
 }
 
 #[tokio::test]
-async fn each_filter_holds_within_a_tenant_and_over_all() {
+async fn each_filter_works_in_one_tenant_and_over_all() {
     let (app, start_ms) = with_entries().await;
     let moment = |hour: i64| {
         let moment = budget_authority::domain::moment::Moment::from_ms(start_ms + hour * 3_600_000);
@@ -245,7 +245,7 @@ async fn each_sort_has_its_order_in_both_directions_and_pages_list_everything_on
 }
 
 #[tokio::test]
-async fn a_cursor_opens_for_its_own_filters_and_order_alone() {
+async fn a_cursor_is_valid_only_for_its_filters_and_order() {
     let (app, _) = with_entries().await;
     let response = list(&app, "tenant_id=acme&limit=2&status_min=200").await;
     let cursor = response.text("/next_cursor").to_owned();

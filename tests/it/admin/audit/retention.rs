@@ -13,7 +13,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Not sealed; sealed in part; an older entry is still there; and the same much later, when it is missing.
 #[tokio::test]
-async fn an_audit_log_goes_sealed_and_from_the_oldest_end_only() {
+async fn audit_logs_are_deleted_only_when_sealed_and_oldest_first() {
     let store = store(&shared().url());
     for (days_ago, last_sealed, anchor, gone) in [
         (403, None, 40, 0),
@@ -57,7 +57,7 @@ async fn an_audit_log_goes_sealed_and_from_the_oldest_end_only() {
 }
 
 #[tokio::test]
-async fn audit_entries_of_unknown_callers_go_after_thirty_days() {
+async fn audit_entries_of_unknown_callers_are_deleted_after_thirty_days() {
     let store = store(&shared().url());
     let past = PastDay::new(&store, 32).await;
     let (keys, partition) = (store.keys(), past.lease.partition);
@@ -89,7 +89,7 @@ async fn audit_entries_of_unknown_callers_go_after_thirty_days() {
 }
 
 #[tokio::test]
-async fn a_chain_is_proved_from_its_anchor_on() {
+async fn a_chain_is_verified_from_its_anchor() {
     let tenant = TenantFixture::unaudited().await;
     let now_ms = tenant.store.clock().now_ms();
     // Two days that are over, and one that is not.

@@ -40,7 +40,7 @@ async fn a_gap_is_reported_and_does_not_stop_the_chain() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_sealed_is_reported_and_delays_no_other() {
+async fn an_unsealable_chain_is_reported_and_delays_no_other() {
     let tenant = TenantFixture::unaudited().await;
     let (store, partition) = (&tenant.store, tenant.partition());
     tenant.record_failures(1).await;
@@ -73,7 +73,7 @@ async fn what_cannot_be_sealed_is_reported_and_delays_no_other() {
 }
 
 #[tokio::test]
-async fn what_the_view_cannot_take_holds_it_back_until_it_can() {
+async fn a_failing_index_holds_the_watermark_back_until_it_is_repaired() {
     let tenant = TenantFixture::unaudited().await;
     let store = &tenant.store;
     let (sealer, leases) = (sealer(store), every_lease(store).await);
@@ -100,7 +100,7 @@ async fn what_the_view_cannot_take_holds_it_back_until_it_can() {
 }
 
 #[tokio::test]
-async fn a_chain_that_is_put_off_stays_in_the_lag() {
+async fn a_postponed_chain_stays_in_the_lag() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(1).await;
     tenant
@@ -123,7 +123,7 @@ async fn a_chain_that_is_put_off_stays_in_the_lag() {
 }
 
 #[tokio::test]
-async fn a_chain_whose_state_cannot_be_read_is_put_off() {
+async fn a_chain_with_an_unreadable_state_is_postponed() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(1).await;
     for damage in ["some", "-1"] {
@@ -140,7 +140,7 @@ async fn a_chain_whose_state_cannot_be_read_is_put_off() {
 }
 
 #[tokio::test]
-async fn a_chain_whose_number_cannot_be_read_is_put_off_and_nothing_of_it_sealed() {
+async fn a_chain_with_an_unreadable_sequence_is_postponed_unsealed() {
     let tenant = TenantFixture::unaudited().await;
     tenant.record_failures(2).await;
     tenant

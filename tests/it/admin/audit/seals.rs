@@ -86,7 +86,7 @@ async fn each_entry_is_sealed_with_the_hash_of_the_one_before_it() {
 }
 
 #[tokio::test]
-async fn killed_after_any_step_another_comes_to_the_same_chain() {
+async fn after_a_kill_at_any_step_another_dispatcher_makes_the_same_chain() {
     let tenant = TenantFixture::unaudited().await;
     let store = &tenant.store;
     for killed_after in 0..4 {
@@ -135,7 +135,7 @@ async fn killed_after_any_step_another_comes_to_the_same_chain() {
 }
 
 #[tokio::test]
-async fn two_at_once_come_to_the_same_chain_and_a_former_owner_seals_nothing() {
+async fn concurrent_sealers_make_the_same_chain_and_a_former_owner_seals_nothing() {
     let tenant = TenantFixture::unaudited().await;
     let (store, former) = (tenant.store.clone(), tenant.lease("d", LEASE).await);
     tenant.record_failures(20).await;
@@ -180,7 +180,7 @@ async fn two_at_once_come_to_the_same_chain_and_a_former_owner_seals_nothing() {
 }
 
 #[tokio::test]
-async fn entries_of_several_days_are_one_chain_also_where_the_clock_went_back_over_midnight() {
+async fn a_chain_spans_days_even_if_the_clock_goes_back_over_midnight() {
     let tenant = TenantFixture::unaudited().await;
     let today = tenant.store.today();
     tenant.write_audit_entries(today.plus(-120), 2).await;
@@ -203,7 +203,7 @@ async fn entries_of_several_days_are_one_chain_also_where_the_clock_went_back_ov
 }
 
 #[tokio::test]
-async fn the_view_is_whole_up_to_the_clock_at_which_nothing_more_was_found() {
+async fn the_watermark_is_the_time_at_which_all_entries_were_sealed() {
     let tenant = TenantFixture::unaudited().await;
     let store = &tenant.store;
     tenant.record_failures(2).await;

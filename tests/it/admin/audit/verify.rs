@@ -226,7 +226,7 @@ async fn a_running_system_is_verified_without_a_false_alarm() {
 }
 
 #[tokio::test]
-async fn the_exit_code_says_proved_changed_or_unknown() {
+async fn exit_codes_distinguish_verified_altered_and_unknown() {
     let tenant = sealed_chain().await;
     let args = |names: &[&str], json| AuditVerifyArgs {
         tenants: names.iter().map(ToString::to_string).collect(),

@@ -82,7 +82,7 @@ async fn a_key_sees_the_budgets_of_its_tenant_and_its_scopes() {
 }
 
 #[tokio::test]
-async fn rule_5_admin_read_opens_the_list_of_budgets_and_no_funding() {
+async fn rule_5_admin_read_permits_the_list_of_budgets_and_no_funding() {
     let app = TestApp::spawn().await;
     budget(&app, "acme", "tenant:acme", "TOKENS", 10).await;
     let reads = app.add_key(0, &[("permissions", " admin:read ")]).await;
@@ -106,7 +106,7 @@ async fn rule_5_admin_read_opens_the_list_of_budgets_and_no_funding() {
 }
 
 #[tokio::test]
-async fn rule_6_a_granular_admin_permission_does_not_open_the_list() {
+async fn rule_6_a_granular_admin_permission_does_not_permit_the_list() {
     let app = TestApp::spawn().await;
     let key = app
         .add_key(0, &[("permissions", " admin:budgets:read ")])
@@ -121,7 +121,7 @@ async fn rule_6_a_granular_admin_permission_does_not_open_the_list() {
 }
 
 #[tokio::test]
-async fn rule_20_a_body_names_the_tenant_under_the_admin_key_alone() {
+async fn rule_20_a_body_names_the_tenant_only_with_an_admin_key() {
     let app = TestApp::spawn().await;
     let key = app.add_key(0, &[("permissions", " budgets:write ")]).await;
     let body = |tenant: Value| json!({"tenant_id": tenant, "scope": "tenant:acme", "unit": "TOKENS", "allocated": tokens(1)});
@@ -209,7 +209,7 @@ async fn rule_38_the_bounds_of_utilization_are_inclusive() {
 }
 
 #[tokio::test]
-async fn rule_39_a_limit_is_cut_to_1_and_100() {
+async fn rule_39_a_limit_is_clamped_to_1_and_100() {
     let app = TestApp::spawn().await;
     for number in 0..101 {
         budget(
@@ -242,7 +242,7 @@ async fn rule_39_a_limit_is_cut_to_1_and_100() {
 }
 
 #[tokio::test]
-async fn the_admin_key_names_a_tenant_unless_the_setting_opens_all() {
+async fn an_admin_list_needs_a_tenant_unless_a_setting_allows_all() {
     let app = TestApp::spawn().await;
     for query in [
         "",

@@ -19,7 +19,7 @@ use crate::harness::admin_fixture::{
 const BOTH: &[Permission] = &[Permission::BudgetsRead, Permission::BudgetsWrite];
 
 #[tokio::test]
-async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
+async fn a_new_ledger_has_its_allocation_and_its_hot_fields_first() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let new = BudgetCreateRequest {
@@ -103,7 +103,7 @@ async fn a_ledger_starts_with_its_allocation_and_its_hot_fields_first() {
 }
 
 #[tokio::test]
-async fn the_checks_of_a_creation_stand_in_their_order() {
+async fn a_create_is_checked_in_the_documented_order() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let key = fixture.key("acme", BOTH, &["agent:*"]).await;
@@ -272,7 +272,7 @@ async fn a_suspended_or_closed_tenant_gets_no_ledger() {
 }
 
 #[tokio::test]
-async fn a_repeated_creation_answers_the_first_ledger() {
+async fn a_repeated_create_returns_the_first_ledger() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     let new = new_budget(Some("acme"), "tenant:acme", 5);

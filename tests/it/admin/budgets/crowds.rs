@@ -121,7 +121,7 @@ async fn falls_back(app: &TestApp, whose: &str, last: &str) {
 }
 
 #[tokio::test]
-async fn ten_thousand_budgets_are_sorted_and_one_more_is_too_many() {
+async fn ten_thousand_budgets_are_sorted_and_one_more_is_refused() {
     let app = TestApp::spawn_on(&shared().url(), &PATIENT).await;
     crowd(&app, "crowd", BOUND).await;
     let most = list(&app, None, "tenant_id=crowd&limit=2").await;

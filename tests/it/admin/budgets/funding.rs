@@ -264,7 +264,7 @@ async fn figures_are_exact_to_the_end_of_the_range() {
 }
 
 #[tokio::test]
-async fn repaying_down_to_the_limit_ends_being_over_it_once() {
+async fn repaying_down_to_the_limit_emits_its_end_once() {
     let fixture = fixture(B).await;
     fund(&fixture, &by(Credit, 0)).await.expect("credited");
     fund(&fixture, &by(RepayDebt, 100)).await.expect("repaid");

@@ -13,7 +13,7 @@ use crate::harness::admin_fixture::{
 };
 
 #[tokio::test]
-async fn the_checks_of_funding_stand_in_their_order() {
+async fn funding_is_checked_in_the_documented_order() {
     let fixture = fixture(A).await;
     fixture.tenant("other").await;
     fixture.budget("other", "tenant:other", 1).await;
@@ -108,7 +108,7 @@ async fn the_checks_of_funding_stand_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_repeated_funding_answers_the_same_and_moves_nothing() {
+async fn a_repeated_funding_gets_the_same_response_and_moves_nothing() {
     let fixture = fixture(A).await;
     let fund = |key: &'static str, payload: &'static str, amount: i64| {
         let fixture = &fixture;
@@ -167,7 +167,7 @@ async fn a_corrupt_ledger_is_named_and_left_alone() {
 }
 
 #[tokio::test]
-async fn an_event_has_the_ledger_before_and_after() {
+async fn a_funding_event_has_the_ledger_before_and_after() {
     let fixture = fixture(A).await;
     let with_reason = Funding {
         reason: Some("new month".to_owned()),

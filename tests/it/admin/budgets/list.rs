@@ -128,7 +128,7 @@ fn utilization(row: &Value) -> f64 {
 }
 
 #[tokio::test]
-async fn every_filter_selects_what_it_says_and_all_of_them_hold_together() {
+async fn every_filter_selects_its_rows_and_filters_combine() {
     let app = TestApp::spawn().await;
     thirty(&app).await;
     let all = rows(&list(&app, None, "tenant_id=umbra&limit=100").await);
@@ -274,7 +274,7 @@ async fn every_sort_has_its_order_both_ways_over_all_pages() {
 }
 
 #[tokio::test]
-async fn a_cursor_belongs_to_its_filters_its_order_and_its_tenant() {
+async fn a_cursor_is_bound_to_its_filters_order_and_tenant() {
     let app = TestApp::spawn().await;
     thirty(&app).await;
     let invalid = (400, "INVALID_REQUEST");

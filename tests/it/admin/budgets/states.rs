@@ -73,7 +73,7 @@ fn types(fixture: &AdminFixture) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn rule_37_a_limit_below_the_debt_makes_the_ledger_over_it_and_equality_ends_that() {
+async fn rule_37_a_ledger_is_over_a_limit_below_its_debt_and_not_over_an_equal_one() {
     let fixture = fixture().await;
     set(
         &fixture,
@@ -114,7 +114,7 @@ async fn rule_37_a_limit_below_the_debt_makes_the_ledger_over_it_and_equality_en
 }
 
 #[tokio::test]
-async fn a_change_of_nothing_recomputes_the_flag_and_emits_no_update() {
+async fn a_no_op_recomputes_the_flag_and_emits_no_update() {
     let fixture = fixture().await;
     set(&fixture, &["is_over_limit", "1"]); // as a capped charge leaves it
     let ledger = update(&fixture, BudgetUpdateRequest::default())
@@ -126,7 +126,7 @@ async fn a_change_of_nothing_recomputes_the_flag_and_emits_no_update() {
 }
 
 #[tokio::test]
-async fn the_overage_policy_is_set_and_taken_out_and_labels_stay_hidden() {
+async fn the_overage_policy_is_set_and_removed_and_labels_stay_hidden() {
     let fixture = fixture().await;
     let free = FreeObject::from_stored("{\"a\":1}".to_owned()).expect("an object");
     let change = BudgetUpdateRequest {
@@ -181,7 +181,7 @@ async fn the_overage_policy_is_set_and_taken_out_and_labels_stay_hidden() {
 }
 
 #[tokio::test]
-async fn rule_36_a_frozen_ledger_is_not_funded_but_changed_and_not_frozen_again() {
+async fn rule_36_a_frozen_ledger_can_be_updated_but_not_funded_or_frozen_again() {
     let fixture = fixture().await;
     assert_eq!(
         refusal(freeze(&fixture, false).await),
@@ -239,7 +239,7 @@ async fn rule_36_a_frozen_ledger_is_not_funded_but_changed_and_not_frozen_again(
 }
 
 #[tokio::test]
-async fn a_freeze_counts_from_the_next_request_and_holds_may_still_end() {
+async fn a_freeze_applies_to_the_next_request_and_holds_can_still_end() {
     let tenant = TenantFixture::new().await;
     for place in ["", "/agent:a"] {
         tenant.budget(place, 1_000).await;
@@ -273,7 +273,7 @@ async fn a_freeze_counts_from_the_next_request_and_holds_may_still_end() {
 }
 
 #[tokio::test]
-async fn refusals_stand_in_their_order() {
+async fn refusals_follow_the_documented_order() {
     let fixture = fixture().await;
     let absent = scope("tenant:acme/agent:none");
     let nobody = scope("tenant:nobody-at-all");
@@ -317,7 +317,7 @@ async fn refusals_stand_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_repeated_freeze_under_its_key_answers_again() {
+async fn a_repeated_freeze_is_replayed() {
     let fixture = fixture().await;
     let freeze = |frozen: bool, payload: &'static str| {
         let fixture = &fixture;

@@ -24,7 +24,7 @@ fn untouched(fixture: &AdminFixture) -> bool {
 }
 
 #[tokio::test]
-async fn rule_18_a_tenant_of_the_name_of_the_path_can_be_read_and_changed() {
+async fn rule_18_a_tenant_named_like_the_path_can_be_read_and_changed() {
     let app = TestApp::spawn().await;
     let body = json!({"tenant_id": "bulk-action", "name": "Bulk"});
     app.post_as_admin("/v1/admin/tenants", body)
@@ -64,7 +64,7 @@ async fn rule_19_an_empty_filter_changes_nothing() {
 }
 
 #[tokio::test]
-async fn rule_40_more_than_500_matches_are_refused_with_their_exact_number() {
+async fn rule_40_more_than_500_matches_are_refused_with_the_exact_count() {
     let (app, fixture) = stocked(501).await;
     let response = app
         .post_as_admin(BUDGETS, &fund("umbra", "CREDIT", 1, "k"))
@@ -85,7 +85,7 @@ async fn rule_40_more_than_500_matches_are_refused_with_their_exact_number() {
 }
 
 #[tokio::test]
-async fn rule_41_another_number_than_expected_changes_nothing_and_the_key_stays_free() {
+async fn rule_41_an_unexpected_count_changes_nothing_and_leaves_the_key_unused() {
     let (app, fixture) = stocked(3).await;
     let mut body = fund("umbra", "CREDIT", 1, "k");
     body["expected_count"] = json!(4);
@@ -110,7 +110,7 @@ async fn rule_41_another_number_than_expected_changes_nothing_and_the_key_stays_
 }
 
 #[tokio::test]
-async fn rule_42_the_same_key_answers_the_same_and_another_body_is_refused() {
+async fn rule_42_the_same_key_gets_the_same_response_and_another_body_is_refused() {
     let (app, fixture) = stocked(3).await;
     let body = fund("umbra", "CREDIT", 7, "k");
     let first = app.post_as_admin(BUDGETS, &body).await.expect(200);
@@ -176,7 +176,7 @@ fn other_count(body: &Value, count: i64) -> Value {
 }
 
 #[tokio::test]
-async fn rule_43_the_lists_add_up_and_rows_that_fail_are_no_error() {
+async fn rule_43_the_lists_add_up_and_failed_rows_are_not_an_error() {
     let (app, _) = stocked(3).await;
     let response = app
         .post_as_admin(BUDGETS, &fund("umbra", "DEBIT", 5_000, "k"))
@@ -203,7 +203,7 @@ async fn rule_43_the_lists_add_up_and_rows_that_fail_are_no_error() {
 }
 
 #[tokio::test]
-async fn header_and_body_name_one_key() {
+async fn header_and_body_must_name_the_same_key() {
     let (app, _) = stocked(1).await;
     for (header, status) in [("other", 400), ("k", 200)] {
         let request = app
@@ -258,7 +258,7 @@ async fn the_same_key_in_another_tenant_or_operation_is_another_key() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_calls_with_one_key_one_does_it_and_both_get_the_same_response() {
+async fn concurrent_calls_with_one_key_take_effect_once_and_get_the_same_response() {
     let (app, fixture) = stocked(300).await;
     let other = app.replica(&[]).await;
     let body = fund("umbra", "CREDIT", 5, "k");
@@ -285,7 +285,7 @@ async fn of_two_calls_with_one_key_one_does_it_and_both_get_the_same_response() 
 }
 
 #[tokio::test]
-async fn the_same_call_waits_for_another_attempt_and_then_asks_to_retry() {
+async fn a_repeated_call_waits_for_the_first_and_then_asks_to_retry() {
     let (app, fixture) = stocked(1).await;
     let body = fund("umbra", "CREDIT", 5, "k");
     app.post_as_admin(BUDGETS, &body).await.expect(200);
@@ -313,7 +313,7 @@ async fn the_same_call_waits_for_another_attempt_and_then_asks_to_retry() {
 }
 
 #[tokio::test]
-async fn five_hundred_ledgers_are_done_in_a_moment() {
+async fn five_hundred_ledgers_are_done_within_five_seconds() {
     let (app, fixture) = stocked(500).await;
     let begun = Instant::now();
     let response = app

@@ -48,7 +48,7 @@ async fn rule_44_each_row_is_decided_by_its_own_state() {
 }
 
 #[tokio::test]
-async fn rule_44_units_of_another_kind_fail_and_debt_that_is_not_there_is_skipped() {
+async fn rule_44_other_units_fail_and_missing_debt_is_skipped() {
     let (app, fixture) = stocked(3).await;
     let body = json!({
         "tenant_id": "umbra", "scope": "tenant:umbra/agent:a0", "unit": "CREDITS", "allocated": {"unit": "CREDITS", "amount": 5},
@@ -100,7 +100,7 @@ async fn rule_44_units_of_another_kind_fail_and_debt_that_is_not_there_is_skippe
 }
 
 #[tokio::test]
-async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
+async fn rule_45_each_success_emits_one_event_and_the_action_one_audit_entry() {
     let (app, fixture) = stocked(4).await;
     set(&fixture, 1, &["remaining", "1", "spent", "999"]);
     set(
@@ -190,7 +190,7 @@ async fn rule_45_each_success_has_one_event_and_the_call_one_audit_entry() {
 }
 
 #[tokio::test]
-async fn rule_46_spent_with_another_action_is_refused_whatever_matches() {
+async fn rule_46_spent_with_another_action_is_refused() {
     let (app, _) = stocked(0).await;
     let mut body = fund("umbra", "CREDIT", 1, "k");
     body["spent"] = json!({"unit": "TOKENS", "amount": 1});
@@ -266,7 +266,7 @@ async fn a_reset_of_spent_reports_whether_a_figure_was_given() {
 }
 
 #[tokio::test]
-async fn a_tenant_that_is_closed_meanwhile_fails_its_rows_and_a_suspended_one_does_not() {
+async fn rows_of_a_closed_tenant_fail_and_those_of_a_suspended_one_do_not() {
     let (app, fixture) = stocked(2).await;
     fixture.set_status("umbra", "SUSPENDED");
     let response = app

@@ -19,7 +19,7 @@ async fn matched(app: &TestApp, filter: Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn filters_must_all_hold() {
+async fn filters_combine() {
     let (app, fixture) = stocked(4).await;
     ledgers(&fixture.store, "umbra", 4).await;
     set(&fixture, 0, &["allocated", "0", "remaining", "0"]);
@@ -91,7 +91,7 @@ fn emitted(event: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
+async fn a_bulk_row_equals_the_single_operation() {
     let (app, fixture) = stocked(2).await;
     let before = [
         "remaining",
@@ -158,7 +158,7 @@ async fn a_row_is_what_the_single_operation_makes_of_a_ledger() {
 }
 
 #[tokio::test]
-async fn the_ledgers_are_right_after_bulk_actions_of_every_kind() {
+async fn ledgers_add_up_after_bulk_actions_of_every_kind() {
     let (app, fixture) = stocked(30).await;
     for (n, action) in ["CREDIT", "DEBIT", "RESET", "RESET_SPENT", "REPAY_DEBT"]
         .iter()

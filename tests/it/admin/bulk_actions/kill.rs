@@ -201,7 +201,7 @@ async fn a_dispatcher_finishes_after_a_crash_at_any_script() {
 }
 
 #[tokio::test]
-async fn what_failed_before_a_death_stays_failed() {
+async fn a_row_that_failed_before_a_crash_stays_failed() {
     let (app, fixture) = stocked(COUNT).await;
     let key = fixture.budget_key("umbra", "tenant:umbra/agent:a0");
     fixture
@@ -230,7 +230,7 @@ async fn what_failed_before_a_death_stays_failed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn any_number_of_crashes_at_once_do_no_row_twice() {
+async fn concurrent_crashing_attempts_repeat_no_row() {
     for round in 0..8 {
         let (app, fixture) = stocked(COUNT).await;
         let body = fund("umbra", "CREDIT", 3, "k");
@@ -263,7 +263,7 @@ async fn any_number_of_crashes_at_once_do_no_row_twice() {
 }
 
 #[tokio::test]
-async fn two_who_finish_at_once_store_one_response_and_one_entry() {
+async fn concurrent_finishes_store_one_response_and_one_entry() {
     let (_app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
     let claim = claimed(&fixture, &body).await;
@@ -280,7 +280,7 @@ async fn two_who_finish_at_once_store_one_response_and_one_entry() {
 }
 
 #[tokio::test]
-async fn an_action_that_is_too_old_does_no_more_rows() {
+async fn an_action_older_than_a_day_fails_its_remaining_rows() {
     let (_app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
     let mut claim = claimed(&fixture, &body).await;
@@ -309,7 +309,7 @@ async fn an_action_that_is_too_old_does_no_more_rows() {
 }
 
 #[tokio::test]
-async fn rows_wait_for_others_when_the_time_is_over() {
+async fn an_action_out_of_time_pauses_and_is_resumed() {
     let (app, fixture) = stocked(COUNT).await;
     let body = fund("umbra", "CREDIT", 3, "k");
     let claim = claimed(&fixture, &body).await;
@@ -324,7 +324,7 @@ async fn rows_wait_for_others_when_the_time_is_over() {
 
 /// The real thing: a replica is killed in the middle of a call, and a dispatcher beside it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_replica_that_is_killed_in_the_middle_of_a_call_leaves_no_row_undone_or_done_twice() {
+async fn every_row_is_done_once_when_a_replica_is_killed() {
     const ROWS: usize = 500;
     let redis = block_in_place(|| RedisServer::start_with(&["--appendfsync", "always"]));
     let url = redis.url();

@@ -192,7 +192,7 @@ fn claim(fixture: &AdminFixture) -> (String, String, f64) {
 }
 
 #[tokio::test]
-async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
+async fn a_failed_finish_is_retried_without_repeating_rows() {
     let (app, fixture) = stocked(COUNT).await;
     let bulks = UnfinishedWork::new(fixture.store.clone(), &Registry::new()).expect("names");
     let body = unfinished(&app, &fixture, &bulks).await;
@@ -207,7 +207,7 @@ async fn an_end_that_cannot_be_written_is_tried_again_and_no_row_is() {
 }
 
 #[tokio::test]
-async fn a_claim_from_before_the_clock_went_back_is_resumed() {
+async fn a_claim_made_before_the_clock_was_set_back_is_resumed() {
     for by_dispatcher in [true, false] {
         let (app, fixture) = stocked(COUNT).await;
         let bulks = UnfinishedWork::new(fixture.store.clone(), &Registry::new()).expect("names");
@@ -235,7 +235,7 @@ async fn a_claim_from_before_the_clock_went_back_is_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_a_cluster_the_rows_lie_on_all_masters_and_the_claim_on_one() {
+async fn on_a_cluster_an_action_spans_all_masters() {
     let cluster = block_in_place(RedisCluster::start);
     let app = TestApp::spawn_on(&cluster.url(), LONG_REDIS_TIMEOUT).await;
     let names: Vec<String> = (0..24).map(|n| format!("row-{n:02}")).collect();

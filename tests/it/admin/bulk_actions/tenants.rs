@@ -31,7 +31,7 @@ fn rows(list: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn each_row_goes_by_the_live_status_of_its_tenant() {
+async fn each_row_is_decided_by_the_current_status_of_its_tenant() {
     let (app, fixture) = with_tenants(&["row-a", "row-b", "row-c", "other"]).await;
     let response = app
         .post_as_admin(TENANTS, &ask("row-b", "SUSPEND", "1"))
@@ -125,7 +125,8 @@ async fn each_change_emits_an_event_with_the_action_and_its_request() {
 }
 
 #[tokio::test]
-async fn rule_76_the_parent_has_the_id_of_the_action_and_the_children_that_of_the_cascade() {
+async fn rule_76_the_tenant_event_has_the_correlation_of_the_action_and_its_children_that_of_the_cascade()
+ {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::on(app.store.clone(), "owner").await;
     tenant.furnish().await;
@@ -182,7 +183,7 @@ async fn a_straggler_of_a_closed_tenant_is_ended_by_closing_it_again() {
 }
 
 #[tokio::test]
-async fn a_close_that_cannot_end_all_fails_though_the_tenant_is_closed() {
+async fn a_close_with_an_unclosable_child_fails_although_the_tenant_is_closed() {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::on(app.store.clone(), "owner").await;
     tenant.furnish().await;
@@ -213,7 +214,7 @@ async fn a_close_that_cannot_end_all_fails_though_the_tenant_is_closed() {
 }
 
 #[tokio::test]
-async fn a_close_that_another_request_is_at_is_skipped() {
+async fn a_close_in_progress_elsewhere_is_skipped() {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::on(app.store.clone(), "owner").await;
     tenant.furnish().await;
@@ -268,7 +269,7 @@ async fn claimed(fixture: &AdminFixture, action: TenantAction, rows: &[&str]) ->
 }
 
 #[tokio::test]
-async fn out_of_time_tenants_are_closed_and_their_closes_resume_without_the_action() {
+async fn an_action_out_of_time_closes_tenants_whose_closes_resume_on_their_own() {
     let tenant = TenantFixture::new().await;
     tenant.furnish().await;
     let before = tenant.account().await;
@@ -308,7 +309,7 @@ async fn out_of_time_tenants_are_closed_and_their_closes_resume_without_the_acti
 }
 
 #[tokio::test]
-async fn a_close_finishes_after_a_crash_right_behind_the_flip() {
+async fn a_close_finishes_after_a_crash_right_after_the_status_change() {
     for steps in 0..4 {
         let tenant = TenantFixture::new().await;
         tenant.furnish().await;

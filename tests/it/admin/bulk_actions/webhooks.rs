@@ -50,7 +50,7 @@ async fn three(app: &TestApp) -> [String; 3] {
 }
 
 #[tokio::test]
-async fn rule_47_a_disabled_one_is_not_resumed_and_need_not_be_paused() {
+async fn rule_47_resuming_a_disabled_webhook_fails_and_pausing_it_is_skipped() {
     let app = hooked().await;
     let [active, paused, disabled] = three(&app).await;
     set(&app, &paused, &["consecutive_failures", "3"]);
@@ -105,7 +105,7 @@ async fn rule_47_a_disabled_one_is_not_resumed_and_need_not_be_paused() {
 }
 
 #[tokio::test]
-async fn what_is_deleted_is_gone_and_watches_nothing() {
+async fn a_deleted_webhook_watches_nothing() {
     let app = hooked().await;
     three(&app).await;
     let body = json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": [0.5]}});
@@ -142,7 +142,7 @@ async fn what_is_deleted_is_gone_and_watches_nothing() {
 }
 
 #[tokio::test]
-async fn a_pause_ends_what_was_watched_and_a_resumption_begins_it_again_for_operators_too() {
+async fn a_pause_ends_the_watch_of_thresholds_and_resuming_restores_it() {
     let app = hooked().await;
     let body = json!({"url": URL, "event_types": ["budget.threshold_crossed"], "thresholds": {"budget_utilization": [0.25]}});
     let response = app.post_as_admin(HOOKS, body).await;
@@ -172,7 +172,7 @@ async fn a_pause_ends_what_was_watched_and_a_resumption_begins_it_again_for_oper
 }
 
 #[tokio::test]
-async fn one_whose_selectors_are_not_for_its_owner_is_not_resumed() {
+async fn a_webhook_with_selectors_that_its_owner_may_not_have_is_not_resumed() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     patch(&app, &id, json!({"status": "PAUSED"})).await;
@@ -185,7 +185,7 @@ async fn one_whose_selectors_are_not_for_its_owner_is_not_resumed() {
 }
 
 #[tokio::test]
-async fn of_a_closed_owner_nothing_is_changed() {
+async fn webhooks_of_a_closed_owner_are_not_changed() {
     let app = hooked().await;
     let [active, paused, disabled] = three(&app).await;
     app.admin_fixture().set_status("umbra", "CLOSED");
@@ -231,7 +231,7 @@ async fn filters_find_status_type_and_text() {
 }
 
 #[tokio::test]
-async fn what_is_gone_between_is_skipped_in_the_words_of_the_dialect() {
+async fn a_row_deleted_meanwhile_is_skipped_in_the_words_of_the_dialect() {
     use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
     use budget_authority::domain::bulk::{Bulk, BulkAction, Row, WebhookAction};
     use budget_authority::store::admin::bulk::{BulkMode, BulkPlace, BulkState};

@@ -20,7 +20,7 @@ use crate::harness::admin_fixture::{
 use crate::harness::tenant_fixture::TenantFixture;
 
 #[tokio::test]
-async fn a_close_ends_all_that_the_tenant_owns_and_emits_one_event_each() {
+async fn a_close_ends_everything_of_the_tenant_with_one_event_each() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     let updated = tenant.close().await;
@@ -175,8 +175,7 @@ async fn rule_77_and_invariant_6_closing_again_changes_and_emits_nothing() {
 }
 
 #[tokio::test]
-async fn rule_80_and_invariant_5_a_hold_whose_time_passes_after_the_close_gives_nothing_back_twice()
-{
+async fn rule_80_and_invariant_5_a_hold_that_expires_after_the_close_is_returned_once() {
     let (tenant, ids) = TenantFixture::furnished().await;
     tenant.close().await;
     let (keys, partition) = (tenant.keys().clone(), tenant.id.partition());
@@ -353,7 +352,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
 }
 
 #[tokio::test]
-async fn invariant_7_what_a_closed_tenant_owned_can_be_read() {
+async fn invariant_7_records_of_a_closed_tenant_can_be_read() {
     let (tenant, ids) = TenantFixture::furnished().await;
     tenant.close().await;
     assert_eq!(tenant.ledger_at("/agent:a").await.status.as_str(), "CLOSED");

@@ -7,7 +7,7 @@ use budget_authority::admin::tenants::closing::{CloseProgress, Closer};
 use crate::harness::tenant_fixture::TenantFixture;
 
 #[tokio::test]
-async fn a_close_whose_intent_is_damaged_ends_nothing_by_half() {
+async fn a_close_with_a_damaged_intent_changes_nothing() {
     for (phase, field, value, says) in [
         (
             "reservations",

@@ -71,7 +71,7 @@ async fn the_next_attempt_finishes_after_a_crash_at_any_step() {
 }
 
 #[tokio::test]
-async fn a_close_finishes_although_each_step_is_followed_by_a_crash() {
+async fn a_close_finishes_despite_a_crash_after_each_step() {
     let (tenant, before) = flipped().await;
     let mut deaths = 0;
     // The first step only reads the phase, the next does something.
@@ -84,7 +84,7 @@ async fn a_close_finishes_although_each_step_is_followed_by_a_crash() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_who_resume_at_once_do_nothing_twice() {
+async fn concurrent_resumes_repeat_nothing() {
     let (tenant, before) = flipped().await;
     let mut closers = tokio::task::JoinSet::new();
     for _ in 0..6 {
@@ -106,7 +106,7 @@ async fn many_who_resume_at_once_do_nothing_twice() {
 }
 
 #[tokio::test]
-async fn a_pass_out_of_time_audits_its_request_and_hands_over() {
+async fn a_request_that_runs_out_of_time_is_audited_and_leaves_the_close_to_others() {
     let (tenant, before) = flipped().await;
     let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     closer.step().await.expect("Redis answers");

@@ -298,14 +298,14 @@ async fn race(closes: usize, pause_ms: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rule_78_whatever_races_with_a_close_is_in_it_or_refused() {
+async fn rule_78_a_request_that_races_with_a_close_is_included_or_refused() {
     for pause_ms in [1, 7, 20, 45, 90] {
         race(1, pause_ms).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn invariant_2_closes_that_race_with_each_other_close_once() {
+async fn invariant_2_concurrent_closes_take_effect_once() {
     for pause_ms in [0, 15, 40] {
         race(4, pause_ms).await;
     }

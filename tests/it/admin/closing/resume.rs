@@ -47,7 +47,7 @@ async fn rule_79_a_dispatcher_finishes_a_close_whose_request_died() {
 }
 
 #[tokio::test]
-async fn no_dispatcher_resumes_a_close_while_its_request_continues() {
+async fn no_dispatcher_resumes_a_close_while_its_request_is_running() {
     let (tenant, _) = TenantFixture::furnished().await;
     tenant.flip().await;
     let closings = tenant.keys().closings(tenant.id.partition());
@@ -84,7 +84,7 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_closed_is_reported_and_retried_and_the_rest_is_closed() {
+async fn an_unclosable_child_is_reported_and_retried_and_the_rest_is_closed() {
     let (tenant, _) = TenantFixture::furnished().await;
     let sound = tenant.account().await;
     tenant.set_budget("/workspace:w", &["spent", "much"]).await;
@@ -141,7 +141,7 @@ async fn what_cannot_be_closed_is_reported_and_retried_and_the_rest_is_closed() 
 }
 
 #[tokio::test]
-async fn stragglers_are_ended_by_another_close_under_the_first_ones_correlation() {
+async fn another_close_ends_stragglers_under_the_first_correlation() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     tenant.close().await;
@@ -192,7 +192,7 @@ async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
 }
 
 #[tokio::test]
-async fn a_repeated_close_under_its_key_answers_again_and_continues() {
+async fn a_repeated_close_is_replayed_and_resumed() {
     let (tenant, _) = TenantFixture::furnished().await;
     let before = tenant.account().await;
     let ask = asking(Some("close"), "{}");
@@ -208,7 +208,7 @@ async fn a_repeated_close_under_its_key_answers_again_and_continues() {
 }
 
 #[tokio::test]
-async fn rule_34_what_was_funded_before_the_close_is_answered_again_after_it() {
+async fn rule_34_a_funding_before_the_close_is_replayed_after_it() {
     let (tenant, _) = TenantFixture::furnished().await;
     let fund = funding(Some("acme"), "tenant:acme", FundingOperation::Credit, 50);
     let first = asking(Some("k"), "{}");

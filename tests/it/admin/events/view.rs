@@ -57,7 +57,7 @@ async fn events_of_all_tenants_are_followed_up_to_the_watermark() {
 }
 
 #[tokio::test]
-async fn partitions_that_no_follower_has_read_hold_the_watermark_back() {
+async fn unread_partitions_hold_the_watermark_back() {
     let store = store(&shared().url());
     let mut leases = everywhere();
     let last = leases.pop().expect("a partition");
@@ -109,7 +109,7 @@ pub(crate) async fn killed_after<T>(wakes: usize, future: impl Future<Output = T
 }
 
 #[tokio::test]
-async fn a_follower_that_is_killed_at_any_step_loses_and_repeats_nothing() {
+async fn a_follower_killed_at_any_step_loses_and_repeats_nothing() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let mut finished = false;
@@ -128,7 +128,7 @@ async fn a_follower_that_is_killed_at_any_step_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn followers_at_the_same_time_add_each_event_once() {
+async fn concurrent_followers_add_each_event_once() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let over = Arc::new(AtomicBool::new(false));

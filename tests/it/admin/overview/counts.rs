@@ -270,7 +270,7 @@ async fn events_of_the_last_hour_are_counted_and_denials_by_reason() {
 }
 
 #[tokio::test]
-async fn only_the_admin_key_opens_it_and_a_replica_remembers_it_for_a_moment() {
+async fn the_overview_needs_the_admin_key_and_is_cached_for_a_moment() {
     let app = umbra_on(TestApp::spawn().await).await;
     let key = app.add_key(0, &[("permissions", " admin:read ")]).await;
     app.by_key(&key, Method::GET, OVERVIEW, &Value::Null)
@@ -305,7 +305,7 @@ async fn only_the_admin_key_opens_it_and_a_replica_remembers_it_for_a_moment() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_is_summed_up_over_all_its_nodes() {
+async fn the_overview_of_a_cluster_covers_all_nodes() {
     let cluster = RedisCluster::start();
     let fixture = AdminFixture::on(crate::harness::store(&cluster.url()));
     for number in 0..9 {
@@ -348,7 +348,7 @@ async fn a_cluster_is_summed_up_over_all_its_nodes() {
 }
 
 #[tokio::test]
-async fn a_release_before_has_left_no_counts_and_nothing_goes_below_zero() {
+async fn missing_counts_of_an_earlier_release_never_become_negative() {
     let app = umbra_on(TestApp::spawn_on(&shared().url(), &[]).await).await;
     let counts = app.store.keys().counts(tenant_id("umbra").partition());
     app.run::<()>(&["DEL", &counts]).await;

@@ -144,7 +144,7 @@ async fn spend(
 }
 
 #[tokio::test]
-async fn the_overview_counts_what_there_is_whatever_happened() {
+async fn the_overview_matches_the_records_after_random_changes() {
     let (mut owed, mut over) = (false, false);
     for seed in [1, 2, 3] {
         let app = TestApp::spawn_reaching(public_names(), &[]).await;

@@ -77,7 +77,7 @@ async fn a_policy_is_returned_as_created_with_one_event_and_one_audit_entry() {
 }
 
 #[tokio::test]
-async fn a_change_emits_the_changed_members_and_a_repetition_emits_nothing() {
+async fn an_update_emits_the_changed_members_and_a_no_op_emits_nothing() {
     let app = TestApp::spawn().await;
     let caps = json!({"max_tokens": 5, "cooldown_ms": 1});
     let id = app
@@ -243,7 +243,7 @@ async fn rule_49_a_tenant_changes_its_own_policies_and_no_others() {
 }
 
 #[tokio::test]
-async fn rule_50_a_name_is_used_once_in_a_tenant() {
+async fn rule_50_a_name_is_unique_in_a_tenant() {
     let app = TestApp::spawn().await;
     let first = app.policy("p", ROOT, json!({})).await;
     let duplicate = (409, "DUPLICATE_RESOURCE");
@@ -285,7 +285,7 @@ async fn rule_50_a_name_is_used_once_in_a_tenant() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_makes_or_changes_once() {
+async fn a_repeated_request_takes_effect_once() {
     let app = TestApp::spawn().await;
     let send = async |method: Method, path: &str, body: &Value| {
         let headers = [

@@ -178,7 +178,7 @@ fn scripts(redis: &RedisServer) -> u64 {
 }
 
 #[tokio::test]
-async fn long_policies_make_pages_and_replies_of_scripts_short() {
+async fn long_policies_shorten_pages_and_script_replies() {
     const POLICIES: usize = 40;
     let redis = RedisServer::start();
     let app = TestApp::spawn_on(&redis.url(), &["--caps-bytes", "65536"]).await;

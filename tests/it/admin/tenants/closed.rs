@@ -31,7 +31,7 @@ async fn enter(app: &TestApp, state: &str) {
 }
 
 #[tokio::test]
-async fn the_status_of_a_tenant_decides_over_each_operation() {
+async fn the_tenants_status_decides_which_operations_it_may_call() {
     let good = [200, 200, 200, 201, 200, 200, 200];
     let rows = [
         ("ACTIVE", good, "none", "none"),
@@ -90,7 +90,7 @@ async fn the_status_of_a_tenant_decides_over_each_operation() {
 }
 
 #[tokio::test]
-async fn reads_stay_open_whatever_the_status() {
+async fn reads_are_allowed_in_every_status() {
     for state in ["CLOSED", "SUSPENDED", "closed", "text", "none"] {
         let app = TestApp::spawn().await;
         app.budget(ROOT, 1_000, 0).await;
@@ -128,7 +128,7 @@ async fn an_unreadable_tenant_is_refused_before_anything_is_written() {
 }
 
 #[tokio::test]
-async fn the_guard_stands_before_the_state_of_reservations() {
+async fn the_tenants_status_is_checked_before_the_reservations() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let mut ids = Vec::new();
@@ -159,7 +159,8 @@ async fn the_guard_stands_before_the_state_of_reservations() {
 }
 
 #[tokio::test]
-async fn existence_and_ownership_are_checked_before_the_guard_and_missing_budgets_after_it() {
+async fn existence_and_ownership_are_checked_before_the_tenants_status_and_missing_budgets_after_it()
+ {
     let app = TestApp::spawn().await;
     app.budget_of(1, "tenant:bolt", 500).await;
     let response = app
@@ -186,7 +187,7 @@ async fn existence_and_ownership_are_checked_before_the_guard_and_missing_budget
 }
 
 #[tokio::test]
-async fn what_succeeded_before_the_close_is_repeated_after_it() {
+async fn successes_before_the_close_are_replayed_after_it() {
     let app = TestApp::spawn().await;
     app.budget(ROOT, 1_000, 0).await;
     let created = app.reserve("k", 100).await;
@@ -248,7 +249,7 @@ async fn the_sweep_runs_for_closed_and_suspended_tenants_too() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_of_a_closed_tenant_is_refused_before_the_guard() {
+async fn a_revoked_key_of_a_closed_tenant_is_refused_as_revoked() {
     let app = TestApp::spawn().await;
     app.set_tenant(&[("status", "CLOSED")]).await;
     app.set_key(&[("status", "REVOKED")]).await;

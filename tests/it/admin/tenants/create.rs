@@ -9,7 +9,7 @@ use budget_authority::domain::tenant::record::TenantCreateRequest;
 use crate::harness::admin_fixture::{AdminFixture, ask, asking, new_tenant, refusal, tenant_id};
 
 #[tokio::test]
-async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
+async fn a_create_with_the_same_id_and_name_returns_the_first_tenant() {
     let fixture = AdminFixture::new();
     let first = TenantCreateRequest {
         max_reservation_extensions: 3,
@@ -62,7 +62,7 @@ async fn the_same_id_and_name_find_the_first_tenant_unchanged() {
 }
 
 #[tokio::test]
-async fn of_two_concurrent_creates_one_records() {
+async fn one_of_two_concurrent_creates_takes_effect() {
     let fixture = AdminFixture::new();
     let (tenant, request) = (new_tenant("acme", "Acme"), ask());
     let create = || async {
@@ -79,7 +79,7 @@ async fn of_two_concurrent_creates_one_records() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_answers_again_and_stands_for_one_request() {
+async fn an_idempotency_key_replays_its_request_and_refuses_another() {
     let fixture = AdminFixture::new();
     let tenant = new_tenant("acme", "Acme");
     let create = |payload: &'static str| {
@@ -118,7 +118,7 @@ async fn an_event_of_creation_names_the_operator() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_read_whatever_its_status() {
+async fn a_tenant_can_be_read_in_every_status() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
     fixture.set_status("acme", "CLOSED");

@@ -161,7 +161,7 @@ async fn rule_16_a_closed_tenant_stays_closed_but_can_be_renamed() {
 }
 
 #[tokio::test]
-async fn rule_17_a_change_of_nothing_is_audited_and_emits_no_event() {
+async fn rule_17_a_no_op_is_audited_and_emits_no_event() {
     let fixture = fixture().await;
     let tenant = update(
         &fixture,
@@ -215,7 +215,7 @@ async fn an_unknown_tenant_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_stands_for_one_change() {
+async fn an_idempotency_key_names_one_change() {
     let fixture = fixture().await;
     let change = |name: &'static str, payload: &'static str| {
         let fixture = &fixture;
@@ -276,7 +276,7 @@ async fn concurrent_changes_lose_nothing() {
 }
 
 #[tokio::test]
-async fn a_change_counts_from_the_next_request_on() {
+async fn a_change_applies_to_the_next_request() {
     let tenant = TenantFixture::new().await;
     tenant.budget("", 1_000).await;
     let ttl = TenantUpdateRequest {

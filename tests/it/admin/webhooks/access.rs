@@ -13,7 +13,7 @@ use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::receiver::egress;
 
 #[tokio::test]
-async fn another_tenants_subscription_is_as_if_it_were_not_there() {
+async fn another_tenants_subscription_is_not_found() {
     let app = hooked().await;
     let key = key(&app).await;
     let foreign = app
@@ -69,7 +69,7 @@ async fn another_tenants_subscription_is_as_if_it_were_not_there() {
 }
 
 #[tokio::test]
-async fn a_key_needs_the_permission_and_only_one_operation_is_the_tenants_alone() {
+async fn each_operation_needs_its_permission_and_one_is_for_tenants_only() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let (_, reader) = crate::admin::http::key(&app, &["webhooks:read"]).await;
@@ -175,7 +175,7 @@ async fn a_bad_key_learns_nothing_and_resolves_nothing() {
 }
 
 #[tokio::test]
-async fn a_closed_tenants_subscriptions_are_only_read() {
+async fn a_closed_tenants_subscriptions_are_read_only() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let fixture = app.admin_fixture();
@@ -206,7 +206,7 @@ async fn a_closed_tenants_subscriptions_are_only_read() {
 }
 
 #[tokio::test]
-async fn a_suspended_tenants_keys_change_nothing_but_the_operator_does() {
+async fn a_suspended_tenants_subscriptions_are_changed_by_the_operator_only() {
     let app = hooked().await;
     let key = key(&app).await;
     let id = made(&app, hook(URL)).await;

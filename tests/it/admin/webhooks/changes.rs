@@ -93,7 +93,7 @@ async fn a_change_emits_one_event_with_the_changed_fields() {
 }
 
 #[tokio::test]
-async fn a_change_is_refused_by_what_it_would_come_to() {
+async fn an_update_is_refused_if_its_result_would_be_invalid() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     for (body, code, part) in [
@@ -202,7 +202,7 @@ async fn a_change_is_refused_by_what_it_would_come_to() {
 }
 
 #[tokio::test]
-async fn what_is_removed_is_gone_from_everywhere() {
+async fn a_deleted_webhook_is_removed_from_every_index() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let path = format!("{HOOKS}/{id}");
@@ -248,7 +248,7 @@ async fn what_is_removed_is_gone_from_everywhere() {
 }
 
 #[tokio::test]
-async fn changes_at_the_same_time_are_all_made() {
+async fn concurrent_updates_all_take_effect() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let (a, b, c, d, e) = tokio::join!(

@@ -90,7 +90,7 @@ async fn a_damaged_delivery_is_left_out_and_hides_no_other() {
 }
 
 #[tokio::test]
-async fn entries_that_are_no_ids_end_neither_a_list_nor_a_bulk_action_early() {
+async fn entries_that_are_not_ids_end_neither_a_list_nor_a_bulk_action() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let (keys, partition) = (app.store.keys(), tenant_id("umbra").partition());

@@ -55,7 +55,7 @@ impl Fenced {
 }
 
 #[tokio::test]
-async fn a_subscription_is_made_or_moved_only_within_the_fence() {
+async fn a_subscription_is_created_or_moved_only_within_the_scope_filter() {
     let path = "tenant:umbra/app:chat";
     for (entry, filter, is_within) in [
         (path, Some("tenant:umbra/app:chat"), true),
@@ -90,7 +90,7 @@ async fn a_subscription_is_made_or_moved_only_within_the_fence() {
 }
 
 #[tokio::test]
-async fn a_subscription_outside_the_fence_is_neither_read_nor_changed_nor_tested() {
+async fn a_subscription_outside_the_scope_filter_is_not_found() {
     let fenced = Fenced::new("tenant:umbra/app:chat").await;
     let own = fenced.made(Some("tenant:umbra/app:chat/*")).await;
     let secret = fenced.made(Some("tenant:umbra/app:secret/*")).await;

@@ -121,7 +121,7 @@ async fn addresses_are_checked_when_a_webhook_is_created_and_changed() {
 }
 
 #[tokio::test]
-async fn the_operator_may_open_what_is_his_and_not_the_rest() {
+async fn the_operator_can_unblock_private_ranges_and_no_others() {
     let app = hooked().await;
     let query = format!("{HOOKS}?tenant_id=umbra");
     let try_out = |url: &'static str| {
@@ -160,7 +160,7 @@ async fn the_operator_may_open_what_is_his_and_not_the_rest() {
 }
 
 #[tokio::test]
-async fn a_list_without_the_default_ranges_opens_neither_this_host_nor_metadata() {
+async fn a_list_without_the_default_ranges_unblocks_neither_loopback_nor_metadata() {
     let app = hooked().await;
     let body = json!({"blocked_cidr_ranges": ["203.0.113.0/24"]});
     app.as_admin(Method::PUT, SECURITY, &body).await.expect(200);
@@ -284,7 +284,7 @@ async fn a_name_is_resolved_once_and_the_connection_goes_to_the_checked_address(
 }
 
 #[tokio::test]
-async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
+async fn a_webhook_with_a_name_of_a_blocked_address_is_not_sent_to() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let lookups = AtomicUsize::new(0);
     let (way_out, resolved) = egress(move |_| {
@@ -314,7 +314,7 @@ async fn a_webhook_whose_name_resolves_inwards_is_not_sent_to() {
 
 /// The only permit is taken by a name whose look-up does not end.
 #[tokio::test]
-async fn a_name_that_waits_too_long_for_its_look_up_is_503_and_not_the_fault_of_the_caller() {
+async fn a_slow_name_look_up_is_503() {
     let taken = Arc::new(AtomicUsize::new(0));
     let noted = Arc::clone(&taken);
     let resolver = Resolver::of(move |host| {

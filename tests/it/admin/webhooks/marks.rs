@@ -50,7 +50,7 @@ async fn bulk(app: &TestApp, action: &str) {
 }
 
 #[tokio::test]
-async fn w1_events_are_for_a_subscription_from_its_own_entry_on() {
+async fn w1_a_subscription_gets_events_after_its_own_entry() {
     let app = hooked().await;
     let id = made(&app, any()).await;
     let (since, created_ms, epoch) = places(&app, &id);
@@ -79,7 +79,7 @@ async fn w1_events_are_for_a_subscription_from_its_own_entry_on() {
 }
 
 #[tokio::test]
-async fn every_change_of_an_owners_subscriptions_shows_in_their_mark() {
+async fn every_change_of_an_owners_subscriptions_changes_their_mark() {
     let app = hooked().await;
     assert_eq!(mark(&app), None);
     let mut seen = Vec::new();

@@ -59,7 +59,7 @@ pub(crate) fn umbra_partition() -> Partition {
 }
 
 #[tokio::test]
-async fn a_replay_queues_what_the_subscription_would_get_in_order() {
+async fn a_replay_queues_matching_events_in_order() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     fund(&app, 3).await;
@@ -162,7 +162,7 @@ async fn a_replay_above_its_limit_queues_nothing() {
 }
 
 #[tokio::test]
-async fn one_replay_of_a_subscription_at_a_time() {
+async fn a_subscription_has_one_replay_at_a_time() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let (fixture, keys) = (app.admin_fixture(), app.store.keys());

@@ -57,7 +57,7 @@ async fn stuff(app: &TestApp, tenant: &str, event_type: &str, count: usize) {
 }
 
 #[tokio::test]
-async fn w10_a_replay_has_the_order_of_time_partition_tenant_and_entry() {
+async fn w10_a_replay_is_ordered_by_time_partition_tenant_and_entry() {
     let app = hooked().await;
     let id = systems(&app, &["tenant.updated"]).await;
     let mut log = EventLog::on(&app.store);
@@ -127,7 +127,7 @@ async fn on_a_cluster_a_replay_chooses_from_all_nodes() {
 }
 
 #[tokio::test]
-async fn w35_what_merely_exists_does_not_bound_a_replay() {
+async fn w35_events_of_other_types_do_not_count_towards_the_bound_of_a_replay() {
     let app = patient().await;
     let (own, system) = (
         made(&app, json!({"url": URL, "event_types": ["tenant.updated"]})).await,
@@ -153,7 +153,7 @@ async fn w35_what_merely_exists_does_not_bound_a_replay() {
 }
 
 #[tokio::test]
-async fn more_events_of_the_types_than_may_be_looked_at_are_refused() {
+async fn too_many_events_of_the_types_are_refused() {
     let app = patient().await;
     let filtered =
         json!({"url": URL, "event_types": ["budget.funded"], "scope_filter": "tenant:umbra"});
@@ -235,7 +235,7 @@ async fn damaged_events_hide_no_others_from_a_replay() {
 }
 
 #[tokio::test]
-async fn categories_and_requested_types_narrow_what_is_chosen() {
+async fn categories_and_requested_types_narrow_a_replay() {
     let app = hooked().await;
     let id = systems(&app, &["tenant.updated", "webhook.paused"]).await;
     let body = json!({"event_categories": ["tenant"]});

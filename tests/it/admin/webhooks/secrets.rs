@@ -80,7 +80,7 @@ fn all_of_redis(app: &TestApp) -> String {
 }
 
 #[tokio::test]
-async fn a_secret_is_only_in_the_response_that_makes_it() {
+async fn a_secret_is_only_in_the_response_of_its_create() {
     let app = hooked().await;
     let tenant_key = key(&app).await;
     let created = create_under(&app, "k", &with_secrets()).await;
@@ -118,7 +118,7 @@ async fn a_secret_is_only_in_the_response_that_makes_it() {
 }
 
 #[tokio::test]
-async fn a_repeated_create_shows_the_same_secret_again_and_makes_nothing() {
+async fn a_repeated_create_shows_the_same_secret_and_creates_nothing() {
     let app = hooked().await;
     let body = json!({"url": URL, "event_types": ["budget.funded"]});
     let first = create_under(&app, "k", &body).await;
@@ -149,7 +149,7 @@ async fn a_repeated_create_shows_the_same_secret_again_and_makes_nothing() {
 }
 
 #[tokio::test]
-async fn a_repeated_change_answers_as_it_did() {
+async fn a_repeated_update_gets_the_same_response() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     let change = |key: &'static str, body: Value| {
@@ -198,7 +198,7 @@ async fn a_repeated_create_of_an_api_key_shows_the_same_key() {
 }
 
 #[tokio::test]
-async fn keys_rotate_while_what_is_stored_stays_readable() {
+async fn stored_secrets_stay_readable_when_keys_rotate() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let way_out = || egress(|_| vec![IpAddr::from([127, 0, 0, 1])]).0;
     let prefix = format!("t{:016x}", rand::random::<u64>());
@@ -272,7 +272,7 @@ async fn a_sealed_secret_cannot_be_moved_to_another_record() {
 }
 
 #[tokio::test]
-async fn where_nothing_can_be_sealed_nothing_that_shows_a_secret_is_repeatable() {
+async fn without_secret_keys_responses_with_secrets_are_not_replayed() {
     let settings = ["--allow-plaintext-secrets"];
     let app = umbra_on(TestApp::spawn_reaching(public_names(), &settings).await).await;
     create_under(&app, "k", &with_secrets())

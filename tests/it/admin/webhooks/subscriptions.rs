@@ -120,7 +120,7 @@ async fn a_subscription_is_created_read_and_listed_on_both_planes() {
 }
 
 #[tokio::test]
-async fn only_what_tenants_may_see_is_selected_for_a_tenant() {
+async fn a_tenant_can_only_select_events_visible_to_tenants() {
     let app = hooked().await;
     let of = |types: Value, categories: Value| json!({"url": URL, "event_types": types, "event_categories": categories});
     for (query, body, expected) in [
@@ -180,7 +180,7 @@ async fn only_what_tenants_may_see_is_selected_for_a_tenant() {
 }
 
 #[tokio::test]
-async fn lists_are_walked_to_their_end_in_every_order() {
+async fn every_order_lists_all_subscriptions() {
     let app = hooked().await;
     let key = key(&app).await;
     let mut ids = Vec::new();

@@ -136,7 +136,7 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
 }
 
 #[tokio::test]
-async fn whatever_the_receiver_does_the_response_says_so_in_time() {
+async fn the_response_reports_every_kind_of_receiver_in_time() {
     let app = here().await;
     let redirect = "Location: http://127.0.0.1:1/\r\n";
     for (reply, status, message) in [
@@ -182,7 +182,7 @@ async fn whatever_the_receiver_does_the_response_says_so_in_time() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_says_nothing_is_given_ten_seconds_and_one_that_drips_is_not_waited_for() {
+async fn a_silent_receiver_gets_ten_seconds_and_a_dripping_one_no_more() {
     let app = here().await;
     let begun = Instant::now();
     let mut tests = Vec::new();
@@ -240,7 +240,7 @@ async fn a_webhook_is_tested_ten_times_a_minute_at_most() {
 }
 
 #[tokio::test]
-async fn the_webhooks_of_a_tenant_are_tested_so_often_in_all_and_no_more() {
+async fn the_tests_of_all_webhooks_of_a_tenant_are_limited() {
     let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
     let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
     open(&app).await;
@@ -276,7 +276,7 @@ async fn the_webhooks_of_a_tenant_are_tested_so_often_in_all_and_no_more() {
 }
 
 #[tokio::test]
-async fn nothing_tells_a_name_that_does_not_exist_from_one_inside_or_a_closed_port() {
+async fn unknown_names_blocked_addresses_and_closed_ports_look_alike() {
     let begun = AtomicUsize::new(0);
     // Public when the webhooks are created, then what they stand for.
     let resolve = move |host: &str| {
@@ -319,7 +319,7 @@ async fn nothing_tells_a_name_that_does_not_exist_from_one_inside_or_a_closed_po
 }
 
 #[tokio::test]
-async fn the_operators_own_webhook_is_tested_and_audited_as_such() {
+async fn the_operators_webhook_is_tested_and_audited_as_the_operators() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let body = json!({"url": receiver.url("/"), "event_types": ["system.high_latency"]});
@@ -342,7 +342,7 @@ async fn the_operators_own_webhook_is_tested_and_audited_as_such() {
 }
 
 #[tokio::test]
-async fn in_the_other_dialect_the_headers_have_its_names() {
+async fn the_other_dialect_has_its_own_header_names() {
     let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
     let settings = ["--dialect", "cycles"];
     let app = umbra_on(TestApp::spawn_reaching(way_out, &settings).await).await;

@@ -29,7 +29,7 @@ async fn tenant(app: &TestApp, id: &str) {
 }
 
 #[tokio::test]
-async fn a_tenants_own_are_in_force_while_its_subscription_is_active() {
+async fn a_tenants_thresholds_apply_while_its_subscription_is_active() {
     let app = hooked().await;
     assert_eq!(in_force(&app, "umbra"), None);
     let one = made(&app, watching(&[0.5, 0.95])).await;
@@ -53,7 +53,7 @@ async fn a_tenants_own_are_in_force_while_its_subscription_is_active() {
 }
 
 #[tokio::test]
-async fn the_next_operation_emits_a_threshold_that_a_subscription_asks_for() {
+async fn the_next_operation_emits_a_subscribed_threshold() {
     let app = hooked().await;
     let crossed = |app: &TestApp| {
         let fixture = app.admin_fixture();
@@ -72,7 +72,7 @@ async fn the_next_operation_emits_a_threshold_that_a_subscription_asks_for() {
 }
 
 #[tokio::test]
-async fn the_operators_reach_every_partition_before_the_response() {
+async fn the_operators_thresholds_reach_every_partition_before_the_response() {
     let app = hooked().await;
     for name in ["one-1", "two-2", "three-3"] {
         tenant(&app, name).await;
@@ -135,7 +135,7 @@ fn missed(app: &TestApp) -> Lease {
 }
 
 #[tokio::test]
-async fn a_dispatcher_brings_what_a_killed_replica_did_not() {
+async fn a_dispatcher_copies_thresholds_that_a_killed_replica_did_not() {
     let app = hooked().await;
     app.post_as_admin(HOOKS, watching(&[0.7])).await;
     let lease = missed(&app);
@@ -149,7 +149,7 @@ async fn a_dispatcher_brings_what_a_killed_replica_did_not() {
 }
 
 #[tokio::test]
-async fn damaged_records_keep_no_other_tenant_of_the_partition_from_its_thresholds() {
+async fn damaged_records_withhold_thresholds_from_no_other_tenant_of_the_partition() {
     let app = hooked().await;
     app.post_as_admin(HOOKS, watching(&[0.7])).await;
     let lease = missed(&app);

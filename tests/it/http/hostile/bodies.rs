@@ -74,7 +74,7 @@ async fn a_member_that_occurs_twice_is_refused_at_every_level() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_json_are_refused() {
+async fn bytes_that_are_not_json_are_refused() {
     let target = Target::new().await;
     for operation in &target.operations {
         let good = operation.body.to_string();
@@ -198,7 +198,7 @@ async fn values_nest_64_levels_deep_and_no_deeper() {
 }
 
 #[tokio::test]
-async fn numbers_of_free_data_stay_as_they_are_unless_no_double_holds_them() {
+async fn numbers_in_free_data_are_unchanged_unless_no_double_holds_them() {
     let target = Target::new().await;
     let create = &target.operations[0];
     for number in ["1e999", "-1e999", "1e309", &format!("1{}", "0".repeat(400))] {

@@ -20,7 +20,7 @@ async fn facts(target: &Target) -> Vec<Vec<(String, String)>> {
 }
 
 #[tokio::test]
-async fn a_kind_with_line_breaks_forges_no_fact_of_an_event() {
+async fn a_kind_with_line_breaks_cannot_forge_facts() {
     let target = Target::new().await;
     let forged = "x\nactor admin\nkey_id key_000_forged\ntrace_id forged";
     let subject = json!({"tenant": "acme"});
@@ -54,7 +54,7 @@ async fn a_kind_with_line_breaks_forges_no_fact_of_an_event() {
 }
 
 #[tokio::test]
-async fn what_a_client_names_comes_back_letter_by_letter() {
+async fn client_chosen_names_are_returned_unchanged() {
     let target = Target::new().await;
     for (number, odd) in [
         "\0",

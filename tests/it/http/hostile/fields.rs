@@ -201,7 +201,7 @@ async fn every_field_wrong_in_every_way_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_subject_that_names_no_level_is_refused() {
+async fn a_subject_without_a_level_is_refused() {
     let target = Target::new().await;
     for operation in &target.operations {
         if operation.body.pointer("/subject").is_none() {
@@ -223,7 +223,7 @@ async fn a_subject_that_names_no_level_is_refused() {
 }
 
 #[tokio::test]
-async fn observing_only_is_refused_rather_than_spent() {
+async fn observe_mode_is_refused() {
     let target = Target::new().await;
     let create = &target.operations[0];
     let body = with(&create.body, "/observe_mode", "\"OBSERVE\"");
@@ -271,7 +271,7 @@ async fn an_unknown_member_at_any_closed_level_is_refused_by_its_path() {
 }
 
 #[tokio::test]
-async fn several_mistakes_stand_in_one_message_and_a_flood_of_them_is_counted() {
+async fn several_mistakes_are_named_in_one_message_and_many_are_counted() {
     let target = Target::new().await;
     let create = &target.operations[0];
     let mut body = create.body.clone();

@@ -10,7 +10,7 @@ use super::Target;
 use crate::harness::eventually;
 
 #[tokio::test]
-async fn only_json_in_utf_8_is_a_body() {
+async fn only_json_in_utf_8_is_accepted() {
     let target = Target::new().await;
     for operation in &target.operations {
         let body = operation.body.to_string();
@@ -116,7 +116,7 @@ async fn the_idempotency_header_repeats_the_bodys_key_or_is_absent() {
 }
 
 #[tokio::test]
-async fn the_header_alone_is_no_key_and_a_refused_key_stays_unused() {
+async fn the_header_alone_is_not_enough_and_a_refused_key_stays_unused() {
     let target = Target::new().await;
     let create = &target.operations[0];
     let mut body = create.body.clone();
@@ -140,7 +140,7 @@ async fn the_header_alone_is_no_key_and_a_refused_key_stays_unused() {
 }
 
 #[tokio::test]
-async fn a_key_of_any_characters_names_one_request() {
+async fn an_idempotency_key_may_have_any_characters() {
     let target = Target::new().await;
     let create = &target.operations[0];
     let mut ids = Vec::new();

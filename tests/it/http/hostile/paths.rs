@@ -31,7 +31,7 @@ impl Target {
 }
 
 #[tokio::test]
-async fn an_id_is_any_text_of_128_characters_and_names_nothing_but_reservations() {
+async fn an_id_is_any_text_of_up_to_128_characters() {
     let target = Target::new().await;
     let own = target.app.callers[0].partition;
     let prefix = target.app.store.keys().prefix().to_owned();
@@ -77,7 +77,7 @@ async fn an_id_is_any_text_of_128_characters_and_names_nothing_but_reservations(
 }
 
 #[tokio::test]
-async fn an_impossible_id_is_refused_after_the_body_and_before_the_idempotency_key() {
+async fn an_overlong_id_is_refused_after_the_body_and_before_the_idempotency_key() {
     let target = Target::new().await;
     let id = "x".repeat(129);
     let (name, key) = (target.app.names.key, &target.app.keys[0]);
@@ -117,7 +117,7 @@ async fn an_impossible_id_is_refused_after_the_body_and_before_the_idempotency_k
 }
 
 #[tokio::test]
-async fn a_path_is_taken_as_it_is_written() {
+async fn a_path_is_not_normalized() {
     let target = Target::new().await;
     for path in [
         "//",

@@ -22,7 +22,7 @@ impl Target {
 }
 
 #[tokio::test]
-async fn a_request_that_never_comes_whole_changes_nothing() {
+async fn an_incomplete_request_changes_nothing() {
     let target = Target::new().await;
     for operation in &target.operations {
         let body = operation.body.to_string();
@@ -61,7 +61,7 @@ async fn a_request_that_never_comes_whole_changes_nothing() {
 
 /// Client libraries send head and body apart, and the next request on the same connection.
 #[tokio::test]
-async fn a_request_that_is_refused_before_its_body_came_leaves_the_connection_open() {
+async fn a_request_refused_before_its_body_arrives_leaves_the_connection_open() {
     let target = Target::new().await;
     let body = target.create();
     let (name, address) = (target.app.names.key, target.app.address);
@@ -139,7 +139,7 @@ async fn a_chunked_body_ends_where_its_last_chunk_says_and_within_the_limit() {
 }
 
 #[tokio::test]
-async fn a_declared_length_beyond_the_limit_is_refused_before_the_body_comes() {
+async fn a_declared_length_above_the_limit_is_refused_before_the_body_arrives() {
     let target = Target::new().await;
     for operation in &target.operations {
         for length in ["1048577", "2000000000", "9223372036854775807"] {
@@ -195,7 +195,7 @@ async fn lengths_that_contradict_each_other_change_nothing() {
 }
 
 #[tokio::test]
-async fn behind_a_request_with_both_lengths_no_second_one_is_smuggled() {
+async fn no_request_is_smuggled_behind_one_with_both_lengths() {
     let target = Target::new().await;
     let body = target.create();
     let key = &target.app.keys[0];
@@ -215,7 +215,7 @@ async fn behind_a_request_with_both_lengths_no_second_one_is_smuggled() {
 }
 
 #[tokio::test]
-async fn what_is_no_http_gets_at_most_a_refusal() {
+async fn bytes_that_are_not_http_get_at_most_a_refusal() {
     let target = Target::new().await;
     let many = "X: y\r\n".repeat(10_000);
     for garbage in [
@@ -276,7 +276,7 @@ async fn clients_of_http_1_0_get_a_plain_response_and_the_connection_closed() {
 }
 
 #[tokio::test]
-async fn the_target_may_be_a_whole_uri_whose_host_decides_nothing() {
+async fn the_target_may_be_an_absolute_uri_whose_host_is_ignored() {
     let target = Target::new().await;
     for (line, error) in [
         (
@@ -310,7 +310,7 @@ async fn the_target_may_be_a_whole_uri_whose_host_decides_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_leave_to_send_gets_it_or_a_refusal() {
+async fn expect_100_continue_gets_a_continue_or_a_refusal() {
     let target = Target::new().await;
     let body = target.create();
     let head = |length: usize| {

@@ -118,7 +118,7 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
 
 /// Dashboards send the header with everything.
 #[tokio::test]
-async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
+async fn a_content_type_without_a_body_is_accepted_where_no_body_is_expected() {
     let app = TestApp::spawn_reaching(public_names(), &["--dialect", "cycles"]).await;
     for (operation, row) in described()
         .iter()
@@ -158,7 +158,7 @@ async fn a_content_type_without_content_is_fine_where_no_content_is_wanted() {
 /// What the operator may do with what a tenant owns that is closed or suspended: reads all of it, and changes nothing where
 /// it is closed; makes nothing new where it is suspended.
 #[tokio::test]
-async fn the_status_of_a_tenant_decides_over_each_operation_of_the_operator() {
+async fn the_tenants_status_decides_which_operator_operations_are_allowed() {
     // They change nothing that the tenant owns, or answer for each row apart.
     let open = [
         OperationId::CreateTenant,

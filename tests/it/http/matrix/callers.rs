@@ -80,7 +80,7 @@ fn permission_of(name: &str) -> &'static str {
 }
 
 #[test]
-fn the_index_has_the_callers_and_permissions_that_the_wire_documents() {
+fn the_index_has_the_documented_callers_and_permissions() {
     let described = |id: &OperationId| {
         let operation = id.operation();
         let callers = match operation.callers {

@@ -328,13 +328,12 @@ async fn check_those(choose: fn(&Operation) -> bool) {
 }
 
 #[tokio::test]
-async fn on_the_runtime_plane_each_key_gets_what_is_documented_and_changes_nothing_more() {
+async fn on_the_runtime_plane_each_key_gets_the_documented_response() {
     check_those(|operation| operation.plane == Plane::Runtime).await;
 }
 
 #[tokio::test]
-async fn where_tenants_govern_themselves_each_key_gets_what_is_documented_and_changes_nothing_more()
-{
+async fn on_a_tenants_own_resources_each_key_gets_the_documented_response() {
     check_those(|operation| {
         operation.plane == Plane::Admin && operation.callers.includes_tenants()
     })
@@ -342,6 +341,6 @@ async fn where_tenants_govern_themselves_each_key_gets_what_is_documented_and_ch
 }
 
 #[tokio::test]
-async fn what_is_the_operators_no_tenants_key_opens() {
+async fn no_tenants_key_may_call_operator_operations() {
     check_those(|operation| !operation.callers.includes_tenants()).await;
 }

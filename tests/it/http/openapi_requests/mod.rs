@@ -96,7 +96,7 @@ const REQUESTS: [(&str, Read); 22] = [
 ];
 
 #[test]
-fn every_described_request_is_among_them() {
+fn every_described_request_is_tested() {
     let document = document(Dialect::Service);
     let described = |name: &&String| name.ends_with("Request");
     let schemas = document["components"]["schemas"].as_object().unwrap();
@@ -108,7 +108,7 @@ fn every_described_request_is_among_them() {
 }
 
 #[test]
-fn what_is_described_is_enforced_naming_the_member() {
+fn described_bounds_are_enforced_naming_the_member() {
     let document = document(Dialect::Service);
     for (name, read) in REQUESTS {
         let schema = &document["components"]["schemas"][name];

@@ -36,7 +36,7 @@ fn accept(path: &Path, expected: &str, stale: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_headers_of_scripts_are_those_of_the_declarations() {
+fn script_headers_match_their_declarations() {
     let mut stale = Vec::new();
     for signature in SIGNATURES {
         let path = root().join(format!("lua/{}.lua", signature.script.path()));
@@ -57,7 +57,7 @@ fn the_headers_of_scripts_are_those_of_the_declarations() {
 }
 
 #[test]
-fn the_document_of_keys_is_that_of_the_declarations() {
+fn the_document_of_keys_matches_the_declarations() {
     let path = root().join("docs/redis.md");
     let text = fs::read_to_string(&path).expect("the document is there");
     let (before, rest) = text.split_once(BEGIN).expect("where the keys begin");
@@ -69,7 +69,7 @@ fn the_document_of_keys_is_that_of_the_declarations() {
 }
 
 #[test]
-fn every_script_is_declared_and_every_declaration_has_its_script() {
+fn scripts_and_declarations_match() {
     let mut files = Vec::new();
     let mut folders = vec![root().join("lua")];
     while let Some(folder) = folders.pop() {

@@ -8,7 +8,7 @@ use crate::harness::app::{ADMIN_KEY, TestApp, reserve_body};
 use crate::harness::redis::shared;
 
 #[tokio::test]
-async fn without_a_key_everything_is_401_whatever_else_is_wrong_with_it() {
+async fn without_a_key_every_request_is_401() {
     for app in TestApp::spawn_both().await {
         for (method, path) in [
             (Method::POST, "/v1/reservations"),
@@ -44,7 +44,7 @@ async fn without_a_key_everything_is_401_whatever_else_is_wrong_with_it() {
 }
 
 #[tokio::test]
-async fn with_a_key_an_unknown_path_is_404_and_an_unknown_method_405_naming_the_known_ones() {
+async fn with_a_key_an_unknown_path_is_404_and_an_unknown_method_405() {
     let app = TestApp::spawn().await;
     for path in [
         "/v1",
@@ -83,7 +83,7 @@ async fn with_a_key_an_unknown_path_is_404_and_an_unknown_method_405_naming_the_
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_on_the_very_next_request_by_every_replica() {
+async fn a_revoked_key_is_refused_on_the_next_request_by_every_replica() {
     for dialect in ["service", "cycles"] {
         let settings = ["--dialect", dialect];
         let app = TestApp::spawn_on(&shared().url(), &settings).await;
@@ -110,7 +110,7 @@ async fn a_revoked_key_is_refused_on_the_very_next_request_by_every_replica() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_key_is_revealed_only_with_its_secret() {
+async fn the_status_of_a_key_is_revealed_only_with_its_secret() {
     let app = TestApp::spawn().await;
     let (good, revoked) = (
         app.add_key(0, &[]).await,
@@ -151,7 +151,7 @@ async fn what_is_wrong_with_a_key_is_revealed_only_with_its_secret() {
 }
 
 #[tokio::test]
-async fn a_key_whose_record_moves_to_another_tenant_opens_neither() {
+async fn a_key_whose_record_moves_to_another_tenant_is_valid_for_neither() {
     let app = TestApp::spawn().await;
     let key = app.add_key(0, &[]).await;
     app.get_with(&key, "/v1/reservations").await.expect(200);
@@ -168,7 +168,7 @@ async fn a_key_whose_record_moves_to_another_tenant_opens_neither() {
 }
 
 #[tokio::test]
-async fn either_dialects_key_header_is_understood_and_the_native_one_counts_alone() {
+async fn either_dialects_key_header_is_accepted_and_the_native_one_wins() {
     for app in TestApp::spawn_both().await {
         let (native, alias) = (app.names.key, app.names.other().key);
         let good = app.keys[0].as_str();
@@ -224,7 +224,7 @@ async fn the_admin_key_opens_list_get_and_release_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn where_the_admin_key_counts_it_alone_decides() {
+async fn an_admin_key_takes_precedence_where_it_is_accepted() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     let id = with_a_reservation(&app).await;
@@ -250,7 +250,7 @@ async fn where_the_admin_key_counts_it_alone_decides() {
 }
 
 #[tokio::test]
-async fn an_admin_list_names_its_tenant() {
+async fn an_admin_list_requires_a_tenant() {
     let app = TestApp::spawn().await;
     let id = with_a_reservation(&app).await;
     let required = "tenant query parameter is required when using admin key authentication";
@@ -274,7 +274,7 @@ async fn an_admin_list_names_its_tenant() {
 }
 
 #[tokio::test]
-async fn without_a_configured_admin_key_none_is_right() {
+async fn without_configured_admin_keys_none_is_accepted() {
     let app = TestApp::spawn_on(&shared().url(), &["--admin-keys", ""]).await;
     for key in [ADMIN_KEY, "x"] {
         let request = app.request(Method::GET, "/v1/reservations?tenant=acme");
@@ -285,7 +285,7 @@ async fn without_a_configured_admin_key_none_is_right() {
 }
 
 #[tokio::test]
-async fn a_replay_is_authorized_by_the_key_as_it_is_now() {
+async fn a_replay_is_authorized_by_the_current_key() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     let key = app.add_key(0, &[]).await;

@@ -34,7 +34,7 @@ async fn each_operation_needs_its_permission_and_no_other() {
 }
 
 #[tokio::test]
-async fn admin_read_stands_for_reading_balances_and_for_no_reservation() {
+async fn admin_read_permits_balances_and_no_reservations() {
     let app = TestApp::spawn().await;
     let id = with_a_reservation(&app).await;
     let key = app.add_key(0, &[("permissions", " admin:read ")]).await;
@@ -46,7 +46,7 @@ async fn admin_read_stands_for_reading_balances_and_for_no_reservation() {
 }
 
 #[tokio::test]
-async fn a_key_without_commit_may_neither_commit_nor_post_but_release() {
+async fn a_key_without_the_commit_permission_may_only_release() {
     let app = TestApp::spawn().await;
     let id = with_a_reservation(&app).await;
     let key = app
@@ -67,7 +67,7 @@ async fn a_key_without_commit_may_neither_commit_nor_post_but_release() {
 }
 
 #[tokio::test]
-async fn the_permission_comes_before_the_existence() {
+async fn the_permission_is_checked_before_existence() {
     let app = TestApp::spawn().await;
     let key = app.add_key(0, &[("permissions", "")]).await;
     let foreign = with_a_reservation_of_bolt(&app).await;
@@ -97,7 +97,7 @@ fn neighbour(shares: bool) -> String {
 }
 
 #[tokio::test]
-async fn a_foreign_reservation_is_403_and_an_unknown_one_404_in_whatever_partition() {
+async fn a_foreign_reservation_is_403_and_an_unknown_one_404_in_every_partition() {
     let redis = RedisServer::start_with(&["--appendonly", "no"]);
     let mut app = TestApp::spawn_on(&redis.url(), &[]).await;
     app.budget("tenant:acme", 1_000, 0).await;
@@ -144,7 +144,7 @@ async fn a_foreign_reservation_is_403_and_an_unknown_one_404_in_whatever_partiti
 }
 
 #[tokio::test]
-async fn the_subjects_tenant_is_the_keys_letter_by_letter() {
+async fn the_subjects_tenant_must_equal_that_of_the_key_exactly() {
     let app = TestApp::spawn().await;
     app.budget("tenant:acme", 1_000, 0).await;
     for (_, path, body) in operations("x") {

@@ -78,7 +78,7 @@ async fn metadata_is_read_only_where_it_is_returned() {
 }
 
 #[tokio::test]
-async fn of_extensions_the_record_keeps_the_last_metadata_alone() {
+async fn a_record_keeps_the_metadata_of_its_last_extension_only() {
     let list = Fixture::new().await;
     let id = &list.ids[2];
     for number in 0..3 {
@@ -106,7 +106,7 @@ async fn of_extensions_the_record_keeps_the_last_metadata_alone() {
 }
 
 #[tokio::test]
-async fn however_many_a_tenant_allows_a_record_keeps_so_many_extensions() {
+async fn a_record_keeps_a_bounded_number_of_extensions() {
     let list = Fixture::new().await;
     let id = &list.ids[2];
     let fixture = &list.app;

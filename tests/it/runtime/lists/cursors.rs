@@ -154,7 +154,7 @@ async fn rows_of_one_millisecond_are_read_in_bounded_steps() {
 }
 
 #[tokio::test]
-async fn what_is_created_between_two_pages_hides_and_repeats_nothing() {
+async fn rows_created_between_two_pages_hide_and_repeat_nothing() {
     for query in ["", "sort_by=reserved", "sort_by=expires_at_ms&sort_dir=asc"] {
         let list = Fixture::new().await;
         let before = texts(&list.walk(query, 200).await, "reservation_id");
@@ -182,7 +182,7 @@ async fn what_is_created_between_two_pages_hides_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn a_cursor_holds_for_the_same_rows_in_the_same_order_and_for_nothing_else() {
+async fn a_cursor_is_valid_only_for_the_same_rows_in_the_same_order() {
     let list = Fixture::new().await;
     let query = "sort_by=reserved&sort_dir=asc&from=2020-01-01T00:00:00Z";
     let first = list.get(&format!("{query}&limit=2")).await;
@@ -225,7 +225,7 @@ async fn a_cursor_holds_for_the_same_rows_in_the_same_order_and_for_nothing_else
 }
 
 #[tokio::test]
-async fn a_foreign_forged_or_shortened_cursor_is_refused() {
+async fn a_foreign_forged_or_truncated_cursor_is_refused() {
     let list = Fixture::new().await;
     let cursor = list.get("limit=2").await.text("/next_cursor").to_owned();
     let url_safe = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -272,7 +272,7 @@ async fn a_foreign_forged_or_shortened_cursor_is_refused() {
 }
 
 #[tokio::test]
-async fn the_permission_to_list_comes_before_the_cursor() {
+async fn the_permission_to_list_is_checked_before_the_cursor() {
     let app = TestApp::spawn().await;
     let key = app.add_key(0, &[("permissions", "")]).await;
     app.get_with(&key, "/v1/reservations?cursor=forged")
@@ -284,7 +284,7 @@ async fn the_permission_to_list_comes_before_the_cursor() {
 }
 
 #[tokio::test]
-async fn a_sort_without_an_index_gathers_so_many_and_no_more() {
+async fn a_sort_without_an_index_gathers_up_to_its_bound() {
     // The bound on rows is what is tested here; without optimisation the one on time would come first.
     let app = TestApp::spawn_on(&shared().url(), LONG_REDIS_TIMEOUT).await;
     let mut tenant = TenantFixture::bare(&app.store, "acme").await;

@@ -6,7 +6,7 @@ use super::Fixture;
 use crate::harness::app::TestApp;
 
 #[tokio::test]
-async fn a_damaged_reservation_is_left_out_whatever_is_wrong_with_it() {
+async fn a_damaged_reservation_is_left_out() {
     let damages: [&[&str]; 6] = [
         &["HDEL", "estimate"],
         &["HSET", "expires_at_ms", "1e400"],

@@ -9,7 +9,7 @@ use crate::harness::app::{TestApp, reserve_body};
 const ALL: [&str; 6] = ["active", "committed", "expired", "last", "late", "released"];
 
 #[tokio::test]
-async fn each_filter_picks_its_rows_and_all_of_them_combine() {
+async fn each_filter_selects_its_rows_and_filters_combine() {
     let list = Fixture::new().await;
     for (query, found) in [
         ("", &ALL[..]),
@@ -100,7 +100,7 @@ async fn windows_are_inclusive_on_both_sides() {
 }
 
 #[tokio::test]
-async fn one_bound_on_the_end_leaves_out_what_has_not_ended_by_commit_or_release() {
+async fn either_bound_on_the_end_leaves_out_active_and_expired_reservations() {
     let list = Fixture::new().await;
     let ended = ["committed", "released"];
     for query in [
@@ -133,7 +133,7 @@ async fn offsets_and_fractions_of_seconds_are_read_a_bare_plus_included() {
 }
 
 #[tokio::test]
-async fn a_list_from_the_beginning_of_time_costs_no_more_than_any_other() {
+async fn a_list_without_a_lower_bound_costs_no_more() {
     let redis = crate::harness::redis::RedisServer::start();
     let app = TestApp::spawn_on(&redis.url(), &[]).await;
     app.budget("tenant:acme", 1_000, 0).await;

@@ -15,7 +15,7 @@ use crate::harness::tenant_fixture::TenantFixture;
 const SORTED: &str = "/v1/reservations?sort_by=reserved";
 
 #[tokio::test]
-async fn a_tenant_gathers_as_many_lists_at_once_as_it_may_and_keeps_no_other_from_it() {
+async fn a_tenant_gathers_two_lists_at_once_and_delays_no_other_tenant() {
     let server = RedisServer::start();
     let way = SlowProxy::to(server.port).await;
     let app = TestApp::spawn_on(&way.url(), LONG_REDIS_TIMEOUT).await;

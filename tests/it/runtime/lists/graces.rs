@@ -79,7 +79,7 @@ async fn compare(list: &Fixture, held: &[Row], limit: usize) {
 }
 
 #[tokio::test]
-async fn whatever_graces_holds_have_and_become_the_list_by_expiry_is_that_of_a_model() {
+async fn lists_by_expiry_match_a_model_under_random_grace_periods() {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::bare(&app.store, "acme").await;
     app.budget("tenant:acme", 1_000_000, 0).await;
@@ -137,8 +137,7 @@ async fn whatever_graces_holds_have_and_become_the_list_by_expiry_is_that_of_a_m
 }
 
 #[tokio::test]
-async fn a_page_by_expiry_costs_what_it_shows_however_many_holds_of_whatever_graces_end_in_a_minute()
- {
+async fn a_page_by_expiry_costs_in_proportion_to_its_rows() {
     const HOLDS: usize = 50_000;
     let redis = RedisServer::start();
     let app = TestApp::spawn_on(&redis.url(), LONG_REDIS_TIMEOUT).await;

@@ -21,7 +21,7 @@ use crate::harness::ledger_fixture::LedgerFixture;
 use draw::{Step, history};
 
 #[test]
-fn every_reply_and_every_ledger_is_what_the_model_says() {
+fn every_reply_and_ledger_matches_the_model() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let cases = std::env::var("MODEL_CASES")
         .ok()

@@ -24,7 +24,7 @@ async fn hold(app: &TestApp, amount: i64) {
 }
 
 #[tokio::test]
-async fn rule_26_a_debit_takes_what_remains_and_not_one_more() {
+async fn rule_26_a_debit_takes_at_most_what_remains() {
     let app = umbra().await;
     hold(&app, 40).await;
     assert_eq!(fund(&app, "DEBIT", 61, json!({})).await.error(), EXCEEDED);
@@ -36,7 +36,7 @@ async fn rule_26_a_debit_takes_what_remains_and_not_one_more() {
 }
 
 #[tokio::test]
-async fn rule_27_a_reset_below_what_is_spent_leaves_less_than_nothing() {
+async fn rule_27_a_reset_below_spent_makes_remaining_negative() {
     let app = umbra().await;
     hold(&app, 70).await;
     fund(&app, "RESET", 30, json!({})).await.expect(200);
@@ -89,7 +89,7 @@ async fn rule_30_what_is_repaid_beyond_the_debt_is_credited() {
 }
 
 #[tokio::test]
-async fn rule_31_the_greatest_amount_is_exact_and_has_nothing_above_it() {
+async fn rule_31_the_greatest_amount_is_exact_and_one_more_is_refused() {
     let app = umbra().await;
     fund(&app, "RESET", i64::MAX, json!({})).await.expect(200);
     assert_eq!(fund(&app, "CREDIT", 1, json!({})).await.error(), INVALID);
@@ -99,7 +99,7 @@ async fn rule_31_the_greatest_amount_is_exact_and_has_nothing_above_it() {
 }
 
 #[tokio::test]
-async fn rule_32_the_law_of_the_ledger_holds_after_every_operation() {
+async fn rule_32_the_ledger_equation_holds_after_every_operation() {
     let app = in_debt().await;
     for (operation, amount, more) in [
         ("CREDIT", 777, json!({})),
@@ -130,7 +130,7 @@ async fn rule_32_the_law_of_the_ledger_holds_after_every_operation() {
 }
 
 #[tokio::test]
-async fn rule_33_a_repeated_funding_moves_nothing_and_its_key_stands_for_one_scope_and_tenant() {
+async fn rule_33_a_repeated_funding_moves_nothing_and_its_key_names_one_scope_and_tenant() {
     let app = umbra().await;
     let by_key = json!({"idempotency_key": "f1"});
     let first = fund(&app, "CREDIT", 5, by_key.clone()).await;

@@ -13,7 +13,7 @@ fn budget(scope: &str) -> Value {
 }
 
 #[tokio::test]
-async fn rule_20_a_tenant_names_itself_by_its_key_alone_and_an_operator_names_it() {
+async fn rule_20_a_tenant_is_named_by_its_key_and_by_an_operators_request() {
     let app = umbra().await;
     let (_, key) = key(&app, &["budgets:write"]).await;
     let named = budget("tenant:umbra/agent:a");
@@ -35,7 +35,7 @@ async fn rule_20_a_tenant_names_itself_by_its_key_alone_and_an_operator_names_it
 }
 
 #[tokio::test]
-async fn rule_21_a_scope_keeps_the_order_of_its_kinds_and_has_no_gaps_or_wildcards() {
+async fn rule_21_a_scope_has_its_kinds_in_order_without_empty_segments_or_wildcards() {
     let app = umbra().await;
     for scope in [
         "tenant:umbra/agent:a/workspace:w",
@@ -59,7 +59,7 @@ async fn rule_21_a_scope_keeps_the_order_of_its_kinds_and_has_no_gaps_or_wildcar
 }
 
 #[tokio::test]
-async fn rule_22_kinds_are_lower_case_and_ids_become_so() {
+async fn rule_22_kinds_are_lower_case_and_ids_are_lower_cased() {
     let app = umbra().await;
     let capital = app
         .post_as_admin(BUDGETS, budget("tenant:umbra/Agent:bob"))
@@ -88,7 +88,7 @@ async fn rule_23_a_scope_has_one_ledger_of_each_unit() {
 }
 
 #[tokio::test]
-async fn rule_24_an_amount_of_another_unit_is_refused_before_the_ledger_that_exists() {
+async fn rule_24_an_amount_in_another_unit_is_refused_before_an_existing_ledger() {
     let app = umbra().await;
     for member in ["allocated", "overdraft_limit"] {
         let mut wrong = budget("tenant:umbra");

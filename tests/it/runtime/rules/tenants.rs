@@ -9,7 +9,7 @@ use crate::admin::http::TENANTS;
 use crate::harness::app::TestApp;
 
 #[tokio::test]
-async fn rule_11_the_same_id_and_name_make_a_tenant_once() {
+async fn rule_11_the_same_id_and_name_create_a_tenant_once() {
     let app = TestApp::spawn().await;
     let first = json!({"tenant_id": "umbra", "name": "Umbra", "max_reservation_extensions": 3});
     let made = app.post_as_admin(TENANTS, first).await;
@@ -21,7 +21,7 @@ async fn rule_11_the_same_id_and_name_make_a_tenant_once() {
 }
 
 #[tokio::test]
-async fn rule_12_another_name_is_refused_and_of_two_creates_at_once_one_makes_it() {
+async fn rule_12_another_name_is_refused_and_one_of_two_concurrent_creates_wins() {
     let app = TestApp::spawn().await;
     for round in 0..10 {
         let id = format!("umbra-{round}");
@@ -41,7 +41,7 @@ async fn rule_12_another_name_is_refused_and_of_two_creates_at_once_one_makes_it
 }
 
 #[tokio::test]
-async fn rule_13_the_id_of_a_tenant_has_its_length_and_its_characters() {
+async fn rule_13_a_tenant_id_has_a_length_and_characters() {
     let app = TestApp::spawn().await;
     for (id, status) in [
         ("ab", 400),
@@ -64,7 +64,7 @@ async fn rule_13_the_id_of_a_tenant_has_its_length_and_its_characters() {
 }
 
 #[tokio::test]
-async fn rule_14_what_is_fixed_with_the_tenant_is_no_member_of_a_change() {
+async fn rule_14_fixed_members_of_a_tenant_cannot_be_updated() {
     let app = TestApp::spawn().await;
     app.post_as_admin(TENANTS, json!({"tenant_id": "umbra", "name": "Umbra"}))
         .await;
@@ -92,7 +92,7 @@ async fn rule_14_what_is_fixed_with_the_tenant_is_no_member_of_a_change() {
 }
 
 #[tokio::test]
-async fn rule_18_the_name_of_a_literal_route_is_a_tenants_like_any_other() {
+async fn rule_18_a_tenant_may_be_named_like_a_literal_route() {
     let app = TestApp::spawn().await;
     app.post_as_admin(TENANTS, json!({"tenant_id": "bulk-action", "name": "B"}))
         .await

@@ -31,7 +31,7 @@ fn emitted(app: &TestApp) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn rule_61_a_change_to_what_is_stored_already_emits_nothing() {
+async fn rule_61_an_update_to_the_stored_values_emits_nothing() {
     let app = hooked().await;
     let mut body = hook(URL);
     body["name"] = json!("n");
@@ -159,7 +159,7 @@ async fn closed() -> (TestApp, String, String) {
 }
 
 #[tokio::test]
-async fn rule_81_a_subscription_that_a_close_ended_is_read_and_never_resumed() {
+async fn rule_81_a_subscription_disabled_by_a_close_can_be_read_but_not_resumed() {
     let (app, own, _) = closed().await;
     for path in [format!("{HOOKS}/{own}"), format!("{OWN}/{own}")] {
         let resumed = app
@@ -171,7 +171,7 @@ async fn rule_81_a_subscription_that_a_close_ended_is_read_and_never_resumed() {
 }
 
 #[tokio::test]
-async fn rule_82_nothing_is_made_under_a_closed_tenant_or_an_unknown_one() {
+async fn rule_82_nothing_is_created_under_a_closed_or_unknown_tenant() {
     let (app, ..) = closed().await;
     for (tenant, refused, webhook) in [
         ("umbra", CLOSED, CLOSED),

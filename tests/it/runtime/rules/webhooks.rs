@@ -11,7 +11,7 @@ const NO_WEBHOOK: (u16, &str) = (404, "WEBHOOK_NOT_FOUND");
 const BAD_URL: (u16, &str) = (400, "WEBHOOK_URL_INVALID");
 
 #[tokio::test]
-async fn rule_57_only_the_operator_subscribes_to_what_is_the_operators() {
+async fn rule_57_only_operators_subscribe_to_operator_events() {
     let app = hooked().await;
     for selected in [
         json!({"event_types": ["api_key.created"]}),
@@ -36,7 +36,7 @@ async fn rule_57_only_the_operator_subscribes_to_what_is_the_operators() {
 }
 
 #[tokio::test]
-async fn rule_58_a_subscription_selects_something_at_every_time() {
+async fn rule_58_a_subscription_always_selects_something() {
     let app = hooked().await;
     let mut both = hook(URL);
     both["event_categories"] = json!(["reservation"]);
@@ -61,7 +61,7 @@ async fn rule_58_a_subscription_selects_something_at_every_time() {
 }
 
 #[tokio::test]
-async fn rule_59_another_tenants_subscription_is_not_there() {
+async fn rule_59_another_tenants_subscription_is_not_found() {
     let app = hooked().await;
     let key = key(&app).await;
     app.post_as_admin(TENANTS, json!({"tenant_id": "penumbra", "name": "P"}))
@@ -91,7 +91,7 @@ async fn rule_59_another_tenants_subscription_is_not_there() {
 }
 
 #[tokio::test]
-async fn rule_60_secrets_are_in_no_response_but_the_first() {
+async fn rule_60_secrets_are_only_in_the_first_response() {
     let app = hooked().await;
     let mut body = hook(URL);
     body["headers"] = json!({"Authorization": "Bearer t0k3n"});
@@ -133,7 +133,7 @@ async fn rule_60_secrets_are_in_no_response_but_the_first() {
 }
 
 #[tokio::test]
-async fn rule_65_a_replay_takes_all_of_its_window_or_nothing_and_none_while_paused() {
+async fn rule_65_a_replay_takes_its_whole_window_or_nothing_and_is_refused_while_paused() {
     let app = hooked().await;
     let id = made(&app, hook(URL)).await;
     for _ in 0..101 {
@@ -150,7 +150,7 @@ async fn rule_65_a_replay_takes_all_of_its_window_or_nothing_and_none_while_paus
     );
     let all = replay(json!({"max_events": 101})).await;
     assert_eq!((all.status, all.at("/events_queued")), (202, &json!(101)));
-    // Two at once have a test of their own, one_replay_of_a_subscription_at_a_time: here one is too fast.
+    // Two at once have a test of their own, a_subscription_has_one_replay_at_a_time: here one is too fast.
     patch(&app, &id, json!({"status": "PAUSED"})).await;
     let paused = replay(json!({"max_events": 101})).await;
     assert_eq!(
@@ -160,7 +160,7 @@ async fn rule_65_a_replay_takes_all_of_its_window_or_nothing_and_none_while_paus
 }
 
 #[tokio::test]
-async fn rule_66_an_address_is_outside_and_encrypted_until_the_operator_says_otherwise() {
+async fn rule_66_an_address_is_public_and_https_unless_the_operator_allows_others() {
     let app = hooked().await;
     let make = async |url: &str| {
         app.post_as_admin(&format!("{HOOKS}?tenant_id=umbra"), hook(url))
@@ -187,7 +187,7 @@ async fn rule_66_an_address_is_outside_and_encrypted_until_the_operator_says_oth
 }
 
 #[tokio::test]
-async fn rule_67_an_empty_configuration_is_the_one_of_the_beginning() {
+async fn rule_67_an_empty_configuration_restores_the_defaults() {
     let app = hooked().await;
     let security = "/v1/admin/config/webhook-security";
     let first = app.get_as_admin(security).await;

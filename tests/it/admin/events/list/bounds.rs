@@ -50,7 +50,7 @@ async fn walk(events: &Events, mut query: EventQuery) -> (Vec<String>, usize) {
 }
 
 #[tokio::test]
-async fn a_page_that_finds_little_is_short_and_its_cursor_continues() {
+async fn a_page_with_few_matches_is_short_and_its_cursor_continues() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;
@@ -81,7 +81,7 @@ async fn a_page_that_finds_little_is_short_and_its_cursor_continues() {
 }
 
 #[tokio::test]
-async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
+async fn a_sort_without_an_index_is_refused_above_its_bound() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;
@@ -136,7 +136,7 @@ async fn a_sort_without_an_index_gathers_so_many_and_refuses_more() {
 }
 
 #[tokio::test]
-async fn over_http_the_bound_is_refused_with_the_remedy() {
+async fn over_http_the_refusal_names_the_remedy() {
     let fixture = EventsFixture::new().await;
     let now = fixture.event_log.now_ms().await;
     let log = fixture.event_log.log("alpha", now);
@@ -213,7 +213,7 @@ async fn events_of_one_millisecond_are_neither_skipped_nor_repeated_however_many
 }
 
 #[tokio::test]
-async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
+async fn a_tenants_events_are_found_by_id_however_far_the_view_is() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let events = Events::new(store.clone(), 90);
@@ -259,7 +259,7 @@ async fn an_id_is_found_in_a_tenant_wherever_the_view_has_come_meanwhile() {
 }
 
 #[tokio::test]
-async fn an_event_whose_entry_is_later_than_its_time_is_listed_once() {
+async fn an_event_with_a_later_entry_than_its_time_is_listed_once() {
     let store = store(&shared().url());
     let mut event_log = EventLog::on(&store);
     let now = event_log.now_ms().await;

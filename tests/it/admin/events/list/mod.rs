@@ -131,7 +131,7 @@ async fn check(fixture: &EventsFixture, tenant: Option<&str>, sort: &str, limits
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn over_all_tenants_every_filter_shows_what_it_must_in_order_of_time_page_by_page() {
+async fn over_all_tenants_every_filter_pages_its_matches_in_order_of_time() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
     follow(&fixture.app.store).await;
@@ -176,7 +176,7 @@ async fn in_one_tenant_every_filter_and_sort_is_current() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_sees_its_own_events_of_its_categories_latest_first() {
+async fn a_tenant_sees_its_own_events_of_its_categories_newest_first() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
     follow(&fixture.app.store).await;
@@ -273,7 +273,7 @@ async fn on_a_cluster_lists_are_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_dispatcher_a_list_over_all_tenants_shows_what_happened_within_about_a_second() {
+async fn with_a_dispatcher_a_list_over_all_tenants_is_about_a_second_behind() {
     let app = TestApp::spawn().await;
     let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
     let config = config(&shared().url(), &[]);

@@ -51,7 +51,7 @@ async fn rule_2_each_list_takes_its_own_kind_of_key() {
 }
 
 #[tokio::test]
-async fn a_key_needs_the_permission_before_anything_else_about_the_request_counts() {
+async fn the_permission_is_checked_before_the_rest_of_the_request() {
     let fixture = EventsFixture::new().await;
     let poor = EventsFixture::key(
         &fixture.app,
@@ -87,7 +87,7 @@ async fn a_key_needs_the_permission_before_anything_else_about_the_request_count
 }
 
 #[tokio::test]
-async fn a_key_with_a_scope_filter_sees_what_lies_in_its_scopes() {
+async fn a_key_with_a_scope_filter_sees_only_its_scopes() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
     let key = json!({"permissions": ["events:read"], "scope_filter": ["agent:a1"]});
@@ -173,7 +173,7 @@ async fn rule_68_a_tenant_never_sees_events_of_the_operators_categories() {
 }
 
 #[tokio::test]
-async fn rule_69_a_correlation_id_does_not_lift_the_bounds_of_time() {
+async fn rule_69_a_correlation_id_does_not_lift_the_time_bounds() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
     follow(&fixture.app.store).await;
@@ -193,7 +193,7 @@ async fn rule_69_a_correlation_id_does_not_lift_the_bounds_of_time() {
 }
 
 #[tokio::test]
-async fn rule_70_a_search_has_at_most_128_characters_and_a_blank_one_is_none() {
+async fn rule_70_a_search_has_at_most_128_characters_and_a_blank_one_is_ignored() {
     let fixture = EventsFixture::new().await;
     follow(&fixture.app.store).await;
     fixture
@@ -253,7 +253,7 @@ fn next(response: &crate::harness::response::Response) -> String {
 }
 
 #[tokio::test]
-async fn a_cursor_opens_for_its_own_filters_sort_list_and_tenant_alone() {
+async fn a_cursor_is_valid_only_for_its_filters_sort_list_and_tenant() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
     follow(&fixture.app.store).await;
@@ -322,7 +322,7 @@ async fn a_cursor_opens_for_its_own_filters_sort_list_and_tenant_alone() {
 }
 
 #[tokio::test]
-async fn a_cursor_continues_when_the_event_that_it_names_is_gone() {
+async fn a_cursor_continues_although_its_event_is_gone() {
     let mut fixture = EventsFixture::new().await;
     fixture.emit_many().await;
     follow(&fixture.app.store).await;

@@ -13,7 +13,7 @@ use crate::harness::redis::shared;
 use crate::harness::store;
 
 #[tokio::test]
-async fn what_is_damaged_or_gone_is_left_out_and_hides_nothing_else() {
+async fn damaged_or_missing_entries_are_left_out_and_hide_no_others() {
     let mut fixture = EventsFixture::new().await;
     let now = fixture.event_log.now_ms().await;
     fixture
@@ -64,7 +64,7 @@ async fn what_is_damaged_or_gone_is_left_out_and_hides_nothing_else() {
 }
 
 #[tokio::test]
-async fn over_all_tenants_nothing_is_listed_that_a_partition_may_still_precede() {
+async fn over_all_tenants_no_event_is_listed_beyond_the_watermark() {
     let fixture = EventsFixture::new().await;
     let store = &fixture.app.store;
     let page = fixture.admin("").await;
