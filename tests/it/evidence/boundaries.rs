@@ -157,7 +157,7 @@ async fn e25_a_refused_read_shows_no_reference() {
 }
 
 #[tokio::test]
-async fn e28_a_reference_is_shown_while_its_envelope_is_stored() {
+async fn e28_a_reference_is_returned_while_its_envelope_is_stored() {
     let issued = with_ledger(&[]).await;
     let (id, got) = held(&issued, "k", json!({})).await;
     let path = format!("/v1/reservations/{id}");

@@ -180,7 +180,7 @@ async fn a_refused_key_is_not_stored() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_damaged_or_world_readable_profile_is_refused() {
+async fn a_damaged_or_publicly_readable_profile_is_refused() {
     let operator = AdminCli::new(&[]).await;
     let (home, url) = (Home::new(), format!("http://{}", operator.app.address));
     let login = format!("login --url {url}");
