@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use jiff::SignedDuration;
+use jiff::fmt::friendly::SpanParser;
 use secrecy::SecretString;
 use url::Url;
 
@@ -144,8 +144,7 @@ impl fmt::Display for Workload {
 
 /// Reads a time with its unit.
 fn duration(text: &str) -> Result<Duration, String> {
-    let time = text.parse::<SignedDuration>().ok();
-    let time = time.and_then(|time| Duration::try_from(time).ok());
+    let time = SpanParser::new().parse_unsigned_duration(text).ok();
     time.filter(|time| *time <= Duration::from_secs(86_400))
         .ok_or_else(|| "write a time with its unit, at most a day: 10s, 500ms, 2m".to_owned())
 }

@@ -3,21 +3,24 @@
 //! When a response is lost or leaves the outcome open (any 5xx), the client repeats the request under the same key. Then it
 //! sends the request once more, because two responses to one key must be the same.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
-use serde::Deserialize;
-use tokio::time::sleep;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
 use url::Url;
 
 use super::args::Workload;
-use super::connection::Connection;
-use super::ledger::Change;
 use super::recorder::{Failure, Operation, Recorder};
+use super::service::Change;
 use crate::api::operations::OperationId;
 use crate::tools::setup::UNIT;
 
@@ -27,6 +30,9 @@ pub(super) const TTL_MS: u32 = 3_600_000;
 /// After this long without a known outcome, an operation is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(30);
 
+/// A request without a response by then is given up, and its connection closed.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(10);
+
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The id of the reservation or usage event, and what the operation changed.
@@ -34,27 +40,6 @@ type Outcome = (String, Change);
 
 /// An operation, its estimate or actual, and its request.
 type Planned<'a> = (Operation, i64, &'a Request<Full<Bytes>>);
-
-/// The members of any response that say what happened.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Body {
-    decision: String,
-    status: String,
-    reservation_id: Option<String>,
-    event_id: Option<String>,
-    reserved: Option<Amount>,
-    charged: Option<Amount>,
-    released: Option<Amount>,
-    error: Option<String>,
-    reason_code: Option<String>,
-    message: Option<String>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-struct Amount {
-    amount: i64,
-}
 
 /// What all clients of a run share.
 pub(super) struct Shared {
@@ -83,7 +68,7 @@ impl Shared {
         let steps = self.workload.steps();
         // Clients start at different steps, so that a mix is mixed at any moment.
         let steps = steps.iter().cycle().skip(number as usize * 2 % steps.len());
-        let mut connection = Connection::default();
+        let mut connection = Connection(None);
         // The reservation that the next commit or release ends, and its amount.
         let mut hold = None;
         for (sequence, &operation) in (1_u64..).zip(steps) {
@@ -135,18 +120,26 @@ impl Shared {
         amount: i64,
         reservation: &str,
     ) -> Request<Full<Bytes>> {
-        use OperationId::{
-            CommitReservation, CreateEvent, CreateReservation, Decide, ReleaseReservation,
-        };
         let subject = &self.subject;
         let json = format!(r#"{{"unit":"{UNIT}","amount":{amount}}}"#);
-        let reserve = || format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{json}"#);
         let (id, members) = match operation {
-            Operation::Reserve => (CreateReservation, reserve()),
-            Operation::Decide => (Decide, format!(r#"{subject},"estimate":{json}"#)),
-            Operation::Event => (CreateEvent, format!(r#"{subject},"actual":{json}"#)),
-            Operation::Commit => (CommitReservation, format!(r#","actual":{json}"#)),
-            Operation::Release => (ReleaseReservation, String::new()),
+            Operation::Reserve => (
+                OperationId::CreateReservation,
+                format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{json}"#),
+            ),
+            Operation::Decide => (
+                OperationId::Decide,
+                format!(r#"{subject},"estimate":{json}"#),
+            ),
+            Operation::Event => (
+                OperationId::CreateEvent,
+                format!(r#"{subject},"actual":{json}"#),
+            ),
+            Operation::Commit => (
+                OperationId::CommitReservation,
+                format!(r#","actual":{json}"#),
+            ),
+            Operation::Release => (OperationId::ReleaseReservation, String::new()),
         };
         let base = self.url.path().trim_end_matches('/');
         let path = id.path().replace("{reservation_id}", reservation);
@@ -193,21 +186,11 @@ impl Shared {
         connection: &mut Connection,
         (operation, amount, request): Planned<'_>,
     ) -> Result<Outcome, Failure> {
-        let outcome = match connection.send(&self.url, request.clone()).await {
-            Ok((status, body)) => read(operation, amount, status, &body),
-            Err((code, message)) => Err(Failure {
-                status: 0,
-                code: code.to_owned(),
-                message,
-                count: 1,
-            }),
-        };
+        let response = connection.send(&self.url, request.clone()).await;
+        let outcome = response.and_then(|(status, body)| read(operation, amount, status, &body));
         let mut recorder = self.recorder();
         recorder.attempts += 1;
-        if let Err(failure) = &outcome {
-            recorder.fail(failure);
-        }
-        outcome
+        outcome.inspect_err(|failure| recorder.fail(failure))
     }
 }
 
@@ -216,42 +199,85 @@ fn read(
     operation: Operation,
     requested: i64,
     status: StatusCode,
-    text: &[u8],
+    bytes: &[u8],
 ) -> Result<Outcome, Failure> {
-    let body: Body = serde_json::from_slice(text).unwrap_or_default();
-    let amount = |amount: Option<Amount>| amount.map(|amount| amount.amount);
-    let change = || {
-        let is_allowed = body.decision.starts_with("ALLOW");
-        let (reserved, spent) = match (operation, body.status.as_str()) {
-            (Operation::Reserve, _) if is_allowed => (amount(body.reserved)?, 0),
-            (Operation::Decide, _) if is_allowed => (0, 0),
-            // `released` is absent when the whole hold was charged.
-            (Operation::Commit, "COMMITTED") => {
-                let (charged, released) = (amount(body.charged)?, amount(body.released));
-                (-charged.saturating_add(released.unwrap_or(0)), charged)
-            }
-            (Operation::Release, "RELEASED") => (-amount(body.released)?, 0),
-            // `charged` is present only when it is less than requested.
-            (Operation::Event, "APPLIED") => (0, amount(body.charged).unwrap_or(requested)),
-            _ => return None,
-        };
-        Some(Change { reserved, spent })
-    };
-    match change().filter(|_| status.is_success()) {
-        Some(change) => Ok((
-            body.reservation_id.or(body.event_id).unwrap_or_default(),
-            change,
-        )),
-        None => Err(Failure {
-            status: status.as_u16(),
-            code: body
-                .error
-                .or(body.reason_code)
-                .unwrap_or_else(|| "UNREADABLE".to_owned()),
-            message: body
-                .message
-                .unwrap_or_else(|| String::from_utf8_lossy(text).into_owned()),
-            count: 1,
+    let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let text = |name: &str| body[name].as_str();
+    let amount = |name: &str| body[name]["amount"].as_i64();
+    let is_allowed = text("decision").is_some_and(|decision| decision.starts_with("ALLOW"));
+    let change = match (operation, text("status")) {
+        (Operation::Reserve, _) if is_allowed => amount("reserved").map(|reserved| (reserved, 0)),
+        (Operation::Decide, _) if is_allowed => Some((0, 0)),
+        // `released` is absent when the whole hold was charged.
+        (Operation::Commit, Some("COMMITTED")) => amount("charged").map(|charged| {
+            let held = charged.saturating_add(amount("released").unwrap_or(0));
+            (-held, charged)
         }),
+        (Operation::Release, Some("RELEASED")) => amount("released").map(|held| (-held, 0)),
+        // `charged` is present only when it is less than requested.
+        (Operation::Event, Some("APPLIED")) => Some((0, amount("charged").unwrap_or(requested))),
+        _ => None,
+    };
+    let Some((reserved, spent)) = change.filter(|_| status.is_success()) else {
+        let code = text("error").or(text("reason_code"));
+        let message = text("message").map_or_else(|| String::from_utf8_lossy(bytes), Into::into);
+        return Err(Failure::new(
+            status.as_u16(),
+            code.unwrap_or("UNREADABLE"),
+            message,
+        ));
+    };
+    let id = text("reservation_id").or(text("event_id"));
+    let change = Change { reserved, spent };
+    Ok((id.unwrap_or_default().to_owned(), change))
+}
+
+/// A keep-alive connection with one request in flight, which costs the generator little. It opens with the next request when
+/// there is none.
+struct Connection(Option<SendRequest<Full<Bytes>>>);
+
+impl Connection {
+    /// Sends a request, and reads status and body of the response.
+    async fn send(
+        &mut self,
+        url: &Url,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let not_connected =
+            |error| Failure::new(0, "NOT_CONNECTED", format!("cannot connect: {error}"));
+        let mut sender = match self.0.take() {
+            Some(sender) if !sender.is_closed() => sender,
+            _ => connect(url).await.map_err(not_connected)?,
+        };
+        let exchange = async {
+            sender.ready().await?;
+            let response = sender.send_request(request).await?;
+            let status = response.status();
+            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
+        };
+        let response = match timeout(RESPONSE_LIMIT, exchange).await {
+            Ok(response) => {
+                response.map_err(|_| Failure::new(0, "CONNECTION_LOST", "the connection broke"))?
+            }
+            Err(_) => {
+                let late = format!("no response within {RESPONSE_LIMIT:?}");
+                return Err(Failure::new(0, "NO_RESPONSE", late));
+            }
+        };
+        self.0 = Some(sender);
+        Ok(response)
     }
+}
+
+async fn connect(url: &Url) -> io::Result<SendRequest<Full<Bytes>>> {
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let port = url.port_or_known_default().unwrap_or(80);
+    let stream = timeout(RESPONSE_LIMIT, TcpStream::connect((host, port))).await??;
+    stream.set_nodelay(true)?;
+    let mut builder = http1::Builder::new();
+    // Requests are small: one copy costs less than a gathering write.
+    let handshake = builder.writev(false).handshake(TokioIo::new(stream));
+    let (sender, driver) = handshake.await.map_err(io::Error::other)?;
+    tokio::spawn(driver);
+    Ok(sender)
 }

@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::BenchError;
 use super::args::{BenchArgs, LoadArgs, Workload};
-use super::ledger::{Change, Difference, disagreement};
 use super::load;
+use super::recorder::time;
 use super::report::{BenchReport, Report, clients};
 use super::script::{self, Script, ScriptRun};
+use super::service::{Change, Difference, disagreement};
 use super::stack::{Stack, resident_memory};
-use super::times::time;
 use crate::tools::table::Table;
 
 /// Clients of the run that everything is compared with.
@@ -112,7 +112,7 @@ async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> 
     stack.store.reset_statistics().await?;
     let measured = load::run(&stack.service, &tenant, &short, false).await?;
     let calls = stack.store.statistics().await?.command("evalsha").calls;
-    Ok(calls as f64 / measured.recorder.attempts.max(1) as f64)
+    Ok(calls as f64 / measured.attempts.max(1) as f64)
 }
 
 impl BenchReport for Comparison {
@@ -154,10 +154,8 @@ impl BenchReport for Comparison {
                 "memory of the service: {before:.1} MB at first, {after:.1} MB after the load\n"
             );
         }
-        let generator = self
-            .http
-            .iter()
-            .filter_map(|run| run.generator_us_per_request);
+        let runs = self.http.iter();
+        let generator = runs.filter_map(|run| run.generator_us_per_request);
         if let Some(most) = generator.reduce(f64::max) {
             text += &format!("generator: at most {most:.1} µs of processor time per request\n");
         }

@@ -19,22 +19,13 @@ use super::service::{Service, Tenant};
 use super::stack::cpu_time;
 use crate::tools::client::header_value;
 
-/// The results of a run.
-pub(super) struct Measured {
-    pub recorder: Recorder,
-    /// From the end of the warm-up to the last response.
-    pub elapsed: Duration,
-    /// Processor time of the generator; `None` where the system does not report it.
-    pub generator_cpu: Option<Duration>,
-}
-
 /// Runs the load to its end. `progress` prints a line per second even without a terminal.
 pub(super) async fn run(
     service: &Service,
     tenant: &Tenant,
     load: &LoadArgs,
     progress: bool,
-) -> Result<Measured, BenchError> {
+) -> Result<Recorder, BenchError> {
     let url = service.runtime.clone();
     let key_header = service.dialect.header_names().api_key.clone();
     let json = HeaderValue::from_static("application/json");
@@ -73,12 +64,10 @@ pub(super) async fn run(
         let elapsed = measure_from.elapsed();
         printing.inspect(|task| task.abort());
         let cpu = cpu_time("thread-self").zip(cpu_before);
-        let recorder = mem::take(&mut *shared.recorder());
-        Ok(Measured {
-            recorder,
-            elapsed,
-            generator_cpu: cpu.map(|(after, before)| after.saturating_sub(before)),
-        })
+        let mut recorder = mem::take(&mut *shared.recorder());
+        recorder.elapsed = elapsed;
+        recorder.generator_cpu = cpu.map(|(after, before)| after.saturating_sub(before));
+        Ok(recorder)
     })
     .await
 }

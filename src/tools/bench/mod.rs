@@ -6,16 +6,13 @@
 mod args;
 mod client;
 mod compare;
-mod connection;
 mod deliver;
-mod ledger;
 mod load;
 mod recorder;
 mod report;
 mod script;
 mod service;
 mod stack;
-mod times;
 
 use std::io;
 use std::process::ExitCode;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::ledger::Change;
-use super::times::{Summary, Times};
+use super::service::Change;
 use crate::domain::words::words;
 
 words! {
@@ -39,6 +39,15 @@ pub(super) struct Failure {
 }
 
 impl Failure {
+    pub fn new(status: u16, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            code: code.to_owned(),
+            message: message.into(),
+            count: 1,
+        }
+    }
+
     /// Whether the service may have performed the operation nonetheless.
     pub fn is_uncertain(&self) -> bool {
         self.status == 0 || self.status >= 500
@@ -62,6 +71,10 @@ pub(super) struct Recorder {
     pub unresolved: u64,
     pub contradictions: u64,
     pub first_contradiction: Option<String>,
+    /// From the end of the warm-up to the last response.
+    pub elapsed: Duration,
+    /// Processor time of the generator; `None` where the system does not report it.
+    pub generator_cpu: Option<Duration>,
 }
 
 impl Recorder {
@@ -90,13 +103,73 @@ impl Recorder {
     }
 
     /// A summary of each operation that occurred, then of all together, over the measured time.
-    pub fn summaries(&self, measured: Duration) -> Vec<Summary> {
+    pub fn summaries(&self) -> Vec<Summary> {
         let (mut all, mut summaries) = (Times::default(), Vec::new());
         for (operation, times) in &self.times {
-            all.add(times);
-            summaries.push(times.summary(operation.as_str(), measured));
+            all.0.add(&times.0).expect("all have the same bounds");
+            summaries.push(times.summary(operation.as_str(), self.elapsed));
         }
-        summaries.push(all.summary("all", measured));
+        summaries.push(all.summary("all", self.elapsed));
         summaries
     }
+}
+
+/// Times, exact to three digits; those beyond two minutes count as two minutes.
+#[derive(Debug)]
+pub(super) struct Times(Histogram<u32>);
+
+/// Counts and times of one operation.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Summary {
+    pub operation: String,
+    pub count: u64,
+    pub per_second: f64,
+    pub p50_us: f64,
+    pub p90_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub max_us: f64,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let nanoseconds = Histogram::new_with_bounds(1, 120_000_000_000, 3);
+        Self(nanoseconds.expect("the bounds are valid"))
+    }
+}
+
+impl Times {
+    pub fn record(&mut self, took: Duration) {
+        let took_ns = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.0.saturating_record(took_ns.max(1));
+    }
+
+    /// Summarizes them over the measured time.
+    pub fn summary(&self, operation: &str, measured: Duration) -> Summary {
+        let us = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
+        Summary {
+            operation: operation.to_owned(),
+            count: self.0.len(),
+            per_second: self.0.len() as f64 / measured.as_secs_f64().max(1e-9),
+            p50_us: us(0.5),
+            p90_us: us(0.9),
+            p99_us: us(0.99),
+            p999_us: us(0.999),
+            max_us: us(1.0),
+        }
+    }
+}
+
+/// Microseconds with three digits, in the unit that fits.
+pub(super) fn time(us: f64) -> String {
+    let (number, unit) = match us {
+        us if us < 1e3 => (us, "µs"),
+        us if us < 1e6 => (us / 1e3, "ms"),
+        us => (us / 1e6, "s"),
+    };
+    let decimals = match number {
+        small if small < 10.0 => 2,
+        number => usize::from(number < 100.0),
+    };
+    format!("{number:.decimals$} {unit}")
 }

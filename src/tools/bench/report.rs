@@ -7,11 +7,9 @@ use serde::Serialize;
 
 use super::BenchError;
 use super::args::{LoadArgs, Workload};
-use super::ledger::{Difference, Figures, disagreement, expected};
 use super::load;
-use super::recorder::Failure;
-use super::service::Service;
-use super::times::{Summary, time};
+use super::recorder::{Failure, Summary, time};
+use super::service::{Difference, Figures, Service, disagreement};
 use crate::tools::table::Table;
 
 /// A report that ends the process with an exit code.
@@ -63,8 +61,7 @@ impl Report {
         progress: bool,
     ) -> Result<Self, BenchError> {
         let tenant = service.provision(load.scopes).await?;
-        let measured = load::run(service, &tenant, load, progress).await?;
-        let recorder = measured.recorder;
+        let recorder = load::run(service, &tenant, load, progress).await?;
         let differences = service.check(&tenant, recorder.change).await?;
         let is_certain = recorder.unresolved == 0 && recorder.contradictions == 0;
         let requests = recorder.attempts.max(1) as f64;
@@ -74,20 +71,20 @@ impl Report {
             clients: load.clients,
             scopes: load.scopes,
             tenant: tenant.id,
-            seconds: measured.elapsed.as_secs_f64(),
-            operations: recorder.summaries(measured.elapsed),
+            seconds: recorder.elapsed.as_secs_f64(),
+            operations: recorder.summaries(),
             requests: recorder.attempts,
             errors: recorder.errors.into_values().collect(),
             error_rate: recorder.failed as f64 / requests,
             ledger: LedgerReport {
                 agrees: differences.is_empty() && is_certain,
-                expected: expected(recorder.change),
+                expected: recorder.change.expected(),
                 differences,
                 unresolved: recorder.unresolved,
                 contradictions: recorder.contradictions,
                 first_contradiction: recorder.first_contradiction,
             },
-            generator_us_per_request: measured.generator_cpu.map(cpu_us),
+            generator_us_per_request: recorder.generator_cpu.map(cpu_us),
         })
     }
 
@@ -121,12 +118,8 @@ impl BenchReport for Report {
             false => format!("errors: {rate:.3} % of {requests} requests\n"),
         };
         for error in &self.errors {
-            let Failure {
-                status,
-                code,
-                message,
-                count,
-            } = error;
+            let (status, count) = (error.status, error.count);
+            let (code, message) = (&error.code, &error.message);
             text += &format!("  {count:>8}  {status:>3} {code}  {message}\n");
         }
         text += &self.ledger.text(scopes);

@@ -4,7 +4,7 @@
 //! Redis and not this process. The time that Redis was busy shows whether they do.
 
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prometheus::Registry;
@@ -14,12 +14,11 @@ use tokio::task::JoinSet;
 
 use super::BenchError;
 use super::client::TTL_MS;
-use super::ledger::Change;
 use super::load::on_one_thread;
+use super::recorder::{Summary, Times, time};
 use super::report::clients;
-use super::service::Tenant;
+use super::service::{Change, Tenant};
 use super::stack::Stack;
-use super::times::{Summary, Times, time};
 use crate::config::StoreConfig;
 use crate::domain::amount::Unit;
 use crate::domain::api_key::secret::ApiKeyText;
@@ -114,7 +113,6 @@ struct Session {
     caller: RuntimeCaller,
     scope: ScopePath,
     cause: String,
-    facts: [(&'static str, String); 2],
     progress: Mutex<Progress>,
 }
 
@@ -133,11 +131,8 @@ impl Session {
         let store = deployment.open(&Registry::new())?;
         let words = deployment.dialect.words();
         let key = ApiKeyText::parse(tenant.key.expose_secret(), words.api_key_prefixes);
-        let scope = tenant
-            .scopes
-            .last()
-            .and_then(|scope| ScopePath::parse(scope));
-        let (key, scope) = key.zip(scope).ok_or(BenchError::Tenant)?;
+        let scope = tenant.scopes.last().map(|scope| ScopePath::parse(scope));
+        let (key, scope) = key.zip(scope.flatten()).ok_or(BenchError::Tenant)?;
         let tenant = TenantId::parse(&tenant.id).ok_or(BenchError::Tenant)?;
         let cause = Cause {
             source: words.runtime_source,
@@ -158,10 +153,6 @@ impl Session {
             },
             scope,
             cause: cause.lines(),
-            facts: [
-                ("action_kind", "llm.completion".to_owned()),
-                ("action_name", "bench:model".to_owned()),
-            ],
             progress: Mutex::new(Progress {
                 script,
                 held: Vec::new(),
@@ -170,17 +161,16 @@ impl Session {
         })
     }
 
-    /// Changes the progress. All clients run on one thread, so the lock is always free.
-    fn progress<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
-        change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner))
+    /// All clients run on one thread, so the lock is always free.
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn run(self: Arc<Self>, clients: u16) -> Result<ScriptRun, BenchError> {
-        let (name, word, limit, reserved, spent) =
-            self.progress(|progress| match progress.script {
-                Script::Reserve(limit) => ("reserve", "reserved", limit, ESTIMATE, 0),
-                Script::Commit(_) => ("commit", "committed", Duration::MAX, -ESTIMATE, ACTUAL),
-            });
+        let (name, word, limit, reserved, spent) = match self.progress().script {
+            Script::Reserve(limit) => ("reserve", "reserved", limit, ESTIMATE, 0),
+            Script::Commit(_) => ("commit", "committed", Duration::MAX, -ESTIMATE, ACTUAL),
+        };
         self.store.reset_statistics().await?;
         let begun = Instant::now();
         let mut running = JoinSet::new();
@@ -196,10 +186,8 @@ impl Session {
         }
         let elapsed = begun.elapsed();
         let redis_us = self.store.statistics().await?.command("evalsha").us as f64;
-        let (calls, held) = self.progress(|progress| {
-            let calls = progress.times.summary(name, elapsed);
-            (calls, mem::take(&mut progress.held))
-        });
+        let calls = self.progress().times.summary(name, elapsed);
+        let held = mem::take(&mut self.progress().held);
         let mut change = Change::default();
         change.add(Change { reserved, spent }, held.len());
         Ok(ScriptRun {
@@ -214,19 +202,17 @@ impl Session {
 
     /// Makes the next call; whether there was one. `expected`: the status word of its reply.
     async fn call_next(&self, expected: &'static str) -> Result<bool, BenchError> {
-        let next = self.progress(|progress| match &mut progress.script {
+        let (call, held) = match &mut self.progress().script {
             Script::Reserve(_) => {
                 let key = IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>()));
                 let key = key.expect("hexadecimal digits make an idempotency key");
                 let id = ReservationId::derive(&self.secret, &self.caller.tenant, &key);
-                Some((self.reserve(&id, &key), (id, key)))
+                (self.reserve(&id, &key), (id, key))
             }
-            Script::Commit(held) => held
-                .pop()
-                .map(|(id, key)| (self.commit(&id, &key), (id, key))),
-        });
-        let Some((call, held)) = next else {
-            return Ok(false);
+            Script::Commit(held) => match held.pop() {
+                Some((id, key)) => (self.commit(&id, &key), (id, key)),
+                None => return Ok(false),
+            },
         };
         let begun = Instant::now();
         let reply = self.store.send(Lane::Request, &call).await?;
@@ -235,16 +221,19 @@ impl Session {
         if reply != expected {
             return Err(BenchError::Script { expected, reply });
         }
-        self.progress(|progress| {
-            progress.times.record(took);
-            progress.held.push(held);
-        });
+        let mut progress = self.progress();
+        progress.times.record(took);
+        progress.held.push(held);
         Ok(true)
     }
 
     fn reserve(&self, reservation_id: &ReservationId, key: &IdempotencyKey) -> Call {
         let (caller, policy) = (&self.caller, PolicySelection::default());
         let (keys, unit) = (self.store.keys(), Unit::Tokens);
+        let facts = [
+            ("action_kind", "llm.completion".to_owned()),
+            ("action_name", "bench:model".to_owned()),
+        ];
         let call = Reserve {
             caller,
             budgets: self.store.budgets_of(&caller.tenant, &self.scope, unit),
@@ -266,7 +255,7 @@ impl Session {
             policy_until_ms: policy.until_ms,
             rate_limits: None,
             evidence: None,
-            facts: Counted(&self.facts),
+            facts: Counted(&facts),
             kept: vec![("idempotency_key", key.to_string())],
         };
         call.on(keys, self.store.today())

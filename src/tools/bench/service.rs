@@ -1,11 +1,13 @@
-//! The service under test: makes a tenant through the admin plane, and reads its ledgers afterwards.
+//! The service under test: makes a tenant through the admin plane, and compares its ledgers with the responses, to the unit.
+
+use std::collections::BTreeMap;
 
 use secrecy::SecretString;
+use serde::Serialize;
 use serde_json::{Value, json};
 use url::Url;
 
 use super::BenchError;
-use super::ledger::{ALLOCATED, Change, Difference, expected, figures};
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
@@ -13,9 +15,13 @@ use crate::tools::call::Call;
 use crate::tools::client::Client;
 use crate::tools::client_error::CallError;
 use crate::tools::setup::{UNIT, create_budget, create_key, create_tenant};
+use crate::tools::table::Table;
 
 /// Name of the tenant and of its key.
 const NAME: &str = "load generator";
+
+/// The allocation of each budget: ample, and exact in 15 digits.
+const ALLOCATED: i64 = 900_000_000_000_000;
 
 /// The levels below the tenant, root first, with the names that the load gives them.
 const LEVELS: [(&str, &str); 5] = [
@@ -86,7 +92,7 @@ impl Service {
         let call = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
         let page = runtime.read(&call.with("limit", Some(200))).await?;
         let balances = page["balances"].as_array().map_or(&[][..], Vec::as_slice);
-        let (admin, expected) = (self.admin()?, expected(change));
+        let (admin, expected) = (self.admin()?, change.expected());
         let mut differences = Vec::new();
         for scope in &tenant.scopes {
             let call = Call::of(OperationId::LookupBudget).with("scope", Some(scope));
@@ -110,4 +116,71 @@ impl Service {
         }
         Ok(differences)
     }
+}
+
+/// What one or many operations changed. All name the same subject, so the change is the same for each ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    pub reserved: i64,
+    pub spent: i64,
+}
+
+impl Change {
+    /// Adds so many changes like `other`.
+    pub fn add(&mut self, other: Self, times: usize) {
+        self.reserved += other.reserved * times as i64;
+        self.spent += other.spent * times as i64;
+    }
+
+    /// The figures of a new ledger after the change. Budgets are ample and nothing is charged beyond its hold, so there is no
+    /// debt.
+    pub fn expected(self) -> Figures {
+        let remaining = ALLOCATED - self.reserved - self.spent;
+        let amounts = [ALLOCATED, remaining, self.reserved, self.spent, 0];
+        FIGURES.into_iter().zip(amounts).collect()
+    }
+}
+
+/// The figures of one ledger by name.
+pub(super) type Figures = BTreeMap<&'static str, i64>;
+
+const FIGURES: [&str; 5] = ["allocated", "remaining", "reserved", "spent", "debt"];
+
+/// The figures of a ledger as either plane returns it; absent ones are 0.
+fn figures(ledger: &Value) -> Figures {
+    let amount = |name: &str| ledger[name]["amount"].as_i64().unwrap_or(0);
+    let named = FIGURES.map(|name| (name, amount(name)));
+    named.into()
+}
+
+/// A ledger whose figures are not what the operations must have changed them to.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Difference {
+    /// The full path.
+    pub scope: String,
+    /// The path of the operation that returned it.
+    pub source: &'static str,
+    pub expected: Figures,
+    /// `None` when the ledger is missing.
+    pub found: Option<Figures>,
+}
+
+/// A table of the ledgers that disagree with the responses; nothing when all agree.
+pub(super) fn disagreement(ledger: &str, differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(3, ["ledger", "source", ""].into_iter().chain(FIGURES));
+    for difference in differences {
+        let found = difference.found.as_ref().map_or("missing", |_| "found");
+        for (what, figures) in [
+            ("expected", Some(&difference.expected)),
+            (found, difference.found.as_ref()),
+        ] {
+            let cell = |name| figures.map_or_else(String::new, |figures| figures[name].to_string());
+            let names = [&difference.scope, difference.source, what].map(str::to_owned);
+            table.row(names.into_iter().chain(FIGURES.map(cell)));
+        }
+    }
+    format!("{ledger}: does NOT agree with the responses\n{table}")
 }

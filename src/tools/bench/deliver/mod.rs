@@ -15,13 +15,14 @@ use tokio::time::sleep;
 
 use super::BenchError;
 use super::args::BenchArgs;
+use super::recorder::{Summary, Times};
 use super::stack::{Stack, resident_memory};
-use super::times::{Summary, Times};
 use crate::api::operations::OperationId;
 use crate::store::{Store, StoreError};
 use crate::tools::call::Call;
 use crate::tools::dev::child::Process;
 use receivers::{Arrival, DEAD, FAST, Kind, NAMED, Receivers, SLOW};
+use report::Bound::{AtLeast, AtMost};
 use report::Deliveries;
 use senders::Senders;
 
@@ -46,7 +47,10 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
     bench.throughput().await?;
     bench.latency().await?;
     bench.dead().await?;
-    bench.takeovers().await?;
+    let killed = "longest pause of a lane after kill -9";
+    bench.takeover(killed, Process::kill, 15.0).await?;
+    let stopped = "longest pause of a lane after SIGTERM";
+    bench.takeover(stopped, drop, 1.0).await?;
     Ok(bench.report)
 }
 
@@ -101,7 +105,7 @@ impl Bench<'_> {
         let used = self.stack.redis_cpu().saturating_sub(before);
         let share = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
         let what = "Redis beside an idle dispatcher";
-        self.report.at_most(what, share, "% of a core", 3.0);
+        self.report.add(what, share, "% of a core", AtMost(3.0));
         Ok(())
     }
 
@@ -110,18 +114,17 @@ impl Bench<'_> {
         const COST: &str = "µs per delivery";
         let many = self.drain((8, 8), FAST, 400).await?;
         let report = &mut self.report;
-        report.at_least("64 lanes", many.per_second, RATE, 2_000.0);
-        report.at_most("scripts of Redis", many.scripts_us, COST, 80.0);
-        report.figure("Redis in all", many.redis_us, COST);
-        let named = self.drain((8, 8), NAMED, 400).await?;
+        report.add("64 lanes", many.per_second, RATE, AtLeast(2_000.0));
+        report.add("scripts of Redis", many.scripts_us, COST, AtMost(80.0));
+        report.add("Redis in all", many.redis_us, COST, None);
+        let named = self.drain((8, 8), NAMED, 400).await?.per_second;
         let what = "64 lanes, receivers by a host name";
-        self.report.at_least(what, named.per_second, RATE, 2_000.0);
-        let one = self.drain((1, 1), FAST, 900).await?;
-        self.report
-            .at_least("one lane", one.per_second, RATE, 400.0);
-        let slow = self.drain(self.thousand(), SLOW, 20).await?;
+        self.report.add(what, named, RATE, AtLeast(2_000.0));
+        let one = self.drain((1, 1), FAST, 900).await?.per_second;
+        self.report.add("one lane", one, RATE, AtLeast(400.0));
+        let slow = self.drain(self.thousand(), SLOW, 20).await?.per_second;
         let what = "1,000 lanes, receivers take 50 ms";
-        self.report.at_least(what, slow.per_second, RATE, 2_000.0);
+        self.report.add(what, slow, RATE, AtLeast(2_000.0));
         Ok(())
     }
 
@@ -163,8 +166,10 @@ impl Bench<'_> {
         let waited = self.waits(arrivals.iter());
         let (p50_ms, p99_ms) = (waited.p50_us / 1e3, waited.p99_us / 1e3);
         let report = &mut self.report;
-        report.at_most("event to attempt at 1,000/s, p50", p50_ms, "ms", 120.0);
-        report.at_most("event to attempt at 1,000/s, p99", p99_ms, "ms", 300.0);
+        let what = "event to attempt at 1,000/s, p50";
+        report.add(what, p50_ms, "ms", AtMost(120.0));
+        let what = "event to attempt at 1,000/s, p99";
+        report.add(what, p99_ms, "ms", AtMost(300.0));
         senders.unsubscribe().await
     }
 
@@ -173,10 +178,8 @@ impl Bench<'_> {
         let dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
         let alone = self.beside(&good).await?;
-        let (resident, used) = (
-            resident_memory(&dispatcher),
-            self.stack.used_memory().await?,
-        );
+        let resident = resident_memory(&dispatcher);
+        let used = self.stack.used_memory().await?;
         let dead = self.senders(self.thousand(), DEAD).await?;
         let events = self.scaled(20);
         let (records, bytes) = stored(&self.stack.store).await?;
@@ -193,14 +196,14 @@ impl Bench<'_> {
         let resident = resident.map_or(0, |(now, before)| now.saturating_sub(before));
         let per_attempt = resident as f64 / in_flight;
         let report = &mut self.report;
-        report.at_most("Redis per pending delivery", bytes, "bytes", 600.0);
+        report.add("Redis per pending delivery", bytes, "bytes", AtMost(600.0));
         let what = "Redis per delivery to a dead receiver, with its event";
-        report.figure(what, stored, "bytes");
+        report.add(what, stored, "bytes", None);
         let what = "dispatcher per attempt in flight";
-        report.at_most(what, per_attempt, "bytes", 49_152.0);
+        report.add(what, per_attempt, "bytes", AtMost(49_152.0));
         let ratio = self.beside(&good).await?.p99_us / alone.p99_us.max(1.0);
         let what = "a good receiver beside 1,000 dead ones, p99";
-        self.report.at_most(what, ratio, "times alone", 1.5);
+        self.report.add(what, ratio, "times alone", AtMost(1.5));
         good.unsubscribe().await?;
         dead.unsubscribe().await
     }
@@ -216,18 +219,13 @@ impl Bench<'_> {
         Ok(self.waits(of_good))
     }
 
-    async fn takeovers(&mut self) -> Result<(), BenchError> {
-        let killed = self.takeover(Process::kill).await?;
-        let what = "longest pause of a lane after kill -9";
-        self.report.at_most(what, killed.as_secs_f64(), "s", 15.0);
-        let stopped = self.takeover(drop).await?;
-        let what = "longest pause of a lane after SIGTERM";
-        self.report.at_most(what, stopped.as_secs_f64(), "s", 1.0);
-        Ok(())
-    }
-
-    /// Ends one of two dispatchers while they deliver. Returns the longest time that a lane waited for its next event.
-    async fn takeover(&mut self, end: fn(Process)) -> Result<Duration, BenchError> {
+    /// Ends one of two dispatchers while they deliver, and reports the longest time that a lane waited for its next event.
+    async fn takeover(
+        &mut self,
+        what: &'static str,
+        end: fn(Process),
+        limit_s: f64,
+    ) -> Result<(), BenchError> {
         let senders = self.senders((8, 8), SLOW).await?;
         let (first, _second) = (self.stack.dispatcher()?, self.stack.dispatcher()?);
         sleep(SETTLED).await;
@@ -242,10 +240,13 @@ impl Bench<'_> {
         self.report.missing += expected.saturating_sub(arrivals.len()) as u64;
         ending.await.expect("ending does not panic");
         senders.unsubscribe().await?;
-        let longest = (0..senders.lanes()).map(|lane| longest_pause(&arrivals, lane, ended));
-        Ok(longest.max().unwrap_or_default())
+        let pauses = (0..senders.lanes()).map(|lane| longest_pause(&arrivals, lane, ended));
+        let longest = pauses.max().unwrap_or_default().as_secs_f64();
+        self.report.add(what, longest, "s", AtMost(limit_s));
+        Ok(())
     }
 
+    /// How long events took to arrive.
     fn waits<'a>(&self, arrivals: impl Iterator<Item = &'a Arrival>) -> Summary {
         let mut waited = Times::default();
         arrivals.for_each(|arrival| waited.record(arrival.waited));

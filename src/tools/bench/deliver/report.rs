@@ -27,46 +27,36 @@ struct Row {
 
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Bound {
+pub(super) enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
 
-impl Row {
-    fn is_within_bound(&self) -> bool {
-        match self.bound {
-            Some(Bound::AtLeast(least)) => self.value >= least,
-            Some(Bound::AtMost(most)) => self.value <= most,
-            None => true,
-        }
-    }
-}
-
 impl Deliveries {
-    /// Adds a figure that should be at least as large as `bound`.
-    pub fn at_least(&mut self, what: &'static str, value: f64, unit: &'static str, bound: f64) {
-        self.add(what, value, unit, Some(Bound::AtLeast(bound)));
-    }
-
-    /// Adds a figure that should be at most as large as `bound`.
-    pub fn at_most(&mut self, what: &'static str, value: f64, unit: &'static str, bound: f64) {
-        self.add(what, value, unit, Some(Bound::AtMost(bound)));
-    }
-
-    /// Adds a figure without a bound.
-    pub fn figure(&mut self, what: &'static str, value: f64, unit: &'static str) {
-        self.add(what, value, unit, None);
-    }
-
-    fn add(&mut self, what: &'static str, value: f64, unit: &'static str, bound: Option<Bound>) {
+    /// Adds a figure, and its bound if it has one.
+    pub(super) fn add(
+        &mut self,
+        what: &'static str,
+        value: f64,
+        unit: &'static str,
+        bound: impl Into<Option<Bound>>,
+    ) {
         eprintln!("{what}: {} {unit}", digits(value));
-        let row = Row {
+        self.rows.push(Row {
             what,
             value,
             unit,
-            bound,
-        };
-        self.rows.push(row);
+            bound: bound.into(),
+        });
+    }
+}
+
+impl Row {
+    fn is_within_bound(&self) -> bool {
+        self.bound.is_none_or(|bound| match bound {
+            Bound::AtLeast(least) => self.value >= least,
+            Bound::AtMost(most) => self.value <= most,
+        })
     }
 }
 
