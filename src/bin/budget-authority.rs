@@ -14,12 +14,10 @@ use budget_authority::tools::cli::{
     AuditCommand, Cli, Command, EvidenceCommand, KeysCommand, LedgerCommand, OnStore,
 };
 use budget_authority::tools::dev::{self, DevArgs};
-use budget_authority::tools::generate::generate;
+use budget_authority::tools::keys::{SizesArgs, generate, locate, sizes};
 use budget_authority::tools::limits::limits;
-use budget_authority::tools::locate::locate;
-use budget_authority::tools::locate::sizes::{SizesArgs, sizes};
 use budget_authority::tools::verify::audit::run_audit;
-use budget_authority::tools::{bench, evidence, health, login, operator, verify};
+use budget_authority::tools::{bench, evidence, health, operator, profile, verify};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 
@@ -44,8 +42,8 @@ async fn main() -> ExitCode {
             return ExitCode::from(evidence::run(&args, io::stdout()).await);
         }
         Command::Admin(args) => return operator::run(*args).await,
-        Command::Login(args) => return login::login(args).await,
-        Command::Logout(args) => return login::logout(&args),
+        Command::Login(args) => return profile::login(args).await,
+        Command::Logout(args) => return profile::logout(&args),
         Command::Completions { shell } => print_completions(shell).map_err(Into::into),
         Command::Limits(args) => match limits(args) {
             Ok(text) => print_to_end(text.as_bytes()).map_err(Into::into),

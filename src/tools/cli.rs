@@ -7,13 +7,11 @@ use crate::config::{ServeArgs, StoreArgs};
 use crate::tools::bench::BenchArgs;
 use crate::tools::dev::DevArgs;
 use crate::tools::evidence::EvidenceVerifyArgs;
-use crate::tools::generate::GenerateArgs;
 use crate::tools::health::HealthArgs;
+use crate::tools::keys::{GenerateArgs, LocateArgs, SizesArgs};
 use crate::tools::limits::LimitsArgs;
-use crate::tools::locate::LocateArgs;
-use crate::tools::locate::sizes::SizesArgs;
-use crate::tools::login::{LoginArgs, LogoutArgs};
 use crate::tools::operator::AdminArgs;
+use crate::tools::profile::{LoginArgs, LogoutArgs};
 use crate::tools::verify::VerifyArgs;
 use crate::tools::verify::audit::AuditVerifyArgs;
 

@@ -7,8 +7,8 @@ use clap::Args;
 use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
 
+use super::call::CallError;
 use super::client::{Client, KEY, base_url, http};
-use super::client_error::CallError;
 use super::profile::{DEFAULT, Profile, ProfileName};
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::config::ConfigError;

@@ -3,9 +3,8 @@
 use secrecy::SecretString;
 use serde_json::json;
 
-use super::call::Call;
+use super::call::{Call, CallError};
 use super::client::Client;
-use super::client_error::CallError;
 use crate::api::operations::OperationId;
 use crate::domain::api_key::permission::Permission;
 

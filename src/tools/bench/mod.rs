@@ -25,7 +25,7 @@ use service::Service;
 use crate::config::ConfigError;
 use crate::store::StoreError;
 use crate::telemetry::error_chain;
-use crate::tools::client_error::CallError;
+use crate::tools::call::CallError;
 
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]

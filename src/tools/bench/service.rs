@@ -11,9 +11,8 @@ use super::BenchError;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::call::Call;
+use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
-use crate::tools::client_error::CallError;
 use crate::tools::setup::{UNIT, create_budget, create_key, create_tenant};
 use crate::tools::table::Table;
 

@@ -6,14 +6,13 @@ use std::time::Duration;
 use reqwest::header::HeaderName;
 use secrecy::SecretString;
 
-use super::error::DevError;
+use super::DevError;
 use super::folder::Folder;
 use crate::api::dialect::headers::ADMIN_KEY;
 use crate::api::operations::OperationId;
 use crate::domain::dialect::Dialect;
-use crate::tools::call::Call;
+use crate::tools::call::{Call, CallError};
 use crate::tools::client::{Client, base_url};
-use crate::tools::client_error::CallError;
 use crate::tools::setup::{create_budget, create_key, create_tenant};
 
 /// How long the API may take to become ready.

@@ -1,11 +1,13 @@
 //! The data folder: used by one process at a time, with secrets that only its owner can read.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use secrecy::{ExposeSecret, SecretString};
+
+use crate::tools::profile::write_private;
 
 /// A folder that this process has to itself until it is dropped.
 #[derive(Debug)]
@@ -76,20 +78,9 @@ impl Folder {
 
     /// Keeps a secret under `name`, readable by the owner alone; the file is replaced atomically.
     pub(super) fn write(&self, name: &str, secret: &SecretString) -> io::Result<()> {
-        let (file, new) = (self.path.join(name), self.path.join(format!("{name}.new")));
-        let _ = fs::remove_file(&new);
-        let write = || {
-            let mut options = OpenOptions::new();
-            let mut opened = options
-                .write(true)
-                .create_new(true)
-                .mode(0o600)
-                .open(&new)?;
-            opened.write_all(secret.expose_secret().as_bytes())?;
-            opened.sync_all()?;
-            fs::rename(&new, &file)
-        };
-        write().map_err(|error| data_error(&file, &error))
+        let file = self.path.join(name);
+        let written = write_private(&file, secret.expose_secret());
+        written.map_err(|error| data_error(&file, &error))
     }
 }
 

@@ -2,12 +2,12 @@
 
 pub mod child;
 mod demo;
-mod error;
 mod evidence;
 pub(super) mod folder;
 pub(super) mod redis;
 mod welcome;
 
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,8 +15,6 @@ use std::time::Duration;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 use tracing_subscriber::filter::Targets;
-
-pub use error::DevError;
 
 use crate::api;
 use crate::config::{
@@ -30,6 +28,7 @@ use crate::serve::{self, Listeners, ServeError};
 use crate::shutdown::Shutdown;
 use crate::store::StoreError;
 use crate::telemetry::Telemetry;
+use crate::tools::call::CallError;
 use evidence::Signer;
 use folder::Folder;
 use redis::PrivateRedis;
@@ -37,6 +36,42 @@ use redis::PrivateRedis;
 /// How long a ping may take, and how long Redis may take to respond to the first one.
 const PING_LIMIT: Duration = Duration::from_millis(500);
 const FIRST_RESPONSE_LIMIT: Duration = Duration::from_secs(5);
+
+/// Why the development stack could not start, or stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum DevError {
+    /// The data folder cannot be used, or the private Redis does not start or has ended.
+    #[error(transparent)]
+    Data(#[from] io::Error),
+    /// The API.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    /// The data was started in another dialect.
+    #[error(
+        "the data in {place} speaks the dialect `{found}`: start with --dialect {found}, or keep the data of another \
+         dialect apart: {remedy}"
+    )]
+    OtherDialect {
+        /// Where the data is.
+        place: String,
+        /// Its dialect.
+        found: String,
+        /// How to use other data.
+        remedy: String,
+    },
+    /// The API did not become ready.
+    #[error("the API did not become ready within {0:?}")]
+    NotReady(Duration),
+    /// The API cannot be reached, or refused the demo tenant.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+impl From<ConfigError> for DevError {
+    fn from(error: ConfigError) -> Self {
+        Self::Serve(error.into())
+    }
+}
 
 /// Settings of `budget-authority dev`.
 #[derive(Debug, Clone, Args)]

@@ -9,11 +9,9 @@ use uuid::Uuid;
 
 use super::commands::{Action, CommandRow};
 use super::funding;
-use super::inputs::{Input, Kind, Place, UNIT, inputs, text};
-use super::time::{future, past};
+use super::inputs::{Input, Kind, Place, UNIT, future, inputs, past, text};
 use crate::api::operations::OperationId;
-use crate::tools::call::Call;
-use crate::tools::client_error::CallError;
+use crate::tools::call::{Call, CallError};
 
 /// How many words the help of an argument lists.
 const LISTED_WORDS: usize = 8;
@@ -105,10 +103,9 @@ impl CommandRow {
                 command.args([lines.short('n'), follow.short('f')])
             }
             Action::Call => {
-                let body = option("body", "Body of the request; flags set members of it");
-                let body = body
-                    .value_name("JSON")
-                    .value_parser(json_of::<Map<String, Value>>);
+                let about = "Body of the request: JSON, @ and the name of its file, or - for standard input; flags set members of it";
+                let body = option("body", about).value_name("JSON|@FILE|-");
+                let body = body.value_parser(body_of as ReadArgument);
                 let key = option("api-key", "API key of a tenant, sent besides the admin key");
                 let key = key.env("BUDGET_API_KEY").hide_env_values(true);
                 command.args([body, key.value_name("KEY")])
@@ -147,19 +144,17 @@ impl CommandRow {
             help += "; `none` removes it";
         }
         let mut argument = Arg::new(input.name.clone()).help(help);
-        if input.kind == Kind::Switch {
-            argument = argument.action(ArgAction::SetTrue);
-        } else {
-            argument = argument
+        argument = match input.kind {
+            Kind::Switch => argument.action(ArgAction::SetTrue),
+            _ => argument
                 .value_name(value_name.to_owned())
-                .value_parser(parser);
-        }
-        if about == LIST || input.kind == Kind::Map {
-            argument = argument.action(ArgAction::Append);
-        }
-        if about == LIST {
-            argument = argument.value_delimiter(',');
-        }
+                .value_parser(parser),
+        };
+        argument = match input.kind {
+            Kind::Texts | Kind::Numbers => argument.action(ArgAction::Append).value_delimiter(','),
+            Kind::Map => argument.action(ArgAction::Append),
+            _ => argument,
+        };
         let member = input.member().replace('_', "-");
         if input.positional && !input.words.is_empty() {
             let words = input.words.iter().map(|word| word.to_lowercase());
@@ -279,19 +274,15 @@ impl CommandRow {
             let pairs = given.map(|pair| (text(&pair[0]), pair[1].clone()));
             return Ok(Some(Value::Object(pairs.collect())));
         }
-        given
-            .next()
-            .map(|value| {
-                Ok(match input.kind {
-                    Kind::Secret => secret(&text(&value))?,
-                    Kind::Amount => {
-                        json!({"unit": matches.get_one::<Value>(UNIT), "amount": value})
-                    }
-                    _ if is_removal(&value) && !input.words.is_empty() => Value::Null,
-                    _ => value,
-                })
-            })
-            .transpose()
+        let Some(value) = given.next() else {
+            return Ok(None);
+        };
+        Ok(Some(match input.kind {
+            Kind::Secret => secret(&text(&value))?,
+            Kind::Amount => json!({"unit": matches.get_one::<Value>(UNIT), "amount": value}),
+            _ if is_removal(&value) && !input.words.is_empty() => Value::Null,
+            _ => value,
+        }))
     }
 }
 
@@ -335,6 +326,16 @@ fn set_key(input: &Input, given: Option<Value>, call: &mut Call) {
 fn json_of<T: DeserializeOwned + Into<Value>>(text: &str) -> Result<Value, String> {
     let read: Result<T, _> = serde_json::from_str(text);
     read.map(Into::into).map_err(|error| error.to_string())
+}
+
+/// Reads a body: JSON, the file that is named after `@`, or standard input.
+fn body_of(text: &str) -> Result<Value, String> {
+    let read = match (text, text.strip_prefix('@')) {
+        ("-", _) => std::io::read_to_string(std::io::stdin()),
+        (_, Some(path)) => std::fs::read_to_string(path),
+        (_, None) => Ok(text.to_owned()),
+    };
+    json_of::<Map<String, Value>>(&read.map_err(|error| error.to_string())?)
 }
 
 fn pair(text: &str) -> Result<Value, String> {

@@ -6,8 +6,7 @@ use serde_json::json;
 use super::commands::{Action, CommandRow};
 use super::inputs::{UNIT, text};
 use crate::api::operations::OperationId;
-use crate::tools::call::Call;
-use crate::tools::client_error::CallError;
+use crate::tools::call::{Call, CallError};
 
 const OPERATIONS: [(&str, &str); 5] = [
     ("credit", "Add to the allocation"),

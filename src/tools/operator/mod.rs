@@ -4,19 +4,16 @@
 //! is repeated here.
 
 mod arguments;
-mod bulk;
 mod commands;
 mod funding;
 mod inputs;
-mod keys;
 mod output;
-mod overview;
 mod replay;
-mod style;
+mod responses;
 mod tail;
-mod time;
 mod tree;
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -25,13 +22,11 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::Value;
 
 use crate::api::operations::OperationId;
-use crate::tools::call::Call;
+use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
-use crate::tools::client_error::CallError;
 use crate::tools::connection::Connection;
 use commands::{Action, CommandRow, commands_of};
-use output::Output;
-use style::{Style, Tone};
+use output::{Output, Style, Tone};
 use tree::Tree;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, or a receiver did not accept, 2 the command line is wrong, 3 the service could not be \
@@ -93,17 +88,7 @@ impl Subcommand for ChosenCommand {
 
 /// Runs one command and prints its result.
 pub async fn run(args: AdminArgs) -> ExitCode {
-    match execute(args).await {
-        Ok(()) => ExitCode::SUCCESS,
-        // The reader of a pipe may stop before the end.
-        Err(CallError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(error.exit_code())
-        }
-    }
+    CallError::exit(execute(args).await)
 }
 
 async fn execute(args: AdminArgs) -> Result<(), CallError> {
@@ -128,8 +113,8 @@ async fn execute(args: AdminArgs) -> Result<(), CallError> {
             }
             output.json(&client.send(&call).await?)
         }
-        Action::Bulk => bulk::print(&client.send(&call).await?, output),
-        Action::Overview => overview::print(&client.send(&call).await?, output),
+        Action::Bulk => responses::print_bulk(&client.send(&call).await?, output),
+        Action::Overview => responses::print_overview(&client.send(&call).await?, output),
         Action::Show | Action::Change | Action::Close | Action::Test => {
             let mut response = client.send(&call).await?;
             let scopes = call.body.as_ref().and_then(|body| body.get("scope_filter"));
@@ -157,7 +142,7 @@ async fn list(
     let limit = limit.and_then(|limit| usize::try_from(limit).ok());
     let mut rows = client.rows(call, limit).await?;
     if row.operation == OperationId::ListApiKeys {
-        keys::add_creators(&mut rows, call, client).await?;
+        add_creators(&mut rows, call, client).await?;
     }
     if row.action == Action::Tree && !output.is_json() && !rows.is_empty() {
         let style = output.style();
@@ -171,4 +156,27 @@ async fn list(
         _ => row.nothing.to_owned(),
     };
     output.table(row.columns, &rows, &nothing)
+}
+
+/// Sets `created_by` of each key that has an audit entry: the name of the admin key, or `admin`.
+async fn add_creators(keys: &mut [Value], list: &Call, client: &Client) -> Result<(), CallError> {
+    let tenant = list.query.iter().find(|(name, _)| name == "tenant_id");
+    let entries = Call::of(OperationId::ListAuditLogs)
+        .with("operation", Some(OperationId::CreateApiKey))
+        .with("tenant_id", tenant.map(|(_, id)| id));
+    let entries = client.rows(&entries, None).await?;
+    let creator = |entry: &Value| {
+        let metadata = &entry["metadata"];
+        let name = metadata["actor"].as_str();
+        let name = name.or_else(|| metadata["actor_type"].as_str())?;
+        Some((entry["resource_id"].as_str()?.to_owned(), name.to_owned()))
+    };
+    let creators: HashMap<_, _> = entries.iter().filter_map(creator).collect();
+    for key in keys {
+        let creator = key["key_id"].as_str().and_then(|id| creators.get(id));
+        if let Some(creator) = creator {
+            key["created_by"] = creator.as_str().into();
+        }
+    }
+    Ok(())
 }

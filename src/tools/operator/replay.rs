@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use super::output::Output;
 use crate::api::operations::OperationId;
 use crate::domain::webhook::{DeliveryId, ReplayId, SubscriptionId};
-use crate::tools::call::Call;
+use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
-use crate::tools::client_error::CallError;
 
 /// How often to look.
 const PAUSE: Duration = Duration::from_millis(500);

@@ -6,11 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::output::{Output, plain};
-use super::style::Tone;
-use crate::tools::call::Call;
+use super::output::{Output, Tone, plain};
+use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
-use crate::tools::client_error::CallError;
 
 /// How often to read new events.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -113,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::operator::style::Style;
+    use crate::tools::operator::output::Style;
 
     #[test]
     fn an_event_is_one_line_as_wide_as_the_terminal() {

@@ -29,16 +29,18 @@ pub(super) struct Collector<'a> {
     /// The latest time that a record or an index has.
     pub latest_ms: i64,
     pub report: Report,
+    /// Is called with the numbers of records read.
+    pub progress: &'a mut (dyn FnMut(u64) + Send),
 }
 
 impl<'a> Collector<'a> {
-    /// Verifies a tenant, and calls `progress` with the numbers of records read. `days` were found at `found_ms`.
+    /// Verifies a tenant, whose `days` were found at `found_ms`.
     pub(super) async fn read(
         store: &'a Store,
         tenant: &'a TenantId,
         days: &RecordDays,
         found_ms: i64,
-        progress: &mut impl FnMut(u64),
+        progress: &'a mut (dyn FnMut(u64) + Send),
     ) -> Result<Report, StoreError> {
         let mut collector = Self {
             store,
@@ -49,6 +51,7 @@ impl<'a> Collector<'a> {
                 tenants: 1,
                 ..Report::default()
             },
+            progress,
         };
         collector.ledgers().await?;
         // Records written since the scan are of a day between then and now.
@@ -63,10 +66,10 @@ impl<'a> Collector<'a> {
             (Records::UsageEvents, &days.usage_events),
         ] {
             for day in days.union(&since) {
-                collector.day(records, *day, read_ms, progress).await?;
+                collector.day(records, *day, read_ms).await?;
             }
         }
-        collector.due(progress).await?;
+        collector.due().await?;
         collector.registered(days).await?;
         collector.compare().await
     }
@@ -142,26 +145,23 @@ impl<'a> Collector<'a> {
         self.read_ledgers(ledgers.keys().cloned().collect()).await?;
         for (name, ledger) in &ledgers {
             let figures = &ledger.figures;
-            let comparison = ledger.totals.compare(figures);
+            let stored = figures.stored;
             // Changes after the ledger was read do not count. A time in the future is from before the clock went back.
             let later_ms = self.latest_ms.max(ledger.at_ms);
             let after = self.ledgers.get(name);
             let went_back = after.is_some_and(|after| after.at_ms < later_ms);
-            let computed = match comparison {
+            let mut computed = stored;
+            match ledger.totals.compare(figures) {
+                Comparison::Right => {}
+                Comparison::Unknown => self.unverified(name),
                 Comparison::Wrong(_) if went_back => {
                     let ledger = format!("{} {}", self.tenant, show(name));
                     self.report.unsettled.push(ledger);
-                    figures.stored
                 }
-                Comparison::Wrong(computed) => computed,
-                Comparison::Right | Comparison::Unknown => figures.stored,
-            };
-            if comparison == Comparison::Unknown {
-                self.unverified(name);
+                Comparison::Wrong(other) => computed = other,
             }
             let row = LedgerRow::new(self.tenant, name, figures, computed);
             let mut details = row.details();
-            let stored = figures.stored;
             let used = [stored.spent, stored.reserved, stored.debt].map(i128::from);
             let used: i128 = used.into_iter().sum();
             if i128::from(figures.remaining) != i128::from(figures.allocated) - used {

@@ -13,29 +13,32 @@
 
 pub mod audit;
 mod collect;
-mod counts;
 mod inventory;
-mod keys;
-mod outcome;
 mod records;
 mod report;
-mod scan;
 mod totals;
 
+use std::collections::BTreeSet;
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use serde::Serialize;
 
 pub use report::{Difference, LedgerRow, Quarantined, Report};
 
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{Partition, TenantId};
 use crate::store::{Store, StoreError};
-use crate::tools::tenant_id::tenant_id;
+use crate::telemetry::error_chain;
+use crate::tools::keys::tenant_id;
 use collect::Collector;
 use inventory::Inventory;
 
 /// How often a tenant is read at most.
 const ATTEMPTS: usize = 6;
+
+/// The time between two lines of progress.
+const PROGRESS_PERIOD: Duration = Duration::from_secs(3);
 
 /// Settings of `budget-authority ledger verify`.
 #[derive(Debug, Clone, Args)]
@@ -58,31 +61,30 @@ pub struct VerifyArgs {
 pub async fn verify(
     store: &Store,
     tenant: Option<&TenantId>,
-    mut progress: impl FnMut(&Report),
+    mut progress: impl FnMut(&Report) + Send,
 ) -> Result<Report, StoreError> {
     let inventory = Inventory::read(store, tenant).await?;
     let mut report = Report::default();
     for (tenant, days) in &inventory.tenants {
-        let mut last: Option<Report> = None;
+        let mut last = Vec::new();
         for attempt in 1..=ATTEMPTS {
-            let mut found = Collector::read(store, tenant, days, inventory.read_ms, &mut |rows| {
+            let mut count = |rows| {
                 report.rows_read += rows;
                 progress(&report);
-            })
-            .await?;
-            let verified = found.unverified.is_empty();
-            let agrees = last
-                .as_ref()
-                .is_some_and(|last| last.differences == found.differences);
-            if (verified && (found.differences.is_empty() || agrees)) || attempt == ATTEMPTS {
+            };
+            let found = Collector::read(store, tenant, days, inventory.read_ms, &mut count);
+            let mut found = found.await?;
+            // No difference counts as repeated.
+            let is_repeated = found.differences.is_empty() || found.differences == last;
+            if (is_repeated && found.unverified.is_empty()) || attempt == ATTEMPTS {
                 report.add(&mut found);
                 break;
             }
-            last = Some(found);
+            last = found.differences;
         }
     }
     if tenant.is_none() {
-        counts::verify(store, &inventory, &mut report).await?;
+        verify_counts(store, &inventory, &mut report).await?;
     }
     report.quarantine(store, tenant, &inventory).await?;
     Ok(report)
@@ -90,7 +92,7 @@ pub async fn verify(
 
 /// Runs `ledger verify` and prints its report; returns the exit code of the process.
 pub async fn run(store: &Store, args: &VerifyArgs, output: impl Write) -> u8 {
-    let progress = outcome::progress(|report: &Report| {
+    let progress = progress(|report: &Report| {
         let (tenants, records) = (report.tenants, report.rows_read);
         format!("{tenants} tenants verified, {records} records read")
     });
@@ -101,7 +103,7 @@ pub async fn run(store: &Store, args: &VerifyArgs, output: impl Write) -> u8 {
         Ok((report, nothing))
     };
     let text = |report: &Report| report.table(args.all);
-    outcome::print(verified.await, Report::is_right, args.json, text, output)
+    print_outcome(verified.await, Report::is_right, args.json, text, output)
 }
 
 /// Returns the reason if there was nothing to verify: a misspelt tenant must not pass as correct.
@@ -121,4 +123,91 @@ async fn nothing_to_verify(
         )),
         _ => None,
     })
+}
+
+/// Verifies the counts of all partitions with counts or tenants, which the overview adds up. Because the service may run
+/// meanwhile, a difference is reported only when the counts did not change while the records were read.
+async fn verify_counts(
+    store: &Store,
+    inventory: &Inventory,
+    report: &mut Report,
+) -> Result<(), StoreError> {
+    let mut partitions = inventory.counted.clone();
+    partitions.extend(inventory.tenants.keys().map(TenantId::partition));
+    // The partition of the operator's own records.
+    partitions.insert(Partition::FIRST);
+    for partition in partitions {
+        let mut last = None;
+        for attempt in 1..=ATTEMPTS {
+            let before = store.counts_of(partition).await?;
+            let counted = store.recount(partition).await?;
+            if before == counted {
+                break;
+            }
+            let is_stable = before == store.counts_of(partition).await?;
+            if is_stable && last.as_ref() == Some(&counted) {
+                let fields: BTreeSet<_> = before.keys().chain(counted.keys()).collect();
+                let sentences = fields.into_iter().filter_map(|field| {
+                    let [stored, counted] =
+                        [&before, &counted].map(|counts| counts.get(field).copied().unwrap_or(0));
+                    let text = format!("{field} is {stored}, the records give {counted}");
+                    (stored != counted).then_some(text)
+                });
+                report.differences.push(Difference {
+                    tenant: "*".to_owned(),
+                    what: "counts".to_owned(),
+                    id: partition.to_string(),
+                    detail: sentences.collect::<Vec<_>>().join("; "),
+                });
+                break;
+            }
+            if attempt == ATTEMPTS {
+                report.unverified.push(format!("the counts of {partition}"));
+            }
+            last = is_stable.then_some(counted);
+        }
+    }
+    Ok(())
+}
+
+/// Returns a function that prints a report's progress to standard error every [`PROGRESS_PERIOD`].
+fn progress<R>(text: impl Fn(&R) -> String + Send) -> impl FnMut(&R) + Send {
+    let mut printed = Instant::now();
+    move |report| {
+        if printed.elapsed() >= PROGRESS_PERIOD {
+            printed = Instant::now();
+            eprintln!("{}", text(report));
+        }
+    }
+}
+
+/// Prints a report as JSON, or as `text` makes it. The exit code: 0 when everything is right, 1 when something is wrong, 2
+/// when the verification failed or, for the reason given, had nothing to verify.
+fn print_outcome<R: Serialize>(
+    verified: Result<(R, Option<String>), StoreError>,
+    is_right: fn(&R) -> bool,
+    json: bool,
+    text: impl Fn(&R) -> String,
+    mut output: impl Write,
+) -> u8 {
+    let report = match verified {
+        Ok((report, None)) => report,
+        Ok((_, Some(reason))) => {
+            eprintln!("{reason}");
+            return 2;
+        }
+        Err(error) => {
+            eprintln!("the verification failed: {}", error_chain(&error));
+            return 2;
+        }
+    };
+    let text = match json {
+        true => serde_json::json!(report).to_string() + "\n",
+        false => text(&report),
+    };
+    let written = output.write_all(text.as_bytes());
+    match written.and_then(|()| output.flush()) {
+        Ok(()) => u8::from(!is_right(&report)),
+        Err(_) => 2,
+    }
 }

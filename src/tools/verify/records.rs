@@ -1,15 +1,16 @@
 //! Reads a tenant's records: their effect on the ledgers, and whether the due index is right.
 
+use std::collections::HashSet;
+
 use super::collect::{Collector, show};
-use super::scan::Scan;
 use super::totals::Effect;
 use crate::domain::amount::Unit;
 use crate::domain::record::Record;
 use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::domain::scope::ScopePath;
 use crate::store::dispatcher::purge::Records;
-use crate::store::tools::verify::{Amounts, DEPTHS, StoredRecord};
-use crate::store::{Day, StoreError};
+use crate::store::tools::verify::{Amounts, DEPTHS, READ_ROWS, StoredRecord};
+use crate::store::{Day, Store, StoreError};
 
 impl Collector<'_> {
     /// Counts a day's records that were created until `until_ms`, in the order of their creation.
@@ -18,7 +19,6 @@ impl Collector<'_> {
         records: Records,
         day: Day,
         until_ms: i64,
-        progress: &mut impl FnMut(u64),
     ) -> Result<(), StoreError> {
         let (keys, partition) = (self.store.keys(), self.tenant.partition());
         let tenant = self.tenant.as_str();
@@ -36,12 +36,11 @@ impl Collector<'_> {
         };
         let last_ms = self.store.last_score(&index).await?;
         self.latest_ms = self.latest_ms.max(last_ms.unwrap_or(0));
-        self.check_each(&index, &prefix, until_ms, progress, check)
-            .await
+        self.check_each(&index, &prefix, until_ms, check).await
     }
 
     /// Checks that everything in the due index has an active record.
-    pub(super) async fn due(&mut self, progress: &mut impl FnMut(u64)) -> Result<(), StoreError> {
+    pub(super) async fn due(&mut self) -> Result<(), StoreError> {
         let (keys, partition) = (self.store.keys(), self.tenant.partition());
         let index = keys.due(partition, self.tenant.as_str());
         let prefix = keys.reservation(partition, "");
@@ -49,8 +48,8 @@ impl Collector<'_> {
         let Some(last_ms) = self.store.last_score(&index).await? else {
             return Ok(());
         };
-        self.check_each(&index, &prefix, last_ms, progress, Self::indexed_as_due)
-            .await
+        let check = Self::indexed_as_due;
+        self.check_each(&index, &prefix, last_ms, check).await
     }
 
     /// Reads the records of an index up to a score, and calls `check` with each.
@@ -59,13 +58,12 @@ impl Collector<'_> {
         index: &str,
         prefix: &str,
         until: i64,
-        progress: &mut impl FnMut(u64),
         check: fn(&mut Self, &StoredRecord),
     ) -> Result<(), StoreError> {
         let mut scan = Scan::until(until);
         while let Some(ids) = scan.next(self.store, index).await? {
             let read = self.store.read_records(self.tenant, prefix, &ids).await?;
-            progress(ids.len() as u64);
+            (self.progress)(ids.len() as u64);
             read.rows.iter().for_each(|row| check(self, row));
             self.tenant_due(read.first_due_ms, read.tenant_due_ms);
         }
@@ -236,4 +234,47 @@ fn is_deleted(row: &StoredRecord) -> bool {
 
 fn number(row: &StoredRecord, field: &str) -> Option<i64> {
     row.field(field)?.parse().ok()
+}
+
+/// Reads an index by score, page by page. Rows that leave it meanwhile do not make it skip others.
+struct Scan {
+    from: i64,
+    until: i64,
+    /// The members already read of the score `from`.
+    seen: HashSet<String>,
+}
+
+impl Scan {
+    /// A scan from the lowest score to `until`, included.
+    fn until(until: i64) -> Self {
+        Self {
+            from: i64::MIN,
+            until,
+            seen: HashSet::new(),
+        }
+    }
+
+    /// The next page of members; `None` at the end.
+    async fn next(
+        &mut self,
+        store: &Store,
+        index: &str,
+    ) -> Result<Option<Vec<String>>, StoreError> {
+        let rows = READ_ROWS + self.seen.len();
+        let mut page = store
+            .scores_between(index, self.from, self.until, rows)
+            .await?;
+        page.retain(|(id, score)| *score != self.from || !self.seen.contains(id));
+        page.truncate(READ_ROWS);
+        let Some((_, last)) = page.last() else {
+            return Ok(None);
+        };
+        if *last != self.from {
+            self.seen.clear();
+        }
+        self.from = *last;
+        let at_last = page.iter().filter(|(_, score)| *score == self.from);
+        self.seen.extend(at_last.map(|(id, _)| id.clone()));
+        Ok(Some(page.into_iter().map(|(id, _)| id).collect()))
+    }
 }

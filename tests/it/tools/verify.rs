@@ -17,7 +17,7 @@ use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::ledger::EventCreateRequest;
 use budget_authority::store::{Lane, Store};
-use budget_authority::tools::locate::sizes::sizes;
+use budget_authority::tools::keys::sizes;
 use budget_authority::tools::verify::{Report, VerifyArgs, run, verify};
 
 use crate::harness::ledger_fixture::LedgerFixture;

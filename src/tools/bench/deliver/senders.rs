@@ -7,9 +7,8 @@ use super::receivers::{Kind, Receivers};
 use crate::api::operations::OperationId;
 use crate::tools::bench::BenchError;
 use crate::tools::bench::service::{Service, Tenant};
-use crate::tools::call::Call;
+use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
-use crate::tools::client_error::CallError;
 use crate::tools::setup::UNIT;
 
 /// Tenants, each with the same number of subscriptions to its events.

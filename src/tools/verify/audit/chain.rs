@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::inventory::ChainId;
-use super::report::{ChainRow, Finding};
+use super::{ChainRow, Finding};
 use crate::domain::audit::StoredEntry;
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::audit_chain::Chain;
 use crate::store::dispatcher::audit_log::Stretch;
 use crate::store::{Day, Store, StoreError};
+use crate::tools::verify::inventory::ChainId;
 
 /// Entries per page.
 const ROWS: usize = 500;
@@ -61,66 +61,14 @@ pub(super) async fn verify(
     };
     let mut verifier = ChainVerifier::new(id, chain);
     for day in days {
-        let mut after = None;
-        loop {
-            let Some(page) = readable(page(store, id, *day, after).await)? else {
-                let detail = format!("the key of the log of {day} holds something else");
-                verifier.report("altered", None, detail);
-                break;
-            };
-            let full = page.entries.len() == ROWS;
-            read(page.entries.len() as u64);
-            after = page.last;
-            verifier.heads.extend(page.head);
-            for entry in page.entries {
-                verifier.add(entry);
-            }
-            if !full || after.is_none() {
-                break;
-            }
+        let added = verifier.add_day(store, *day, &mut read).await;
+        if readable(added)?.is_none() {
+            let detail = format!("the key of the log of {day} holds something else");
+            verifier.report("altered", None, detail);
         }
     }
     let again = readable(store.audit_chain(id.partition, &id.name).await)?;
     Ok(verifier.finish(again.as_ref()))
-}
-
-struct Page {
-    entries: Vec<Entry>,
-    last: Option<EntryId>,
-    head: Option<(u64, String)>,
-}
-
-/// A page of a day's entries with their seals.
-async fn page(
-    store: &Store,
-    id: &ChainId,
-    day: Day,
-    after: Option<EntryId>,
-) -> Result<Page, StoreError> {
-    let stretch = Stretch {
-        day,
-        after,
-        descending: false,
-        rows: ROWS,
-    };
-    let (partition, name) = (id.partition, id.name.as_str());
-    let mut entries = store.audit_entries(partition, name, &[stretch]).await?;
-    let entries = entries.pop().unwrap_or_default();
-    let numbers = entries.iter().map(|entry| entry.sequence().unwrap_or(0));
-    let numbers: Vec<u64> = numbers.collect();
-    let mut seals = store.audit_seals(partition, name, day, &numbers).await?;
-    let head = seals.pop().flatten();
-    let head = head.as_deref().and_then(|head| {
-        let (number, hash) = head.split_once(' ')?;
-        Some((number.parse().ok()?, hash.to_owned()))
-    });
-    let last = entries.last().and_then(|entry| EntryId::parse(&entry.id));
-    let entry = |(stored, seal)| Entry { day, stored, seal };
-    Ok(Page {
-        entries: entries.into_iter().zip(seals).map(entry).collect(),
-        last,
-        head,
-    })
 }
 
 /// `None` for a key of another type, which is a finding and not a failure.
@@ -171,6 +119,43 @@ impl<'a> ChainVerifier<'a> {
         }
     }
 
+    /// Adds the entries of a day with their seals, page by page.
+    async fn add_day(
+        &mut self,
+        store: &Store,
+        day: Day,
+        read: &mut impl FnMut(u64),
+    ) -> Result<(), StoreError> {
+        let (partition, name) = (self.id.partition, self.id.name.as_str());
+        let mut after = None;
+        loop {
+            let stretch = Stretch {
+                day,
+                after,
+                descending: false,
+                rows: ROWS,
+            };
+            let mut entries = store.audit_entries(partition, name, &[stretch]).await?;
+            let entries = entries.pop().unwrap_or_default();
+            let numbers = entries.iter().map(|entry| entry.sequence().unwrap_or(0));
+            let numbers: Vec<u64> = numbers.collect();
+            let mut seals = store.audit_seals(partition, name, day, &numbers).await?;
+            let head = seals.pop().flatten();
+            let head = head.as_deref().and_then(|head| head.split_once(' '));
+            let head = head.and_then(|(number, hash)| Some((number.parse().ok()?, hash.into())));
+            self.heads.extend(head);
+            read(entries.len() as u64);
+            let full = entries.len() == ROWS;
+            after = entries.last().and_then(|entry| EntryId::parse(&entry.id));
+            for (stored, seal) in entries.into_iter().zip(seals) {
+                self.add(Entry { day, stored, seal });
+            }
+            if !full || after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
     /// Adds an entry in the order of the logs.
     fn add(&mut self, entry: Entry) {
         let (id, day) = (entry.stored.id.clone(), entry.day);
@@ -218,12 +203,9 @@ impl<'a> ChainVerifier<'a> {
 
     /// Reports that the entries from the next number to `last` are missing.
     fn dropped(&mut self, last: u64) {
-        let detail = match last - self.next {
-            0 => "the entry of this number is gone".to_owned(),
-            more => format!(
-                "the entries from this number to {} are gone",
-                self.next + more
-            ),
+        let detail = match last == self.next {
+            true => "the entry of this number is gone".to_owned(),
+            false => format!("the entries from this number to {last} are gone"),
         };
         self.report("dropped", Some(self.next), detail);
     }
@@ -281,10 +263,8 @@ impl<'a> ChainVerifier<'a> {
         let anchor = |chain: &Chain| (chain.anchor_sequence, chain.anchor_dropped);
         self.found.changed = anchor(again) != anchor(&self.chain);
         // Entries appended while the logs were read may have been read in part.
-        while self
-            .waiting
-            .first_key_value()
-            .is_some_and(|(number, _)| *number <= self.chain.sequence)
+        while let Some((number, _)) = self.waiting.first_key_value()
+            && *number <= self.chain.sequence
         {
             self.skip_gap();
         }
@@ -304,13 +284,11 @@ impl<'a> ChainVerifier<'a> {
             let detail = format!("it has a seal, but the chain says that {last} was the last");
             self.report("seal", Some(self.last_seal), detail);
         }
-        let kept =
-            self.chain.anchor_sequence - self.chain.anchor_dropped.min(self.chain.anchor_sequence);
-        if self.before_anchor != kept {
-            let detail = format!(
-                "{} entries are before the anchor, where retention left {kept}",
-                self.before_anchor
-            );
+        let kept = (self.chain.anchor_sequence).saturating_sub(self.chain.anchor_dropped);
+        let found = self.before_anchor;
+        if found != kept {
+            let detail =
+                format!("{found} entries are before the anchor, where retention left {kept}");
             self.report("seal", Some(self.chain.anchor_sequence), detail);
         }
         self.found

@@ -1,13 +1,85 @@
-//! `keys sizes`: the keys of a tenant, with type, number of entries and memory.
+//! `budget-authority keys`: random keys for the settings, and the keys of a tenant in Redis.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use redis::{Cmd, Value};
+use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
+use super::table::Table;
+use crate::domain::admin_key::AdminKeys;
 use crate::domain::ids::TenantId;
-use crate::store::{Keys, Store, StoreError};
-use crate::tools::table::Table;
-use crate::tools::tenant_id::tenant_id;
+use crate::domain::seal::SealingKeys;
+use crate::evidence::SigningKey;
+use crate::store::{Keys, Store, StoreError, keys};
+
+/// Arguments of `keys generate`.
+#[derive(Debug, Clone, Args)]
+pub struct GenerateArgs {
+    /// What the key is for
+    #[arg(long, default_value = "admin")]
+    kind: KeyKind,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum KeyKind {
+    /// Opens the admin plane: for BUDGET_ADMIN_KEYS
+    Admin,
+    /// Encrypts the secrets of webhooks: for BUDGET_SECRET_KEYS
+    Secret,
+    /// Signs evidence: a seed for BUDGET_EVIDENCE_SEEDS of dispatchers, and the public key for BUDGET_EVIDENCE_PUBLIC_KEY of all
+    Evidence,
+}
+
+/// A random key.
+pub fn generate(args: &GenerateArgs) -> String {
+    let key: SecretString = match args.kind {
+        KeyKind::Admin => AdminKeys::generate(),
+        KeyKind::Secret => SealingKeys::generate().into(),
+        KeyKind::Evidence => {
+            let (seed, key) = SigningKey::generate();
+            let public = key.public().hex();
+            let seed = seed.expose_secret();
+            format!("BUDGET_EVIDENCE_SEEDS={seed}\nBUDGET_EVIDENCE_PUBLIC_KEY={public}").into()
+        }
+    };
+    key.expose_secret().to_owned()
+}
+
+/// Reads a tenant id.
+///
+/// # Errors
+/// The rule that it breaks.
+pub(super) fn tenant_id(text: &str) -> Result<TenantId, String> {
+    TenantId::parse(text).ok_or_else(|| "a tenant id has 3 to 64 of a-z, 0-9 and -".to_owned())
+}
+
+/// Settings of `budget-authority keys locate`.
+#[derive(Debug, Clone, Args)]
+pub struct LocateArgs {
+    /// The tenant's id
+    #[arg(long, value_parser = tenant_id)]
+    tenant: TenantId,
+    /// Prefix of every key
+    #[arg(long, env = "BUDGET_KEY_PREFIX", value_name = "PREFIX", default_value = "ba", value_parser = Keys::new)]
+    key_prefix: Keys,
+}
+
+/// The partition, its cluster slot, and the name and pattern of every key in it, with the tenant's id; computed without Redis.
+pub fn locate(args: &LocateArgs) -> String {
+    let (prefix, tenant) = (args.key_prefix.prefix(), args.tenant.as_str());
+    let partition = args.tenant.partition();
+    let slot = Keys::slot(partition);
+    let mut text = format!("partition     {partition}\ncluster slot  {slot}\n\n");
+    for key in keys::partition::ALL
+        .iter()
+        .filter(|key| key.kind != "prefix")
+    {
+        let pattern = key.pattern(&[]).replace("<tenant>", tenant);
+        let pattern = pattern.replace("<day>", "<yyyymmdd>");
+        text += &format!("{:<21} {prefix}:{{{partition}}}:{pattern}\n", key.name);
+    }
+    text
+}
 
 /// Settings of `budget-authority keys sizes`.
 #[derive(Debug, Clone, Args)]
@@ -49,16 +121,15 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
     let (partition, name) = (tenant.partition(), tenant.as_str());
     let prefix = format!("{}:{{{partition}}}:", store.keys().prefix());
     let mut keys = Vec::new();
-    store
-        .scan(&format!("{prefix}*"), Some(partition), |key| {
-            if key
-                .strip_prefix(&prefix)
-                .is_some_and(|rest| is_of(rest, name))
-            {
-                keys.push(key.to_owned());
-            }
-        })
-        .await?;
+    let visit = |key: &str| {
+        let rest = key.strip_prefix(&prefix);
+        keys.extend(
+            rest.filter(|rest| is_of(rest, name))
+                .map(|_| key.to_owned()),
+        );
+    };
+    let pattern = format!("{prefix}*");
+    store.scan(&pattern, Some(partition), visit).await?;
     let index = store.keys().api_keys(partition, name);
     for key_id in store.members_of(&index).await? {
         keys.push(store.keys().api_key(partition, &key_id));
@@ -147,7 +218,33 @@ fn text(value: Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::is_of;
+    use super::*;
+
+    #[test]
+    fn all_keys_of_a_tenant_carry_its_partition() {
+        let args = LocateArgs {
+            tenant: TenantId::parse("acme").expect("a tenant"),
+            key_prefix: Keys::new("ba").expect("a prefix"),
+        };
+        let text = locate(&args);
+        let partition = args.tenant.partition().to_string();
+        assert!(
+            text.starts_with(&format!("partition     {partition}\n")),
+            "{text}"
+        );
+        let keys: Vec<_> = text.lines().filter(|line| line.contains("ba:")).collect();
+        assert!(keys.len() > 14, "{text}");
+        let tag = format!("ba:{{{partition}}}:");
+        assert!(keys.iter().all(|line| line.contains(&tag)), "{text}");
+        for key in [
+            "tenant:acme",
+            "events:acme:<yyyymmdd>",
+            "budget:acme:<unit>:<scope>",
+            "lease",
+        ] {
+            assert!(text.contains(&format!(" {tag}{key}\n")), "{text}");
+        }
+    }
 
     #[test]
     fn a_key_belongs_to_a_tenant_only_by_its_whole_id() {
