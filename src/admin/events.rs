@@ -5,7 +5,7 @@
 
 use super::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page, read_facts};
 use super::refuse;
-use crate::domain::caller::{Caller, RuntimeCaller};
+use crate::domain::caller::Caller;
 use crate::domain::event::query::{EventFilter, EventSort};
 use crate::domain::event::types::{EventCategory, category_of};
 use crate::domain::event::{EventId, StoredEvent};
@@ -75,27 +75,20 @@ impl Events {
     /// # Errors
     /// Refusals of a tenant's key; [`crate::domain::refusal::TooManyToSort`] for an order without an index.
     pub async fn list(&self, caller: &Caller, query: &EventQuery) -> Result<EventPage, StoreError> {
+        // The admin key has been checked before; the list checks a tenant's.
+        let key = match caller {
+            Caller::Tenant(caller) => Some(caller),
+            Caller::Admin(_) => None,
+        };
+        // A tenant's key is checked all the same.
         if query.filter.is_void() {
-            self.check_key(caller, query).await?;
-            return Ok(query.empty_page());
+            let scope = query.filter.scope.as_deref().unwrap_or_default();
+            let checked = self.store.admin_access(caller, "events:read", scope);
+            return checked.await.map(|()| query.empty_page());
         }
-        let mut page = page(self, key_of(caller), query).await?;
+        let mut page = page(self, key, query).await?;
         read_facts(&self.store, View::Events, page.rows.iter_mut()).await?;
         Ok(page.filter_map(|entry| envelope(&entry.row, entry.facts.as_ref()?)))
-    }
-
-    /// For a list that is empty whatever happened: a tenant's key is checked all the same.
-    async fn check_key(&self, caller: &Caller, query: &EventQuery) -> Result<(), StoreError> {
-        let scope = query.filter.scope.as_deref().unwrap_or_default();
-        self.store.admin_access(caller, "events:read", scope).await
-    }
-}
-
-/// Who is checked by the store; the admin key has been.
-fn key_of(caller: &Caller) -> Option<&RuntimeCaller> {
-    match caller {
-        Caller::Tenant(caller) => Some(caller),
-        Caller::Admin(_) => None,
     }
 }
 

@@ -65,16 +65,6 @@ const REMEMBERED_POLICY_OWNERS: usize = 10_000;
 /// The same for API keys.
 const REMEMBERED_KEY_OWNERS: usize = 10_000;
 
-/// Where in a tenant a record is to be created.
-struct RequestedScope<'a> {
-    /// The member of the request that says it.
-    member: &'static str,
-    /// In canonical form.
-    path: &'a str,
-    /// The tenant, as it was sent.
-    tenant: &'a str,
-}
-
 /// What every mutation carries besides its own values.
 #[derive(Debug)]
 pub struct Request<'a> {
@@ -139,13 +129,14 @@ impl Admin {
         Ok(owner)
     }
 
-    /// The tenant that is to own a new record, which the request names. A caller who may not ask at all learns that first.
+    /// The tenant that is to own a new record, which the request names: in a member that holds a path, in canonical form, with
+    /// the tenant as it was sent. A caller who may not ask at all learns that first.
     async fn tenant_of_new(
         &self,
         caller: &Caller,
         permission: &str,
         named: Option<&str>,
-        requested: RequestedScope<'_>,
+        (member, path, requested): (&'static str, &str, &str),
     ) -> Result<TenantId, StoreError> {
         let own = match caller {
             Caller::Tenant(caller) => Some(caller.tenant.as_str()),
@@ -154,9 +145,9 @@ impl Admin {
         let refusal = match own {
             _ if named.is_some() && !caller.is_admin() => TenantRefusal::IdPresent,
             None => TenantRefusal::IdMissing,
-            Some(tenant) if tenant != requested.tenant => TenantRefusal::Outside {
-                member: requested.member,
-                value: requested.path.to_owned(),
+            Some(tenant) if tenant != requested => TenantRefusal::Outside {
+                member,
+                value: path.to_owned(),
                 tenant: tenant.to_owned(),
             },
             Some(tenant) => match TenantId::parse(tenant) {
@@ -164,9 +155,7 @@ impl Admin {
                 None => TenantRefusal::OwnerNotFound(tenant.to_owned()),
             },
         };
-        self.store
-            .admin_access(caller, permission, requested.path)
-            .await?;
+        self.store.admin_access(caller, permission, path).await?;
         refuse(refusal)
     }
 }
@@ -217,6 +206,11 @@ impl Parts {
             idempotency: request.idempotency(operation),
             payload_hash: request.payload_hash.clone(),
         }
+    }
+
+    /// Adds a member of the audit entry, if there is a value.
+    fn add(&mut self, name: &'static str, value: Option<impl ToString>) {
+        audit::add(&mut self.audit, name, value);
     }
 
     fn change(&self) -> Change<'_> {

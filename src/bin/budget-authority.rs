@@ -17,7 +17,7 @@ use budget_authority::tools::dev::{self, DevArgs};
 use budget_authority::tools::keys::{SizesArgs, generate, locate, sizes};
 use budget_authority::tools::limits::limits;
 use budget_authority::tools::verify::audit::run_audit;
-use budget_authority::tools::{bench, evidence, health, operator, profile, verify};
+use budget_authority::tools::{bench, connection, evidence, health, operator, verify};
 use clap::{CommandFactory, Parser};
 use clap_complete::Shell;
 
@@ -42,8 +42,8 @@ async fn main() -> ExitCode {
             return ExitCode::from(evidence::run(&args, io::stdout()).await);
         }
         Command::Admin(args) => return operator::run(*args).await,
-        Command::Login(args) => return profile::login(args).await,
-        Command::Logout(args) => return profile::logout(&args),
+        Command::Login(args) => return connection::login(args).await,
+        Command::Logout(args) => return connection::logout(&args),
         Command::Completions { shell } => print_completions(shell).map_err(Into::into),
         Command::Limits(args) => match limits(args) {
             Ok(text) => print_to_end(text.as_bytes()).map_err(Into::into),

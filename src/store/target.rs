@@ -2,8 +2,8 @@
 
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{AccessRefusal, Refusal, TenantRefusal, TooMany};
-use crate::store::signature::{Refused, Signature};
-use crate::store::{ScriptError, StoreError};
+use crate::store::signature::{Refused, ScriptCall, Signature};
+use crate::store::{Lane, ScriptError, Store, StoreError};
 
 /// What a request is about.
 pub(crate) trait Target {
@@ -69,6 +69,14 @@ pub(crate) trait Target {
         Self: Sized,
     {
         self.about(self.named(outcome))
+    }
+
+    /// Runs the script of a request about it. A refusal names the target, and any error says whose that is.
+    async fn run<C: ScriptCall>(&self, store: &Store, call: &C) -> Result<C::Outcome, StoreError>
+    where
+        Self: Sized,
+    {
+        self.outcome(store.run(Lane::Request, call).await)
     }
 
     /// The outcome of what was to be done to it; an error says whose it is.

@@ -5,13 +5,13 @@ use clap_complete::Shell;
 
 use crate::config::{ServeArgs, StoreArgs};
 use crate::tools::bench::BenchArgs;
+use crate::tools::connection::{LoginArgs, LogoutArgs};
 use crate::tools::dev::DevArgs;
 use crate::tools::evidence::EvidenceVerifyArgs;
 use crate::tools::health::HealthArgs;
 use crate::tools::keys::{GenerateArgs, LocateArgs, SizesArgs};
 use crate::tools::limits::LimitsArgs;
 use crate::tools::operator::AdminArgs;
-use crate::tools::profile::{LoginArgs, LogoutArgs};
 use crate::tools::verify::VerifyArgs;
 use crate::tools::verify::audit::AuditVerifyArgs;
 

@@ -18,6 +18,7 @@ use crate::domain::moment::Moment;
 use crate::domain::record::{FieldChange, Stored as _, set_fields};
 use crate::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
 use crate::domain::scope::ScopeFilter;
+use crate::store::StoreError;
 use crate::store::admin::Pairs;
 use crate::store::admin::api_keys::{
     CreateApiKey, CreateApiKeyReply, RevokeApiKey, RevokeApiKeyReply, UpdateApiKey,
@@ -25,7 +26,6 @@ use crate::store::admin::api_keys::{
 };
 use crate::store::signature::{Counted, Refused};
 use crate::store::target::{Creation, Target};
-use crate::store::{Lane, StoreError};
 
 /// An API key of a tenant.
 pub(super) struct KeyTarget {
@@ -133,23 +133,22 @@ impl Admin {
             fields: Counted(&fields),
         };
         let creation = Creation::new(true, &target);
-        let (created_at, expires_at, sealed, is_replay) =
-            match self.store.create_api_key(&creation, &call).await? {
-                CreateApiKeyReply::Taken => {
-                    return Err(StoreError::Corrupt("random key id".to_owned()));
-                }
-                CreateApiKeyReply::Created {
-                    created_at,
-                    expires_at,
-                    sealed,
-                } => (created_at, expires_at, sealed, false),
-                CreateApiKeyReply::Replayed {
-                    created_at,
-                    expires_at,
-                    sealed,
-                    ..
-                } => (created_at, expires_at, sealed, true),
-            };
+        let reply = self.store.create_api_key(&creation, &call).await?;
+        let is_replay = matches!(reply, CreateApiKeyReply::Replayed { .. });
+        let (CreateApiKeyReply::Created {
+            created_at,
+            expires_at,
+            sealed,
+        }
+        | CreateApiKeyReply::Replayed {
+            created_at,
+            expires_at,
+            sealed,
+            ..
+        }) = reply
+        else {
+            return Err(StoreError::Corrupt("random key id".to_owned()));
+        };
         let key = self.first_key(key, &sealed, &sealed_for)?;
         if is_replay {
             self.check_active(key.key_id()).await?;
@@ -171,8 +170,7 @@ impl Admin {
         let found = self.store.api_key_records(std::slice::from_ref(key_id));
         let record = found.await?.pop().transpose()?;
         let status = record.as_ref().and_then(|record| record.get("status"));
-        let status = status.and_then(ApiKeyStatus::parse);
-        match status {
+        match status.and_then(ApiKeyStatus::parse) {
             Some(ApiKeyStatus::Active) => Ok(()),
             None => refuse(ApiKeyRefusal::NotFound(key_id.to_string())),
             Some(status) => {
@@ -239,8 +237,7 @@ impl Admin {
             key_id: &target.key_id,
             fields: Counted(update.fields().iter().map(FieldChange::sent).collect()),
         };
-        let UpdateApiKeyReply::Updated { record } =
-            target.outcome(self.store.run(Lane::Request, &call).await)?;
+        let UpdateApiKeyReply::Updated { record } = target.run(&self.store, &call).await?;
         // Only a key whose time is not over is changed.
         target.about(ApiKey::judged(&target.key_id, &record.0, 0))
     }
@@ -257,16 +254,14 @@ impl Admin {
     ) -> Result<ApiKey, StoreError> {
         let target = self.key_target(key_id).await?;
         let mut parts = target.parts(request, "revokeApiKey", 200);
-        let audit_fields = reason.map(|reason| ("metadata.reason", reason.to_owned()));
-        parts.audit.extend(audit_fields);
+        parts.add("metadata.reason", reason);
         let call = RevokeApiKey {
             change: &parts.change(),
             tenant: &target.tenant,
             key_id: &target.key_id,
             reason,
         };
-        let RevokeApiKeyReply::Revoked { record } =
-            target.outcome(self.store.run(Lane::Request, &call).await)?;
+        let RevokeApiKeyReply::Revoked { record } = target.run(&self.store, &call).await?;
         target.about(ApiKey::judged(&target.key_id, &record.0, 0))
     }
 }
@@ -286,12 +281,10 @@ fn check_scopes(tenant: &TenantId, filter: Option<&ScopeFilter>) -> Result<(), S
 /// What the audit entry records of a change, lists with blanks between.
 fn audit_fields(update: &ApiKeyUpdateRequest) -> Pairs {
     let changes = update.fields().into_iter();
-    let changes =
-        changes.filter(|change| ["permissions", "scope_filter", "name"].contains(&change.member));
-    changes
-        .map(|change| {
-            let value = change.value.unwrap_or_default();
-            (change.audited, value.replace('\n', " "))
-        })
-        .collect()
+    let changes = changes.filter_map(|change| {
+        let value = change.value.unwrap_or_default().replace('\n', " ");
+        let is_recorded = ["permissions", "scope_filter", "name"].contains(&change.member);
+        is_recorded.then_some((change.audited, value))
+    });
+    changes.collect()
 }

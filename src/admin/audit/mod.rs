@@ -67,18 +67,10 @@ impl Admin {
             FailedCaller::Operator => (failure.tenant, NO_TENANT, None),
         };
         let partition = tenant.map(TenantId::partition).or(failure.partition);
+        let (store, partition) = (&self.store, partition.unwrap_or(Partition::FIRST));
         let entry = failure.entry();
-        let recorded = self
-            .store
-            .audit_failure(
-                partition.unwrap_or(Partition::FIRST),
-                tenant,
-                sentinel,
-                per_minute,
-                &entry,
-            )
-            .await;
-        if let Err(error) = recorded {
+        let recorded = store.audit_failure(partition, tenant, sentinel, per_minute, &entry);
+        if let Err(error) = recorded.await {
             let request_id = failure.cause.request_id.as_ref().map(|id| id.as_str());
             warn!(
                 request.id = request_id,
@@ -115,13 +107,18 @@ pub(super) fn entry(
 ) -> Pairs {
     let mut entry = entry_without_status(cause, operation, (kind, id));
     entry.push(("status", status.to_string()));
-    if !matches!(cause.actor, Actor::Admin(_)) {
-        entry.push(("metadata.actor_type", cause.actor.as_str().to_owned()));
-    }
+    let is_tenant_too = !matches!(cause.actor, Actor::Admin(_));
+    let actor_type = is_tenant_too.then(|| cause.actor.as_str());
+    add(&mut entry, "metadata.actor_type", actor_type);
     entry
 }
 
-/// The same without a status, which the script adds.
+/// Adds a member, if there is a value.
+pub(super) fn add(entry: &mut Pairs, name: &'static str, value: Option<impl ToString>) {
+    entry.extend(value.map(|value| (name, value.to_string())));
+}
+
+/// The entry of an operation without a status, which the script adds.
 pub(super) fn entry_without_status(
     cause: &Cause,
     operation: &'static str,
@@ -137,19 +134,15 @@ pub(super) fn entry_without_status(
 }
 
 fn push_cause(entry: &mut Pairs, cause: &Cause, with_key: bool) {
-    if let Some(name) = cause.actor.name() {
-        entry.push(("metadata.actor", name.to_owned()));
-    }
-    if let (Actor::ApiKey(key_id), true) = (&cause.actor, with_key) {
-        entry.push(("key_id", key_id.to_string()));
-    }
-    if let Some(source_ip) = &cause.source_ip {
-        entry.push(("source_ip", source_ip.clone()));
-    }
-    if let Some(request_id) = &cause.request_id {
-        entry.push(("request_id", request_id.to_string()));
-    }
-    entry.push(("trace_id", cause.trace_id.to_string()));
+    let key_id = match &cause.actor {
+        Actor::ApiKey(key_id) if with_key => Some(key_id),
+        _ => None,
+    };
+    add(entry, "metadata.actor", cause.actor.name());
+    add(entry, "key_id", key_id);
+    add(entry, "source_ip", cause.source_ip.as_deref());
+    add(entry, "request_id", cause.request_id.as_ref());
+    add(entry, "trace_id", Some(&cause.trace_id));
 }
 
 #[cfg(test)]

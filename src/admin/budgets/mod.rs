@@ -6,7 +6,7 @@ pub(crate) mod states;
 
 use uuid::Uuid;
 
-use super::{Admin, Parts, Request, RequestedScope, refuse};
+use super::{Admin, Parts, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::funding::FundingOperation;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
@@ -15,14 +15,13 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::set_fields;
 use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use crate::domain::scope::{BudgetScope, Level};
-use crate::store::admin::Pairs;
+use crate::store::StoreError;
 pub use crate::store::admin::budgets::FundedLedger as Funded;
 use crate::store::admin::budgets::{
     CreateBudget, CreateBudgetReply, Fund, FundReply, LookupBudget, LookupBudgetReply,
 };
 use crate::store::signature::{Counted, Refused};
 use crate::store::target::{Creation, Target};
-use crate::store::{Lane, StoreError};
 
 /// A funding operation.
 #[derive(Debug)]
@@ -136,19 +135,14 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<BudgetLedger, StoreError> {
         let unit = new.allocated.unit();
-        let requested = RequestedScope {
-            member: "scope",
-            path: scope.path().as_str(),
-            tenant: scope.tenant_as_sent(),
-        };
+        let requested = ("scope", scope.path().as_str(), scope.tenant_as_sent());
         let tenant = new.tenant_id.as_deref();
         let tenant = self.tenant_of_new(caller, "budgets:write", tenant, requested);
         let target = BudgetTarget::new(tenant.await?, name(scope, unit));
         let ledger_id = Uuid::new_v4().to_string();
         let mut parts = target.parts(request, "createBudget", 201, &ledger_id);
         let allocated = new.allocated.value();
-        let audit_fields = ("metadata.allocated", allocated.to_string());
-        parts.audit.push(audit_fields);
+        parts.add("metadata.allocated", Some(allocated));
         let scope = scope.path();
         let call = CreateBudget {
             caller: caller.into(),
@@ -163,8 +157,7 @@ impl Admin {
             fields: Counted(&set_fields(new.fields())),
         };
         let creation = Creation::new(caller.is_admin(), &target);
-        let CreateBudgetReply::Created { record } =
-            creation.outcome(self.store.run(Lane::Request, &call).await)?;
+        let CreateBudgetReply::Created { record } = creation.run(&self.store, &call).await?;
         target.about(BudgetLedger::from_record(&record.0))
     }
 
@@ -199,14 +192,21 @@ impl Admin {
         };
         let resource = format!("{}:{unit}", scope.path());
         let mut parts = target.parts(request, "fundBudget", 200, &resource);
-        parts.audit.extend(funding.audit_fields(request));
+        let operation = funding.operation;
+        parts.add("metadata.funding_operation", Some(operation));
+        parts.add("metadata.amount", Some(funding.amount.value()));
+        parts.add("metadata.reason", funding.reason.as_deref());
+        parts.add("metadata.idempotency_key", request.idempotency_key);
+        let resets = operation == FundingOperation::ResetSpent;
+        let provided = resets.then_some(funding.spent.is_some());
+        parts.add("metadata.spent_override_provided", provided);
         let call = Fund {
             caller: caller.into(),
             change: &parts.change(),
             tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
-            operation: funding.operation.as_str(),
+            operation: operation.as_str(),
             amount: funding.amount.value(),
             spent: funding.spent,
             reason: funding.reason.as_deref(),
@@ -218,7 +218,7 @@ impl Admin {
             remaining,
             debt,
             spent,
-        } = target.outcome(self.store.run(Lane::Request, &call).await)?;
+        } = target.run(&self.store, &call).await?;
         Ok(Funded {
             at,
             allocated,
@@ -249,30 +249,7 @@ impl Admin {
             unit: unit.as_str(),
             foreign: tenant_of(scope) != target.tenant.as_str(),
         };
-        let LookupBudgetReply::Found { record } =
-            target.outcome(self.store.run(Lane::Request, &call).await)?;
+        let LookupBudgetReply::Found { record } = target.run(&self.store, &call).await?;
         target.about(BudgetLedger::from_record(&record.0))
-    }
-}
-
-impl Funding {
-    /// What the audit entry records of it.
-    fn audit_fields(&self, request: &Request<'_>) -> Pairs {
-        let mut audit_fields = vec![
-            (
-                "metadata.funding_operation",
-                self.operation.as_str().to_owned(),
-            ),
-            ("metadata.amount", self.amount.value().to_string()),
-        ];
-        let reason = self.reason.clone();
-        audit_fields.extend(reason.map(|reason| ("metadata.reason", reason)));
-        let key = request.idempotency_key.map(ToString::to_string);
-        audit_fields.extend(key.map(|key| ("metadata.idempotency_key", key)));
-        if self.operation == FundingOperation::ResetSpent {
-            let provided = self.spent.is_some().to_string();
-            audit_fields.push(("metadata.spent_override_provided", provided));
-        }
-        audit_fields
     }
 }

@@ -8,12 +8,12 @@ use crate::domain::budget::ledger::{BudgetLedger, BudgetUpdateRequest};
 use crate::domain::record::audited;
 use crate::domain::refusal::BudgetRefusal;
 use crate::domain::scope::BudgetScope;
+use crate::store::StoreError;
 use crate::store::admin::budgets::{
     FreezeBudget, FreezeBudgetReply, UpdateBudget, UpdateBudgetReply,
 };
 use crate::store::admin::changes_of;
 use crate::store::target::Target;
-use crate::store::{Lane, StoreError};
 
 impl Admin {
     /// Changes a ledger, and judges anew whether it is over its limit.
@@ -30,8 +30,7 @@ impl Admin {
         let target = BudgetTarget::of_scope(scope, unit)?;
         let mut parts = target.parts(request, "updateBudget", 200, "");
         let limit = update.overdraft_limit.map(Amount::value);
-        let audit_fields = limit.map(|limit| ("metadata.overdraft_limit", limit.to_string()));
-        parts.audit.extend(audit_fields);
+        parts.add("metadata.overdraft_limit", limit);
         parts.audit.extend(audited(update.fields()));
         let call = UpdateBudget {
             change: &parts.change(),
@@ -41,8 +40,7 @@ impl Admin {
             overdraft_limit: limit,
             changes: changes_of(&update.fields()),
         };
-        let UpdateBudgetReply::Updated { record } =
-            target.outcome(self.store.run(Lane::Request, &call).await)?;
+        let UpdateBudgetReply::Updated { record } = target.run(&self.store, &call).await?;
         target.about(BudgetLedger::from_record(&record.0))
     }
 
@@ -65,8 +63,7 @@ impl Admin {
             false => ("unfreezeBudget", BudgetStatus::Active),
         };
         let mut parts = target.parts(request, operation, 200, "");
-        let audit_fields = reason.map(|reason| ("metadata.reason", reason.to_owned()));
-        parts.audit.extend(audit_fields);
+        parts.add("metadata.reason", reason);
         let call = FreezeBudget {
             change: &parts.change(),
             tenant: &target.tenant,
@@ -75,7 +72,7 @@ impl Admin {
             wanted: wanted.as_str(),
             reason,
         };
-        let changed = target.outcome(self.store.run(Lane::Request, &call).await)?;
+        let changed = target.run(&self.store, &call).await?;
         target.about(match (changed, frozen) {
             (FreezeBudgetReply::Changed { record }, _) => {
                 BudgetLedger::from_record(&record.0).map_err(StoreError::from)

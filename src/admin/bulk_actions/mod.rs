@@ -24,7 +24,7 @@ use crate::domain::tenant::NO_TENANT;
 use crate::domain::webhook::Owner;
 use crate::listing::{Walk, each};
 use crate::store::StoreError;
-use crate::store::admin::bulk::{BulkClaim, BulkMode, BulkPlace, BulkResponse, BulkState};
+use crate::store::admin::bulk::{BulkMode, BulkPlace, BulkResponse, BulkState};
 use crate::store::target::about;
 
 /// How long a request waits for another under the same idempotency key.
@@ -154,8 +154,8 @@ impl Admin {
             audit_tenant: tenant.to_string(),
             tenant: Some(tenant.clone()),
         };
-        self.bulk(plan, bulk_request, self.matched_budgets(tenant, filter))
-            .await
+        let matches = self.matched_budgets(tenant, filter);
+        self.bulk(plan, bulk_request, matches).await
     }
 
     /// Checks the refusals in their order, then runs the action.
@@ -165,61 +165,51 @@ impl Admin {
         bulk_request: &BulkRequest<'_>,
         matches: impl Future<Output = Result<Matches, StoreError>>,
     ) -> Result<BulkResponse, StoreError> {
-        let tenant = plan.tenant.clone();
-        let done = self.claim_and_run(plan, bulk_request, matches).await;
-        about(tenant.as_ref(), done)
-    }
-
-    async fn claim_and_run(
-        &self,
-        plan: BulkPlan,
-        bulk_request: &BulkRequest<'_>,
-        matches: impl Future<Output = Result<Matches, StoreError>>,
-    ) -> Result<BulkResponse, StoreError> {
-        let request = &bulk_request.request;
-        let digest = request.idempotency(plan.action.operation());
-        let place = BulkPlace {
-            partition: plan.partition,
-            tenant: plan.scope,
-            digest: digest.unwrap_or_default(),
+        let tenant = plan.tenant;
+        let done = async {
+            let request = &bulk_request.request;
+            let digest = request.idempotency(plan.action.operation());
+            let place = BulkPlace {
+                partition: plan.partition,
+                tenant: plan.scope,
+                digest: digest.unwrap_or_default(),
+            };
+            let payload_hash = request.payload_hash.as_str();
+            let until = Instant::now() + WAIT;
+            if let Some(response) = self.find_claimed(&place, payload_hash, until).await? {
+                return Ok(response);
+            }
+            let Matches { rows, total } = matches.await?;
+            if total > ROWS_MAX {
+                return refuse(BulkRefusal::TooManyMatched(total));
+            }
+            let expected = bulk_request.expected_count;
+            if expected.is_some_and(|count| count != total as i64) {
+                return refuse(BulkRefusal::CountMismatch(total));
+            }
+            let key = request.idempotency_key.map(ToString::to_string);
+            let bulk = Bulk {
+                action: plan.action,
+                cause: request.cause.lines(),
+                filter: bulk_request.filter.clone(),
+                idempotency_key: key.unwrap_or_default(),
+                audit_tenant: plan.audit_tenant,
+                gone_row: bulk_request.gone_row.to_owned(),
+                thresholds_max: self.limits.thresholds.into(),
+                rows,
+            };
+            let mode = BulkMode::Begin(payload_hash, &bulk);
+            let begun = self.store.claim_bulk(&place, mode, LEASE).await?;
+            if let Some(response) = self.after(begun).await? {
+                return Ok(response);
+            }
+            // Another request under the same key was faster.
+            match self.find_claimed(&place, payload_hash, until).await? {
+                Some(response) => Ok(response),
+                None => refuse(BulkRefusal::InProgress),
+            }
         };
-        let payload_hash = request.payload_hash.as_str();
-        let until = Instant::now() + WAIT;
-        if let Some(response) = self.find_claimed(&place, payload_hash, until).await? {
-            return Ok(response);
-        }
-        let Matches { rows, total } = matches.await?;
-        if total > ROWS_MAX {
-            return refuse(BulkRefusal::TooManyMatched(total));
-        }
-        if bulk_request
-            .expected_count
-            .is_some_and(|count| count != total as i64)
-        {
-            return refuse(BulkRefusal::CountMismatch(total));
-        }
-        let key = request.idempotency_key.map(ToString::to_string);
-        let bulk = Bulk {
-            action: plan.action,
-            cause: request.cause.lines(),
-            filter: bulk_request.filter.clone(),
-            idempotency_key: key.unwrap_or_default(),
-            audit_tenant: plan.audit_tenant,
-            gone_row: bulk_request.gone_row.to_owned(),
-            thresholds_max: self.limits.thresholds.into(),
-            rows,
-        };
-        let begun = self
-            .store
-            .claim_bulk(&place, BulkMode::Begin(payload_hash, &bulk), LEASE);
-        if let Some(response) = self.after(begun.await?).await? {
-            return Ok(response);
-        }
-        // Another request under the same key was faster.
-        match self.find_claimed(&place, payload_hash, until).await? {
-            Some(response) => Ok(response),
-            None => refuse(BulkRefusal::InProgress),
-        }
+        about(tenant.as_ref(), done.await)
     }
 
     /// The response of an action that was claimed before, after waiting for it or resuming it; `None` where there is none.
@@ -230,11 +220,8 @@ impl Admin {
         until: Instant,
     ) -> Result<Option<BulkResponse>, StoreError> {
         loop {
-            let found = self
-                .store
-                .claim_bulk(place, BulkMode::Look(payload_hash), LEASE)
-                .await?;
-            match found {
+            let mode = BulkMode::Look(payload_hash);
+            match self.store.claim_bulk(place, mode, LEASE).await? {
                 BulkState::None => return Ok(None),
                 BulkState::Busy if Instant::now() < until => sleep(POLL).await,
                 BulkState::Busy => return refuse(BulkRefusal::InProgress),
@@ -247,19 +234,17 @@ impl Admin {
         match state {
             BulkState::Mismatch => refuse(AccessRefusal::IdempotencyMismatch),
             BulkState::Done(response) => Ok(Some(response)),
-            BulkState::Mine(claim) => self.resume(*claim).await.map(Some),
+            BulkState::Mine(claim) => {
+                let mut runner = Runner::new(self.store.clone(), *claim);
+                match runner.run(REQUEST_PART).await? {
+                    BulkProgress::Finished(response) => Ok(Some(response)),
+                    BulkProgress::Paused | BulkProgress::Forgotten => {
+                        refuse(BulkRefusal::InProgress)
+                    }
+                }
+            }
             BulkState::Unreadable(error) => Err(error.into()),
             BulkState::None | BulkState::Busy => Ok(None),
-        }
-    }
-
-    async fn resume(&self, claim: BulkClaim) -> Result<BulkResponse, StoreError> {
-        match Runner::new(self.store.clone(), claim)
-            .run(REQUEST_PART)
-            .await?
-        {
-            BulkProgress::Finished(response) => Ok(response),
-            BulkProgress::Paused | BulkProgress::Forgotten => refuse(BulkRefusal::InProgress),
         }
     }
 
@@ -271,12 +256,8 @@ impl Admin {
         if self.store.get_tenant(tenant).await?.is_none() {
             return refuse(TenantRefusal::NotFound(tenant.to_string()));
         }
-        let walk = BudgetWalk::new(
-            &self.store,
-            ScriptCaller::TRUSTED,
-            filter,
-            Some(tenant.clone()),
-        );
+        let (store, owner) = (&self.store, Some(tenant.clone()));
+        let walk = BudgetWalk::new(store, ScriptCaller::TRUSTED, filter, owner);
         let row = |ledger: BudgetLedger| Row {
             place: format!("{} {}", ledger.unit, ledger.scope),
             id: ledger.ledger_id,

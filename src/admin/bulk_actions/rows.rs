@@ -91,12 +91,9 @@ impl Batch {
         store: Store,
         claim: Arc<BulkClaim>,
     ) -> Result<RowOutcomes, StoreError> {
+        use StoreError::{ErrorReply, Reply, Script};
         let failure = match self.attempt(&store, &claim).await {
-            Err(
-                failure @ (StoreError::Script { .. }
-                | StoreError::Reply { .. }
-                | StoreError::ErrorReply { .. }),
-            ) => failure,
+            Err(failure @ (Script { .. } | Reply { .. } | ErrorReply { .. })) => failure,
             outcome => return outcome,
         };
         let (operation, ids) = (claim.bulk.action.operation(), self.ids());
@@ -153,13 +150,11 @@ async fn webhooks(
             WebhookAction::Resume => judge(store, &left).await?,
             WebhookAction::Pause | WebhookAction::Delete => HashMap::new(),
         };
-        let rows: Vec<JudgedWebhook> = left
-            .into_iter()
-            .map(|id| JudgedWebhook {
-                judged: judged.get(id.as_str()).copied(),
-                id,
-            })
-            .collect();
+        let row = |id: SubscriptionId| JudgedWebhook {
+            judged: judged.get(id.as_str()).copied(),
+            id,
+        };
+        let rows: Vec<_> = left.into_iter().map(row).collect();
         let outcomes = store.webhook_rows(claim, action, owner, &rows).await?;
         left = Vec::new();
         for (row, outcome) in rows.into_iter().zip(outcomes) {
@@ -172,10 +167,8 @@ async fn webhooks(
             return Ok(done);
         }
     }
-    let why = Outcome::failed(
-        "INTERNAL_ERROR",
-        "The webhook was changed by others all the time",
-    );
+    let why = "The webhook was changed by others all the time";
+    let why = Outcome::failed("INTERNAL_ERROR", why);
     let ids = left.iter().map(SubscriptionId::to_string).collect();
     let failed = keep_outcome(store, claim, owner.partition(), ids, &why).await?;
     done.extend(failed);
@@ -188,28 +181,15 @@ async fn judge(
 ) -> Result<HashMap<String, Judged>, StoreError> {
     let mut judged = HashMap::new();
     for record in store.webhook_records(ids).await?.into_iter().flatten() {
-        // A damaged subscription is not resumed.
-        let Ok(found) = Subscription::from_record(&record) else {
-            if let (Some(id), Ok(version)) =
-                (record.get("subscription_id"), record.integer("version"))
-            {
-                judged.insert(
-                    id.to_owned(),
-                    Judged {
-                        version,
-                        allowed: false,
-                    },
-                );
-            }
-            continue;
+        let is_allowed = |found: Subscription| {
+            check_selectors(&found.owner, &found.event_types, &found.event_categories).is_ok()
         };
-        let allowed =
-            check_selectors(&found.owner, &found.event_types, &found.event_categories).is_ok();
-        let version = found.version;
-        judged.insert(
-            found.subscription_id.to_string(),
-            Judged { version, allowed },
-        );
+        // A damaged subscription is not resumed.
+        let allowed = Subscription::from_record(&record).is_ok_and(is_allowed);
+        let id = record.get("subscription_id");
+        if let Some((id, version)) = id.zip(record.integer("version").ok()) {
+            judged.insert(id.to_owned(), Judged { version, allowed });
+        }
     }
     Ok(judged)
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::warn;
 
+use crate::admin::audit::add;
 use crate::admin::bulk_actions::rows::{Batch, batches, close_tenant};
 use crate::domain::bulk::{BulkAction, BulkResult, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
@@ -57,9 +58,8 @@ pub struct Runner {
 impl Runner {
     /// Starts at the first row; scripts skip rows that have an outcome.
     pub fn new(store: Store, claim: BulkClaim) -> Self {
-        let late = claim.age_ms > GIVEN_UP_MS;
         let mut left = batches(&claim.bulk.action, &claim.bulk.rows);
-        if late {
+        if claim.age_ms > GIVEN_UP_MS {
             left = left.into_iter().map(|batch| batch.late(&claim)).collect();
         }
         Self {
@@ -90,10 +90,9 @@ impl Runner {
     pub async fn run(&mut self, time: Duration) -> Result<BulkProgress, StoreError> {
         self.until = Instant::now() + time;
         loop {
-            if self.is_over() && !self.left.is_empty() {
-                self.store
-                    .claim_bulk(&self.claim.place, BulkMode::Renew, Duration::ZERO)
-                    .await?;
+            if Instant::now() >= self.until && !self.left.is_empty() {
+                let (place, time) = (&self.claim.place, Duration::ZERO);
+                self.store.claim_bulk(place, BulkMode::Renew, time).await?;
                 return Ok(BulkProgress::Paused);
             }
             self.renew().await?;
@@ -127,20 +126,13 @@ impl Runner {
     async fn renew(&mut self) -> Result<(), StoreError> {
         let closing = self.left.is_empty() && !self.closes.is_empty();
         if self.renewed.elapsed() > LEASE / 4 || closing {
-            let time = match closing {
-                true => self.until.saturating_duration_since(Instant::now()),
-                false => Duration::ZERO,
-            };
-            self.store
-                .claim_bulk(&self.claim.place, BulkMode::Renew, LEASE + time)
-                .await?;
+            let left = self.until.saturating_duration_since(Instant::now());
+            let time = if closing { LEASE + left } else { LEASE };
+            let place = &self.claim.place;
+            self.store.claim_bulk(place, BulkMode::Renew, time).await?;
             self.renewed = Instant::now();
         }
         Ok(())
-    }
-
-    fn is_over(&self) -> bool {
-        Instant::now() >= self.until
     }
 
     async fn rows(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
@@ -193,10 +185,8 @@ impl Runner {
             in_progress: !result.in_progress.is_empty(),
         };
         let audit = audit_entry(&self.claim, &result);
-        let stored = self
-            .store
-            .finish_bulk(&self.claim, &response, &audit)
-            .await?;
+        let stored = self.store.finish_bulk(&self.claim, &response, &audit);
+        let stored = stored.await?;
         Ok(stored.map_or(BulkProgress::Forgotten, BulkProgress::Finished))
     }
 
@@ -226,12 +216,11 @@ impl Runner {
     }
 
     async fn copy_thresholds(&self) -> Result<(), StoreError> {
-        let Some(watched) = self.store.watched().await? else {
-            return Ok(());
-        };
-        let partitions: Vec<_> = Partition::all().collect();
-        let behind = self.store.behind(&partitions, watched.version).await?;
-        self.store.copy_thresholds(&behind, &watched).await?;
+        if let Some(watched) = self.store.watched().await? {
+            let partitions: Vec<_> = Partition::all().collect();
+            let behind = self.store.behind(&partitions, watched.version).await?;
+            self.store.copy_thresholds(&behind, &watched).await?;
+        }
         Ok(())
     }
 }
@@ -250,11 +239,9 @@ fn audit_entry(claim: &BulkClaim, result: &BulkResult) -> Vec<(&'static str, Str
         ("status", "200".to_owned()),
     ];
     for name in ["source_ip", "request_id", "trace_id"] {
-        entry.extend(bulk.cause_value(name).map(|value| (name, value.to_owned())));
+        add(&mut entry, name, bulk.cause_value(name));
     }
-    if let Some(name) = bulk.cause_value("actor_name") {
-        entry.push(("metadata.actor", name.to_owned()));
-    }
+    add(&mut entry, "metadata.actor", bulk.cause_value("actor_name"));
     let ids: Vec<&str> = result.succeeded.iter().map(|row| row.id.as_str()).collect();
     entry.extend([
         ("metadata.action", bulk.action.as_str().to_owned()),
@@ -269,11 +256,9 @@ fn audit_entry(claim: &BulkClaim, result: &BulkResult) -> Vec<(&'static str, Str
         ("metadata.idempotency_key", bulk.idempotency_key.clone()),
         ("metadata.actor_type", "admin_on_behalf_of".to_owned()),
     ]);
-    if !result.in_progress.is_empty() {
-        entry.push((
-            "metadata_json.cascade_in_progress_ids",
-            json(&result.in_progress),
-        ));
-    }
+    let in_progress = &result.in_progress;
+    let in_progress = (!in_progress.is_empty()).then(|| json(in_progress));
+    let name = "metadata_json.cascade_in_progress_ids";
+    add(&mut entry, name, in_progress);
     entry
 }

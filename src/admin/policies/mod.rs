@@ -7,7 +7,7 @@ pub use list::{PolicyFilter, PolicyQuery};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::{Admin, Parts, Request, RequestedScope, refuse};
+use super::{Admin, Parts, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{
@@ -22,7 +22,7 @@ use crate::store::admin::policies::{
 use crate::store::admin::{Pairs, changes_of};
 use crate::store::signature::{Counted, Refused};
 use crate::store::target::{Creation, Target};
-use crate::store::{ExtraRoundTrip, Lane, StoreError};
+use crate::store::{ExtraRoundTrip, StoreError};
 
 /// A policy of a tenant.
 pub(super) struct PolicyTarget<'a> {
@@ -66,11 +66,8 @@ impl Admin {
         scope_pattern: &ScopePattern,
         request: &Request<'_>,
     ) -> Result<Policy, StoreError> {
-        let requested = RequestedScope {
-            member: "scope_pattern",
-            path: scope_pattern.as_str(),
-            tenant: tenant_as_sent(&new.scope_pattern).unwrap_or_default(),
-        };
+        let requested = tenant_as_sent(&new.scope_pattern).unwrap_or_default();
+        let requested = ("scope_pattern", scope_pattern.as_str(), requested);
         let tenant = new.tenant_id.as_deref();
         let tenant = self.tenant_of_new(caller, "policies:write", tenant, requested);
         let tenant = tenant.await?;
@@ -81,10 +78,8 @@ impl Admin {
         };
         let policy_id = target.policy_id.as_str();
         let mut parts = Parts::new(request, "createPolicy", ("policy", policy_id), 201);
-        parts.audit.extend([
-            ("metadata.name", new.name.clone()),
-            ("metadata.scope_pattern", scope_pattern.to_string()),
-        ]);
+        parts.add("metadata.name", Some(&new.name));
+        parts.add("metadata.scope_pattern", Some(scope_pattern));
         let call = CreatePolicy {
             caller: caller.into(),
             change: &parts.change(),
@@ -97,8 +92,7 @@ impl Admin {
             fields: Counted(&set_fields(new.fields())),
         };
         let creation = Creation::new(caller.is_admin(), &target);
-        let created = self.store.run(Lane::Request, &call).await;
-        target.about(match creation.outcome(created)? {
+        target.about(match creation.run(&self.store, &call).await? {
             CreatePolicyReply::Created { record } => {
                 Policy::from_record(&record.0).map_err(StoreError::from)
             }
@@ -151,8 +145,7 @@ impl Admin {
             version: &version(),
             changes: changes_of(&update.fields()),
         };
-        let UpdatePolicyReply::Updated { record } =
-            target.outcome(self.store.run(Lane::Request, &call).await)?;
+        let UpdatePolicyReply::Updated { record } = target.run(&self.store, &call).await?;
         target.about(Policy::from_record(&record.0))
     }
 

@@ -100,22 +100,12 @@ impl<'a> Closer<'a> {
 
     /// Takes one step, which is one script; `None` when more is to do.
     pub async fn step(&mut self) -> Result<Option<CloseProgress>, StoreError> {
-        let step = self
-            .store
-            .close_step(self.tenant, self.phase, self.lease)
-            .await;
+        let (store, tenant) = (self.store, self.tenant);
+        let step = store.close_step(tenant, self.phase, self.lease).await;
         if let Err(ScriptError::Refused(Refused::SweepFirst { now_ms }, _)) = step {
-            let cause = Cause::sweep().lines();
-            self.store
-                .expire(
-                    Lane::Background,
-                    self.tenant,
-                    &cause,
-                    Some(now_ms),
-                    self.lease,
-                )
-                .await?;
-            return Ok(None);
+            let (lane, cause) = (Lane::Background, Cause::sweep().lines());
+            let expired = store.expire(lane, tenant, &cause, Some(now_ms), self.lease);
+            return expired.await.map(|_| None);
         }
         self.after(step)
     }

@@ -13,10 +13,10 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::set_fields;
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
+use crate::store::StoreError;
 use crate::store::admin::tenants::{CreateTenant, CreateTenantReply};
 use crate::store::signature::Counted;
 use crate::store::target::Target;
-use crate::store::{Lane, StoreError};
 
 impl Admin {
     /// Records a tenant, or finds the one of the same id and name; `true` when it was recorded.
@@ -29,9 +29,9 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<(bool, Tenant), StoreError> {
         let id = tenant.tenant_id.as_str();
-        let mut audit = entry_without_status(request.cause, "createTenant", ("tenant", id));
-        audit.push(("metadata.name", tenant.name.clone()));
-        let parts = Parts::of(request, "createTenant", audit);
+        let audit = entry_without_status(request.cause, "createTenant", ("tenant", id));
+        let mut parts = Parts::of(request, "createTenant", audit);
+        parts.add("metadata.name", Some(&tenant.name));
         let call = CreateTenant {
             change: &parts.change(),
             tenant: &tenant.tenant_id,
@@ -41,7 +41,7 @@ impl Admin {
         };
         let target = &tenant.tenant_id;
         target.about(self.store.register_tenant(target).await)?;
-        let (created, record) = match target.outcome(self.store.run(Lane::Request, &call).await)? {
+        let (created, record) = match target.run(&self.store, &call).await? {
             CreateTenantReply::Created { record } => (true, record.0),
             CreateTenantReply::Exists { record } => (false, record.0),
         };

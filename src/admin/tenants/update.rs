@@ -11,10 +11,10 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, audited};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::tenant::record::{Tenant, TenantUpdateRequest};
+use crate::store::StoreError;
+use crate::store::admin::changes_of;
 use crate::store::admin::tenants::{UpdateTenant, UpdateTenantReply};
-use crate::store::admin::{Pairs, changes_of};
 use crate::store::target::Target;
-use crate::store::{Lane, StoreError};
 
 /// The result of a change of a tenant.
 #[derive(Debug)]
@@ -38,9 +38,8 @@ impl Admin {
         update: &TenantUpdateRequest,
         request: &Request<'_>,
     ) -> Result<UpdatedTenant, StoreError> {
-        let (closing, record) = self
-            .change_tenant(tenant, update, TAKE_OVER, request)
-            .await?;
+        let changed = self.change_tenant(tenant, update, TAKE_OVER, request);
+        let (closing, record) = changed.await?;
         let close = match closing {
             true => Some(self.work_on_close(tenant).await),
             false => None,
@@ -62,10 +61,12 @@ impl Admin {
         request_part: Duration,
         request: &Request<'_>,
     ) -> Result<(bool, Record), StoreError> {
-        let mut audit =
-            entry_without_status(request.cause, "updateTenant", ("tenant", tenant.as_str()));
-        audit.extend(audit_fields(update));
-        let parts = Parts::of(request, "updateTenant", audit);
+        let operation = "updateTenant";
+        let audit = entry_without_status(request.cause, operation, ("tenant", tenant.as_str()));
+        let mut parts = Parts::of(request, operation, audit);
+        // All but the labels.
+        parts.add("metadata.new_status", update.status);
+        parts.audit.extend(audited(update.fields()));
         let request_id = request.cause.request_id.as_ref();
         let request_id = request_id.map_or("", |id| id.as_str());
         let correlation_id = format!("tenant_close_cascade:{tenant}:{request_id}");
@@ -78,12 +79,10 @@ impl Admin {
             request_part_ms: request_part,
             changes: changes_of(&update.fields()),
         };
-        Ok(
-            match tenant.outcome(self.store.run(Lane::Request, &call).await)? {
-                UpdateTenantReply::Updated { record } => (false, record.0),
-                UpdateTenantReply::Closing { record } => (true, record.0),
-            },
-        )
+        Ok(match tenant.run(&self.store, &call).await? {
+            UpdateTenantReply::Updated { record } => (false, record.0),
+            UpdateTenantReply::Closing { record } => (true, record.0),
+        })
     }
 
     /// Works on a close within the request. A failure is only logged, because the status is CLOSED already.
@@ -99,12 +98,4 @@ impl Admin {
             CloseProgress::Paused
         })
     }
-}
-
-/// What the audit entry records of a change: all but the labels.
-fn audit_fields(update: &TenantUpdateRequest) -> Pairs {
-    let status = update
-        .status
-        .map(|status| ("metadata.new_status", status.to_string()));
-    status.into_iter().chain(audited(update.fields())).collect()
 }

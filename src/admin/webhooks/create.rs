@@ -55,30 +55,21 @@ impl Webhooks {
         operation: &'static str,
         request: &Request<'_>,
     ) -> Result<WebhookCreateResponse, StoreError> {
-        if let Err(refusal) = self.check_settings(owner, settings, request) {
+        let selectors = check_selectors(owner, &settings.event_types, &settings.event_categories);
+        let checked = match (selectors, request.idempotency_key) {
+            (Err(problem), _) => refuse(refusal_of(problem)),
+            (Ok(()), Some(_)) if !self.seals() => refuse(AccessRefusal::NotRepeatable),
+            (Ok(()), _) => Ok(()),
+        };
+        if let Err(refusal) = checked {
             // Without a valid key, nobody learns what is wrong.
-            let filter = settings.scope_filter.as_deref();
-            self.store
-                .access_to_subscribe(caller, "webhooks:write", filter)
-                .await?;
+            let (store, filter) = (&self.store, settings.scope_filter.as_deref());
+            let access = store.access_to_subscribe(caller, "webhooks:write", filter);
+            access.await?;
             return about(owner.tenant(), Err(refusal));
         }
         let created = self.create_checked(caller, owner, settings, operation, request);
         about(owner.tenant(), created.await)
-    }
-
-    fn check_settings(
-        &self,
-        owner: &Owner,
-        settings: &WebhookCreateRequest,
-        request: &Request<'_>,
-    ) -> Result<(), StoreError> {
-        check_selectors(owner, &settings.event_types, &settings.event_categories)
-            .map_err(refusal_of)?;
-        match request.idempotency_key {
-            Some(_) if !self.seals() => refuse(AccessRefusal::NotRepeatable),
-            _ => Ok(()),
-        }
     }
 
     async fn create_checked(
@@ -199,11 +190,13 @@ impl Webhooks {
         let generated = generated_secret();
         let secret = settings.signing_secret.as_ref().unwrap_or(&generated);
         fields.push(("signing_secret", self.seal_secret(id, secret)));
-        let headers = settings
-            .headers
-            .iter()
-            .filter(|headers| !headers.is_empty());
-        fields.extend(headers.flat_map(|headers| self.seal_headers(id, headers)));
+        let headers = settings.headers.as_ref();
+        let headers = headers.filter(|headers| !headers.is_empty());
+        fields.extend(
+            headers
+                .into_iter()
+                .flat_map(|headers| self.seal_headers(id, headers)),
+        );
         fields
     }
 }

@@ -7,7 +7,7 @@ use crate::domain::webhook::{Delivery, DeliveryStatus};
 use crate::listing::{ListQuery, OneOrder, Page, Position, readable};
 use crate::store::admin::webhook_deliveries::{ListDeliveries, ListDeliveriesReply};
 use crate::store::target::Target as _;
-use crate::store::{Day, Lane, StoreError};
+use crate::store::{Day, StoreError};
 
 /// Days after which no delivery is kept.
 const KEPT_DAYS: i64 = 16;
@@ -47,12 +47,38 @@ impl Webhooks {
         let oldest = today.plus(-KEPT_DAYS);
         let oldest = day_of(window.from_ms).map_or(oldest, |first| first.max(oldest));
         let target = WebhookTarget { id, tenant: None };
+        let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
+        let entry = after.as_ref().map(|(_, entry)| entry.as_str());
         let mut rows = Vec::new();
         let next = loop {
-            let next = self.of_day(caller, &target, query, day, after.as_ref(), &mut rows);
-            let next = next.await?;
-            if next.is_some() || day <= oldest {
-                break next;
+            let call = ListDeliveries {
+                partition: match caller {
+                    Caller::Tenant(caller) => caller.partition,
+                    Caller::Admin(_) => target.id.partition(),
+                },
+                caller: caller.into(),
+                subscription_id: &target.id,
+                queued_on: day,
+                from_ms: bound(window.from_ms, "-inf"),
+                to_ms: bound(window.to_ms, "+inf"),
+                after: entry.filter(|entry| !entry.is_empty()),
+                rows: query.limit - rows.len(),
+                status: query.filter.status.map(DeliveryStatus::as_str),
+            };
+            let ListDeliveriesReply::Listed {
+                last_ms,
+                last,
+                id_record,
+            } = target.run(&self.store, &call).await?;
+            rows.extend(id_record.into_iter().filter_map(|(id, record)| {
+                readable("delivery", &id, Delivery::from_stored(&id, &record))
+            }));
+            // The day has more.
+            if let Some(ms) = last_ms {
+                break Some(Position::new(ms, last));
+            }
+            if day <= oldest {
+                break None;
             }
             if rows.len() == query.limit {
                 break Some(Position::new(day.start_ms() - 1, String::new()));
@@ -60,45 +86,5 @@ impl Webhooks {
             day = day.plus(-1);
         };
         Ok(Page::new(rows, query.sort, next))
-    }
-
-    /// Adds the deliveries of a day. Returns how far it looked, where the day has more.
-    async fn of_day(
-        &self,
-        caller: &Caller,
-        target: &WebhookTarget,
-        query: &DeliveryQuery,
-        day: Day,
-        after: Option<&(i64, String)>,
-        rows: &mut Vec<Delivery>,
-    ) -> Result<Option<Position>, StoreError> {
-        let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
-        let window = query.filter.window;
-        let call = ListDeliveries {
-            partition: match caller {
-                Caller::Tenant(caller) => caller.partition,
-                Caller::Admin(_) => target.id.partition(),
-            },
-            caller: caller.into(),
-            subscription_id: &target.id,
-            queued_on: day,
-            from_ms: bound(window.from_ms, "-inf"),
-            to_ms: bound(window.to_ms, "+inf"),
-            after: after
-                .map(|(_, entry)| entry.as_str())
-                .filter(|entry| !entry.is_empty()),
-            rows: query.limit - rows.len(),
-            status: query.filter.status.map(DeliveryStatus::as_str),
-        };
-        let ListDeliveriesReply::Listed {
-            last_ms,
-            last,
-            id_record,
-        } = target.outcome(self.store.run(Lane::Request, &call).await)?;
-        let found = id_record.into_iter().filter_map(|(id, record)| {
-            readable("delivery", &id, Delivery::from_stored(&id, &record))
-        });
-        rows.extend(found);
-        Ok(last_ms.map(|ms| Position::new(ms, last)))
     }
 }

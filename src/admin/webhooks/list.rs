@@ -13,7 +13,7 @@ use crate::listing::{
 };
 use crate::store::admin::webhook_lists::{ListWebhooks, ListWebhooksReply};
 use crate::store::target::Target as _;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 orders! {
     /// What a list of subscriptions can be sorted by.
@@ -134,8 +134,7 @@ impl Webhooks {
             rows: query.limit,
             status: query.filter.status.map(WebhookStatus::as_str),
         };
-        let ListWebhooksReply::Listed { last, records } =
-            tenant.outcome(self.store.run(Lane::Request, &call).await)?;
+        let ListWebhooksReply::Listed { last, records } = tenant.run(&self.store, &call).await?;
         let next = (!last.is_empty()).then(|| Position::of_id(last));
         let page = Page::new(records, query.sort, next);
         Ok(page.filter_map(|record| {

@@ -38,7 +38,7 @@ use crate::store::admin::webhooks::{
 };
 use crate::store::signature::{FlatRecord, Refused};
 use crate::store::target::Target;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Store, StoreError};
 use secrets::Secrets;
 
 /// The operations on subscriptions. Cheap to clone.
@@ -110,8 +110,7 @@ impl Target for WebhookTarget {
                 owner: self
                     .tenant
                     .as_ref()
-                    .map_or(SYSTEM, TenantId::as_str)
-                    .to_owned(),
+                    .map_or(SYSTEM.to_owned(), TenantId::to_string),
                 most,
                 retry_in_ms,
                 until_ms,
@@ -201,10 +200,8 @@ impl Webhooks {
         let owner = match caller {
             Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
             Caller::Admin(_) => {
-                match self
-                    .read(caller, &id, "webhooks:write", None, Some(&parts))
-                    .await?
-                {
+                let read = self.read(caller, &id, "webhooks:write", None, Some(&parts));
+                match read.await? {
                     ReadResult::Found(loaded) => loaded.subscription.owner,
                     ReadResult::Replayed(_) => return Ok(()),
                 }
@@ -218,8 +215,7 @@ impl Webhooks {
             subscription_id: &id,
         };
         let target = WebhookTarget::new(&id, &owner);
-        let DeleteWebhookReply::Deleted { watched } =
-            target.outcome(self.store.run(Lane::Request, &call).await)?;
+        let DeleteWebhookReply::Deleted { watched } = target.run(&self.store, &call).await?;
         let left = self.store.leave_webhook_directory(&[id.as_str()]).await;
         target.about(left)?;
         self.copy_thresholds(watched).await;
@@ -280,7 +276,7 @@ impl Webhooks {
             id: id.clone(),
             tenant: None,
         };
-        match target.outcome(self.store.run(Lane::Request, &call).await)? {
+        match target.run(&self.store, &call).await? {
             ReadWebhookReply::Replayed { outcome } => Ok(ReadResult::Replayed(outcome)),
             ReadWebhookReply::Found {
                 now_ms,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 use tracing::error;
 
-use super::{LoadedSubscription, Webhooks};
+use super::Webhooks;
 use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
 use crate::store::StoreError;
@@ -17,30 +17,20 @@ pub(super) struct Secrets {
 }
 
 impl Webhooks {
-    /// What a subscription sends with.
-    pub(super) fn secrets(&self, loaded: &LoadedSubscription) -> Result<Secrets, StoreError> {
-        let id = loaded.subscription.subscription_id.as_str();
-        self.open_secrets(id, &loaded.record)
-    }
-
+    /// What a subscription sends with, by its record.
     pub(super) fn open_secrets(&self, id: &str, record: &Record) -> Result<Secrets, StoreError> {
-        let open = |field: &str| -> Result<Option<String>, StoreError> {
-            let Some(stored) = record.get(field) else {
-                return Ok(None);
-            };
-            let text = self
-                .keys
-                .open(stored, &associated(id, field))
-                .map_err(|why| {
-                    error!(
-                        webhook.id = id,
-                        "{field} of webhook `{id}` cannot be opened: {why}"
-                    );
-                    StoreError::Corrupt(id.to_owned())
-                })?;
-            Ok(Some(text))
-        };
         let corrupt = || StoreError::Corrupt(id.to_owned());
+        let open = |field: &str| {
+            let stored = record.get(field);
+            let opened = stored.map(|stored| self.keys.open(stored, &associated(id, field)));
+            opened.transpose().map_err(|why| {
+                error!(
+                    webhook.id = id,
+                    "{field} of webhook `{id}` cannot be opened: {why}"
+                );
+                corrupt()
+            })
+        };
         let signing_secret = open("signing_secret")?.ok_or_else(corrupt)?;
         let headers: BTreeMap<String, String> = match open("headers")? {
             Some(json) => serde_json::from_str(&json).map_err(|_| corrupt())?,

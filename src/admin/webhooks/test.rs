@@ -7,8 +7,8 @@ use hyper::body::Bytes;
 use tracing::info;
 
 use super::sending::EventHeaders;
-use super::{LoadedSubscription, Secrets, Webhooks};
-use crate::admin::audit::entry;
+use super::{LoadedSubscription, Webhooks};
+use crate::admin::audit::{add, entry};
 use crate::admin::refuse;
 use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
@@ -20,10 +20,10 @@ use crate::domain::json::Json;
 use crate::domain::moment::Moment;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::tenant::SYSTEM;
-use crate::egress::{AdmissionError, Limits, OutgoingRequest, PostError};
+use crate::egress::{AdmissionError, Limits, OutgoingRequest, PostError, ReceiverResponse};
+use crate::store::StoreError;
 use crate::store::admin::webhooks::WebhookTest;
 use crate::store::target::Target as _;
-use crate::store::{Lane, StoreError};
 
 /// Tests of one subscription in a minute.
 const TESTS_PER_MINUTE: u32 = 10;
@@ -69,117 +69,83 @@ impl Webhooks {
     ) -> Result<WebhookTestResponse, StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let loaded = self.open(caller, &id, "webhooks:write").await?;
-        let tested = self.test_loaded(&loaded, operation, cause).await;
-        loaded.target().about(tested)
-    }
-
-    async fn test_loaded(
-        &self,
-        loaded: &LoadedSubscription,
-        operation: &'static str,
-        cause: &Cause,
-    ) -> Result<WebhookTestResponse, StoreError> {
-        loaded.check_owner()?;
-        let subscription = &loaded.subscription;
-        let (id, owner) = (&subscription.subscription_id, &subscription.owner);
-        let call = WebhookTest {
-            subscription_id: id,
-            owner,
-            most: TESTS_PER_MINUTE,
-            owner_most: OWNER_TESTS_PER_MINUTE,
+        let tested = async {
+            loaded.check_owner()?;
+            let subscription = &loaded.subscription;
+            let (id, owner) = (&subscription.subscription_id, &subscription.owner);
+            let call = WebhookTest {
+                subscription_id: id,
+                owner,
+                most: TESTS_PER_MINUTE,
+                owner_most: OWNER_TESTS_PER_MINUTE,
+            };
+            loaded.target().run(&self.store, &call).await?;
+            let event_id = format!("evt_test_{}", hex(&rand::random::<[u8; 12]>()));
+            let (response, error_message) = match self.try_out(&loaded, &event_id, cause).await? {
+                Ok(response) if response.is_success() => (Some(response), None),
+                Ok(response) => (Some(response), Some(format!("HTTP {}", response.status))),
+                Err(message) => (None, Some(message)),
+            };
+            let outcome = WebhookTestResponse {
+                success: error_message.is_none(),
+                response_status: response.map(|response| response.status.into()),
+                response_time_ms: response.and_then(|r| i64::try_from(r.took.as_millis()).ok()),
+                error_message,
+                event_id,
+            };
+            let mut audit = entry(cause, operation, ("webhook", id.as_str()), 200);
+            let (status, error) = (outcome.response_status, outcome.error_message.as_deref());
+            add(&mut audit, "metadata.success", Some(outcome.success));
+            add(&mut audit, "metadata.response_status", status);
+            add(&mut audit, "metadata.error_message", error);
+            let response_time_ms = outcome.response_time_ms;
+            add(&mut audit, "metadata.response_time_ms", response_time_ms);
+            let (store, partition, tenant) = (&self.store, owner.partition(), owner.tenant());
+            let recorded = store.audit_failure(partition, tenant, SYSTEM, None, &audit);
+            recorded.await?;
+            Ok::<_, StoreError>(outcome)
         };
-        let target = loaded.target();
-        target.outcome(self.store.run(Lane::Request, &call).await)?;
-        let secrets = self.secrets(loaded)?;
-        let outcome = self.try_out(loaded, &secrets, cause).await?;
-        let mut audit = entry(cause, operation, ("webhook", id.as_str()), 200);
-        audit.push(("metadata.success", outcome.success.to_string()));
-        let metadata = [
-            (
-                "metadata.response_status",
-                outcome.response_status.map(|s| s.to_string()),
-            ),
-            ("metadata.error_message", outcome.error_message.clone()),
-            (
-                "metadata.response_time_ms",
-                outcome.response_time_ms.map(|ms| ms.to_string()),
-            ),
-        ];
-        audit.extend(
-            metadata
-                .into_iter()
-                .filter_map(|(name, value)| Some((name, value?))),
-        );
-        let (partition, sentinel) = (owner.partition(), SYSTEM);
-        let recorded = self
-            .store
-            .audit_failure(partition, owner.tenant(), sentinel, None, &audit);
-        recorded.await?;
-        Ok(outcome)
+        loaded.target().about(tested.await)
     }
 
+    /// Sends the event. Returns the response, or what the tenant learns of why there is none.
     async fn try_out(
         &self,
         loaded: &LoadedSubscription,
-        secrets: &Secrets,
+        event_id: &str,
         cause: &Cause,
-    ) -> Result<WebhookTestResponse, StoreError> {
-        let random: [u8; 12] = rand::random();
-        let hex = hex(&random);
-        let mut outcome = WebhookTestResponse {
-            success: false,
-            response_status: None,
-            response_time_ms: None,
-            error_message: None,
-            event_id: format!("evt_test_{hex}"),
-        };
-        let url = match self
-            .egress
-            .admit(
-                &loaded.subscription.url,
-                &self.policy().await?,
-                loaded.subscription.owner.as_str(),
-            )
-            .await
-        {
+    ) -> Result<Result<ReceiverResponse, String>, StoreError> {
+        let subscription = &loaded.subscription;
+        let secrets = self.open_secrets(subscription.subscription_id.as_str(), &loaded.record)?;
+        let (owner, policy) = (subscription.owner.as_str(), self.policy().await?);
+        let url = match self.egress.admit(&subscription.url, &policy, owner).await {
             Ok(url) => url,
             Err(AdmissionError::Violation(_)) => {
                 let message = "Webhook URL rejected by current security policy";
-                outcome.error_message = Some(message.to_owned());
-                return Ok(outcome);
+                return Ok(Err(message.to_owned()));
             }
             Err(AdmissionError::Busy) => return refuse(WebhookRefusal::LookUpsBusy),
             Err(why @ (AdmissionError::BlockedHost | AdmissionError::Unresolvable)) => {
                 log_failure(loaded, &why);
-                outcome.error_message = Some(PostError::Unreachable.to_string());
-                return Ok(outcome);
+                return Ok(Err(PostError::Unreachable.to_string()));
             }
         };
-        let body = body(loaded, &outcome.event_id, cause);
+        let body = body(loaded, event_id, cause);
         let facts = EventHeaders {
-            event_id: &outcome.event_id,
+            event_id,
             event_type: EVENT_TYPE.as_str(),
             request_id: cause.request_id.as_ref().map(RequestId::as_str),
             trace_id: cause.trace_id.as_str(),
             trace_flags: cause.trace_flags.as_deref(),
             span_id: None,
         };
-        let headers = self.headers(secrets, &facts, &body);
+        let headers = self.headers(&secrets, &facts, &body);
         let outgoing = OutgoingRequest { headers, body };
-        match self.egress.post(&url, outgoing, LIMITS).await {
-            Ok(response) => {
-                outcome.success = response.is_success();
-                outcome.response_status = Some(response.status.into());
-                outcome.response_time_ms = i64::try_from(response.took.as_millis()).ok();
-                outcome.error_message =
-                    (!response.is_success()).then(|| format!("HTTP {}", response.status));
-            }
-            Err(error) => {
-                log_failure(loaded, &error);
-                outcome.error_message = Some(error.to_string());
-            }
-        }
-        Ok(outcome)
+        let posted = self.egress.post(&url, outgoing, LIMITS).await;
+        Ok(posted.map_err(|error| {
+            log_failure(loaded, &error);
+            error.to_string()
+        }))
     }
 }
 

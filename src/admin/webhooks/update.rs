@@ -16,11 +16,11 @@ use crate::domain::webhook::{
     DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SelectorProblem, SettableStatus,
     Subscription, WebhookStatus, WebhookUpdateRequest, check_selectors,
 };
+use crate::store::StoreError;
 use crate::store::admin::Pairs;
 use crate::store::admin::webhooks::{UpdateWebhook, UpdateWebhookReply, idempotency_scope};
 use crate::store::signature::Counted;
 use crate::store::target::Target as _;
-use crate::store::{Lane, StoreError};
 
 /// How often a change is computed anew because others were faster.
 const ATTEMPTS: usize = 8;
@@ -54,18 +54,11 @@ impl Webhooks {
             Patch::Clear => Some("=".to_owned()),
             Patch::Set(filter) => Some(format!("={filter}")),
         };
+        let subscribes = subscribes.as_deref();
+        let parts = Parts::of(request, operation, Pairs::new());
         for _ in 0..ATTEMPTS {
-            let parts = Parts::of(request, operation, Pairs::new());
-            let loaded = match self
-                .read(
-                    caller,
-                    &id,
-                    "webhooks:write",
-                    subscribes.as_deref(),
-                    Some(&parts),
-                )
-                .await?
-            {
+            let read = self.read(caller, &id, "webhooks:write", subscribes, Some(&parts));
+            let loaded = match read.await? {
                 ReadResult::Found(loaded) => loaded,
                 // The word and what each partition was sent come before the record.
                 ReadResult::Replayed(outcome) => {
@@ -95,7 +88,13 @@ impl Webhooks {
         let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
         let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 200);
-        parts.audit.extend(audit_fields(&plan, patch));
+        let types = patch.event_types.as_ref();
+        let types = types.map(|types| joined(types.iter().map(EventTypeName::as_str)));
+        parts.add("metadata.url", Some(&plan.next.url));
+        parts.add("metadata.name", patch.name.value());
+        parts.add("metadata.new_url", patch.url.as_ref());
+        parts.add("metadata.event_types", types);
+        parts.add("metadata.new_status", patch.status.map(|status| status.0));
         let watched = match plan.next.status {
             WebhookStatus::Active => plan.next.watched(),
             _ => String::new(),
@@ -117,7 +116,7 @@ impl Webhooks {
             fields: Counted(&plan.fields),
         };
         let target = loaded.target();
-        match target.outcome(self.store.run(Lane::Request, &call).await)? {
+        match target.run(&self.store, &call).await? {
             UpdateWebhookReply::Updated { watched, record } => {
                 self.copy_thresholds(watched).await;
                 Ok(Some(Subscription::from_record(&record.0)?))
@@ -178,69 +177,59 @@ impl Webhooks {
         plan: &mut Plan,
     ) -> Result<(), StoreError> {
         let id = &loaded.subscription.subscription_id;
-        let stored = self.secrets(loaded);
+        let stored = self.open_secrets(id.as_str(), &loaded.record);
         let stale = |field: &str| {
             let stored = loaded.record.get(field);
             stored.is_some_and(|stored| !self.keys.is_current(stored))
         };
-        if let Some(secret) = &patch.signing_secret {
+        let secret = match (&patch.signing_secret, &stored) {
+            (None, Ok(stored)) if stale("signing_secret") => Some(&stored.signing_secret),
+            (secret, _) => secret.as_ref(),
+        };
+        if patch.signing_secret.is_some() {
             plan.changed.push("signing_secret");
-            plan.fields
-                .push(("signing_secret", self.seal_secret(id, secret)));
-        } else if let Ok(stored) = stored.as_ref().map(|stored| &stored.signing_secret)
-            && stale("signing_secret")
-        {
-            plan.fields
-                .push(("signing_secret", self.seal_secret(id, stored)));
         }
-        let wanted = match &patch.headers {
-            Patch::Keep => None,
-            Patch::Clear => Some(BTreeMap::new()),
-            Patch::Set(headers) => Some(headers.clone()),
-        };
-        let Some(wanted) = wanted else {
-            if let Ok(stored) = &stored
-                && stale("headers")
-            {
+        let sealed = secret.map(|secret| ("signing_secret", self.seal_secret(id, secret)));
+        plan.fields.extend(sealed);
+        let sent = match (&patch.headers, &stored) {
+            (Patch::Keep, Ok(stored)) if stale("headers") => {
                 plan.fields.extend(self.seal_headers(id, &stored.headers));
+                return Ok(());
             }
-            return Ok(());
+            (Patch::Keep, _) => return Ok(()),
+            (Patch::Clear, _) => &BTreeMap::new(),
+            (Patch::Set(headers), _) => headers,
         };
-        let masked = wanted
-            .values()
-            .any(|value| value.expose_secret() == HEADER_MASK);
+        let is_masked = |value: &SecretString| value.expose_secret() == HEADER_MASK;
         let before = match stored {
             Ok(stored) => Some(stored.headers),
             // Values that must be kept cannot be, if they cannot be read.
-            Err(error) if masked => return Err(error),
+            Err(error) if sent.values().any(is_masked) => return Err(error),
             Err(_) => None,
         };
-        let kept = |name: String, value: SecretString| match value.expose_secret() == HEADER_MASK {
-            false => Ok((name, value)),
-            true => match before.as_ref().and_then(|before| before.get(&name)) {
-                Some(present) => Ok((name, present.clone())),
-                None => Err(WebhookRefusal::MaskedHeader(name)),
-            },
-        };
-        let wanted: Result<BTreeMap<_, _>, _> = wanted
-            .into_iter()
-            .map(|(name, value)| kept(name, value))
-            .collect();
-        let wanted = wanted?;
-        let exposed = |headers: &BTreeMap<String, SecretString>| -> Vec<(String, String)> {
-            let exposed = |(name, value): (&String, &SecretString)| {
-                (name.clone(), value.expose_secret().to_owned())
-            };
-            headers.iter().map(exposed).collect()
-        };
-        match before.as_ref().map(exposed) == Some(exposed(&wanted)) {
-            true if !stale("headers") => return Ok(()),
-            true => {}
-            false => plan.changed.push("headers"),
+        let mut next = sent.clone();
+        for (name, value) in next.iter_mut().filter(|(_, value)| is_masked(value)) {
+            let present = before.as_ref().and_then(|before| before.get(name));
+            let masked = || WebhookRefusal::MaskedHeader(name.clone());
+            *value = present.ok_or_else(masked)?.clone();
         }
-        match wanted.is_empty() {
+        let is_same = before.is_some_and(|before| {
+            let mut pairs = before.iter().zip(&next);
+            let equal =
+                |((name, value), (other_name, other)): ((_, &SecretString), (_, &SecretString))| {
+                    name == other_name && value.expose_secret() == other.expose_secret()
+                };
+            before.len() == next.len() && pairs.all(equal)
+        });
+        if is_same && !stale("headers") {
+            return Ok(());
+        }
+        if !is_same {
+            plan.changed.push("headers");
+        }
+        match next.is_empty() {
             true => plan.dropped.extend(["headers", "header_names"]),
-            false => plan.fields.extend(self.seal_headers(id, &wanted)),
+            false => plan.fields.extend(self.seal_headers(id, &next)),
         }
         Ok(())
     }
@@ -298,26 +287,4 @@ fn event_type(before: WebhookStatus, plan: &Plan) -> Option<&'static str> {
         WebhookStatus::Paused => Some("webhook.paused"),
         _ => Some("webhook.resumed"),
     }
-}
-
-/// What the audit entry records of a change.
-fn audit_fields(plan: &Plan, patch: &WebhookUpdateRequest) -> Pairs {
-    let types = patch.event_types.as_ref();
-    let audit_fields = [
-        ("metadata.url", Some(plan.next.url.clone())),
-        ("metadata.name", patch.name.value().cloned()),
-        ("metadata.new_url", patch.url.clone()),
-        (
-            "metadata.event_types",
-            types.map(|t| joined(t.iter().map(EventTypeName::as_str))),
-        ),
-        (
-            "metadata.new_status",
-            patch.status.map(|status| status.0.to_string()),
-        ),
-    ];
-    audit_fields
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value?)))
-        .collect()
 }

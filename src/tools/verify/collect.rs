@@ -160,7 +160,19 @@ impl<'a> Collector<'a> {
                 }
                 Comparison::Wrong(other) => computed = other,
             }
-            let row = LedgerRow::new(self.tenant, name, figures, computed);
+            let row = LedgerRow {
+                tenant: self.tenant.to_string(),
+                scope: name.0.clone(),
+                unit: name.1,
+                allocated: figures.allocated,
+                remaining: figures.remaining,
+                reserved: stored.reserved,
+                spent: stored.spent,
+                debt: stored.debt,
+                expected_reserved: computed.reserved,
+                expected_spent: computed.spent,
+                expected_debt: computed.debt,
+            };
             let mut details = row.details();
             let used = [stored.spent, stored.reserved, stored.debt].map(i128::from);
             let used: i128 = used.into_iter().sum();

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::inventory::Inventory;
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
-use crate::store::tools::verify::{Amounts, Figures, READ_ROWS};
+use crate::store::tools::verify::READ_ROWS;
 use crate::store::{Lane, Store, StoreError};
 use crate::tools::table::Table;
 
@@ -90,27 +90,6 @@ pub struct Quarantined {
 }
 
 impl LedgerRow {
-    pub(super) fn new(
-        tenant: &TenantId,
-        (scope, unit): &(String, Unit),
-        figures: &Figures,
-        computed: Amounts,
-    ) -> Self {
-        Self {
-            tenant: tenant.to_string(),
-            scope: scope.clone(),
-            unit: *unit,
-            allocated: figures.allocated,
-            remaining: figures.remaining,
-            reserved: figures.stored.reserved,
-            spent: figures.stored.spent,
-            debt: figures.stored.debt,
-            expected_reserved: computed.reserved,
-            expected_spent: computed.spent,
-            expected_debt: computed.debt,
-        }
-    }
-
     /// A sentence for each figure that differs.
     pub(super) fn details(&self) -> Vec<String> {
         let figures = [

@@ -87,6 +87,20 @@ async fn members_are_flags_and_a_whole_body_is_accepted() {
     let made = made.json();
     let members = ["name", "metadata"].map(|member| &made[member]);
     assert_eq!(members, [&json!("two"), &json!({"a": "b"})]);
+
+    let body = r#"{"tenant_id":"penumbra","name":"one"}"#;
+    let file = std::env::temp_dir().join(format!("body-{:016x}", rand::random::<u64>()));
+    std::fs::write(&file, body).expect("a file");
+    let from_file = format!("call createTenant --body @{}", file.display());
+    assert_eq!(operator.run(&from_file).await.json()["name"], "one");
+    let piped = operator
+        .command("call createTenant --body -")
+        .stdin(std::fs::File::open(&file).expect("the file"))
+        .output();
+    let piped = ran(piped.await.expect("it runs")).json();
+    assert_eq!(piped["tenant_id"], "penumbra");
+    std::fs::remove_file(&file).expect("the file");
+    operator.run(&from_file).await.refused(2, "--body");
     let cleared = operator
         .run(r#"call updateBudget --scope tenant:acme --body {"commit_overage_policy":null}"#);
     assert_eq!(cleared.await.json()["commit_overage_policy"], Value::Null);

@@ -9,7 +9,7 @@ use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::object;
 use crate::domain::refusal::WebhookRefusal;
-use crate::domain::webhook::{ReplayId, SubscriptionId, WebhookReplay, WebhookStatus};
+use crate::domain::webhook::{ReplayId, WebhookReplay, WebhookStatus};
 use crate::store::admin::Pairs;
 use crate::store::admin::webhook_replays::{
     BeginReplay, EndReplay, QueueReplay, QueueReplayReply, kept_delivery,
@@ -53,39 +53,34 @@ impl Webhooks {
     ) -> Result<ReplayResponse, StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
         let loaded = self.open(caller, &id, "webhooks:write").await?;
-        let replayed = self.replay_loaded(&loaded, replay, cause).await;
-        loaded.target().about(replayed)
-    }
-
-    async fn replay_loaded(
-        &self,
-        loaded: &LoadedSubscription,
-        replay: &WebhookReplay,
-        cause: &Cause,
-    ) -> Result<ReplayResponse, StoreError> {
-        loaded.check_owner()?;
-        // What is paused gets nothing, replays included.
-        if loaded.subscription.status != WebhookStatus::Active {
-            return self.queue(loaded, None, &[], cause).await;
-        }
-        let id = &loaded.subscription.subscription_id;
-        let token = format!("{:032x}", rand::random::<u128>());
-        let claim = BeginReplay {
-            subscription_id: id,
-            token: &token,
-            claim_ms: CLAIM_MS,
+        let replayed = async {
+            loaded.check_owner()?;
+            // What is paused gets nothing, replays included.
+            if loaded.subscription.status != WebhookStatus::Active {
+                return self.queue(&loaded, None, &[], cause).await;
+            }
+            let token = format!("{:032x}", rand::random::<u128>());
+            let claim = BeginReplay {
+                subscription_id: &id,
+                token: &token,
+                claim_ms: CLAIM_MS,
+            };
+            loaded.target().run(&self.store, &claim).await?;
+            let queued = match self.select_events(&loaded.subscription, replay).await {
+                Ok(selected) => self.queue(&loaded, Some(&token), &selected, cause).await,
+                Err(error) => Err(error),
+            };
+            if queued.is_err() {
+                // A claim that cannot be given back lapses.
+                let end = EndReplay {
+                    subscription_id: &id,
+                    token: &token,
+                };
+                let _ = outcome(self.store.run(Lane::Request, &end).await);
+            }
+            queued
         };
-        let target = loaded.target();
-        target.outcome(self.store.run(Lane::Request, &claim).await)?;
-        let queued = async {
-            let selected = self.select_events(&loaded.subscription, replay).await?;
-            self.queue(loaded, Some(&token), &selected, cause).await
-        };
-        let queued = queued.await;
-        if queued.is_err() {
-            self.give_back(id, &token).await;
-        }
-        queued
+        loaded.target().about(replayed.await)
     }
 
     async fn queue(
@@ -100,14 +95,9 @@ impl Webhooks {
         let id = &subscription.subscription_id;
         let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), 202);
         audit.push(("metadata.replay_id", replay_id.to_string()));
-        let kept = |selected: &SelectedEvent| {
-            let delivery = selected.delivery_to(subscription, &replay_id);
-            kept_delivery(
-                &delivery,
-                &selected.event_type,
-                &selected.place,
-                &selected.trace,
-            )
+        let kept = |event: &SelectedEvent| {
+            let delivery = event.delivery_to(subscription, &replay_id);
+            kept_delivery(&delivery, &event.event_type, &event.place, &event.trace)
         };
         let deliveries: Vec<String> = selected.iter().map(kept).collect();
         let call = QueueReplay {
@@ -120,8 +110,7 @@ impl Webhooks {
             deliveries: Counted(&deliveries),
             audit: &audit,
         };
-        let target = loaded.target();
-        match target.outcome(self.store.run(Lane::Request, &call).await)? {
+        match loaded.target().run(&self.store, &call).await? {
             QueueReplayReply::Queued { count } => Ok(ReplayResponse {
                 replay_id: replay_id.to_string(),
                 events_queued: count,
@@ -130,14 +119,5 @@ impl Webhooks {
             // Somebody else has claimed it after ours lapsed.
             QueueReplayReply::Lost => refuse(WebhookRefusal::ReplayInProgress(id.to_string())),
         }
-    }
-
-    /// A claim that cannot be given back lapses.
-    async fn give_back(&self, id: &SubscriptionId, token: &str) {
-        let call = EndReplay {
-            subscription_id: id,
-            token,
-        };
-        let _ = outcome(self.store.run(Lane::Request, &call).await);
     }
 }

@@ -79,10 +79,8 @@ impl Webhooks {
             examined: BTreeMap::new(),
             selected: 0,
         };
-        let is_empty = window
-            .from_ms
-            .zip(window.to_ms)
-            .is_some_and(|(from, to)| from > to);
+        let ends = window.from_ms.zip(window.to_ms);
+        let is_empty = ends.is_some_and(|(from, to)| from > to);
         match (is_empty, &subscription.owner) {
             (true, _) => {}
             (false, Owner::Tenant(tenant)) => self.examine_of(tenant, &mut selection).await?,
@@ -91,8 +89,8 @@ impl Webhooks {
                 if rows_of(&indexes) > EXAMINED_MAX {
                     return refuse(WebhookRefusal::TooManyInWindow(EXAMINED_MAX));
                 }
-                self.examine_view(Partition::all().collect(), &mut selection)
-                    .await?;
+                let partitions = Partition::all().collect();
+                self.examine_view(partitions, &mut selection).await?;
             }
         }
         Ok(selection.examined.into_values().flatten().collect())
@@ -105,10 +103,8 @@ impl Webhooks {
         selection: &mut Selection<'_>,
     ) -> Result<(), StoreError> {
         let (low_ms, high_ms) = self.bounds(selection.window);
-        let logged = self
-            .store
-            .count_logged(tenant, Day::between(low_ms, high_ms));
-        let logged = logged.await?;
+        let days = Day::between(low_ms, high_ms);
+        let logged = self.store.count_logged(tenant, days).await?;
         if logged > LOGGED_MAX && rows_of(&self.indexes(selection).await?) < logged {
             return self.examine_view(vec![tenant.partition()], selection).await;
         }
@@ -175,9 +171,8 @@ impl Webhooks {
         while !places.is_empty() {
             let (events, further) = self.store.events_beyond(&places, selection.window).await?;
             let entry = |(row, facts): (Row, Record)| {
-                let at_ms = facts.integer("at_ms").ok()?;
                 Some(LogEntry {
-                    at_ms,
+                    at_ms: facts.integer("at_ms").ok()?,
                     row,
                     facts: Some(facts),
                 })
@@ -199,46 +194,34 @@ impl Selection<'_> {
 
     /// Whether events of a type are asked for.
     fn wants(&self, event_type: &str) -> bool {
+        let names =
+            |types: &Vec<EventTypeName>| types.iter().any(|name| name.as_str() == event_type);
+        self.replay.event_types.as_ref().is_none_or(names)
+            && (names(&self.subscription.event_types) || self.selects_category_of(event_type))
+    }
+
+    fn selects_category_of(&self, event_type: &str) -> bool {
         let category = category_of(event_type);
-        let (types, categories) = (
-            &self.subscription.event_types,
-            &self.subscription.event_categories,
-        );
-        let requested = self.replay.event_types.as_ref();
-        requested.is_none_or(|types| types.iter().any(|name| name.as_str() == event_type))
-            && (types.iter().any(|name| name.as_str() == event_type)
-                || categories
-                    .iter()
-                    .any(|selected| selected.as_str() == category))
+        let mut selected = self.subscription.event_categories.iter();
+        selected.any(|selected| selected.as_str() == category)
     }
 
     /// The indexes of the view that have the events that are asked for, each once.
     fn kinds(&self) -> Vec<String> {
-        let subscription = self.subscription;
-        let categories = &subscription.event_categories;
-        let mut kinds: Vec<String> = match &self.replay.event_types {
-            Some(types) => {
-                let wanted = types.iter().map(EventTypeName::as_str);
-                wanted
-                    .filter(|name| self.wants(name))
-                    .map(str::to_owned)
-                    .collect()
-            }
+        let types = self.replay.event_types.as_ref();
+        let types = types.unwrap_or(&self.subscription.event_types).iter();
+        let types = types.map(EventTypeName::as_str);
+        let mut kinds: Vec<String> = match self.replay.event_types {
+            Some(_) => types
+                .filter(|name| self.wants(name))
+                .map(str::to_owned)
+                .collect(),
             None => {
-                let has = |name: &&EventTypeName| {
-                    let category = category_of(name.as_str());
-                    categories
-                        .iter()
-                        .any(|selected| selected.as_str() == category)
-                };
-                let types = subscription.event_types.iter().filter(|name| !has(name));
-                let types = types.map(|name| name.as_str().to_owned());
+                let categories = self.subscription.event_categories.iter();
+                let types = types.filter(|name| !self.selects_category_of(name));
                 types
-                    .chain(
-                        categories
-                            .iter()
-                            .map(|category| category.as_str().to_owned()),
-                    )
+                    .chain(categories.map(|category| category.as_str()))
+                    .map(str::to_owned)
                     .collect()
             }
         };
@@ -315,11 +298,6 @@ fn rows_of(indexes: &[ViewDays]) -> usize {
 }
 
 fn order_of(entry: &LogEntry) -> Order {
-    let row = &entry.row;
-    (
-        entry.at_ms,
-        row.partition,
-        tenant_digest(&row.tenant),
-        row.entry,
-    )
+    let (at_ms, row) = (entry.at_ms, &entry.row);
+    (at_ms, row.partition, tenant_digest(&row.tenant), row.entry)
 }
