@@ -1,6 +1,6 @@
 //! Events: listed, of one tenant or of all, and read one by one.
 //!
-//! What one tenant's logs tell is always current. A list over all tenants shows what the view over all of them holds, up to
+//! What one tenant's logs hold is always current. A list over all tenants shows what the view over all of them holds, up to
 //! the time that the view has reached, and says which that is.
 
 use super::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page, read_facts};
@@ -43,7 +43,7 @@ impl RowOrder<LogEntry> for EventSort {
     }
 }
 
-/// What is asked of the list of events.
+/// A request for a page of events.
 pub type EventQuery = ListQuery<EventFilter, EventSort>;
 /// A page of events: the JSON of each.
 pub type EventPage = Page<String, EventSort>;

@@ -25,14 +25,13 @@ use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
 
 pub use crate::admin::budgets::list::{BudgetFilter, BudgetQuery, BudgetSort};
-pub use crate::admin::tenants::update::UpdatedTenant;
 pub use api_keys::{ApiKeyFilter, ApiKeyQuery, ApiKeySort, Granted, ValidatedApiKey};
 pub use audit::{FailedCaller, Failure};
 pub use budgets::{Funded, Funding};
 pub use bulk_actions::BulkRequest;
 pub use overview::AdminOverviewResponse;
 pub use policies::{PolicyFilter, PolicyQuery};
-pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort};
+pub use tenants::{TenantFilter, TenantPage, TenantQuery, TenantSort, UpdatedTenant};
 
 use audit::entry;
 

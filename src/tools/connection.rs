@@ -196,7 +196,7 @@ async fn log_in(args: LoginArgs) -> Result<(), CallError> {
     Ok(())
 }
 
-/// The first line of standard input; on a terminal it is asked for, and not shown.
+/// The first line of standard input; on a terminal it is prompted for, and not shown.
 fn typed_key() -> Result<SecretString, CallError> {
     let (stdin, mut line) = (io::stdin(), String::new());
     if stdin.is_terminal() {

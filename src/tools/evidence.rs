@@ -70,35 +70,28 @@ pub async fn run(args: &EvidenceVerifyArgs, mut output: impl Write) -> u8 {
             return 2;
         }
     };
-    let set = match key_set(args, &document) {
-        None => None,
-        Some(place) => Some(
-            read(&place, args.ca_file.clone())
-                .await
-                .map_err(|reason| format!("{place}: {reason}")),
-        ),
-    };
-    let keys = match &set {
+    let set;
+    let keys = match key_set(args, &document) {
         None => Keys::Absent,
-        Some(Err(reason)) => {
-            eprintln!("the key set cannot be read: {reason}");
-            Keys::Unavailable
-        }
-        Some(Ok(set)) => Keys::Set(set),
+        Some(place) => match read(&place, args.ca_file.clone()).await {
+            Ok(read) => {
+                set = read;
+                Keys::Set(&set)
+            }
+            Err(reason) => {
+                eprintln!("the key set cannot be read: {place}: {reason}");
+                Keys::Unavailable
+            }
+        },
     };
-    let found = verify(
-        &document,
-        keys,
-        args.pin.as_ref(),
-        args.server_id.as_deref(),
-    );
+    let (pin, server_id) = (args.pin.as_ref(), args.server_id.as_deref());
+    let found = verify(&document, keys, pin, server_id);
     let text = match args.json {
         true => as_json(&found),
         false => as_text(&found),
     };
-    let written = output
-        .write_all(text.as_bytes())
-        .and_then(|()| output.flush());
+    let written = output.write_all(text.as_bytes());
+    let written = written.and_then(|()| output.flush());
     written.map_or(2, |()| exit_code(&found))
 }
 

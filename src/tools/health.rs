@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use super::client::{base_url, deepest_cause, printable};
 use crate::config::{LISTEN, METRICS_LISTEN, address_or_off};
 
-/// Pause before an address is asked again.
+/// Pause before an address is probed again.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Arguments of `health`.

@@ -34,7 +34,7 @@ orders! {
     ExpiresAt = "expires_at": key.expires_at.as_ms(),
 }
 
-/// Which API keys are asked for; all of it must hold.
+/// Conditions that a listed API key meets, all of them.
 #[derive(Debug, Clone, Default)]
 pub struct ApiKeyFilter {
     /// Of this tenant; as it was sent, perhaps not even an id.
@@ -54,7 +54,7 @@ impl ApiKeyFilter {
     }
 }
 
-/// What is asked of the list of API keys.
+/// A request for a page of API keys.
 pub type ApiKeyQuery = ListQuery<ApiKeyFilter, ApiKeySort>;
 
 impl Admin {

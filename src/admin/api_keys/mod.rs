@@ -65,8 +65,8 @@ impl KeyTarget {
 }
 
 impl Admin {
-    /// Issues a key. Repeating the call issues another, but under its idempotency key brings the first one back, which is
-    /// kept for that, sealed.
+    /// Issues a key. Repeating the call issues another, but under its idempotency key returns the first one, which is
+    /// stored sealed for that.
     ///
     /// # Errors
     /// Refusals: tenant closed, unknown or suspended; an expiry in the past.
@@ -78,91 +78,82 @@ impl Admin {
         let Some(tenant) = TenantId::parse(&new.tenant_id) else {
             return refuse(TenantRefusal::OwnerNotFound(new.tenant_id.clone()));
         };
-        tenant.about(check_scopes(&tenant, new.scope_filter.as_ref()))?;
-        let created = self.issue(&tenant, new, request).await;
-        tenant.about(created)
-    }
-
-    async fn issue(
-        &self,
-        tenant: &TenantId,
-        new: &ApiKeyCreateRequest,
-        request: &Request<'_>,
-    ) -> Result<ApiKeyCreateResponse, StoreError> {
-        let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
-        let permissions = permissions.to_vec();
-        let granted = permissions.to_field("permissions").unwrap_or_default();
-        if request.idempotency_key.is_some() && !self.sealing.is_present() {
-            return refuse(AccessRefusal::NotRepeatable);
-        }
-        let sealed_for = format!("createApiKey/{tenant}");
-        let key = ApiKeyText::generate(self.vendor_prefix, tenant.partition());
-        let target = KeyTarget {
-            key_id: key.key_id().clone(),
-            tenant: tenant.clone(),
+        let issued = async {
+            check_scopes(&tenant, new.scope_filter.as_ref())?;
+            let permissions = new.permissions.as_deref().unwrap_or(&Permission::DEFAULT);
+            let permissions = permissions.to_vec();
+            let granted = permissions.to_field("permissions").unwrap_or_default();
+            if request.idempotency_key.is_some() && !self.sealing.is_present() {
+                return refuse(AccessRefusal::NotRepeatable);
+            }
+            let sealed_for = format!("createApiKey/{tenant}");
+            let key = ApiKeyText::generate(self.vendor_prefix, tenant.partition());
+            let target = KeyTarget {
+                key_id: key.key_id().clone(),
+                tenant: tenant.clone(),
+            };
+            let key_hash = key.hash();
+            let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
+            fields.extend(set_fields(new.fields()));
+            let resource = ("api_key", target.key_id.as_str());
+            let mut parts = Parts::new(request, "createApiKey", resource, 201);
+            let filter = new.scope_filter.as_ref();
+            let filter = filter.filter(|filter| !filter.is_unrestricted());
+            let scopes = filter.map(|filter| filter.entries().join(" "));
+            let actor = request.cause.actor.as_str();
+            parts.add("metadata.actor_type", Some(actor));
+            parts.add("metadata.name", Some(&new.name));
+            parts.add("metadata.permissions", Some(&granted));
+            parts.add("metadata.scope_filter", scopes);
+            let sealed = match request.idempotency_key {
+                Some(_) => self.sealing.seal(key.expose(), &sealed_for),
+                None => String::new(),
+            };
+            let call = CreateApiKey {
+                change: &parts.change(),
+                tenant: &tenant,
+                key_id: &target.key_id,
+                key_hash: key_hash.as_str(),
+                requested_expires_at_ms: new.expires_at.map(Moment::as_ms),
+                name: &new.name,
+                permissions: &granted,
+                sealed: &sealed,
+                registered_ms: self.store.register_api_key(&target.key_id).await?,
+                fields: Counted(&fields),
+            };
+            let creation = Creation::new(true, &target);
+            let reply = self.store.create_api_key(&creation, &call).await?;
+            let is_replay = matches!(reply, CreateApiKeyReply::Replayed { .. });
+            let (CreateApiKeyReply::Created {
+                created_at,
+                expires_at,
+                sealed,
+            }
+            | CreateApiKeyReply::Replayed {
+                created_at,
+                expires_at,
+                sealed,
+                ..
+            }) = reply
+            else {
+                return Err(StoreError::Corrupt("random key id".to_owned()));
+            };
+            let key = self.first_key(key, &sealed, &sealed_for)?;
+            if is_replay {
+                self.check_active(key.key_id()).await?;
+            }
+            self.key_owners.insert(key.key_id().clone(), tenant.clone());
+            Ok::<_, StoreError>(ApiKeyCreateResponse {
+                key_id: key.key_id().clone(),
+                key_secret: key.expose().to_owned(),
+                key_prefix: key.visible_prefix().to_owned(),
+                tenant_id: tenant.clone(),
+                permissions,
+                created_at,
+                expires_at,
+            })
         };
-        let key_hash = key.hash();
-        let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
-        fields.extend(set_fields(new.fields()));
-        let resource = ("api_key", target.key_id.as_str());
-        let mut parts = Parts::new(request, "createApiKey", resource, 201);
-        let actor = request.cause.actor.as_str().to_owned();
-        parts.audit.extend([
-            ("metadata.actor_type", actor),
-            ("metadata.name", new.name.clone()),
-            ("metadata.permissions", granted.clone()),
-        ]);
-        if let Some(filter) = new.scope_filter.as_ref().filter(|f| !f.is_unrestricted()) {
-            let entries = filter.entries().join(" ");
-            parts.audit.push(("metadata.scope_filter", entries));
-        }
-        let sealed = match request.idempotency_key {
-            Some(_) => self.sealing.seal(key.expose(), &sealed_for),
-            None => String::new(),
-        };
-        let call = CreateApiKey {
-            change: &parts.change(),
-            tenant,
-            key_id: &target.key_id,
-            key_hash: key_hash.as_str(),
-            requested_expires_at_ms: new.expires_at.map(Moment::as_ms),
-            name: &new.name,
-            permissions: &granted,
-            sealed: &sealed,
-            registered_ms: self.store.register_api_key(&target.key_id).await?,
-            fields: Counted(&fields),
-        };
-        let creation = Creation::new(true, &target);
-        let reply = self.store.create_api_key(&creation, &call).await?;
-        let is_replay = matches!(reply, CreateApiKeyReply::Replayed { .. });
-        let (CreateApiKeyReply::Created {
-            created_at,
-            expires_at,
-            sealed,
-        }
-        | CreateApiKeyReply::Replayed {
-            created_at,
-            expires_at,
-            sealed,
-            ..
-        }) = reply
-        else {
-            return Err(StoreError::Corrupt("random key id".to_owned()));
-        };
-        let key = self.first_key(key, &sealed, &sealed_for)?;
-        if is_replay {
-            self.check_active(key.key_id()).await?;
-        }
-        self.key_owners.insert(key.key_id().clone(), tenant.clone());
-        Ok(ApiKeyCreateResponse {
-            key_id: key.key_id().clone(),
-            key_secret: key.expose().to_owned(),
-            key_prefix: key.visible_prefix().to_owned(),
-            tenant_id: tenant.clone(),
-            permissions,
-            created_at,
-            expires_at,
-        })
+        tenant.about(issued.await)
     }
 
     /// Refuses to show a key again that has ended.

@@ -1,6 +1,6 @@
 //! The audit log: listed, of one tenant or of all.
 //!
-//! What one tenant's logs tell is always current. What belongs to no tenant lies in every partition: a list of it, and one
+//! What one tenant's logs hold is always current. What belongs to no tenant lies in every partition: a list of it, and one
 //! over all tenants, shows what the view over all audit logs holds, up to the time that the view has reached, and says which
 //! that is.
 
@@ -36,7 +36,7 @@ orders! {
     Status = "status": entry.status,
 }
 
-/// What is asked of the audit log.
+/// A request for a page of the audit log.
 pub type AuditQuery = ListQuery<AuditFilter, AuditSort>;
 /// A page of entries.
 pub type AuditPage = Page<AuditLogEntry, AuditSort>;

@@ -17,29 +17,47 @@ use crate::store::{Store, StoreError};
 /// How often a subscription is checked again because it changed meanwhile.
 const CHECKS_MAX: usize = 8;
 
-/// Rows that one script changes.
-#[derive(Debug, Clone)]
-pub(crate) enum Batch {
+/// Rows of one partition, which one script changes.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    partition: Partition,
+    ids: Vec<String>,
+    work: Work,
+}
+
+/// What a batch changes.
+#[derive(Debug)]
+enum Work {
     Budgets(Vec<Row>),
     Tenant(TenantId),
     Webhooks(Owner, Vec<SubscriptionId>),
-    /// Rows of this partition that are not changed, because the action is too old.
-    Late(Partition, Vec<String>),
+    /// Nothing, because the action is too old.
+    Late,
 }
 
 /// Rows and their outcomes.
 pub(crate) type RowOutcomes = Vec<(String, Outcome)>;
 
-/// Splits the rows into batches.
-pub(crate) fn batches(action: &BulkAction, rows: &[Row]) -> VecDeque<Batch> {
-    match action {
+/// Splits the rows of an action into batches.
+pub(crate) fn batches(claim: &BulkClaim) -> VecDeque<Batch> {
+    let rows = &claim.bulk.rows;
+    match claim.bulk.action {
         BulkAction::Budgets(_) => {
-            let batch = |rows: &[Row]| Batch::Budgets(rows.to_vec());
+            let batch = |rows: &[Row]| Batch {
+                partition: claim.place.partition,
+                ids: rows.iter().map(|row| row.id.clone()).collect(),
+                work: Work::Budgets(rows.to_vec()),
+            };
             rows.chunks(BATCH_ROWS).map(batch).collect()
         }
         BulkAction::Tenants(_) => {
             let tenants = rows.iter().filter_map(|row| TenantId::parse(&row.id));
-            tenants.map(Batch::Tenant).collect()
+            let batch = |tenant: TenantId| Batch {
+                partition: tenant.partition(),
+                ids: vec![tenant.to_string()],
+                work: Work::Tenant(tenant),
+            };
+            tenants.map(batch).collect()
         }
         BulkAction::Webhooks(_) => {
             let mut owners: Vec<(Owner, Vec<SubscriptionId>)> = Vec::new();
@@ -53,9 +71,12 @@ pub(crate) fn batches(action: &BulkAction, rows: &[Row]) -> VecDeque<Batch> {
             }
             let mut batches = VecDeque::new();
             for (owner, ids) in owners {
-                let of_owner =
-                    |ids: &[SubscriptionId]| Batch::Webhooks(owner.clone(), ids.to_vec());
-                batches.extend(ids.chunks(BATCH_ROWS).map(of_owner));
+                let batch = |ids: &[SubscriptionId]| Batch {
+                    partition: owner.partition(),
+                    ids: ids.iter().map(SubscriptionId::to_string).collect(),
+                    work: Work::Webhooks(owner.clone(), ids.to_vec()),
+                };
+                batches.extend(ids.chunks(BATCH_ROWS).map(batch));
             }
             batches
         }
@@ -63,26 +84,10 @@ pub(crate) fn batches(action: &BulkAction, rows: &[Row]) -> VecDeque<Batch> {
 }
 
 impl Batch {
-    pub(crate) fn late(self, claim: &BulkClaim) -> Self {
-        Self::Late(self.partition(claim), self.ids())
-    }
-
-    fn partition(&self, claim: &BulkClaim) -> Partition {
-        match self {
-            Self::Budgets(_) => claim.place.partition,
-            Self::Tenant(tenant) => tenant.partition(),
-            Self::Webhooks(owner, _) => owner.partition(),
-            Self::Late(partition, _) => *partition,
-        }
-    }
-
-    fn ids(&self) -> Vec<String> {
-        match self {
-            Self::Budgets(rows) => rows.iter().map(|row| row.id.clone()).collect(),
-            Self::Tenant(tenant) => vec![tenant.to_string()],
-            Self::Webhooks(_, ids) => ids.iter().map(SubscriptionId::to_string).collect(),
-            Self::Late(_, ids) => ids.clone(),
-        }
+    /// The same rows, which are not changed.
+    pub(crate) fn late(self) -> Self {
+        let work = Work::Late;
+        Self { work, ..self }
     }
 
     /// Changes the rows. When the script fails, which changes nothing, the rows fail.
@@ -96,29 +101,30 @@ impl Batch {
             Err(failure @ (Script { .. } | Reply { .. } | ErrorReply { .. })) => failure,
             outcome => return outcome,
         };
-        let (operation, ids) = (claim.bulk.action.operation(), self.ids());
-        error!(error = %failure, "{operation}: {} rows could not be changed: {failure}", ids.len());
+        let (operation, rows) = (claim.bulk.action.operation(), self.ids.len());
+        error!(error = %failure, "{operation}: {rows} rows could not be changed: {failure}");
         let why = Outcome::failed("INTERNAL_ERROR", "An internal error occurred");
-        keep_outcome(&store, &claim, self.partition(&claim), ids, &why).await
+        keep_outcome(&store, &claim, self.partition, self.ids, &why).await
     }
 
     async fn attempt(&self, store: &Store, claim: &BulkClaim) -> Result<RowOutcomes, StoreError> {
-        let outcomes = match (self, &claim.bulk.action) {
-            (Self::Budgets(rows), BulkAction::Budgets(funding)) => {
+        let ids = self.ids.clone();
+        let outcomes = match (&self.work, &claim.bulk.action) {
+            (Work::Budgets(rows), BulkAction::Budgets(funding)) => {
                 store.fund_rows(claim, funding, rows).await?
             }
-            (Self::Tenant(tenant), BulkAction::Tenants(action)) => {
+            (Work::Tenant(tenant), BulkAction::Tenants(action)) => {
                 store.tenant_row(claim, *action, tenant, TAKE_OVER).await?
             }
-            (Self::Webhooks(owner, ids), BulkAction::Webhooks(action)) => {
+            (Work::Webhooks(owner, ids), BulkAction::Webhooks(action)) => {
                 return webhooks(store, claim, *action, owner, ids).await;
             }
             _ => {
                 let why = Outcome::failed("INTERNAL_ERROR", "The row was not done in time");
-                return keep_outcome(store, claim, self.partition(claim), self.ids(), &why).await;
+                return keep_outcome(store, claim, self.partition, ids, &why).await;
             }
         };
-        Ok(self.ids().into_iter().zip(outcomes).collect())
+        Ok(ids.into_iter().zip(outcomes).collect())
     }
 }
 

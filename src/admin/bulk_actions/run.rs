@@ -58,9 +58,9 @@ pub struct Runner {
 impl Runner {
     /// Starts at the first row; scripts skip rows that have an outcome.
     pub fn new(store: Store, claim: BulkClaim) -> Self {
-        let mut left = batches(&claim.bulk.action, &claim.bulk.rows);
+        let mut left = batches(&claim);
         if claim.age_ms > GIVEN_UP_MS {
-            left = left.into_iter().map(|batch| batch.late(&claim)).collect();
+            left = left.into_iter().map(Batch::late).collect();
         }
         Self {
             store,

@@ -20,7 +20,7 @@ const STEP_ROWS_MIN: usize = 20;
 /// Bytes of records after which a page ends.
 const PAGE_BYTES: usize = 1 << 20;
 
-/// Which policies are asked for; all of it must hold.
+/// Conditions that a listed policy meets, all of them.
 #[derive(Debug, Clone)]
 pub struct PolicyFilter {
     /// As it was sent: for the admin key alone, ignored from a tenant's.
@@ -31,7 +31,7 @@ pub struct PolicyFilter {
     pub status: Option<PolicyStatus>,
 }
 
-/// What is asked of the list of policies.
+/// A request for a page of policies.
 pub type PolicyQuery = ListQuery<PolicyFilter, OneOrder>;
 
 impl Admin {

@@ -2,21 +2,38 @@
 
 pub mod closing;
 pub(in crate::admin) mod list;
-pub(crate) mod update;
+
+use std::time::Duration;
+
+use tracing::warn;
 
 pub use list::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use super::audit::entry_without_status;
 use super::{Admin, Parts, Request, refuse};
+use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
-use crate::domain::record::set_fields;
+use crate::domain::record::{Record, audited, set_fields};
 use crate::domain::refusal::TenantRefusal;
-use crate::domain::tenant::record::{Tenant, TenantCreateRequest};
+use crate::domain::tenant::TenantStatus;
+use crate::domain::tenant::record::{Tenant, TenantCreateRequest, TenantUpdateRequest};
 use crate::store::StoreError;
-use crate::store::admin::tenants::{CreateTenant, CreateTenantReply};
+use crate::store::admin::changes_of;
+use crate::store::admin::tenants::{
+    CreateTenant, CreateTenantReply, UpdateTenant, UpdateTenantReply,
+};
 use crate::store::signature::Counted;
 use crate::store::target::Target;
+
+/// The result of a change of a tenant.
+#[derive(Debug)]
+pub struct UpdatedTenant {
+    /// The tenant after the change.
+    pub tenant: Tenant,
+    /// The state of its close, if it is closed.
+    pub close: Option<CloseProgress>,
+}
 
 impl Admin {
     /// Records a tenant, or finds the one of the same id and name; `true` when it was recorded.
@@ -57,5 +74,78 @@ impl Admin {
             Some(record) => tenant.about(Tenant::from_record(&record)),
             None => tenant.about(refuse(TenantRefusal::NotFound(tenant.to_string()))),
         }
+    }
+
+    /// Changes a tenant. A closed tenant owns nothing that could be changed from this moment on. Everything that it owned
+    /// ends in steps, on which the request works for [`REQUEST_PART`]. Closing a closed tenant again resumes its close.
+    ///
+    /// # Errors
+    /// Refusals, in this order: another request under the same idempotency key; no such tenant; a closed one that should
+    /// become anything else.
+    pub async fn update_tenant(
+        &self,
+        tenant: &TenantId,
+        update: &TenantUpdateRequest,
+        request: &Request<'_>,
+    ) -> Result<UpdatedTenant, StoreError> {
+        let changed = self.change_tenant(tenant, update, TAKE_OVER, request);
+        let (closing, record) = changed.await?;
+        let close = match closing {
+            true => Some(self.work_on_close(tenant).await),
+            false => None,
+        };
+        Ok(UpdatedTenant {
+            tenant: tenant.about(Tenant::from_record(&record))?,
+            close,
+        })
+    }
+
+    /// The change alone. For `request_part`, no dispatcher resumes the close that it begins.
+    ///
+    /// # Errors
+    /// As for [`Self::update_tenant`].
+    pub async fn change_tenant(
+        &self,
+        tenant: &TenantId,
+        update: &TenantUpdateRequest,
+        request_part: Duration,
+        request: &Request<'_>,
+    ) -> Result<(bool, Record), StoreError> {
+        let operation = "updateTenant";
+        let audit = entry_without_status(request.cause, operation, ("tenant", tenant.as_str()));
+        let mut parts = Parts::of(request, operation, audit);
+        // All but the labels.
+        parts.add("metadata.new_status", update.status);
+        parts.audit.extend(audited(update.fields()));
+        let request_id = request.cause.request_id.as_ref();
+        let request_id = request_id.map_or("", |id| id.as_str());
+        let correlation_id = format!("tenant_close_cascade:{tenant}:{request_id}");
+        let call = UpdateTenant {
+            change: &parts.change(),
+            tenant,
+            wanted: update.status.map(TenantStatus::as_str),
+            correlation_id: &correlation_id,
+            parent_correlation_id: None,
+            request_part_ms: request_part,
+            changes: changes_of(&update.fields()),
+        };
+        Ok(match tenant.run(&self.store, &call).await? {
+            UpdateTenantReply::Updated { record } => (false, record.0),
+            UpdateTenantReply::Closing { record } => (true, record.0),
+        })
+    }
+
+    /// Works on a close within the request. A failure is only logged, because the status is CLOSED already.
+    async fn work_on_close(&self, tenant: &TenantId) -> CloseProgress {
+        let progress = Closer::new(&self.store, tenant, None)
+            .run(REQUEST_PART)
+            .await;
+        progress.unwrap_or_else(|failure| {
+            warn!(
+                tenant.id = %tenant, error = %failure,
+                "the close of tenant `{tenant}` is left to a dispatcher: {failure}"
+            );
+            CloseProgress::Paused
+        })
     }
 }

@@ -41,8 +41,8 @@ impl std::fmt::Debug for WebhookCreateResponse {
 }
 
 impl Webhooks {
-    /// Makes a subscription, in two round trips to Redis. Repeating the call under its idempotency key brings the same one back,
-    /// its secret included.
+    /// Makes a subscription, in two round trips to Redis. Repeating the call under its idempotency key returns the same one,
+    /// with its secret.
     ///
     /// # Errors
     /// Refusals: the key; selectors that the owner may not have, or none; an idempotency key where nothing can be sealed; the
@@ -68,82 +68,73 @@ impl Webhooks {
             access.await?;
             return about(owner.tenant(), Err(refusal));
         }
-        let created = self.create_checked(caller, owner, settings, operation, request);
-        about(owner.tenant(), created.await)
-    }
-
-    async fn create_checked(
-        &self,
-        caller: &Caller,
-        owner: &Owner,
-        settings: &WebhookCreateRequest,
-        operation: &'static str,
-        request: &Request<'_>,
-    ) -> Result<WebhookCreateResponse, StoreError> {
-        let id = SubscriptionId::mint(owner.partition());
-        let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 201);
-        parts.audit.push(("metadata.url", settings.url.clone()));
-        let watched = watched(
-            &settings.event_types,
-            &settings.event_categories,
-            settings.scope_filter.as_deref(),
-            settings.thresholds.as_ref(),
-        );
-        let fields = self.fields(&id, settings, &watched);
-        let (target, change) = (WebhookTarget::new(&id, owner), parts.change());
-        let call = |mode| CreateWebhook {
-            caller: caller.into(),
-            change: &change,
-            owner,
-            subscription_id: &id,
-            mode,
-            scope_filter: settings.scope_filter.as_deref(),
-            watched: &watched,
-            webhooks_max: self.limits.webhooks,
-            thresholds_max: self.limits.thresholds,
-            fields: Counted(&fields),
-        };
-        // Whatever else could refuse the request comes before the name is resolved, and before anything is written.
-        let check = call("check");
-        let check = self.store.run(Lane::Request, &check);
-        let (checked, policy) = tokio::join!(check, self.policy());
-        if let CreateWebhookReply::Created { watched, record } = target.outcome(checked)? {
-            self.copy_thresholds(watched).await;
-            return self.replayed(&record.0).await;
-        }
-        self.check_url(&settings.url, owner, &policy?).await?;
-        let mode = owner.tenant().map_or("system", |_| "tenant");
-        let create = call(mode);
-        let create = self.store.run(Lane::Request, &create);
-        let (created, entered) = tokio::join!(create, self.store.enter_webhook_directory(&id));
-        let created = match target.outcome(created) {
-            Ok(CreateWebhookReply::Created { watched, record }) => {
+        let created = async {
+            let id = SubscriptionId::mint(owner.partition());
+            let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 201);
+            parts.audit.push(("metadata.url", settings.url.clone()));
+            let watched = watched(
+                &settings.event_types,
+                &settings.event_categories,
+                settings.scope_filter.as_deref(),
+                settings.thresholds.as_ref(),
+            );
+            let fields = self.fields(&id, settings, &watched);
+            let (target, change) = (WebhookTarget::new(&id, owner), parts.change());
+            let call = |mode| CreateWebhook {
+                caller: caller.into(),
+                change: &change,
+                owner,
+                subscription_id: &id,
+                mode,
+                scope_filter: settings.scope_filter.as_deref(),
+                watched: &watched,
+                webhooks_max: self.limits.webhooks,
+                thresholds_max: self.limits.thresholds,
+                fields: Counted(&fields),
+            };
+            // Whatever else could refuse the request comes before the name is resolved, and before anything is written.
+            let check = call("check");
+            let check = self.store.run(Lane::Request, &check);
+            let (checked, policy) = tokio::join!(check, self.policy());
+            if let CreateWebhookReply::Created { watched, record } = target.outcome(checked)? {
                 self.copy_thresholds(watched).await;
-                Ok(record.0)
+                return self.replayed(&record.0).await;
             }
-            Ok(_) => Err(StoreError::Corrupt(format!("webhook:{id}"))),
-            Err(error) => Err(error),
-        };
-        let is_own = |record: &Record| record.get("subscription_id") == Some(id.as_str());
-        match created {
-            Ok(record) if is_own(&record) => {
-                if let Err(error) = entered {
-                    warn!(%error, webhook.id = %id, "{id} is not in the directory yet, a dispatcher enters it: {error}");
+            self.check_url(&settings.url, owner, &policy?).await?;
+            let mode = owner.tenant().map_or("system", |_| "tenant");
+            let create = call(mode);
+            let create = self.store.run(Lane::Request, &create);
+            let (created, entered) = tokio::join!(create, self.store.enter_webhook_directory(&id));
+            let created = match target.outcome(created) {
+                Ok(CreateWebhookReply::Created { watched, record }) => {
+                    self.copy_thresholds(watched).await;
+                    Ok(record.0)
                 }
-                self.created(&record)
-            }
-            // Another request came between.
-            Ok(record) => {
-                self.leave_directory(&id).await;
-                self.replayed(&record).await
-            }
-            Err(error) => {
-                if error.is_refusal() {
+                Ok(_) => Err(StoreError::Corrupt(format!("webhook:{id}"))),
+                Err(error) => Err(error),
+            };
+            let is_own = |record: &Record| record.get("subscription_id") == Some(id.as_str());
+            match created {
+                Ok(record) if is_own(&record) => {
+                    if let Err(error) = entered {
+                        warn!(%error, webhook.id = %id, "{id} is not in the directory yet, a dispatcher enters it: {error}");
+                    }
+                    self.created(&record)
+                }
+                // Another request came between.
+                Ok(record) => {
                     self.leave_directory(&id).await;
+                    self.replayed(&record).await
                 }
-                Err(error)
+                Err(error) => {
+                    if error.is_refusal() {
+                        self.leave_directory(&id).await;
+                    }
+                    Err(error)
+                }
             }
-        }
+        };
+        about(owner.tenant(), created.await)
     }
 
     /// The response from a record with its sealed secrets.

@@ -1,19 +1,26 @@
-//! Lists of subscriptions: a tenant's in the order of their ids, and the operator's of all.
+//! Lists of subscriptions: a tenant's in the order of their ids, and the operator's of all; lists of deliveries.
 
-use super::Webhooks;
+use super::{WebhookTarget, Webhooks};
 use crate::admin::records;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
+use crate::domain::moment::Window;
 use crate::domain::record::Record;
 use crate::domain::search::Search;
-use crate::domain::webhook::{Owner, Subscription, SubscriptionId, WebhookStatus};
+use crate::domain::webhook::{
+    Delivery, DeliveryStatus, Owner, Subscription, SubscriptionId, WebhookStatus,
+};
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, STEP_ROWS, Step, Walk, gather, orders,
     readable,
 };
+use crate::store::admin::webhook_deliveries::{ListDeliveries, ListDeliveriesReply};
 use crate::store::admin::webhook_lists::{ListWebhooks, ListWebhooksReply};
 use crate::store::target::Target as _;
-use crate::store::{Store, StoreError};
+use crate::store::{Day, Store, StoreError};
+
+/// Days after which no delivery is kept.
+const KEPT_DAYS: i64 = 16;
 
 orders! {
     /// What a list of subscriptions can be sorted by.
@@ -31,7 +38,7 @@ orders! {
     ConsecutiveFailures = "consecutive_failures": subscription.consecutive_failures,
 }
 
-/// Whose subscriptions are asked for.
+/// Owners whose subscriptions are listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerFilter {
     /// Everybody's.
@@ -43,7 +50,7 @@ pub enum OwnerFilter {
 }
 
 impl OwnerFilter {
-    /// Whom a request names, if anybody.
+    /// The owner that a request names, or all.
     pub fn named(tenant: Option<&str>) -> Self {
         match tenant.map(Owner::parse) {
             None => Self::All,
@@ -61,7 +68,7 @@ impl OwnerFilter {
     }
 }
 
-/// Which subscriptions are asked for; all of it must hold.
+/// Conditions that a listed subscription meets, all of them.
 #[derive(Debug, Clone)]
 pub struct WebhookFilter {
     /// Of this owner.
@@ -78,18 +85,18 @@ impl WebhookFilter {
     fn matches(&self, subscription: &Subscription) -> bool {
         let texts = [subscription.subscription_id.as_str(), &subscription.url];
         let found = |search: &Search| search.finds_any(texts);
-        let names = |wanted: &String| {
+        let names = |requested: &String| {
             let mut types = subscription.event_types.iter();
-            types.any(|name| name.as_str() == wanted)
+            types.any(|name| name.as_str() == requested)
         };
         let status = subscription.status;
-        self.status.is_none_or(|wanted| wanted == status)
+        self.status.is_none_or(|requested| requested == status)
             && self.event_type.as_ref().is_none_or(names)
             && self.search.as_ref().is_none_or(found)
     }
 }
 
-/// Which subscriptions of one tenant are asked for.
+/// Conditions that a listed subscription of one tenant meets.
 #[derive(Debug, Clone)]
 pub struct TenantWebhookFilter {
     /// The owner, as it was sent.
@@ -98,10 +105,23 @@ pub struct TenantWebhookFilter {
     pub status: Option<WebhookStatus>,
 }
 
-/// What is asked of the list of all subscriptions.
+/// A request for a page of all subscriptions.
 pub type WebhookQuery = ListQuery<WebhookFilter, WebhookSort>;
-/// What is asked of the list of a tenant's subscriptions.
+/// A request for a page of a tenant's subscriptions.
 pub type TenantWebhookQuery = ListQuery<TenantWebhookFilter, OneOrder>;
+
+/// Conditions that a listed delivery meets, all of them.
+#[derive(Debug, Clone)]
+pub struct DeliveryFilter {
+    /// Of this status.
+    pub status: Option<DeliveryStatus>,
+    /// Queued when.
+    pub window: Window,
+}
+
+/// A request for a page of a subscription's deliveries, newest first: a position is when one was queued, in
+/// milliseconds, and its entry in the index of the day, which is empty where that day was passed.
+pub type DeliveryQuery = ListQuery<DeliveryFilter, OneOrder>;
 
 impl Webhooks {
     /// A page of all subscriptions.
@@ -141,6 +161,68 @@ impl Webhooks {
             let id = record.get("subscription_id").unwrap_or_default();
             readable("webhook", id, Subscription::from_record(&record))
         }))
+    }
+
+    /// A page of the deliveries to a subscription. With a sparse filter it may be short.
+    ///
+    /// # Errors
+    /// Refusals: of the key; no such subscription.
+    pub async fn deliveries(
+        &self,
+        caller: &Caller,
+        id: &str,
+        query: &DeliveryQuery,
+    ) -> Result<Page<Delivery, OneOrder>, StoreError> {
+        let id = self.parse_id(caller, id, "webhooks:read").await?;
+        let (window, after) = (query.filter.window, query.after.as_ref());
+        let after = after.and_then(|after| Some((after.number()?, after.id.clone())));
+        let today = self.store.today();
+        let day_of = |ms: Option<i64>| ms.map(Day::of_ms);
+        let last = day_of(after.as_ref().map(|(ms, _)| *ms).or(window.to_ms));
+        // Clocks of replicas may be behind that of the store.
+        let mut day = last.map_or(today.plus(1), |last| last.min(today.plus(1)));
+        let oldest = today.plus(-KEPT_DAYS);
+        let oldest = day_of(window.from_ms).map_or(oldest, |first| first.max(oldest));
+        let target = WebhookTarget { id, tenant: None };
+        let bound = |ms: Option<i64>, open: &str| ms.map_or(open.to_owned(), |ms| ms.to_string());
+        let entry = after.as_ref().map(|(_, entry)| entry.as_str());
+        let mut rows = Vec::new();
+        let next = loop {
+            let call = ListDeliveries {
+                partition: match caller {
+                    Caller::Tenant(caller) => caller.partition,
+                    Caller::Admin(_) => target.id.partition(),
+                },
+                caller: caller.into(),
+                subscription_id: &target.id,
+                queued_on: day,
+                from_ms: bound(window.from_ms, "-inf"),
+                to_ms: bound(window.to_ms, "+inf"),
+                after: entry.filter(|entry| !entry.is_empty()),
+                rows: query.limit - rows.len(),
+                status: query.filter.status.map(DeliveryStatus::as_str),
+            };
+            let ListDeliveriesReply::Listed {
+                last_ms,
+                last,
+                id_record,
+            } = target.run(&self.store, &call).await?;
+            rows.extend(id_record.into_iter().filter_map(|(id, record)| {
+                readable("delivery", &id, Delivery::from_stored(&id, &record))
+            }));
+            // The day has more.
+            if let Some(ms) = last_ms {
+                break Some(Position::new(ms, last));
+            }
+            if day <= oldest {
+                break None;
+            }
+            if rows.len() == query.limit {
+                break Some(Position::new(day.start_ms() - 1, String::new()));
+            }
+            day = day.plus(-1);
+        };
+        Ok(Page::new(rows, query.sort, next))
     }
 }
 

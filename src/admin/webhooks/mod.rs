@@ -1,7 +1,6 @@
 //! Webhook subscriptions of tenants and of the operator: create, read, list, change, delete and test them; replays.
 
 mod create;
-mod deliveries;
 pub(in crate::admin) mod list;
 mod replay;
 mod secrets;
@@ -13,9 +12,9 @@ mod update;
 use tracing::warn;
 
 pub use create::WebhookCreateResponse;
-pub use deliveries::{DeliveryFilter, DeliveryQuery};
 pub use list::{
-    OwnerFilter, TenantWebhookFilter, TenantWebhookQuery, WebhookFilter, WebhookQuery, WebhookSort,
+    DeliveryFilter, DeliveryQuery, OwnerFilter, TenantWebhookFilter, TenantWebhookQuery,
+    WebhookFilter, WebhookQuery, WebhookSort,
 };
 pub use replay::ReplayResponse;
 pub use security::WebhookSecurityConfig;
@@ -179,8 +178,7 @@ impl Webhooks {
     /// # Errors
     /// Refusals: of the key; no such subscription.
     pub async fn get(&self, caller: &Caller, id: &str) -> Result<Subscription, StoreError> {
-        let id = self.parse_id(caller, id, "webhooks:read").await?;
-        let loaded = self.open(caller, &id, "webhooks:read").await?;
+        let loaded = self.open(caller, id, "webhooks:read").await?;
         Ok(loaded.subscription)
     }
 
@@ -240,10 +238,11 @@ impl Webhooks {
     async fn open(
         &self,
         caller: &Caller,
-        id: &SubscriptionId,
+        id: &str,
         permission: &str,
     ) -> Result<LoadedSubscription, StoreError> {
-        match self.read(caller, id, permission, None, None).await? {
+        let id = self.parse_id(caller, id, permission).await?;
+        match self.read(caller, &id, permission, None, None).await? {
             ReadResult::Found(loaded) => Ok(*loaded),
             ReadResult::Replayed(_) => refuse(WebhookRefusal::NotFound(id.to_string())),
         }

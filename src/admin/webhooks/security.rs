@@ -3,7 +3,7 @@
 use tracing::warn;
 
 use super::{Webhooks, joined};
-use crate::admin::audit::entry;
+use crate::admin::audit::{add, entry};
 use crate::domain::cause::Cause;
 use crate::domain::cidr::Cidr;
 use crate::domain::fields::{Form, Read as _, Text, object};
@@ -116,20 +116,16 @@ impl Webhooks {
     ) -> Result<(), StoreError> {
         let operation = "updateWebhookSecurityConfig";
         let mut audit = entry(cause, operation, ("config", "webhook-security"), 200);
-        let ranges = settings.blocked_cidr_ranges.len().to_string();
-        let patterns = settings.allowed_url_patterns.len().to_string();
-        audit.extend([
-            ("metadata.allow_http", settings.allow_http.to_string()),
-            ("metadata.blocked_cidr_count", ranges),
-            ("metadata.allowed_url_pattern_count", patterns),
-        ]);
-        let removed = settings.removed_default_ranges();
-        if !removed.is_empty() {
-            audit.push((
-                "metadata.removed_default_ranges",
-                joined(removed.iter().copied()),
-            ));
-        }
+        let ranges = settings.blocked_cidr_ranges.len();
+        let patterns = settings.allowed_url_patterns.len();
+        let removed = joined(settings.removed_default_ranges());
+        let removed = Some(removed).filter(|removed| !removed.is_empty());
+        let allow_http = Some(settings.allow_http);
+        add(&mut audit, "metadata.allow_http", allow_http);
+        add(&mut audit, "metadata.blocked_cidr_count", Some(ranges));
+        let count = "metadata.allowed_url_pattern_count";
+        add(&mut audit, count, Some(patterns));
+        add(&mut audit, "metadata.removed_default_ranges", removed);
         let json = |list: &[String]| serde_json::to_string(list).expect("texts serialize");
         let call = PutWebhookSecurity {
             partition: Partition::FIRST,

@@ -67,8 +67,7 @@ impl Webhooks {
         operation: &'static str,
         cause: &Cause,
     ) -> Result<WebhookTestResponse, StoreError> {
-        let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let loaded = self.open(caller, &id, "webhooks:write").await?;
+        let loaded = self.open(caller, id, "webhooks:write").await?;
         let tested = async {
             loaded.check_owner()?;
             let subscription = &loaded.subscription;

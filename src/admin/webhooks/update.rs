@@ -213,14 +213,12 @@ impl Webhooks {
             let masked = || WebhookRefusal::MaskedHeader(name.clone());
             *value = present.ok_or_else(masked)?.clone();
         }
-        let is_same = before.is_some_and(|before| {
-            let mut pairs = before.iter().zip(&next);
-            let equal =
-                |((name, value), (other_name, other)): ((_, &SecretString), (_, &SecretString))| {
-                    name == other_name && value.expose_secret() == other.expose_secret()
-                };
-            before.len() == next.len() && pairs.all(equal)
-        });
+        let exposed = |headers: &BTreeMap<String, SecretString>| -> Vec<(String, String)> {
+            let pairs = headers.iter();
+            let pairs = pairs.map(|(name, value)| (name.clone(), value.expose_secret().to_owned()));
+            pairs.collect()
+        };
+        let is_same = before.as_ref().map(exposed) == Some(exposed(&next));
         if is_same && !stale("headers") {
             return Ok(());
         }

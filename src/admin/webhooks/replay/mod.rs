@@ -11,13 +11,10 @@ use crate::domain::fields::object;
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{ReplayId, WebhookReplay, WebhookStatus};
 use crate::store::admin::Pairs;
-use crate::store::admin::webhook_replays::{
-    BeginReplay, EndReplay, QueueReplay, QueueReplayReply, kept_delivery,
-};
+use crate::store::admin::webhook_replays::{BeginReplay, EndReplay, QueueReplay, QueueReplayReply};
 use crate::store::signature::Counted;
 use crate::store::target::Target as _;
 use crate::store::{Lane, StoreError, outcome};
-use selection::SelectedEvent;
 
 /// How long choosing the events may take; then another replay may begin.
 const CLAIM_MS: i64 = 60_000;
@@ -51,29 +48,34 @@ impl Webhooks {
         replay: &WebhookReplay,
         cause: &Cause,
     ) -> Result<ReplayResponse, StoreError> {
-        let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let loaded = self.open(caller, &id, "webhooks:write").await?;
+        let loaded = self.open(caller, id, "webhooks:write").await?;
+        let id = &loaded.subscription.subscription_id;
+        let replay_id = ReplayId::mint(loaded.subscription.owner.partition());
         let replayed = async {
             loaded.check_owner()?;
             // What is paused gets nothing, replays included.
             if loaded.subscription.status != WebhookStatus::Active {
-                return self.queue(&loaded, None, &[], cause).await;
+                return self.queue(&loaded, &replay_id, None, &[], cause).await;
             }
             let token = format!("{:032x}", rand::random::<u128>());
             let claim = BeginReplay {
-                subscription_id: &id,
+                subscription_id: id,
                 token: &token,
                 claim_ms: CLAIM_MS,
             };
             loaded.target().run(&self.store, &claim).await?;
-            let queued = match self.select_events(&loaded.subscription, replay).await {
-                Ok(selected) => self.queue(&loaded, Some(&token), &selected, cause).await,
+            let selected = self.select_events(&loaded.subscription, replay, &replay_id);
+            let queued = match selected.await {
+                Ok(selected) => {
+                    let queued = self.queue(&loaded, &replay_id, Some(&token), &selected, cause);
+                    queued.await
+                }
                 Err(error) => Err(error),
             };
             if queued.is_err() {
                 // A claim that cannot be given back lapses.
                 let end = EndReplay {
-                    subscription_id: &id,
+                    subscription_id: id,
                     token: &token,
                 };
                 let _ = outcome(self.store.run(Lane::Request, &end).await);
@@ -86,20 +88,15 @@ impl Webhooks {
     async fn queue(
         &self,
         loaded: &LoadedSubscription,
+        replay_id: &ReplayId,
         token: Option<&str>,
-        selected: &[SelectedEvent],
+        deliveries: &[String],
         cause: &Cause,
     ) -> Result<ReplayResponse, StoreError> {
         let subscription = &loaded.subscription;
-        let replay_id = ReplayId::mint(subscription.owner.partition());
         let id = &subscription.subscription_id;
         let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), 202);
         audit.push(("metadata.replay_id", replay_id.to_string()));
-        let kept = |event: &SelectedEvent| {
-            let delivery = event.delivery_to(subscription, &replay_id);
-            kept_delivery(&delivery, &event.event_type, &event.place, &event.trace)
-        };
-        let deliveries: Vec<String> = selected.iter().map(kept).collect();
         let call = QueueReplay {
             owner: &subscription.owner,
             subscription_id: id,
@@ -107,7 +104,7 @@ impl Webhooks {
             replay_id: replay_id.as_str(),
             lock_ms: LOCK_MS,
             keep_ms: KEEP_MS,
-            deliveries: Counted(&deliveries),
+            deliveries: Counted(deliveries),
             audit: &audit,
         };
         match loaded.target().run(&self.store, &call).await? {

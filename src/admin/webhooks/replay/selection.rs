@@ -1,6 +1,6 @@
 //! The events that a replay is to deliver again: those of a window that the subscription would get now.
 //!
-//! They are in the view of the types that are asked for, and behind it in the outboxes; whatever else is stored costs nothing. A
+//! They are in the view of the requested types, and behind it in the outboxes; whatever else is stored costs nothing. A
 //! tenant's are read from its own logs instead, unless these hold more than the view has of those types.
 
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ use crate::domain::webhook::{
     Crossed, DeliveryId, Owner, ReplayId, Seen, Subscription, WebhookReplay, reported_on, trace_of,
 };
 use crate::listing::readable;
+use crate::store::admin::webhook_replays::kept_delivery;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::view_rows::ViewIndex;
 use crate::store::dispatcher::views::{Row, View};
@@ -25,28 +26,11 @@ use crate::store::{Day, StoreError};
 
 use super::Webhooks;
 
-/// Events of the types that are asked for, of the window and the owner, that are looked at.
+/// Most events of the requested types, of the window and the owner, that are examined.
 const EXAMINED_MAX: usize = 20_000;
 
-/// Entries of a tenant's logs that are looked at whatever the view has.
+/// Entries of a tenant's logs that are examined whatever the view has.
 const LOGGED_MAX: usize = 20_000;
-
-/// An event that is to be delivered again.
-pub(super) struct SelectedEvent {
-    pub event_type: String,
-    pub place: EventPlace,
-    pub trace: String,
-    event_id: String,
-}
-
-impl SelectedEvent {
-    /// Names its delivery.
-    pub fn delivery_to(&self, subscription: &Subscription, replay: &ReplayId) -> DeliveryId {
-        let id = &subscription.subscription_id;
-        let partition = subscription.owner.partition();
-        DeliveryId::of(partition, &self.event_id, id, Some(replay))
-    }
-}
 
 /// The order of a replay: time, partition, digest of the tenant, entry.
 type Order = (i64, Partition, String, EntryId);
@@ -55,14 +39,15 @@ type Order = (i64, Partition, String, EntryId);
 struct Selection<'a> {
     subscription: &'a Subscription,
     replay: &'a WebhookReplay,
+    id: &'a ReplayId,
     window: Window,
-    /// Each event once that was looked at, and whether it is to be delivered.
-    examined: BTreeMap<Order, Option<SelectedEvent>>,
+    /// Each event once that was looked at, with its delivery as it is kept, if it is to be delivered.
+    examined: BTreeMap<Order, Option<String>>,
     selected: usize,
 }
 
 impl Webhooks {
-    /// The events, in the order in which they are delivered.
+    /// The deliveries of a replay as they are kept, in their order.
     ///
     /// # Errors
     /// Refusals: too many to look at, or to deliver.
@@ -70,11 +55,13 @@ impl Webhooks {
         &self,
         subscription: &Subscription,
         replay: &WebhookReplay,
-    ) -> Result<Vec<SelectedEvent>, StoreError> {
+        id: &ReplayId,
+    ) -> Result<Vec<String>, StoreError> {
         let window = replay.window();
         let mut selection = Selection {
             subscription,
             replay,
+            id,
             window,
             examined: BTreeMap::new(),
             selected: 0,
@@ -139,7 +126,7 @@ impl Webhooks {
         Ok(())
     }
 
-    /// The indexes of the view that have the events that are asked for.
+    /// The indexes of the view that have the requested events.
     async fn indexes(&self, selection: &Selection<'_>) -> Result<Vec<ViewDays>, StoreError> {
         let bounds = self.bounds(selection.window);
         let mut indexes = Vec::new();
@@ -192,8 +179,8 @@ impl Selection<'_> {
             && !self.examined.contains_key(&order_of(entry))
     }
 
-    /// Whether events of a type are asked for.
-    fn wants(&self, event_type: &str) -> bool {
+    /// Whether the replay and the subscription select events of a type.
+    fn selects(&self, event_type: &str) -> bool {
         let names =
             |types: &Vec<EventTypeName>| types.iter().any(|name| name.as_str() == event_type);
         self.replay.event_types.as_ref().is_none_or(names)
@@ -206,14 +193,14 @@ impl Selection<'_> {
         selected.any(|selected| selected.as_str() == category)
     }
 
-    /// The indexes of the view that have the events that are asked for, each once.
+    /// The names of the indexes of the view that have the requested events, each once.
     fn kinds(&self) -> Vec<String> {
         let types = self.replay.event_types.as_ref();
         let types = types.unwrap_or(&self.subscription.event_types).iter();
         let types = types.map(EventTypeName::as_str);
         let mut kinds: Vec<String> = match self.replay.event_types {
             Some(_) => types
-                .filter(|name| self.wants(name))
+                .filter(|name| self.selects(name))
                 .map(str::to_owned)
                 .collect(),
             None => {
@@ -234,7 +221,7 @@ impl Selection<'_> {
     fn examine(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
         for entry in entries {
             let kind = entry.row.kind.as_deref().unwrap_or_default();
-            let is_wanted = self.window.contains(entry.at_ms) && self.wants(kind);
+            let is_wanted = self.window.contains(entry.at_ms) && self.selects(kind);
             if !is_wanted || !self.is_new(&entry) {
                 continue;
             }
@@ -256,11 +243,8 @@ impl Selection<'_> {
         Ok(())
     }
 
-    fn selected(
-        &self,
-        entry: &LogEntry,
-        facts: &Record,
-    ) -> Result<Option<SelectedEvent>, RecordError> {
+    /// The delivery of an event, if the subscription gets it.
+    fn selected(&self, entry: &LogEntry, facts: &Record) -> Result<Option<String>, RecordError> {
         let (row, event_type) = (&entry.row, facts.text("type")?);
         let reported_on = reported_on(event_type, facts);
         let seen = Seen {
@@ -279,17 +263,16 @@ impl Selection<'_> {
             entry: &row.entry.to_string(),
             facts,
         };
-        Ok(Some(SelectedEvent {
-            event_type: event_type.to_owned(),
-            place: EventPlace {
-                partition: row.partition,
-                tenant: row.tenant.clone(),
-                day: Day::of_ms(entry.at_ms),
-                entry: row.entry,
-            },
-            trace: trace_of(facts)?,
-            event_id: event.event_id(),
-        }))
+        let place = EventPlace {
+            partition: row.partition,
+            tenant: row.tenant.clone(),
+            day: Day::of_ms(entry.at_ms),
+            entry: row.entry,
+        };
+        let (subscription, trace) = (self.subscription, trace_of(facts)?);
+        let (owner, id) = (&subscription.owner, &subscription.subscription_id);
+        let delivery = DeliveryId::of(owner.partition(), &event.event_id(), id, Some(self.id));
+        Ok(Some(kept_delivery(&delivery, event_type, &place, &trace)))
     }
 }
 
