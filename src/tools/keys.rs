@@ -1,7 +1,7 @@
 //! `budget-authority keys`: random keys for the settings, and the keys of a tenant in Redis.
 
 use clap::{Args, ValueEnum};
-use redis::{Cmd, Value};
+use redis::FromRedisValue;
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 
@@ -123,10 +123,9 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
     let mut keys = Vec::new();
     let visit = |key: &str| {
         let rest = key.strip_prefix(&prefix);
-        keys.extend(
-            rest.filter(|rest| is_of(rest, name))
-                .map(|_| key.to_owned()),
-        );
+        if rest.is_some_and(|rest| is_of(rest, name)) {
+            keys.push(key.to_owned());
+        }
     };
     let pattern = format!("{prefix}*");
     store.scan(&pattern, Some(partition), visit).await?;
@@ -136,27 +135,25 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
     }
     keys.sort_unstable();
     keys.dedup();
-    let kinds = query_each(store, &keys, |key| command(&["TYPE", key])).await?;
-    let kinds: Vec<String> = kinds.into_iter().map(text).collect();
-    let counts = keys.iter().zip(&kinds).map(|(key, kind)| {
-        let count = match kind.as_str() {
-            "hash" => "HLEN",
-            "zset" => "ZCARD",
-            "stream" => "XLEN",
-            "string" => "STRLEN",
+    let kinds: Vec<String> = ask(store, &keys, |_| &["TYPE"]).await?;
+    let count = |at: usize| -> &'static [&'static str] {
+        match kinds[at].as_str() {
+            "hash" => &["HLEN"],
+            "zset" => &["ZCARD"],
+            "stream" => &["XLEN"],
+            "string" => &["STRLEN"],
             // Deleted meanwhile, or of another type.
-            _ => "EXISTS",
-        };
-        (key.clone(), command(&[count, key]))
-    });
-    let counts = store.send_all(&counts.collect::<Vec<_>>()).await?;
-    let memory = query_each(store, &keys, |key| command(&["MEMORY", "USAGE", key])).await?;
+            _ => &["EXISTS"],
+        }
+    };
+    let counts: Vec<i64> = ask(store, &keys, count).await?;
+    let memory: Vec<i64> = ask(store, &keys, |_| &["MEMORY", "USAGE"]).await?;
     let rows = keys.into_iter().zip(kinds).zip(counts).zip(memory);
-    let size = |(((key, kind), entries), memory): (((String, String), Value), Value)| Size {
+    let size = |(((key, kind), entries), memory_bytes)| Size {
         key,
         kind,
-        entries: redis::from_redis_value(entries).unwrap_or(0),
-        memory_bytes: redis::from_redis_value(memory).unwrap_or(0),
+        entries,
+        memory_bytes,
     };
     Ok(Sizes {
         partition: partition.to_string(),
@@ -175,13 +172,8 @@ impl Sizes {
     pub fn table(&self) -> String {
         let mut table = Table::new(2, ["KEY", "TYPE", "ENTRIES", "BYTES"]);
         for size in &self.keys {
-            let (key, kind) = (size.key.clone(), size.kind.clone());
-            table.row([
-                key,
-                kind,
-                size.entries.to_string(),
-                size.memory_bytes.to_string(),
-            ]);
+            let (entries, bytes) = (size.entries.to_string(), size.memory_bytes.to_string());
+            table.row([size.key.clone(), size.kind.clone(), entries, bytes]);
         }
         let (partition, slot) = (&self.partition, self.slot);
         format!("partition     {partition}\ncluster slot  {slot}\n\n{table}")
@@ -196,24 +188,22 @@ fn is_of(rest: &str, tenant: &str) -> bool {
     name.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
 }
 
-/// Sends a command per key; the replies are in the order of the keys.
-async fn query_each(
+/// Sends a command about each key, whose words follow from its place; a reply of another type counts as none.
+async fn ask<T: FromRedisValue + Default>(
     store: &Store,
     keys: &[String],
-    build: impl Fn(&str) -> Cmd,
-) -> Result<Vec<Value>, StoreError> {
-    let commands: Vec<_> = keys.iter().map(|key| (key.clone(), build(key))).collect();
-    store.send_all(&commands).await
-}
-
-fn command(words: &[&str]) -> Cmd {
-    let mut command = redis::cmd(words[0]);
-    command.arg(&words[1..]);
-    command
-}
-
-fn text(value: Value) -> String {
-    redis::from_redis_value(value).unwrap_or_default()
+    words: impl Fn(usize) -> &'static [&'static str],
+) -> Result<Vec<T>, StoreError> {
+    let command = |(at, key): (usize, &String)| {
+        let words = words(at);
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]).arg(key);
+        (key.clone(), command)
+    };
+    let commands: Vec<_> = keys.iter().enumerate().map(command).collect();
+    let replies = store.send_all(&commands).await?.into_iter();
+    let read = replies.map(|reply| redis::from_redis_value(reply).unwrap_or_default());
+    Ok(read.collect())
 }
 
 #[cfg(test)]

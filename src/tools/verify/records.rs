@@ -10,7 +10,7 @@ use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::domain::scope::ScopePath;
 use crate::store::dispatcher::purge::Records;
 use crate::store::tools::verify::{Amounts, DEPTHS, READ_ROWS, StoredRecord};
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, StoreError};
 
 impl Collector<'_> {
     /// Counts a day's records that were created until `until_ms`, in the order of their creation.
@@ -52,7 +52,7 @@ impl Collector<'_> {
         self.check_each(&index, &prefix, last_ms, check).await
     }
 
-    /// Reads the records of an index up to a score, and calls `check` with each.
+    /// Reads the records of an index up to a score, page by page, and calls `check` with each.
     async fn check_each(
         &mut self,
         index: &str,
@@ -60,14 +60,29 @@ impl Collector<'_> {
         until: i64,
         check: fn(&mut Self, &StoredRecord),
     ) -> Result<(), StoreError> {
-        let mut scan = Scan::until(until);
-        while let Some(ids) = scan.next(self.store, index).await? {
-            let read = self.store.read_records(self.tenant, prefix, &ids).await?;
+        let mut from = i64::MIN;
+        // The members already read of the score `from`. Rows that leave the index meanwhile do not make it skip others.
+        let mut seen = HashSet::new();
+        loop {
+            let (store, rows) = (self.store, READ_ROWS + seen.len());
+            let mut page = store.scores_between(index, from, until, rows).await?;
+            page.retain(|(id, score)| *score != from || !seen.contains(id));
+            page.truncate(READ_ROWS);
+            let Some((_, last)) = page.last() else {
+                return Ok(());
+            };
+            if *last != from {
+                seen.clear();
+                from = *last;
+            }
+            let at_last = page.iter().filter(|(_, score)| *score == from);
+            seen.extend(at_last.map(|(id, _)| id.clone()));
+            let ids: Vec<_> = page.into_iter().map(|(id, _)| id).collect();
+            let read = store.read_records(self.tenant, prefix, &ids).await?;
             (self.progress)(ids.len() as u64);
             read.rows.iter().for_each(|row| check(self, row));
             self.tenant_due(read.first_due_ms, read.tenant_due_ms);
         }
-        Ok(())
     }
 
     fn reservation(&mut self, row: &StoredRecord) {
@@ -234,47 +249,4 @@ fn is_deleted(row: &StoredRecord) -> bool {
 
 fn number(row: &StoredRecord, field: &str) -> Option<i64> {
     row.field(field)?.parse().ok()
-}
-
-/// Reads an index by score, page by page. Rows that leave it meanwhile do not make it skip others.
-struct Scan {
-    from: i64,
-    until: i64,
-    /// The members already read of the score `from`.
-    seen: HashSet<String>,
-}
-
-impl Scan {
-    /// A scan from the lowest score to `until`, included.
-    fn until(until: i64) -> Self {
-        Self {
-            from: i64::MIN,
-            until,
-            seen: HashSet::new(),
-        }
-    }
-
-    /// The next page of members; `None` at the end.
-    async fn next(
-        &mut self,
-        store: &Store,
-        index: &str,
-    ) -> Result<Option<Vec<String>>, StoreError> {
-        let rows = READ_ROWS + self.seen.len();
-        let mut page = store
-            .scores_between(index, self.from, self.until, rows)
-            .await?;
-        page.retain(|(id, score)| *score != self.from || !self.seen.contains(id));
-        page.truncate(READ_ROWS);
-        let Some((_, last)) = page.last() else {
-            return Ok(None);
-        };
-        if *last != self.from {
-            self.seen.clear();
-        }
-        self.from = *last;
-        let at_last = page.iter().filter(|(_, score)| *score == self.from);
-        self.seen.extend(at_last.map(|(id, _)| id.clone()));
-        Ok(Some(page.into_iter().map(|(id, _)| id).collect()))
-    }
 }
