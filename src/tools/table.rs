@@ -17,11 +17,11 @@ pub(super) struct Table {
 impl Table {
     /// A table with these headings, of which the first `names` are of names and the others of numbers.
     pub fn new<'a>(names: usize, headings: impl IntoIterator<Item = &'a str>) -> Self {
-        let headings: Vec<_> = headings.into_iter().map(str::to_owned).collect();
+        let headings = headings.into_iter().enumerate();
+        let aligned = headings.map(|(column, text)| (text, column >= names));
         Self {
-            right: (0..headings.len()).map(|column| column >= names).collect(),
             least: NUMBER_WIDTH,
-            rows: vec![headings],
+            ..Self::aligned(aligned)
         }
     }
 

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::BenchError;
 use super::args::{BenchArgs, LoadArgs, Workload};
-use super::load;
+use super::load::{self, Report, clients};
 use super::recorder::time;
-use super::report::{BenchReport, Report, clients};
 use super::script::{self, Script, ScriptRun};
 use super::service::{Change, Difference, disagreement};
 use super::stack::{Stack, resident_memory};
+use super::{BenchError, BenchReport};
 use crate::tools::table::Table;
 
 /// Clients of the run that everything is compared with.

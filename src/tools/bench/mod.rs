@@ -9,7 +9,6 @@ mod compare;
 mod deliver;
 mod load;
 mod recorder;
-mod report;
 mod script;
 mod service;
 mod stack;
@@ -19,7 +18,8 @@ use std::process::ExitCode;
 
 pub use args::BenchArgs;
 
-use report::{BenchReport, Report};
+use load::Report;
+use serde::Serialize;
 use service::Service;
 
 use crate::config::ConfigError;
@@ -51,6 +51,15 @@ enum BenchError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Config(#[from] ConfigError),
+}
+
+/// A report that ends the process with an exit code.
+pub(super) trait BenchReport: Serialize {
+    /// Whether every ledger agrees, and no more requests failed than allowed.
+    fn is_well(&self, max_error_rate: f64) -> bool;
+
+    /// Tables and sentences for people.
+    fn text(&self) -> String;
 }
 
 /// Runs the benchmark and prints its report to standard output.

@@ -14,9 +14,8 @@ use tokio::task::JoinSet;
 
 use super::BenchError;
 use super::client::TTL_MS;
-use super::load::on_one_thread;
+use super::load::{clients, on_one_thread};
 use super::recorder::{Summary, Times, time};
-use super::report::clients;
 use super::service::{Change, Tenant};
 use super::stack::Stack;
 use crate::config::StoreConfig;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::tools::bench::report::BenchReport;
+use crate::tools::bench::BenchReport;
 use crate::tools::table::Table;
 
 /// All figures of one run.
