@@ -53,12 +53,12 @@ fmt: ## Format the Rust code
 docs: ## Write the generated documents anew
 	@.ci/need cargo cc python redis-server
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_examples_are_what
-	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_says_of_each the_description_changes the_document_of_keys
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_matches_the_help the_description_changes the_document_of_keys
 	helm/generate
 
 signatures: ## Rewrite the headers of the scripts
 	@.ci/need cargo cc
-	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_headers_of_scripts
+	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- script_headers_match
 
 bench: ## Measure the runtime plane on this machine, beside the bare scripts
 	@.ci/need cargo cc redis-server
