@@ -98,6 +98,16 @@ impl StoreError {
         }
     }
 
+    /// Whether a key holds another type than the command or script expects.
+    #[must_use]
+    pub fn is_wrong_type(&self) -> bool {
+        match self {
+            Self::ErrorReply { code, .. } => code == "WRONGTYPE",
+            Self::Script { message, .. } => message.starts_with("WRONGTYPE "),
+            _ => false,
+        }
+    }
+
     /// The same, with the tenant that the operation is about.
     #[must_use]
     pub fn about(self, tenant: &TenantId) -> Self {

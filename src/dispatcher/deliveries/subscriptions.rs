@@ -239,14 +239,14 @@ impl SubscriptionCache {
         self.read(owner, mark).await
     }
 
-    /// Counts that an owner's list cannot be read, and logs the first time of a series.
+    /// Counts that an owner's list holds another type, and logs the first time of a series. Other errors pass.
     fn or_unknown(
         &self,
         owner: &str,
         read: Result<Subscribers, StoreError>,
     ) -> Result<Subscribers, StoreError> {
         let damage = match read {
-            Err(damage @ (StoreError::ErrorReply { .. } | StoreError::Script { .. })) => damage,
+            Err(damage) if damage.is_wrong_type() => damage,
             read => return read,
         };
         if let Some(unreadable) = &self.unreadable {

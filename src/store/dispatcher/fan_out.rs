@@ -163,8 +163,11 @@ impl Store {
             .send_each(&commands, OnFailure::Fail)
             .await?
             .into_iter();
-        let mark = |reply: Result<_, _>| reply.ok().and_then(read_or_default);
-        Ok(replies.map(mark).collect())
+        let mark = |reply: Result<_, StoreError>| match reply {
+            Err(error) if !error.is_wrong_type() => Err(error),
+            reply => Ok(reply.ok().and_then(read_or_default)),
+        };
+        replies.map(mark).collect()
     }
 
     /// The records of an owner's subscriptions, in order of their ids: an empty one where there is none, and an error where the key

@@ -5,14 +5,16 @@ use std::time::Duration;
 use prometheus::{Registry, TextEncoder};
 use serde_json::json;
 
-use super::fan_out::{fan_out, fan_out_in, follow};
+use super::fan_out::{fan_out, fan_out_in, follow, leases};
 use super::noisy_tenants::{neighbours, quiet, update};
+use crate::admin::http::umbra_on;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::{Hooked, catch_up_of, umbra};
 use crate::harness::deliveries::{Running, fund, here, reached};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
+use crate::redis::memory::service;
 
 async fn hook(app: &TestApp, receiver: &Receiver) -> String {
     let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
@@ -190,6 +192,34 @@ async fn w33_a_damaged_list_of_subscriptions_is_counted_and_delays_no_other_tena
         assert_eq!(follow(&hooked.fan_out).await, 1);
         hooked.expect_in_order(1).await;
     }
+}
+
+#[tokio::test]
+async fn w33_events_wait_while_redis_refuses_to_read_the_list_of_subscriptions() {
+    let (_server, app) = service(&[]).await;
+    let mut hooked = Hooked::both_on(umbra_on(app).await).await;
+    fund(&hooked.app, 2).await;
+    let registry = Registry::new();
+    hooked.fan_out = fan_out_in(&hooked.app, &registry);
+    let allow = async |right: &str| {
+        let user = ["ACL", "SETUSER", "default", right];
+        hooked.app.run::<String>(&user).await;
+    };
+    for command in ["zrange", "get"] {
+        allow(&format!("-{command}")).await;
+        let pass = hooked.fan_out.run_once(&leases()).await;
+        let error = pass.expect_err(command).to_string();
+        assert!(error.contains("NOPERM"), "{error}");
+        allow(&format!("+{command}")).await;
+    }
+    let text = TextEncoder::new().encode_to_string(&registry.gather());
+    let text = text.expect("text");
+    assert!(
+        text.contains("budget_webhook_events_skipped_total 0\n"),
+        "{text}"
+    );
+    assert_eq!(follow(&hooked.fan_out).await, 4);
+    hooked.expect_in_order(2).await;
 }
 
 #[tokio::test]
