@@ -13,18 +13,19 @@ whether others may be attempted that were not claimed, and the claim of the next
 
 KEYS[1]   write  lanes          zset    lanes
 KEYS[2]   write  claims         zset    claims
-KEYS[3]   write  open           hash    open
-KEYS[4]   write  failing        zset    failing
-KEYS[5]   write  counts         hash    counts  (if fails)
-KEYS[6]   write  tenant_key     hash    tenant:<owner>  (if fails)
-KEYS[7]   write  webhooks       zset    webhooks:<owner>  (if fails)
-KEYS[8]   write  webhooks_mark  string  webhooksmark:<owner>  (if fails)
-KEYS[9]   write  watch          hash    watch:<owner>  (if fails)
-KEYS[10]  write  thresholds     hash    thresholds  (if fails)
-KEYS[11]  write  event_log      stream  events:<owner>:<day>  (if fails)
-KEYS[12]  write  system_log     stream  events:<system>:<day>  (if fails)
-KEYS[13]  write  outbox         stream  outbox  (if fails)
-KEYS[14]  write  days           zset    days  (if fails)
+KEYS[3]   write  claimed_lanes  hash    claimedlanes
+KEYS[4]   write  open           hash    open
+KEYS[5]   write  failing        zset    failing
+KEYS[6]   write  counts         hash    counts  (if fails)
+KEYS[7]   write  tenant_key     hash    tenant:<owner>  (if fails)
+KEYS[8]   write  webhooks       zset    webhooks:<owner>  (if fails)
+KEYS[9]   write  webhooks_mark  string  webhooksmark:<owner>  (if fails)
+KEYS[10]  write  watch          hash    watch:<owner>  (if fails)
+KEYS[11]  write  thresholds     hash    thresholds  (if fails)
+KEYS[12]  write  event_log      stream  events:<owner>:<day>  (if fails)
+KEYS[13]  write  system_log     stream  events:<system>:<day>  (if fails)
+KEYS[14]  write  outbox         stream  outbox  (if fails)
+KEYS[15]  write  days           zset    days  (if fails)
 built     write                 hash    delivery:<delivery_id>
 built     write                 list    lane:<lane>
 built     write                 hash    window:<subscription_id>
@@ -56,8 +57,8 @@ Replies, the first that applies:
 Writes:
   On ended: deliveries, their claims, lanes and windows; the subscriptions; on a failure that counts events.
 ]]
-local lanes, claims, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds, event_log,
-  system_log, outbox, days = unpack(KEYS)
+local lanes, claims, claimed_lanes, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds,
+  event_log, system_log, outbox, days = unpack(KEYS)
 local day, day_start_ms, owner, context, details, dispatcher, claim_ms, lane_concurrency, stale_before_ms,
   delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV, 1, 15)
 local attempts_from = 16
@@ -308,6 +309,7 @@ end
 
 redis.call('HLEN', open)
 redis.call('ZCARD', claims)
+redis.call('HLEN', claimed_lanes)
 -- One after the other, as if each were a call of its own: only the claims, windows and times are written together.
 local reply, at = {'ended'}, attempts_from
 while at <= #ARGV do
@@ -324,5 +326,5 @@ while at <= #ARGV do
   end
   at = to + 1
 end
-state_write(state, claims, open)
+state_write(state, claims, claimed_lanes, open)
 return reply

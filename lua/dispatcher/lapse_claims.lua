@@ -6,15 +6,16 @@ looked at whose first delivery is in flight while the others can only fail.
 damaged: keys of another type, and records of claimed deliveries that are gone, a line each with why. next: from where
 on to look further; '' at the end.
 
-KEYS[1]  read   lease   hash  lease
-KEYS[2]  write  lanes   zset  lanes
-KEYS[3]  write  claims  zset  claims
-KEYS[4]  write  open    hash  open
-built    read           hash  webhook:<subscription_id>
-built    read           hash  tenant:<tenant>
-built    write          hash  delivery:<delivery_id>
-built    write          list  lane:<lane>
-built    write          hash  window:<subscription_id>
+KEYS[1]  read   lease          hash  lease
+KEYS[2]  write  lanes          zset  lanes
+KEYS[3]  write  claims         zset  claims
+KEYS[4]  write  claimed_lanes  hash  claimedlanes
+KEYS[5]  write  open           hash  open
+built    read                  hash  webhook:<subscription_id>
+built    read                  hash  tenant:<tenant>
+built    write                 hash  delivery:<delivery_id>
+built    write                 list  lane:<lane>
+built    write                 hash  window:<subscription_id>
 
 ARGV[1]   fencing_token    int64
 ARGV[2]   over_ms          int64 or ''       To end those whose time was over by then, and look at no others.
@@ -37,7 +38,7 @@ Replies, the first that applies:
 Writes:
   On lapsed: deliveries, their claims, lanes and windows.
 ]]
-local lease, lanes, claims, open = unpack(KEYS)
+local lease, lanes, claims, claimed_lanes, open = unpack(KEYS)
 local fencing_token, over_ms, alive, dispatcher, held, reply_ms, after, delivery_prefix, lane_prefix, window_prefix,
   webhook_prefix, tenant_prefix = unpack(ARGV)
 -- End of the signature.
@@ -63,28 +64,18 @@ local function is_lapsed(id, delivery, has_ended)
   return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
 end
 
--- Returns the lane of a first attempt. The place in its record names it as well, but may be damaged.
-local function lane_of_attempt(delivery, subscription)
-  local owner, source = subscription.owner.name, false
-  if is_replayed(delivery.lane) then return delivery.lane end
-  if owner == '__system__' then
-    source = redis.call('HGET', delivery.key, 'source')
-  elseif owner ~= '' then
-    source = delivery_prefix:match('{(%x+)}') .. ':' .. owner
-  end
-  return source and subscription.id .. ':' .. source or delivery.lane
-end
-
--- Plans the end of a claim.
+-- Plans the end of a claim. One of an earlier release has no noted lane; its record names it.
 local function look(id)
   local delivery, has_ended = state_delivery(state, id)
-  local subscription = delivery and state_subscription(state, delivery.subscription)
+  local lane = state_read(state, 'HGET', claimed_lanes, id) or delivery and delivery.lane
+  local subscription = lane and state_subscription(state, delivery and delivery.subscription or lane:match('^[^:]*'))
   if is_lapsed(id, delivery, has_ended) then
-    if not delivery and not has_ended then damaged[#damaged + 1] = delivery_prefix .. id .. ' it is gone' end
+    local is_gone = not delivery and not has_ended
+    if is_gone then damaged[#damaged + 1] = delivery_prefix .. id .. ' it is gone' end
     if subscription then state_can_wait(state, subscription) end
-    lapsed[#lapsed + 1] = {id = id, delivery = delivery, subscription = subscription}
+    lapsed[#lapsed + 1] = {id = id, lane = lane, delivery = delivery, subscription = subscription, is_gone = is_gone}
   elseif delivery and not delivery.is_retry and not state_is_current(delivery, subscription) then
-    hasten[lane_of_attempt(delivery, subscription)] = true
+    hasten[lane] = true
   end
 end
 
@@ -100,23 +91,38 @@ redis.call('ZCARD', lanes)
 redis.call('HLEN', open)
 
 -- Effects: none can fail.
+
+-- Ends the claim of a delivery whose record is gone. Where it waits in its lane, take_deliveries ends the delivery itself.
+local function end_gone(claim)
+  local lane, subscription = claim.lane, claim.subscription
+  local gone = {id = claim.id, lane = lane, is_retry = lane:find(':retries$') ~= nil}
+  state_land(state, gone, subscription)
+  if gone.is_retry then
+    state_count_end(gone, subscription)
+  else
+    redis.call('ZADD', lanes, now, lane)
+  end
+end
+
 for _, claim in ipairs(lapsed) do
   local delivery, subscription = claim.delivery, claim.subscription
-  if not delivery or not delivery.claim then
-    redis.call('ZREM', claims, claim.id)
-  else
+  if delivery and delivery.claim then
     state_land(state, delivery, subscription)
     redis.call('HDEL', delivery.key, 'claim')
     redis.call('HSET', delivery.key, 'lost', delivery.lost + 1)
     if delivery.is_retry then
       state_wait(state, lanes, delivery, subscription, now)
     else
-      redis.call('ZADD', lanes, now, lane_of_attempt(delivery, subscription))
+      redis.call('ZADD', lanes, now, claim.lane)
     end
+  elseif claim.is_gone and claim.lane then
+    end_gone(claim)
+  else
+    state.landed[#state.landed + 1] = claim.id
   end
 end
 for _, id in ipairs(later) do redis.call('ZADD', claims, now + DAMAGED_MS, id) end
 -- Deliveries that can only fail do so without waiting for the one in flight before them.
 for lane in pairs(hasten) do redis.call('ZADD', lanes, now, lane) end
-state_write(state, claims, open)
+state_write(state, claims, claimed_lanes, open)
 return {'lapsed', #lapsed, table.concat(damaged, '\n'), #ids == ROWS and from + ROWS - #lapsed or ''}

@@ -7,16 +7,17 @@ more: whether it did not look at everything. ended: reasons and ids of the deliv
 subscription_inactive; subscription_not_found; attempts_lost; damaged, whose records are gone or do not say where the
 events lie. damaged: keys of another type, a line each with why; each is of a lane that waits.
 
-KEYS[1]  read   lease   hash    lease
-KEYS[2]  write  lanes   zset    lanes
-KEYS[3]  write  claims  zset    claims
-KEYS[4]  write  open    hash    open
-built    read           hash    tenant:<tenant>
-built    read           string  webhooksmark:<owner>
-built    write          hash    delivery:<delivery_id>
-built    write          list    lane:<lane>
-built    write          hash    window:<subscription_id>
-built    write          hash    webhook:<subscription_id>
+KEYS[1]  read   lease          hash    lease
+KEYS[2]  write  lanes          zset    lanes
+KEYS[3]  write  claims         zset    claims
+KEYS[4]  write  claimed_lanes  hash    claimedlanes
+KEYS[5]  write  open           hash    open
+built    read                  hash    tenant:<tenant>
+built    read                  string  webhooksmark:<owner>
+built    write                 hash    delivery:<delivery_id>
+built    write                 list    lane:<lane>
+built    write                 hash    window:<subscription_id>
+built    write                 hash    webhook:<subscription_id>
 
 ARGV[1]   fencing_token     int64
 ARGV[2]   dispatcher        text                  A name without `:`.
@@ -39,7 +40,7 @@ Replies, the first that applies:
 Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
-local lease, lanes, claims, open = unpack(KEYS)
+local lease, lanes, claims, claimed_lanes, open = unpack(KEYS)
 local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, stale_before_ms, delivery_prefix,
   lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV)
 -- End of the signature.
@@ -145,6 +146,7 @@ for i = 1, #due, 2 do
 end
 redis.call('HLEN', open)
 redis.call('ZCARD', claims)
+redis.call('HLEN', claimed_lanes)
 
 -- Effects: none can fail.
 
@@ -184,5 +186,5 @@ for _, lane in ipairs(looked_at) do
   end
 end
 if more then reply[2] = 1 end
-state_write(state, claims, open)
+state_write(state, claims, claimed_lanes, open)
 return reply

@@ -24,10 +24,11 @@ local ENDED_MS = '1209600000'
 local function integer_text(number) return ('%d'):format(number) end
 
 -- prefixes: what the names of keys start with: delivery, window, webhook, tenant, lane, mark. key: the one that was read last.
--- landed, claimed: claims that end, and new ones with their times, which state_write writes all at once.
+-- landed, claimed, claimed_lanes: claims that end, and new ones with their times and their lanes, which state_write writes all at
+-- once.
 local function state_new(now, prefixes)
   return {now = now, now_text = integer_text(now), prefixes = prefixes, subscriptions = {}, order = {}, owners = {},
-    landed = {}, claimed = {}, key = ''}
+    landed = {}, claimed = {}, claimed_lanes = {}, key = ''}
 end
 
 -- Runs a command that reads a key, and notes the key in case that raises.
@@ -244,10 +245,16 @@ local function state_write_subscription(state, subscription)
 end
 
 -- Writes claims, windows, and times of the records. open: how many deliveries of each owner are open.
-local function state_write(state, claims, open)
+local function state_write(state, claims, claimed_lanes, open)
   -- One that went back to its lane may have been claimed again.
-  if #state.landed > 0 then redis.call('ZREM', claims, unpack(state.landed)) end
-  if #state.claimed > 0 then redis.call('ZADD', claims, unpack(state.claimed)) end
+  if #state.landed > 0 then
+    redis.call('ZREM', claims, unpack(state.landed))
+    redis.call('HDEL', claimed_lanes, unpack(state.landed))
+  end
+  if #state.claimed > 0 then
+    redis.call('ZADD', claims, unpack(state.claimed))
+    redis.call('HSET', claimed_lanes, unpack(state.claimed_lanes))
+  end
   local ended = {}
   for _, subscription in ipairs(state.order) do
     local owner = subscription.owner.name

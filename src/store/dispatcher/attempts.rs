@@ -114,7 +114,7 @@ signature! {
     END_ATTEMPTS: EndAttempts -> EndAttemptsReply = "dispatcher/end_attempts", flags "allow-oom";
     names { partition: Partition, system: &'a str, fails: bool }
     keys of partition {
-        write lanes(), claims(), open: open_deliveries(), failing(), counts() when fails, tenant_key: tenant(owner) when fails,
+        write lanes(), claims(), claimed_lanes(), open: open_deliveries(), failing(), counts() when fails, tenant_key: tenant(owner) when fails,
             webhooks(owner) when fails, webhooks_mark(owner) when fails, watch(owner) when fails, thresholds() when fails,
             event_log: events(owner, day) when fails, system_log: events(system, day) when fails, outbox() when fails,
             days() when fails;

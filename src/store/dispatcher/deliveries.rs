@@ -115,7 +115,7 @@ signature! {
     LAPSE_CLAIMS: LapseClaims -> LapseClaimsReply = "dispatcher/lapse_claims", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
-        write lanes(), claims(), open: open_deliveries();
+        write lanes(), claims(), claimed_lanes(), open: open_deliveries();
     }
     builds { read webhook, tenant; write delivery, lane, window }
     args {
@@ -152,7 +152,7 @@ signature! {
     TAKE_DELIVERIES: TakeDeliveries -> TakeDeliveriesReply = "dispatcher/take_deliveries", flags "allow-oom";
     keys of partition of fencing_token {
         read lease();
-        write lanes(), claims(), open: open_deliveries();
+        write lanes(), claims(), claimed_lanes(), open: open_deliveries();
     }
     builds { read tenant, webhooks_mark; write delivery, lane, window, webhook }
     args {

@@ -246,8 +246,8 @@ keys! { partition {
     ///
     /// Fields: `subscription`, `place` of the event (partition, tenant, day, entry), `type` of the event, `trace` (trace id, and flags
     /// where the request had valid ones), `at_ms` (when it was queued), `epoch` of the subscription at that time, *`lane`* (that of a
-    /// replay; others are `<subscription>:<partition>:<tenant>`), `attempts`; *`source`* (partition and tenant,
-    /// of one of the operator's that was claimed); while it is open *`claim`* (dispatcher, attempt and time), *`lost`* (attempts in a row without an outcome), *`failures`*; then *`status`* (none while `PENDING`),
+    /// replay; others are `<subscription>:<partition>:<tenant>`), `attempts`; while it is open *`claim`* (dispatcher, attempt
+    /// and time), *`lost`* (attempts in a row without an outcome), *`failures`*; then *`status`* (none while `PENDING`),
     /// *`response_status`*, *`response_time_ms`*, *`error_message`*, *`next_retry_at_ms`* and *`retry_delay_ms`* (by how much it
     /// was put off), *`not_before_ms`* (until when its first attempt was put off), *`completed_at_ms`*.
     delivery: hash = ("delivery:" delivery_id), "TTL of 14 days, after its end";
@@ -268,6 +268,8 @@ keys! { partition {
     lanes: zset = ("lanes"), "an entry when all that may be is in flight";
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
+    /// The lane of each delivery in flight; `…:retries` for one that was attempted before.
+    claimed_lanes: hash = ("claimedlanes"), "a field with the outcome of the attempt";
     /// How many deliveries of a subscription are open, in flight, in flight as retries, and open of replays: `open`, `flying`,
     /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).
     ///

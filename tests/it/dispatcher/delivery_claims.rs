@@ -94,6 +94,52 @@ async fn w15_a_lost_attempt_counts_as_an_attempt_but_not_as_a_retry() {
 }
 
 #[tokio::test]
+async fn w33_a_claim_whose_record_and_dispatcher_are_gone_leaves_no_count_behind() {
+    for is_retry in [false, true] {
+        let app = here().await;
+        let receiver = Receiver::start(Reply::Silence).await;
+        if is_retry {
+            receiver.reply(Reply::Status(500, ""));
+        }
+        let body = json!({
+            "url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": {"initial_delay_ms": 2_000},
+        });
+        let webhook = made(&app, body).await;
+        let _running = Running::start(&app);
+        fund(&app, 1).await;
+        if is_retry {
+            reached(&app, &webhook, "RETRYING", 1).await;
+            receiver.reply(Reply::Silence);
+        }
+        let (keys, partition) = (app.store.keys(), umbra());
+        let window = keys.window(partition, &webhook);
+        let counts = async || -> (i64, i64) {
+            let counts: Vec<Option<i64>> = app.run(&["HMGET", &window, "flying", "open"]).await;
+            (counts[0].unwrap_or(0), counts[1].unwrap_or(0))
+        };
+        eventually("it is in flight", || async {
+            let arrived = receiver.arrived().len() == 1 + usize::from(is_retry);
+            (arrived && counts().await == (1, 1)).then_some(())
+        })
+        .await;
+        let rows = deliveries(&app, &webhook).await;
+        let id = rows[0]["delivery_id"].as_str().expect("an id");
+        app.run::<i64>(&["DEL", &keys.delivery(partition, id)])
+            .await;
+        // As if its dispatcher had died long ago.
+        app.run::<i64>(&["ZADD", &keys.claims(partition), "XX", "1", id])
+            .await;
+        eventually("it counts no more", || async {
+            let found = counts().await;
+            (found == (0, 0)).then_some(()).ok_or(found)
+        })
+        .await;
+        let noted = ["EXISTS", &keys.claimed_lanes(partition)];
+        assert_eq!(app.run::<i64>(&noted).await, 0);
+    }
+}
+
+#[tokio::test]
 async fn w17_a_claim_of_a_running_dispatcher_passes_on_only_when_it_lapses() {
     let receiver = Receiver::start(Reply::Silence).await;
     let claimed = Claimed::after(&receiver, 1, 0, json!({})).await;
