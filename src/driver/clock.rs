@@ -3,9 +3,9 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
@@ -36,7 +36,7 @@ impl Clock {
     pub fn observe(&self, sent: Instant, received: Instant, redis_ms: i64) {
         self.offset_ms
             .store(redis_ms - local_ms(), Ordering::Relaxed);
-        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut monitor = self.monitor.lock();
         let in_doubt = monitor.is_in_doubt();
         let state = monitor.observe(sent, received, &[redis_ms]);
         drop(monitor);
@@ -51,8 +51,7 @@ impl Clock {
 
     /// Holds due before this time are over beyond doubt, at a moment when Redis's clock reads `redis_ms`.
     pub fn trusted_ms(&self, redis_ms: i64) -> i64 {
-        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
-        monitor.trusted_ms(Instant::now(), redis_ms)
+        self.monitor.lock().trusted_ms(Instant::now(), redis_ms)
     }
 }
 

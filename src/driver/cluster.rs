@@ -3,10 +3,11 @@
 //! The crate's own cluster client is not used: it has one connection per node, sends `ASKING` separately from its command, and
 //! opens connections without comparing the deployment's record (docs/decisions/0010-own-cluster-routing.md).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use redis::{ConnectionInfo, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -114,7 +115,7 @@ impl ClusterRouter {
 
     /// Sets the owner of one slot from a redirect, and reads the whole map soon.
     pub(crate) fn moved(self: &Arc<Self>, slot: u16, host: &str, port: u16, from: &Node) {
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.writing.lock();
         if let Some(node) = self.at(host, port, from) {
             let mut map = Map::clone(&self.map());
             let index = map.index(node);
@@ -168,7 +169,7 @@ impl ClusterRouter {
                 }
             }
         }
-        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let writing = self.writing.lock();
         let mut map = Map::clone(&self.map());
         map.read_at = Some(Instant::now());
         self.replace(map);
@@ -176,7 +177,7 @@ impl ClusterRouter {
     }
 
     fn adopt(&self, ranges: Vec<Range>, template: &ConnectionInfo) {
-        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _writing = self.writing.lock();
         let before = self.map();
         let mut map = Map {
             nodes: Vec::new(),
@@ -213,11 +214,11 @@ impl ClusterRouter {
     }
 
     fn map(&self) -> Arc<Map> {
-        Arc::clone(&self.map.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.map.read())
     }
 
     fn replace(&self, map: Map) {
-        *self.map.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(map);
+        *self.map.write() = Arc::new(map);
     }
 }
 

@@ -1,9 +1,10 @@
 //! One multiplexed connection: opened on first use, shared by all requests, reopened when it breaks.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, PushInfo, PushKind, RedisError,
@@ -153,7 +154,7 @@ impl Link {
 
     /// Starts an attempt unless one is running, in a task of its own, so that a caller that gives up does not abort it.
     fn start_dialing(&self) {
-        let mut dial = lock(&self.shared.dial);
+        let mut dial = self.shared.dial.lock();
         if dial.running {
             return;
         }
@@ -175,14 +176,16 @@ impl Link {
 
 impl Shared {
     fn live(&self) -> Option<Live> {
-        let live = self.live.read().unwrap_or_else(PoisonError::into_inner);
-        live.as_ref()
+        self.live
+            .read()
+            .as_ref()
             .filter(|live| live.alive.load(Ordering::Acquire))
             .cloned()
     }
 
     fn last_failure(&self) -> Option<RedisError> {
-        lock(&self.dial)
+        self.dial
+            .lock()
             .last
             .as_ref()
             .map(|(_, error)| error.clone())
@@ -216,13 +219,13 @@ impl Shared {
     }
 
     fn finish(&self, result: Result<Live, RedisError>) {
-        let mut dial = lock(&self.dial);
+        let mut dial = self.dial.lock();
         dial.running = false;
         match result {
             Ok(live) => {
                 dial.failures = 0;
                 dial.last = None;
-                *self.live.write().unwrap_or_else(PoisonError::into_inner) = Some(live);
+                *self.live.write() = Some(live);
                 self.dialer.metrics.connections_opened.inc();
             }
             Err(error) => {
@@ -264,8 +267,4 @@ async fn require_master(connection: &mut MultiplexedConnection) -> Result<(), Re
         },
         _ => Ok(()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

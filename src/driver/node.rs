@@ -1,10 +1,11 @@
 //! One Redis server: a few shared connections for requests, a small pool for background work.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use deadpool::managed::{Pool, PoolError};
+use parking_lot::Mutex;
 use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
@@ -154,7 +155,7 @@ impl Node {
         deadline: Instant,
     ) -> Result<Value, SendError> {
         let gate = {
-            let mut gates = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut gates = self.gates.lock();
             Arc::clone(gates.entry(script.name()).or_default())
         };
         let Ok(mut loaded_at) = timeout_at(deadline, gate.lock()).await else {

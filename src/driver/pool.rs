@@ -1,10 +1,11 @@
 //! Connections for background work, each used by one caller at a time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use deadpool::Runtime;
 use deadpool::managed::{Manager, Metrics, Object, Pool, RecycleResult};
+use parking_lot::Mutex;
 use redis::aio::MultiplexedConnection;
 use redis::{ConnectionInfo, ErrorKind, RedisError, RedisResult};
 
@@ -30,7 +31,7 @@ pub(crate) fn pool(info: ConnectionInfo, dialer: &Dialer) -> RedisResult<Pool<Op
     let broken_at = Arc::new(Mutex::new(None));
     let noticed = Arc::clone(&broken_at);
     let config = noticing(dialer.connect_timeout, move || {
-        *noticed.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *noticed.lock() = Some(Instant::now());
     });
     let opener = Opener {
         manager: deadpool_redis::Manager::new_with_config(info.clone(), config)?,
@@ -65,10 +66,7 @@ impl Manager for Opener {
         connection: &mut MultiplexedConnection,
         metrics: &Metrics,
     ) -> RecycleResult<RedisError> {
-        let broken_at = *self
-            .broken_at
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let broken_at = *self.broken_at.lock();
         let checked_at = metrics.recycled.unwrap_or(metrics.created);
         match broken_at {
             Some(broken_at) if broken_at >= checked_at => {

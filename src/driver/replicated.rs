@@ -3,8 +3,9 @@
 //! `WAIT` blocks its connection, so whatever comes meanwhile is sent together as the next group, with one `WAIT` behind it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use redis::{Cmd, Pipeline, Value};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -83,7 +84,7 @@ impl ReplicatedLink {
             reply,
         };
         let is_served = {
-            let mut queue = self.shared.queue();
+            let mut queue = self.shared.queue.lock();
             queue.waiting.push_back(write);
             std::mem::replace(&mut queue.is_served, true)
         };
@@ -99,10 +100,6 @@ impl ReplicatedLink {
 }
 
 impl Shared {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Sends group after group until the queue is empty.
     async fn serve(self: Arc<Self>) {
         while let Some(group) = self.next_group() {
@@ -126,7 +123,7 @@ impl Shared {
     }
 
     fn next_group(&self) -> Option<Vec<Write>> {
-        let mut queue = self.queue();
+        let mut queue = self.queue.lock();
         let count = queue.waiting.len().min(GROUP_MAX);
         if count == 0 {
             queue.is_served = false;

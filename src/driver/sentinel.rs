@@ -1,8 +1,9 @@
 //! The master that Sentinel names. Sentinels are queried again whenever a connection to the master breaks.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use redis::{Client, ConnectionInfo, ErrorKind, RedisError, RedisResult};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -83,8 +84,11 @@ impl SentinelRouter {
 
     /// The master as far as it is known.
     pub(crate) fn current(&self) -> Option<Arc<Node>> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
-        current.as_ref().filter(|node| !node.is_lost()).cloned()
+        self.current
+            .read()
+            .as_ref()
+            .filter(|node| !node.is_lost())
+            .cloned()
     }
 
     async fn find(&self, search: &mut Search) -> RedisResult<Arc<Node>> {
@@ -137,7 +141,7 @@ impl SentinelRouter {
             at_address(&self.template, host, port),
             &self.dialer,
         )?);
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.write();
         let before = current.replace(Arc::clone(&node));
         if before
             .as_ref()

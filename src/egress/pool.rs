@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
@@ -73,7 +74,7 @@ impl ConnectionPool {
 
     /// The connection to one of the URL's addresses that was used last, if any is still open.
     pub fn take(&self, to: &str, url: &AdmittedUrl) -> Option<Connection> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         for address in &url.addresses {
             let key = Arc::new(Key::new(to, url, *address));
             while let Some(mut last) = idle.remove_last(&key) {
@@ -88,7 +89,7 @@ impl ConnectionPool {
     /// Keeps a connection for the next request.
     pub fn put(self: &Arc<Self>, to: &str, url: &AdmittedUrl, connection: Connection) {
         let key = Arc::new(Key::new(to, url, connection.address));
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         idle.push(key, connection, self.limits.idle_per_key);
         if idle.closer.as_ref().is_none_or(AbortHandle::is_finished) {
             let closer = tokio::spawn(close_expired(Arc::downgrade(self)));
@@ -98,7 +99,7 @@ impl ConnectionPool {
 
     /// A ticket for a further connection. Closes those that are idle for the longest time when there are too many.
     pub fn ticket(&self) -> Ticket {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         let ticket = Arc::clone(&self.ticket);
         while Arc::strong_count(&self.ticket) > self.limits.open + 1 && idle.remove_oldest() {}
         ticket
@@ -106,7 +107,7 @@ impl ConnectionPool {
 
     /// Closes what is idle for too long. Returns when to look again; `None` when nothing is left.
     fn close_expired(&self) -> Option<Instant> {
-        let mut idle = self.idle();
+        let mut idle = self.idle.lock();
         while let Some((_, oldest)) = idle.by_number.first_key_value() {
             if oldest.since.elapsed() < self.limits.idle {
                 // Not once per connection.
@@ -118,15 +119,11 @@ impl ConnectionPool {
         idle.closer = None;
         None
     }
-
-    fn idle(&self) -> MutexGuard<'_, IdleConnections> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for ConnectionPool {
     fn drop(&mut self) {
-        if let Some(closer) = self.idle().closer.take() {
+        if let Some(closer) = self.idle.lock().closer.take() {
             closer.abort();
         }
     }
@@ -245,7 +242,7 @@ mod tests {
         }
 
         fn idle(&self) -> usize {
-            let idle = self.egress.pool.idle();
+            let idle = self.egress.pool.idle.lock();
             assert_eq!(idle.numbers.len(), idle.by_number.len());
             idle.by_number.len()
         }
@@ -288,7 +285,7 @@ mod tests {
             fixture.put(to).await;
             let (mut stream, _) = fixture.listener.accept().await.expect("a connection");
             assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
-            while fixture.egress.pool.idle().closer.is_some() {
+            while fixture.egress.pool.idle.lock().closer.is_some() {
                 tokio::task::yield_now().await;
             }
             assert_eq!((fixture.idle(), fixture.take(to)), (0, 0));

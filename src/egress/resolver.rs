@@ -6,9 +6,10 @@ use std::future::Future;
 use std::io;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout};
@@ -126,7 +127,7 @@ impl Resolver {
         host: &str,
         owner: &str,
     ) -> Result<Vec<IpAddr>, LookUpError> {
-        let active = self.active().look_up_of(host);
+        let active = self.active.lock().look_up_of(host);
         let mut found = match active {
             Some(found) => found,
             None => {
@@ -150,7 +151,7 @@ impl Resolver {
     /// The right to look up a name for an owner. An owner that has used up its share delays no other.
     async fn permits_for(&self, host: &str, owner: &str) -> Permits {
         let most = self.at_a_time.div_ceil(SHARES);
-        let share = self.active().share_of(owner, most);
+        let share = self.active.lock().share_of(owner, most);
         let is_slow = self.slow.get(host).is_some();
         let mut held = Vec::with_capacity(3);
         if is_slow {
@@ -174,7 +175,7 @@ impl Resolver {
 
     /// Looks a name up, unless another has started to meanwhile.
     fn look_up(&self, host: &str, permits: Permits) -> LookUp {
-        let mut active = self.active();
+        let mut active = self.active.lock();
         if let Some(found) = active.look_up_of(host) {
             return found;
         }
@@ -189,15 +190,11 @@ impl Resolver {
                 true => this.slow.insert(host.clone(), ()),
                 false => drop(this.slow.remove(&host)),
             }
-            this.active().names.remove(&host);
+            this.active.lock().names.remove(&host);
             sender.send_replace(Some(resolved.unwrap_or_default()));
             drop(permits);
         });
         found
-    }
-
-    fn active(&self) -> MutexGuard<'_, ActiveLookUps> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Bounds how many lists of one owner gather at the same time, so that others' requests come in between.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -54,11 +55,6 @@ impl GatherPlaces {
             all: self.clone(),
         }
     }
-
-    fn used(&self) -> MutexGuard<'_, HashMap<Option<TenantId>, Arc<Semaphore>>> {
-        // Nothing is left half-done by a panic under the lock.
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl OwnPlaces {
@@ -69,7 +65,7 @@ impl OwnPlaces {
     pub async fn take(&self) -> Result<Place<'_>, usize> {
         let limit = self.all.limit;
         let places = {
-            let mut used = self.all.used();
+            let mut used = self.all.used.lock();
             let places = used.entry(self.owner.clone());
             Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(limit))))
         };
@@ -105,7 +101,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         self.permit = None;
         self.places = None;
-        let mut used = self.of.all.used();
+        let mut used = self.of.all.used.lock();
         let is_free = |places: &Arc<Semaphore>| Arc::strong_count(places) == 1;
         if used.get(&self.of.owner).is_some_and(is_free) {
             used.remove(&self.of.owner);
@@ -138,7 +134,7 @@ mod tests {
         drop(first);
         assert!(third.await.expect("no panic"), "one became free");
         drop(second);
-        assert!(places.used().is_empty());
+        assert!(places.used.lock().is_empty());
     }
 
     #[tokio::test]
@@ -155,6 +151,6 @@ mod tests {
         drop(first);
         waiting.abort();
         let _ = waiting.await;
-        assert!(places.used().is_empty());
+        assert!(places.used.lock().is_empty());
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::warn;
@@ -98,7 +99,7 @@ impl Connections {
 
     fn try_admit(&self, peer: IpAddr, progress: &Arc<Progress>, counted: &mut bool) -> Admission {
         let (bounds, client) = (&self.0.bounds, network_of(peer));
-        let mut table = self.table();
+        let mut table = self.0.table.lock();
         let is_bound = !is_trusted(&bounds.trusted, peer);
         let of_client = table.clients.get(&client).copied().unwrap_or_default();
         if is_bound && of_client >= bounds.per_client_max {
@@ -136,17 +137,11 @@ impl Connections {
             );
         }
     }
-
-    fn table(&self) -> MutexGuard<'_, Table> {
-        // Nothing is left half-done by a panic under the lock.
-        let table = self.0.table.lock();
-        table.unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.connections.table().leave(self.id);
+        self.connections.0.table.lock().leave(self.id);
         self.connections.0.freed.notify_one();
     }
 }

@@ -3,11 +3,12 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use parking_lot::Mutex;
 
 /// How much of an unread body is read at most, in bytes.
 const READ_BYTES_MAX: usize = 64 * 1024;
@@ -56,7 +57,7 @@ impl SharedBody {
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.0.lock())
     }
 }
 

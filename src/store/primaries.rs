@@ -2,9 +2,10 @@
 //! Sentinel or a cluster says of a failover, the driver notices.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::warn;
 
 use super::calls::of_reachable_nodes;
@@ -20,7 +21,7 @@ pub(super) struct Primaries {
 impl Primaries {
     /// Whether the address had another run id before.
     fn has_changed(&self, address: &str, run_id: &str) -> bool {
-        let mut run_ids = self.run_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut run_ids = self.run_ids.lock();
         let before = run_ids.insert(address.to_owned(), run_id.to_owned());
         before.is_some_and(|before| before != run_id)
     }

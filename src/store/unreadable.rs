@@ -1,9 +1,9 @@
 //! Keys that passes over many partitions cannot read, because they hold something else than they should.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::error;
 
@@ -19,7 +19,7 @@ pub(super) struct Unreadable(Mutex<BTreeMap<String, Instant>>);
 impl Unreadable {
     /// Whether a key is to be logged now; if so, it counts as logged.
     fn is_to_log(&self, key: &str, now: Instant) -> bool {
-        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.0.lock();
         logged.retain(|_, at| now.duration_since(*at) < LOGGED_FOR);
         let is_new = !logged.contains_key(key);
         if is_new {

@@ -158,5 +158,5 @@ async fn concurrent_requests_for_a_name_share_one_look_up() {
         2,
         "what was found is not kept"
     );
-    assert!(resolver.active().names.is_empty());
+    assert!(resolver.active.lock().names.is_empty());
 }

@@ -4,7 +4,7 @@
 //! sends the request once more, because two responses to one key must be the same.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http_body_util::{BodyExt, Full};
@@ -13,6 +13,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderMap;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -58,11 +59,6 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The recorder of all clients. They run on one thread, so the lock is always free.
-    pub fn recorder(&self) -> MutexGuard<'_, Recorder> {
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Runs a client until the time is over and the last request has its response.
     pub async fn run_client(self: Arc<Self>, number: u64) {
         let steps = self.workload.steps();
@@ -101,7 +97,7 @@ impl Shared {
                 Operation::Event => (0, amount),
                 Operation::Decide => (0, 0),
             };
-            let mut recorder = self.recorder();
+            let mut recorder = self.recorder.lock();
             recorder.change.add(change, 1);
             if change != (Change { reserved, spent }) {
                 recorder.contradict(format!("{operation} of {amount}, {held} held: {change:?}"));
@@ -162,20 +158,20 @@ impl Shared {
                 Err(_) => is_uncertain = true,
             }
             if begun.elapsed() >= GIVE_UP_AFTER {
-                self.recorder().unresolved += 1;
+                self.recorder.lock().unresolved += 1;
                 return None;
             }
             sleep(PAUSE).await;
         };
         let finished = Instant::now();
         let took = (finished >= self.measure_from).then(|| finished - begun);
-        self.recorder().finish(planned.0, took);
+        self.recorder.lock().finish(planned.0, took);
         if is_uncertain
             && let Ok(again) = self.attempt(connection, planned).await
             && again != outcome
         {
             let example = format!("one key, two outcomes: {outcome:?}, then {again:?}");
-            self.recorder().contradict(example);
+            self.recorder.lock().contradict(example);
         }
         Some(outcome)
     }
@@ -188,7 +184,7 @@ impl Shared {
     ) -> Result<Outcome, Failure> {
         let response = connection.send(&self.url, request.clone()).await;
         let outcome = response.and_then(|(status, body)| read(operation, amount, status, &body));
-        let mut recorder = self.recorder();
+        let mut recorder = self.recorder.lock();
         recorder.attempts += 1;
         outcome.inspect_err(|failure| recorder.fail(failure))
     }

@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::mem;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::json;
 use tokio::runtime::Builder;
@@ -197,12 +198,12 @@ pub(super) async fn run(
         let printing = progress.then(|| tokio::spawn(print_progress(Arc::clone(&shared))));
         while let Some(ended) = clients.join_next().await {
             // The outcome of a client's last request is lost when the client panics.
-            shared.recorder().unresolved += u64::from(ended.is_err());
+            shared.recorder.lock().unresolved += u64::from(ended.is_err());
         }
         let elapsed = measure_from.elapsed();
         printing.inspect(|task| task.abort());
         let cpu = cpu_time("thread-self").zip(cpu_before);
-        let mut recorder = mem::take(&mut *shared.recorder());
+        let mut recorder = mem::take(&mut *shared.recorder.lock());
         recorder.elapsed = elapsed;
         recorder.generator_cpu = cpu.map(|(after, before)| after.saturating_sub(before));
         Ok(recorder)
@@ -230,7 +231,7 @@ async fn print_progress(shared: Arc<Shared>) {
     for second in 1.. {
         every_second.tick().await;
         let (finished, failed) = {
-            let recorder = shared.recorder();
+            let recorder = shared.recorder.lock();
             (recorder.finished, recorder.failed)
         };
         let phase = match Instant::now() {

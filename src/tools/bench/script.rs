@@ -4,9 +4,10 @@
 //! Redis and not this process. The time that Redis was busy shows whether they do.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus::Registry;
 use secrecy::ExposeSecret;
 use serde::Serialize;
@@ -160,13 +161,8 @@ impl Session {
         })
     }
 
-    /// All clients run on one thread, so the lock is always free.
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     async fn run(self: Arc<Self>, clients: u16) -> Result<ScriptRun, BenchError> {
-        let (name, word, limit, reserved, spent) = match self.progress().script {
+        let (name, word, limit, reserved, spent) = match self.progress.lock().script {
             Script::Reserve(limit) => ("reserve", "reserved", limit, ESTIMATE, 0),
             Script::Commit(_) => ("commit", "committed", Duration::MAX, -ESTIMATE, ACTUAL),
         };
@@ -185,8 +181,8 @@ impl Session {
         }
         let elapsed = begun.elapsed();
         let redis_us = self.store.statistics().await?.command("evalsha").us as f64;
-        let calls = self.progress().times.summary(name, elapsed);
-        let held = mem::take(&mut self.progress().held);
+        let calls = self.progress.lock().times.summary(name, elapsed);
+        let held = mem::take(&mut self.progress.lock().held);
         let mut change = Change::default();
         change.add(Change { reserved, spent }, held.len());
         Ok(ScriptRun {
@@ -201,7 +197,7 @@ impl Session {
 
     /// Makes the next call; whether there was one. `expected`: the status word of its reply.
     async fn call_next(&self, expected: &'static str) -> Result<bool, BenchError> {
-        let (call, held) = match &mut self.progress().script {
+        let (call, held) = match &mut self.progress.lock().script {
             Script::Reserve(_) => {
                 let key = IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>()));
                 let key = key.expect("hexadecimal digits make an idempotency key");
@@ -220,7 +216,7 @@ impl Session {
         if reply != expected {
             return Err(BenchError::Script { expected, reply });
         }
-        let mut progress = self.progress();
+        let mut progress = self.progress.lock();
         progress.times.record(took);
         progress.held.push(held);
         Ok(true)

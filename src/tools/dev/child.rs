@@ -2,9 +2,11 @@
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
-use std::sync::{LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::{LazyLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 type Job = (Command, mpsc::Sender<io::Result<Child>>);
 
@@ -32,7 +34,7 @@ static KEEPER: LazyLock<Mutex<mpsc::Sender<Job>>> = LazyLock::new(|| {
 /// As for [`Command::spawn`].
 pub fn spawn(command: Command) -> io::Result<Child> {
     let (reply, spawned) = mpsc::channel();
-    let keeper = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
+    let keeper = KEEPER.lock();
     let no_keeper =
         |_| io::Error::other("the thread that starts child processes could not be started");
     keeper

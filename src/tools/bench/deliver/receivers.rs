@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::time::sleep;
@@ -78,14 +79,11 @@ impl Receivers {
     /// Waits for so many events, a minute at most, and takes what has arrived.
     pub async fn wait_for(&self, events: usize) -> Arrivals {
         let begun = Instant::now();
-        while self.arrivals().first.len() < events && begun.elapsed() < Duration::from_secs(60) {
+        while self.arrivals.lock().first.len() < events && begun.elapsed() < Duration::from_secs(60)
+        {
             sleep(Duration::from_millis(20)).await;
         }
-        std::mem::take(&mut self.arrivals())
-    }
-
-    fn arrivals(&self) -> MutexGuard<'_, Arrivals> {
-        self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut self.arrivals.lock())
     }
 }
 
@@ -95,7 +93,7 @@ async fn receive(
     body: Bytes,
 ) -> StatusCode {
     if let Some((event, waited)) = event(&body) {
-        let mut arrivals = receivers.arrivals();
+        let mut arrivals = receivers.arrivals.lock();
         if arrivals.seen.insert((number, event)) {
             let at = Instant::now();
             arrivals.first.push(Arrival { number, at, waited });
