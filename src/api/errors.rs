@@ -61,17 +61,7 @@ words! {
 
 impl From<EvaluatedCode> for Code {
     fn from(code: EvaluatedCode) -> Self {
-        match code {
-            EvaluatedCode::BudgetExceeded => Self::BudgetExceeded,
-            EvaluatedCode::BudgetFrozen => Self::BudgetFrozen,
-            EvaluatedCode::BudgetClosed => Self::BudgetClosed,
-            EvaluatedCode::ReservationExpired => Self::ReservationExpired,
-            EvaluatedCode::ReservationFinalized => Self::ReservationFinalized,
-            EvaluatedCode::UnitMismatch => Self::UnitMismatch,
-            EvaluatedCode::OverdraftLimitExceeded => Self::OverdraftLimitExceeded,
-            EvaluatedCode::DebtOutstanding => Self::DebtOutstanding,
-            EvaluatedCode::TenantClosed => Self::TenantClosed,
-        }
+        Self::parse(code.as_str()).expect("every code of evidence is a code of the API")
     }
 }
 
@@ -126,24 +116,9 @@ impl ApiError {
         self.message = format!("{} (header {header})", self.message);
     }
 
-    /// 403: a valid credential that lacks a right.
-    pub fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, Code::Forbidden, message)
-    }
-
     /// 404: not found.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, Code::NotFound, message)
-    }
-
-    /// 409: the present state forbids it.
-    pub fn conflict(code: Code, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, code, message)
-    }
-
-    /// 410: the reservation has expired.
-    pub fn expired(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::GONE, Code::ReservationExpired, message)
     }
 
     /// 429: too many, for so long.
@@ -153,12 +128,8 @@ impl ApiError {
 
     /// 500: a bug or a corrupt record. The cause is logged and never sent.
     pub fn internal(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            Code::InternalError,
-            "An internal error occurred",
-        )
-        .with_cause(source)
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::new(status, Code::InternalError, "An internal error occurred").with_cause(source)
     }
 
     /// 503: the store is unavailable; a retry after so many seconds may help. The cause is logged and never sent.
@@ -264,31 +235,19 @@ impl ApiError {
 
     /// The error for a bare status of a layer below, such as 405 of the router.
     pub(super) fn of_status(status: StatusCode) -> Self {
-        let (code, message) = match status {
-            StatusCode::UNAUTHORIZED => (Code::Unauthorized, "Authentication is required"),
-            StatusCode::FORBIDDEN => (Code::Forbidden, "Not allowed"),
-            StatusCode::NOT_FOUND => (Code::NotFound, "No such path"),
-            StatusCode::METHOD_NOT_ALLOWED => {
-                (Code::InvalidRequest, "The path does not have this method")
-            }
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                (Code::InvalidRequest, "The request body is too large")
-            }
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => (
-                Code::InvalidRequest,
-                "The request body must be application/json in UTF-8",
-            ),
-            StatusCode::TOO_MANY_REQUESTS => (Code::LimitExceeded, "Too many requests"),
-            status if status.is_client_error() => {
-                (Code::InvalidRequest, "The request cannot be processed")
-            }
-            StatusCode::SERVICE_UNAVAILABLE => (
-                Code::InternalError,
-                "The service is temporarily unavailable",
-            ),
-            _ => (Code::InternalError, "An internal error occurred"),
+        let code = match status {
+            StatusCode::UNAUTHORIZED => Code::Unauthorized,
+            StatusCode::FORBIDDEN => Code::Forbidden,
+            StatusCode::NOT_FOUND => Code::NotFound,
+            StatusCode::TOO_MANY_REQUESTS => Code::LimitExceeded,
+            status if status.is_client_error() => Code::InvalidRequest,
+            _ => Code::InternalError,
         };
-        Self::new(status, code, message)
+        Self::new(
+            status,
+            code,
+            status.canonical_reason().unwrap_or("The request failed"),
+        )
     }
 
     /// The body, with the ids of the request.
@@ -365,7 +324,7 @@ mod tests {
             body(&ApiError::not_found("Resource not found: r1")),
             r#"{"error":"NOT_FOUND","message":"Resource not found: r1","request_id":"req_1","trace_id":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}"#
         );
-        let error = ApiError::conflict(Code::BudgetExceeded, "m")
+        let error = ApiError::new(StatusCode::CONFLICT, Code::BudgetExceeded, "m")
             .with_details(json!({"requested": i64::MAX}));
         assert!(body(&error).ends_with(r#","details":{"requested":9223372036854775807}}"#));
     }
@@ -376,6 +335,13 @@ mod tests {
         assert_eq!(empty.message(), "Malformed request body: the body is empty");
         let problem = ApiError::from(Problems::one("x", "is no object"));
         assert_eq!(problem.message(), "Validation failed: x: is no object");
+    }
+
+    #[test]
+    fn every_code_of_evidence_is_a_code_of_the_api() {
+        for &code in EvaluatedCode::ALL {
+            assert_eq!(Code::from(code).as_str(), code.as_str());
+        }
     }
 
     #[test]

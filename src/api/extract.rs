@@ -43,18 +43,34 @@ macro_rules! runtime_bodies {
 }
 pub(crate) use runtime_bodies;
 
-/// What the path names, and a valid body of the runtime plane. Problems of the body come first, then those of the path, then a
-/// header that contradicts the body.
-pub struct RuntimeJson<T, P = ()>(pub P, pub Hashed<T>);
+/// A call of the runtime plane with a body: who calls, what the path names, and a valid body. Problems of the body come first, then
+/// those of the path, then a header that contradicts the body.
+pub struct RuntimeCall<T, P = (), C = RuntimeCaller> {
+    /// The services.
+    pub state: AppState,
+    /// Caller.
+    pub caller: C,
+    /// The request, for events.
+    pub cause: Cause,
+    /// What the path names.
+    pub path: P,
+    /// The body, read as its type.
+    pub body: Hashed<T>,
+}
 
-impl<T: RuntimeBody, P: FromRequestParts<AppState>> FromRequest<AppState> for RuntimeJson<T, P>
+impl<T, P, C> FromRequest<AppState> for RuntimeCall<T, P, C>
 where
+    T: RuntimeBody,
+    P: FromRequestParts<AppState>,
+    C: FromRequestParts<AppState, Rejection = ApiError> + Send,
     ApiError: From<P::Rejection>,
 {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
         let (mut parts, body) = request.into_parts();
+        let caller = C::from_request_parts(&mut parts, state).await?;
+        let cause = Cause::from_request_parts(&mut parts, state).await?;
         let bytes = body_bytes(&parts.headers, body, state.body_limits).await?;
         let json = Json::parse(&bytes)?;
         let sizes = state.body_limits.check_members(&json, bytes.len());
@@ -66,12 +82,18 @@ where
         sizes?;
         let path = P::from_request_parts(&mut parts, state).await?;
         body::idempotency_key(&parts.headers, Some(request.idempotency_key()))?;
-        let hashed = Hashed {
+        let body = Hashed {
             request,
             payload_hash,
             attested,
         };
-        Ok(Self(path, hashed))
+        Ok(Self {
+            state: state.clone(),
+            caller,
+            cause,
+            path,
+            body,
+        })
     }
 }
 
@@ -125,14 +147,28 @@ pub async fn body_bytes(
     })
 }
 
-/// The caller: an API key that a script has to check, or an admin key that was compared.
-impl FromRequestParts<AppState> for Caller {
-    type Rejection = ApiError;
+/// Takes what the layers around the route know of the request.
+macro_rules! from_extensions {
+    ($($(#[doc = $doc:literal])+ $known:ty),+) => {$(
+        $(#[doc = $doc])+
+        impl FromRequestParts<AppState> for $known {
+            type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let caller = parts.extensions.get::<Self>().cloned();
-        caller.ok_or_else(|| ApiError::unauthorized(BadCredential::NoKey))
-    }
+            async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
+                let known = parts.extensions.get::<Self>().cloned();
+                known.ok_or_else(|| ApiError::internal("the route lacks a layer"))
+            }
+        }
+    )+};
+}
+
+from_extensions! {
+    /// The caller: an API key that a script has to check, or an admin key that was compared.
+    Caller,
+    /// Who asked, through which request.
+    Cause,
+    /// The operation that was called, for handlers of several.
+    &'static Operation
 }
 
 /// The holder of an API key; the admin key is none.
@@ -144,26 +180,6 @@ impl FromRequestParts<AppState> for RuntimeCaller {
             Caller::Tenant(caller) => Ok(caller),
             Caller::Admin(_) => Err(ApiError::unauthorized(BadCredential::NoKey)),
         }
-    }
-}
-
-/// Who asked, through which request.
-impl FromRequestParts<AppState> for Cause {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let cause = parts.extensions.get::<Self>().cloned();
-        cause.ok_or_else(|| ApiError::internal("the route names no caller"))
-    }
-}
-
-/// The operation that was called, for handlers of several.
-impl FromRequestParts<AppState> for &'static Operation {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &AppState) -> Result<Self, ApiError> {
-        let operation = parts.extensions.get::<Self>().copied();
-        operation.ok_or_else(|| ApiError::internal("the route belongs to no operation"))
     }
 }
 

@@ -1,7 +1,6 @@
 //! HTTP. [`operations`] is the index of operations, [`runtime`] and [`admin`] hold their handlers; the other modules are shared
 //! by all.
 
-pub mod access_log;
 pub mod admin;
 pub mod auth;
 pub mod body;
@@ -10,7 +9,6 @@ pub mod errors;
 pub mod evidence;
 pub mod extract;
 pub mod list;
-pub mod measured;
 pub mod openapi;
 pub mod operation;
 pub mod operations;
@@ -26,8 +24,8 @@ pub mod trace;
 use crate::config::ServeConfig;
 use crate::egress::Egress;
 use crate::store::Store;
-pub use routes::Planes;
-use state::AppState;
+pub use routes::{Planes, measured};
+use state::Handles;
 
 /// The routers of both planes, on one address or two.
 pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
@@ -36,14 +34,14 @@ pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
 
 /// The same with a way out of the caller's choice.
 pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> Planes {
-    let state = AppState::new(config, store, egress);
+    let state = Handles::shared(config, store, egress);
     let apart = config.http.admin_listen.is_some();
     routes::serve_planes(state, &config.http.cors_origins, apart)
 }
 
 /// Says what an operator should know of at each start.
 pub async fn warn_at_start(config: ServeConfig, store: Store) {
-    let state = AppState::new(&config, &store, config.webhooks.egress());
+    let state = Handles::shared(&config, &store, config.webhooks.egress());
     if let Err(error) = state.webhooks.warn_of_open_security().await {
         tracing::debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");
     }

@@ -9,12 +9,11 @@ use axum::http::Method;
 use axum::routing::MethodFilter;
 
 use crate::api::admin::{
-    api_keys, audit, budgets, bulk_actions, credentials, events, overview, policies, tenants,
-    webhooks,
+    self, api_keys, audit, budgets, bulk_actions, credentials, events, policies, tenants, webhooks,
 };
 use crate::api::evidence;
 use crate::api::operation::{Callers, Operation, Plane};
-use crate::api::runtime::{self, balances, reservations};
+use crate::api::runtime::{self, reservations};
 use crate::domain::api_key::permission::Permission;
 
 /// `Id METHOD "path" callers(Permission) module::DECLARATION;`. `callers` is `admin` (the admin key alone), `tenant` (an API
@@ -67,7 +66,7 @@ operations! {
         ReleaseReservation          POST   "/v1/reservations/{reservation_id}/release"        both(ReservationsRelease)   runtime::RELEASE;
         ExtendReservation           POST   "/v1/reservations/{reservation_id}/extend"         tenant(ReservationsExtend)  runtime::EXTEND;
         CreateEvent                 POST   "/v1/events"                                       tenant(ReservationsCommit)  runtime::CREATE_EVENT;
-        GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        balances::LIST;
+        GetBalances                 GET    "/v1/balances"                                     tenant(BalancesRead)        runtime::LIST_BALANCES;
         GetEvidence                 GET    "/v1/evidence/{evidence_id}"                       public                      evidence::ENVELOPE;
         GetEvidenceJwks             GET    "/v1/.well-known/{key_set_file}"                   public                      evidence::KEY_SET;
     }
@@ -76,47 +75,47 @@ operations! {
         CreateTenant                POST   "/v1/admin/tenants"                                admin                       tenants::CREATE;
         GetTenant                   GET    "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::GET;
         UpdateTenant                PATCH  "/v1/admin/tenants/{tenant_id}"                    admin                       tenants::UPDATE;
-        BulkActionTenants           POST   "/v1/admin/tenants/bulk-action"                    admin                       bulk_actions::tenants::BULK_ACTION;
+        BulkActionTenants           POST   "/v1/admin/tenants/bulk-action"                    admin                       bulk_actions::TENANTS;
         ListApiKeys                 GET    "/v1/admin/api-keys"                               admin                       api_keys::LIST;
         CreateApiKey                POST   "/v1/admin/api-keys"                               admin                       api_keys::CREATE;
         UpdateApiKey                PATCH  "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::UPDATE;
         RevokeApiKey                DELETE "/v1/admin/api-keys/{key_id}"                      admin                       api_keys::REVOKE;
-        ValidateApiKey              POST   "/v1/auth/validate"                                admin                       credentials::validate::VALIDATE;
-        IntrospectAuth              GET    "/v1/auth/introspect"                              both                        credentials::introspect::INTROSPECT;
-        ListBudgets                 GET    "/v1/admin/budgets"                                both(BudgetsRead)           budgets::list::ALL;
+        ValidateApiKey              POST   "/v1/auth/validate"                                admin                       credentials::VALIDATE;
+        IntrospectAuth              GET    "/v1/auth/introspect"                              both                        credentials::INTROSPECT;
+        ListBudgets                 GET    "/v1/admin/budgets"                                both(BudgetsRead)           budgets::LIST;
         CreateBudget                POST   "/v1/admin/budgets"                                both(BudgetsWrite)          budgets::CREATE;
         UpdateBudget                PATCH  "/v1/admin/budgets"                                admin                       budgets::UPDATE;
         LookupBudget                GET    "/v1/admin/budgets/lookup"                         both(BudgetsRead)           budgets::GET;
         FundBudget                  POST   "/v1/admin/budgets/fund"                           both(BudgetsWrite)          budgets::FUND;
         FreezeBudget                POST   "/v1/admin/budgets/freeze"                         admin                       budgets::FREEZE;
         UnfreezeBudget              POST   "/v1/admin/budgets/unfreeze"                       admin                       budgets::UNFREEZE;
-        BulkActionBudgets           POST   "/v1/admin/budgets/bulk-action"                    admin                       bulk_actions::budgets::BULK_ACTION;
+        BulkActionBudgets           POST   "/v1/admin/budgets/bulk-action"                    admin                       bulk_actions::budgets::BUDGETS;
         ListPolicies                GET    "/v1/admin/policies"                               both(PoliciesRead)          policies::LIST;
         CreatePolicy                POST   "/v1/admin/policies"                               both(PoliciesWrite)         policies::CREATE;
         UpdatePolicy                PATCH  "/v1/admin/policies/{policy_id}"                   both(PoliciesWrite)         policies::UPDATE;
-        GetAdminOverview            GET    "/v1/admin/overview"                               admin                       overview::GET;
+        GetAdminOverview            GET    "/v1/admin/overview"                               admin                       admin::GET_OVERVIEW;
         ListAuditLogs               GET    "/v1/admin/audit/logs"                             admin                       audit::LIST;
         ListEvents                  GET    "/v1/admin/events"                                 admin                       events::LIST;
         GetEvent                    GET    "/v1/admin/events/{event_id}"                      admin                       events::GET;
         ListTenantEvents            GET    "/v1/events"                                       tenant(EventsRead)          events::LIST_OWN;
-        ListWebhookSubscriptions    GET    "/v1/admin/webhooks"                               admin                       webhooks::list::ALL;
+        ListWebhookSubscriptions    GET    "/v1/admin/webhooks"                               admin                       webhooks::LIST;
         CreateWebhookSubscription   POST   "/v1/admin/webhooks"                               admin                       webhooks::CREATE;
         GetWebhookSubscription      GET    "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::GET;
         UpdateWebhookSubscription   PATCH  "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::UPDATE;
         DeleteWebhookSubscription   DELETE "/v1/admin/webhooks/{subscription_id}"             admin                       webhooks::DELETE;
         TestWebhookSubscription     POST   "/v1/admin/webhooks/{subscription_id}/test"        admin                       webhooks::TEST;
-        ListWebhookDeliveries       GET    "/v1/admin/webhooks/{subscription_id}/deliveries"  admin                       webhooks::list::DELIVERIES;
+        ListWebhookDeliveries       GET    "/v1/admin/webhooks/{subscription_id}/deliveries"  admin                       webhooks::LIST_DELIVERIES;
         ReplayEvents                POST   "/v1/admin/webhooks/{subscription_id}/replay"      admin                       webhooks::REPLAY;
-        BulkActionWebhooks          POST   "/v1/admin/webhooks/bulk-action"                   admin                       bulk_actions::webhooks::BULK_ACTION;
+        BulkActionWebhooks          POST   "/v1/admin/webhooks/bulk-action"                   admin                       bulk_actions::WEBHOOKS;
         GetWebhookSecurityConfig    GET    "/v1/admin/config/webhook-security"                admin                       webhooks::GET_SECURITY;
         UpdateWebhookSecurityConfig PUT    "/v1/admin/config/webhook-security"                admin                       webhooks::UPDATE_SECURITY;
-        ListTenantWebhooks          GET    "/v1/webhooks"                                     both(WebhooksRead)          webhooks::list::OWN;
+        ListTenantWebhooks          GET    "/v1/webhooks"                                     both(WebhooksRead)          webhooks::LIST_OWN;
         CreateTenantWebhook         POST   "/v1/webhooks"                                     tenant(WebhooksWrite)       webhooks::CREATE_OWN;
         GetTenantWebhook            GET    "/v1/webhooks/{subscription_id}"                   both(WebhooksRead)          webhooks::GET;
         UpdateTenantWebhook         PATCH  "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::UPDATE;
         DeleteTenantWebhook         DELETE "/v1/webhooks/{subscription_id}"                   both(WebhooksWrite)         webhooks::DELETE;
         TestTenantWebhook           POST   "/v1/webhooks/{subscription_id}/test"              both(WebhooksWrite)         webhooks::TEST;
-        ListTenantWebhookDeliveries GET    "/v1/webhooks/{subscription_id}/deliveries"        both(WebhooksRead)          webhooks::list::DELIVERIES;
+        ListTenantWebhookDeliveries GET    "/v1/webhooks/{subscription_id}/deliveries"        both(WebhooksRead)          webhooks::LIST_DELIVERIES;
     }
 }
 

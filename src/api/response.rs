@@ -1,6 +1,6 @@
 //! What handlers return.
 
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
@@ -18,9 +18,11 @@ pub struct CheckedJson<T>(pub StatusCode, pub T);
 #[derive(Debug)]
 pub struct CheckedNoContent;
 
-/// The same with a secret in it, of which nobody on the way may keep a copy.
-#[derive(Debug)]
-pub struct CheckedSecret<T>(pub CheckedJson<T>);
+/// The same with a secret in it, of which nobody on the way may keep a copy: behind [`NO_STORE`].
+pub type CheckedSecret<T> = ([(HeaderName, &'static str); 1], CheckedJson<T>);
+
+/// Forbids copies of a response.
+pub const NO_STORE: [(HeaderName, &str); 1] = [(header::CACHE_CONTROL, "no-store")];
 
 /// Part of every response whose script has checked the API key.
 #[derive(Debug, Clone, Copy)]
@@ -47,12 +49,6 @@ impl<T: Serialize> IntoResponse for CheckedJson<T> {
             }
             Err(error) => ApiError::internal(error).into_response(),
         }
-    }
-}
-
-impl<T: Serialize> IntoResponse for CheckedSecret<T> {
-    fn into_response(self) -> Response {
-        ([(header::CACHE_CONTROL, "no-store")], self.0).into_response()
     }
 }
 

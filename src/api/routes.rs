@@ -1,8 +1,8 @@
-//! The routes of both planes, made from the index.
+//! The routes of both planes, made from the index, and their names in metrics.
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::Method;
+use axum::http::{Method, StatusCode};
 use axum::middleware::from_fn_with_state;
 use axum::routing::MethodRouter;
 use tower::ServiceExt;
@@ -11,19 +11,18 @@ use crate::api::auth::authenticate::{Guard, authenticate};
 use crate::api::auth::failures::AuthFailures;
 use crate::api::errors::{ApiError, Code};
 use crate::api::evidence;
-use crate::api::measured::measured;
 use crate::api::openapi;
 use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::operations::OperationId;
 use crate::api::state::AppState;
 use crate::api::trace;
 use crate::config::CorsOrigins;
+use crate::domain::dialect::Dialect;
 use crate::evidence::Issuing;
 use crate::ledger::{LedgerMetrics, Traffic};
-use crate::telemetry::Measured;
+use crate::telemetry::{MEASURED_OTHER, Measured};
 
 /// What is served where.
-#[derive(Debug)]
 pub struct Planes {
     /// The API's address.
     pub api: Router,
@@ -50,34 +49,25 @@ const HIDDEN: [OperationId; 2] = [OperationId::GetTenant, OperationId::UpdateTen
 /// The routers of both planes: on one address, or on two if operators have one of their own.
 pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Planes {
     let routes = Routes { state, origins };
-    let auth_failures = routes.state.auth_failures.clone();
-    let traffic = routes.state.ledger.traffic().clone();
-    let issuing = routes.state.issuing.clone();
-    let ledger = routes.state.ledger.metrics().clone();
-    let measured = measured(routes.state.access.dialect());
-    if !apart {
-        let api = routes.serve(|_| true, plane_of_unknown_path);
-        return Planes {
-            api,
-            admin: None,
-            auth_failures,
-            traffic,
-            issuing,
-            ledger,
-            measured,
-        };
-    }
-    // Both kinds of keys may ask who they are, each on its own address.
-    let admin = |id: OperationId| is_for_operators(id.path());
-    let api = |id: OperationId| !admin(id) || id == OperationId::IntrospectAuth;
+    let (api, admin) = match apart {
+        false => (routes.serve(|_| true, plane_of_unknown_path), None),
+        true => {
+            // Both kinds of keys may ask who they are, each on its own address.
+            let admin = |id: OperationId| is_for_operators(id.path());
+            let api = |id: OperationId| !admin(id) || id == OperationId::IntrospectAuth;
+            let admin = routes.serve(admin, |_| Plane::Admin);
+            (routes.serve(api, |_| Plane::Runtime), Some(admin))
+        }
+    };
+    let state = &routes.state;
     Planes {
-        api: routes.serve(api, |_| Plane::Runtime),
-        admin: Some(routes.serve(admin, |_| Plane::Admin)),
-        auth_failures,
-        traffic,
-        issuing,
-        ledger,
-        measured,
+        api,
+        admin,
+        auth_failures: state.auth_failures.clone(),
+        traffic: state.ledger.traffic().clone(),
+        issuing: state.issuing.clone(),
+        ledger: state.ledger.metrics().clone(),
+        measured: measured(state.access.dialect()),
     }
 }
 
@@ -182,14 +172,65 @@ async fn no_such_path() -> ApiError {
 async fn no_such_method(method: Method) -> ApiError {
     let message = format!("The path does not have the method {method}");
     ApiError::new(
-        axum::http::StatusCode::METHOD_NOT_ALLOWED,
+        StatusCode::METHOD_NOT_ALLOWED,
         Code::InvalidRequest,
         message,
     )
 }
 
+/// Names of durations of the admin plane: few series, however many operations it has.
+const READ: &str = "admin read";
+const CHANGE: &str = "admin change";
+
+/// Paths of probes and documents, and their names in metrics.
+const OTHERS: [(&str, &str); 8] = [
+    ("/live", "/live"),
+    ("/ready", "/ready"),
+    ("/actuator/health", "/ready"),
+    ("/actuator/health/liveness", "/live"),
+    ("/actuator/health/readiness", "/ready"),
+    ("/v1/openapi.json", "/v1/openapi.json"),
+    ("/docs", "/docs"),
+    ("/", "/"),
+];
+
+/// The operations as metrics name them: each has a count of its own, those of the runtime plane a duration of their own too.
+pub fn measured(dialect: Dialect) -> Vec<Measured> {
+    let operations = OperationId::ALL.iter().map(|id| id.operation());
+    let operations =
+        operations.map(|operation| measured_as(operation, operation.path_in(dialect).into()));
+    let hidden = HIDDEN.map(|id| {
+        let path = OperationId::BulkActionTenants.path().to_owned();
+        measured_as(id.operation(), path)
+    });
+    let others = OTHERS.map(|(path, name)| Measured {
+        method: Method::GET,
+        path: path.to_owned(),
+        name: format!("GET {name}"),
+        timed_as: MEASURED_OTHER.to_owned(),
+    });
+    operations.chain(hidden).chain(others).collect()
+}
+
+fn measured_as(operation: &Operation, path: String) -> Measured {
+    let name = format!("{} {}", operation.method, operation.path);
+    let timed_as = match (operation.plane, &operation.method) {
+        (Plane::Runtime, _) => name.clone(),
+        (Plane::Admin, &Method::GET) => READ.to_owned(),
+        (Plane::Admin, _) => CHANGE.to_owned(),
+    };
+    Measured {
+        method: operation.method.clone(),
+        path,
+        name,
+        timed_as,
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -197,5 +238,16 @@ mod tests {
         assert!(is_for_operators("/v1/admin") && is_for_operators("/v1/admin/x"));
         assert!(is_for_operators("/v1/auth/x") && !is_for_operators("/v1/authors"));
         assert!(!is_for_operators("/v1/administrators") && !is_for_operators("/v1/balances"));
+    }
+
+    #[test]
+    fn every_operation_has_a_counter_and_few_have_a_histogram() {
+        for dialect in [Dialect::Service, Dialect::Cycles] {
+            let measured = measured(dialect);
+            let names: BTreeSet<_> = measured.iter().map(|one| &one.name).collect();
+            let timed: BTreeSet<_> = measured.iter().map(|one| &one.timed_as).collect();
+            assert_eq!(names.len(), OperationId::ALL.len() + 5);
+            assert_eq!(timed.len(), 11 + 3, "{timed:?}");
+        }
     }
 }

@@ -1,6 +1,5 @@
 //! What handlers act on.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,11 +23,10 @@ use crate::ledger::Ledger;
 use crate::listing::GatherPlaces;
 use crate::store::Store;
 
-/// Handles on the layers below. Every request takes several, so a clone costs one count.
-#[derive(Clone)]
-pub struct AppState(Arc<Handles>);
+/// What handlers act on. Every request takes several, so a clone costs one count.
+pub type AppState = Arc<Handles>;
 
-/// What [`AppState`] gives.
+/// Handles on the layers below.
 pub struct Handles {
     /// Who calls.
     pub access: Access,
@@ -62,16 +60,16 @@ pub struct Handles {
     pub body_limits: BodyLimits,
 }
 
-impl AppState {
+impl Handles {
     /// From the configuration, over a store.
-    pub fn new(config: &ServeConfig, store: &Store, egress: Egress) -> Self {
+    pub fn shared(config: &ServeConfig, store: &Store, egress: Egress) -> AppState {
         let (http, fixed) = (&config.http, &config.fixed_limits);
         let retention = &config.retention;
         let [event_days, audit_days, reservation_days] =
             [retention.events, retention.audit, retention.reservations].map(days);
         let evidence = config.evidence.as_ref();
         let issuing = evidence.map(|evidence| Issuing::new(evidence.issuers.clone()));
-        Self(Arc::new(Handles {
+        Arc::new(Self {
             access: Access::new(
                 store.clone(),
                 config.store.dialect,
@@ -121,7 +119,7 @@ impl AppState {
                 metadata_bytes: fixed.metadata_bytes,
                 caps_bytes: fixed.caps_bytes,
             },
-        }))
+        })
     }
 }
 
@@ -135,12 +133,4 @@ fn published(evidence: &EvidenceConfig) -> Bytes {
 fn days(retention: Duration) -> i64 {
     let days = retention.as_secs().div_ceil(86_400);
     i64::try_from(days).unwrap_or(i64::MAX / 100_000_000)
-}
-
-impl Deref for AppState {
-    type Target = Handles;
-
-    fn deref(&self) -> &Handles {
-        &self.0
-    }
 }

@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::admin::{ApiKeyFilter, ApiKeySort};
-use crate::api::admin::extract::{Change, ChangeBody, NoBody, PathId, Target};
+use crate::api::admin::extract::{Change, ChangeBody, ChangeTarget, NoBody, PathId};
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::{Declaration, declare, parameters};
 use crate::api::query::Query;
-use crate::api::response::{CheckedJson, CheckedSecret, Returns};
+use crate::api::response::{CheckedJson, CheckedSecret, NO_STORE, Returns};
 use crate::domain::api_key::{
     ApiKey, ApiKeyCreateRequest, ApiKeyCreateResponse, ApiKeyUpdateRequest,
 };
@@ -31,7 +31,7 @@ async fn create_api_key(
 ) -> Result<CheckedSecret<ApiKeyCreateResponse>, ApiError> {
     let (admin, request) = (&change.state.admin, change.request());
     let created = admin.create_api_key(&change.body, &request).await?;
-    Ok(CheckedSecret(CheckedJson::created(created)))
+    Ok((NO_STORE, CheckedJson::created(created)))
 }
 
 list_response! {
@@ -106,7 +106,7 @@ struct RevokedKey {
     reason: Option<String>,
 }
 
-impl Target for RevokedKey {
+impl ChangeTarget for RevokedKey {
     fn read(key_id: String, query: &str, _: &Caller) -> Result<Self, ApiError> {
         Ok(Self {
             key_id,

@@ -48,7 +48,7 @@ impl<T, S> Change<T, S> {
     }
 }
 
-impl<T: ChangeBody, S: Target> FromRequest<AppState> for Change<T, S> {
+impl<T: ChangeBody, S: ChangeTarget> FromRequest<AppState> for Change<T, S> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ApiError> {
@@ -144,7 +144,7 @@ impl ChangeBody for NoBody {
 }
 
 /// What a change is applied to.
-pub trait Target: Sized {
+pub trait ChangeTarget: Sized {
     /// Reads the id in the path and the query string.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ pub trait Target: Sized {
 }
 
 /// The body alone names what is changed.
-impl Target for () {
+impl ChangeTarget for () {
     fn read(_: String, _: &str, _: &Caller) -> Result<Self, ApiError> {
         Ok(())
     }
@@ -166,7 +166,7 @@ impl Target for () {
     }
 }
 
-impl Target for PathId {
+impl ChangeTarget for PathId {
     fn read(id: String, _: &str, _: &Caller) -> Result<Self, ApiError> {
         Ok(Self(id))
     }

@@ -7,15 +7,18 @@ pub mod bulk_actions;
 pub mod credentials;
 pub mod events;
 pub mod extract;
-pub mod overview;
 pub mod policies;
 pub mod tenants;
 pub mod webhooks;
 
+use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, header};
 
 use super::list::{List, ListCall};
+use super::operation::{Declaration, declare};
+use super::response::{CheckedJson, Returns};
 use super::state::AppState;
+use crate::admin::AdminOverviewResponse;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 
@@ -49,4 +52,15 @@ fn in_progress(state: &AppState) -> [(HeaderName, HeaderValue); 2] {
         (cascade, HeaderValue::from_static("in_progress")),
         (header::RETRY_AFTER, HeaderValue::from_static("1")),
     ]
+}
+
+pub(in crate::api) const GET_OVERVIEW: Declaration = declare!(
+    get_overview,
+    "Gets counts, what needs attention and recent events; a few seconds old"
+)
+.returns::<AdminOverviewResponse>(200, "The overview.");
+
+async fn get_overview(State(state): State<AppState>) -> Returns<AdminOverviewResponse> {
+    let overview = state.admin.overview().await?;
+    Ok(CheckedJson::ok(AdminOverviewResponse::clone(&overview)))
 }

@@ -10,7 +10,7 @@ use crate::admin::tenants::closing::CloseProgress;
 use crate::admin::{TenantFilter, TenantSort};
 use crate::api::admin::extract::{Change, ChangeBody, PathId};
 use crate::api::admin::in_progress;
-use crate::api::auth::audit::AlreadyAudited;
+use crate::api::auth::refused::AlreadyAudited;
 use crate::api::errors::ApiError;
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::parameters::text;

@@ -9,16 +9,14 @@ use std::time::Duration;
 use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::sleep;
 
-use super::ambiguous::ambiguity;
-use super::audit::{self, AlreadyAudited};
 use super::client_address::client_of;
-use super::unauthorized;
-use crate::api::dialect::{headers, is_blank};
+use super::refused::{self, AlreadyAudited};
+use crate::api::dialect::{Dialect, HeaderNames, headers, is_blank};
 use crate::api::errors::ApiError;
 use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::response::caller_checked;
@@ -99,16 +97,16 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
         }
     };
     let caller = caller.ok();
-    unauthorized::note(
+    refused::count_unauthorized(
         state,
         (guard.plane, callers, api_key_header, has_authorization),
         (caller.as_ref(), &cause),
         &mut response,
     );
     if let Some(target) = target
-        && let Some(failed) = audit::Failed::of(&response)
+        && let Some(failed) = refused::failure(&response)
     {
-        Box::pin(audit::record(
+        Box::pin(refused::audit(
             state,
             &target,
             &cause,
@@ -246,6 +244,29 @@ fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
         trace_id: correlation.trace_id,
         trace_flags: correlation.trace_flags,
     }
+}
+
+/// Refuses requests that say twice, or not at all, what everybody on their way must read alike: whom they are for, and who sends
+/// them.
+fn ambiguity(parts: &Parts) -> Option<ApiError> {
+    let lines = |name: &HeaderName| parts.headers.get_all(name).iter().count();
+    let hosts = lines(&header::HOST);
+    if hosts > 1 {
+        return Some(ApiError::invalid("The header Host is sent more than once"));
+    }
+    // HTTP/1.0 does not know it.
+    if hosts == 0 && parts.version == Version::HTTP_11 {
+        return Some(ApiError::invalid("The header Host is missing"));
+    }
+    let api_keys = Dialect::ALL.map(|dialect| {
+        let names = dialect.header_names();
+        (&names.api_key, dialect.words().api_key_header)
+    });
+    let admin_key = (&headers::ADMIN_KEY, HeaderNames::ADMIN_KEY);
+    let mut keys = api_keys.into_iter().chain([admin_key]);
+    let (_, name) = keys.find(|(name, _)| lines(name) > 1)?;
+    let message = format!("The header {name} is sent more than once");
+    Some(ApiError::invalid(message))
 }
 
 /// A proxy in front may have resolved these, and so have guarded another path than the one that is served.

@@ -6,8 +6,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use super::client_address::network_of;
 
@@ -76,7 +78,7 @@ impl AdminKeyBackoff {
 
     /// Whether attempts from an address have to wait.
     pub fn pause(&self, address: IpAddr, now: Instant) -> Option<Paused> {
-        let (address, addresses) = (network_of(address), self.addresses());
+        let (address, addresses) = (network_of(address), self.addresses.lock());
         let failing = addresses.failing.get(&address)?;
         let wait = failing.until.saturating_duration_since(now);
         let accepted = addresses.operators.get(&address);
@@ -89,7 +91,7 @@ impl AdminKeyBackoff {
 
     /// A key was right. It does not excuse the wrong ones: they may be of somebody else.
     pub fn accepted(&self, address: IpAddr, now: Instant) {
-        let (address, mut addresses) = (network_of(address), self.addresses());
+        let (address, mut addresses) = (network_of(address), self.addresses.lock());
         let operators = &mut addresses.operators;
         if operators.len() >= OPERATORS_MAX && !operators.contains_key(&address) {
             operators.retain(|_, at| now.duration_since(*at) < OPERATOR_FOR);
@@ -101,7 +103,7 @@ impl AdminKeyBackoff {
 
     /// A key was compared and wrong.
     pub fn failed(&self, address: IpAddr, now: Instant) {
-        let (address, mut addresses) = (network_of(address), self.addresses());
+        let (address, mut addresses) = (network_of(address), self.addresses.lock());
         if !addresses.make_room(address, now) {
             return;
         }
@@ -120,12 +122,6 @@ impl AdminKeyBackoff {
             let pause = Duration::from_secs(1 << beyond.min(8));
             failing.until = now + pause.min(PAUSE_MAX);
         }
-    }
-
-    fn addresses(&self) -> MutexGuard<'_, Addresses> {
-        // Nothing is left half-done by a panic under the lock.
-        let addresses = self.addresses.lock();
-        addresses.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -196,7 +192,7 @@ mod tests {
             backoff.failed(address(number), now);
             backoff.accepted(address(number), now);
         }
-        let addresses = backoff.addresses();
+        let addresses = backoff.addresses.lock();
         assert_eq!(addresses.failing.len(), FAILING_MAX);
         assert_eq!(addresses.operators.len(), OPERATORS_MAX);
         drop(addresses);
@@ -204,6 +200,6 @@ mod tests {
         assert_eq!(backoff.pause(address(9_999), now), None);
         let later = now + FORGOTTEN_AFTER;
         backoff.failed(address(20_000), later);
-        assert_eq!(backoff.addresses().failing.len(), 1);
+        assert_eq!(backoff.addresses.lock().failing.len(), 1);
     }
 }

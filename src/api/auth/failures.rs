@@ -5,8 +5,9 @@
 //! are exact, save what a replica had counted when it was killed.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::domain::cause::Cause;
@@ -21,7 +22,7 @@ const MINUTE_MS: i64 = 60_000;
 const RETRY_MS: i64 = 1_000;
 
 /// Refused keys that Redis does not know of yet. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct AuthFailures {
     inner: Arc<Inner>,
 }
@@ -30,12 +31,6 @@ struct Inner {
     store: Store,
     tallies: Mutex<HashMap<Subject, Tally>>,
     fresh: Notify,
-}
-
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AuthFailures").finish_non_exhaustive()
-    }
 }
 
 /// The failures of one subject that Redis does not know of.
@@ -62,7 +57,7 @@ impl AuthFailures {
 
     /// Counts a failure. Neither waits nor fails. `cause` is called for the first of a minute.
     pub fn count(&self, subject: Subject, reason: &'static str, cause: impl FnOnce() -> Cause) {
-        let mut tallies = self.tallies();
+        let mut tallies = self.inner.tallies.lock();
         let known = tallies.contains_key(&subject);
         let subject = match known || tallies.len() < KEYS_MAX {
             true => subject,
@@ -95,7 +90,7 @@ impl AuthFailures {
     /// [`StoreError`], the first.
     pub async fn run_last(&self) -> Result<(), StoreError> {
         let now_ms = self.inner.store.clock().now_ms();
-        for tally in self.tallies().values_mut() {
+        for tally in self.inner.tallies.lock().values_mut() {
             tally.next_ms = now_ms;
         }
         self.run_once(now_ms).await
@@ -127,7 +122,7 @@ impl AuthFailures {
 
     /// Takes what is due; until the minute is over, more of the same is only counted. Forgets subjects without a failure lately.
     fn take(&self, now_ms: i64) -> Vec<(Subject, Failures)> {
-        let mut tallies = self.tallies();
+        let mut tallies = self.inner.tallies.lock();
         tallies.retain(|_, tally| tally.pending.is_some() || tally.next_ms > now_ms);
         let due = tallies
             .iter_mut()
@@ -140,7 +135,7 @@ impl AuthFailures {
     }
 
     fn put_back(&self, subject: Subject, failures: Failures, now_ms: i64) {
-        let mut tallies = self.tallies();
+        let mut tallies = self.inner.tallies.lock();
         let tally = tallies.entry(subject).or_default();
         let since = tally.pending.take().map_or(0, |since| since.count);
         tally.next_ms = now_ms + RETRY_MS;
@@ -148,11 +143,5 @@ impl AuthFailures {
             count: failures.count + since,
             ..failures
         });
-    }
-
-    fn tallies(&self) -> MutexGuard<'_, HashMap<Subject, Tally>> {
-        // Nothing is left half-done by a panic under the lock.
-        let tallies = self.inner.tallies.lock();
-        tallies.unwrap_or_else(PoisonError::into_inner)
     }
 }

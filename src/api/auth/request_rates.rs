@@ -4,8 +4,10 @@
 //! same time may go beyond the bound; the ones after them wait for that.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 use crate::api::errors::ApiError;
 use crate::api::operation::Plane;
@@ -99,7 +101,7 @@ impl Bound {
         let Some(each) = self.each() else {
             return Ok(());
         };
-        let until = self.used().until.get(tenant).copied();
+        let until = self.used.lock().until.get(tenant).copied();
         let used = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
         match (used + each).checked_sub(each * self.rate.burst) {
             None | Some(Duration::ZERO) => Ok(()),
@@ -122,7 +124,7 @@ impl Bound {
     fn count(&self, tenant: &TenantId, count: u32, now: Instant) {
         let Some(each) = self.each() else { return };
         let each = each * count;
-        let mut used = self.used();
+        let mut used = self.used.lock();
         if let Some(until) = used.until.get_mut(tenant) {
             *until = (*until).max(now) + each;
             return;
@@ -138,11 +140,6 @@ impl Bound {
         if used.until.len() < TENANTS_MAX {
             used.until.insert(tenant.clone(), now + each);
         }
-    }
-
-    fn used(&self) -> MutexGuard<'_, Used> {
-        // Nothing is left half-done by a panic under the lock.
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -193,7 +190,7 @@ mod tests {
     fn without_a_rate_there_is_no_bound() {
         let (bound, acme, now) = (bound(0, 1), tenant("acme"), Instant::now());
         assert_eq!(admitted(&bound, &acme, now), 100);
-        assert!(bound.used().until.is_empty());
+        assert!(bound.used.lock().until.is_empty());
     }
 
     #[test]
@@ -202,8 +199,8 @@ mod tests {
         for number in 0..TENANTS_MAX + 10 {
             bound.count(&tenant(&format!("tenant-{number}")), 1, now);
         }
-        assert_eq!(bound.used().until.len(), TENANTS_MAX);
+        assert_eq!(bound.used.lock().until.len(), TENANTS_MAX);
         bound.count(&tenant("late"), 1, now + Duration::from_secs(2));
-        assert_eq!(bound.used().until.len(), 1);
+        assert_eq!(bound.used.lock().until.len(), 1);
     }
 }

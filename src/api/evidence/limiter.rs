@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::HeaderValue;
+use parking_lot::Mutex;
 
 use crate::api::auth::client_address::network_of;
 use crate::api::dialect::headers::{RATE_LIMIT_REMAINING, RATE_LIMIT_RESET};
@@ -61,7 +62,7 @@ impl PublicLimiter {
     /// How many there were in this minute, this one included.
     fn count(&self, client: IpAddr, minute: u64) -> u32 {
         // Nothing is left half-done by a panic under the lock.
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         if counts.minute != minute {
             *counts = Counts {
                 minute,

@@ -1,6 +1,5 @@
 //! The description of the API, made from the types that read and write it, and a page that shows it.
 
-mod examples;
 mod page;
 
 pub use page::router;
@@ -15,7 +14,6 @@ use super::operations::OperationId;
 use crate::domain::evidence::EvidenceRef;
 use crate::domain::fields::Components;
 use crate::domain::ids::TRACE_ID_PATTERN;
-use examples::{Example, Examples};
 
 /// The responses that carry an evidence reference, whose name the dialect decides.
 const ATTESTED: [&str; 5] = [
@@ -29,18 +27,14 @@ const ATTESTED: [&str; 5] = [
 /// The OpenAPI 3.1 document of both planes, with the names of a dialect.
 pub fn document(dialect: Dialect) -> Value {
     let mut schemas = Components::default();
-    let examples = Examples::of(dialect);
+    let examples = examples(dialect);
     let mut paths = Map::new();
     for operation in OperationId::ALL.iter().map(|id| id.operation()) {
         let path = operation.path_in(dialect).into_owned();
         let path = paths.entry(path).or_insert_with(|| json!({}));
         let method = operation.method.as_str().to_lowercase();
-        path[method] = describe(
-            operation,
-            &mut schemas,
-            dialect,
-            examples.of_operation(operation.name),
-        );
+        let example = &examples[operation.name];
+        path[method] = describe(operation, &mut schemas, dialect, example);
     }
     let error = schema_of::<ErrorResponse>(&mut schemas);
     let reference = schema_of::<EvidenceRef>(&mut schemas);
@@ -86,7 +80,7 @@ fn describe(
     operation: &Operation,
     schemas: &mut Components,
     dialect: Dialect,
-    example: Option<Example<'_>>,
+    example: &Value,
 ) -> Value {
     let declaration = operation.declaration;
     let mut responses = Map::new();
@@ -100,19 +94,20 @@ fn describe(
                 json!({"$ref": "#/components/headers/CacheControl"});
         }
         if let Some(schema) = response.schema {
-            let example = example.and_then(|example| example.response(response.status));
+            let example = example
+                .get("response")
+                .filter(|_| example["status"] == response.status);
             described["content"] = json_content(schema(schemas), example);
         }
         responses.insert(response.status.to_string(), described);
     }
     let of_body = declaration.request.iter().flat_map(|_| BODY_ERRORS);
-    for status in declaration
-        .errors
-        .iter()
-        .chain(errors_of_all(operation.callers))
-        .copied()
-        .chain(of_body)
-    {
+    let of_all: &[u16] = match operation.callers {
+        Callers::Public => &PUBLIC_ERRORS,
+        _ => &ERRORS,
+    };
+    let errors = declaration.errors.iter().chain(of_all).copied();
+    for status in errors.chain(of_body) {
         let error = json!({"$ref": "#/components/responses/Error"});
         responses.insert(status.to_string(), error);
     }
@@ -132,7 +127,7 @@ fn describe(
     let mut parameters = parameters(operation);
     for parameter in &mut parameters {
         let name = parameter["name"].as_str().unwrap_or_default();
-        if let Some(value) = example.and_then(|example| example.parameter(name)) {
+        if let Some(value) = example["parameters"].get(name) {
             parameter["example"] = value.clone();
         }
     }
@@ -142,10 +137,29 @@ fn describe(
     if let Some(request) = declaration.request {
         described["requestBody"] = json!({
             "required": request.required,
-            "content": json_content((request.schema)(schemas), example.and_then(Example::request)),
+            "content": json_content((request.schema)(schemas), example.get("request")),
         });
     }
     described
+}
+
+/// An example of each operation by its `operationId`, in the words of a dialect: `parameters` by name, `request` if it has a body,
+/// `status`, `response` if that has one. `tests/it/http/examples` records them from a running service.
+fn examples(dialect: Dialect) -> Value {
+    let (known, words) = (Dialect::default().words(), dialect.words());
+    let renamed = [
+        (known.runtime_source, words.runtime_source),
+        (known.admin_source, words.admin_source),
+        (known.evidence_schema, words.evidence_schema),
+        (known.key_from_member, words.key_from_member),
+        (known.key_until_member, words.key_until_member),
+    ];
+    let mut examples =
+        include_str!("examples.json").replace(known.api_key_prefix, words.api_key_prefix);
+    for (from, to) in renamed {
+        examples = examples.replace(&format!("\"{from}\""), &format!("\"{to}\""));
+    }
+    serde_json::from_str(&examples).expect("a test records them")
 }
 
 /// A JSON body, with an example if there is one.
@@ -155,14 +169,6 @@ fn json_content(schema: Value, example: Option<&Value>) -> Value {
         content["example"] = example.clone();
     }
     json!({"application/json": content})
-}
-
-/// Statuses of refusals that every operation of these callers has.
-fn errors_of_all(callers: Callers) -> &'static [u16] {
-    match callers {
-        Callers::Public => &PUBLIC_ERRORS,
-        Callers::Admin | Callers::Tenant(_) | Callers::Both(_) => &ERRORS,
-    }
 }
 
 /// References to the headers of a response.

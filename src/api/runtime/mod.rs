@@ -1,27 +1,31 @@
 //! The runtime plane: what agents and their gateways call.
 
-pub mod balances;
 pub mod reservations;
 
-use axum::extract::State;
+use serde_json::json;
 
 use crate::api::errors::ApiError;
-use crate::api::extract::{RuntimeJson, runtime_bodies};
-use crate::api::operation::{Declaration, declare};
+use crate::api::extract::{RuntimeCall, runtime_bodies};
+use crate::api::list::{Limit, List, ListCall, Parameters, ReturnsPage, list, list_response};
+use crate::api::operation::parameters::query as parameter;
+use crate::api::operation::{Declaration, Plane, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::budget::Balance;
 use crate::domain::caller::{Caller, RuntimeCaller};
-use crate::domain::cause::Cause;
 use crate::domain::ids::ReservationId;
 use crate::domain::refusal::AccessRefusal;
 use crate::domain::reservation::{
     CommitRequest, CommitResponse, DecisionRequest, DecisionResponse, ReleaseRequest,
     ReleaseResponse, ReservationCreateRequest, ReservationCreateResponse,
 };
+use crate::domain::scope::Level;
 use crate::evidence::Endpoint;
 use crate::ledger::{
-    EventCreateRequest, EventCreateResponse, ReservationExtendRequest, ReservationExtendResponse,
+    BalanceFilter, EventCreateRequest, EventCreateResponse, ReservationExtendRequest,
+    ReservationExtendResponse,
 };
+use crate::listing::OneOrder;
 use crate::store::StoreError;
 
 runtime_bodies!(
@@ -41,14 +45,12 @@ pub(in crate::api) const DECIDE: Declaration = declare!(
 .returns::<DecisionResponse>(200, "The decision, a denial included.")
 .refuses(&[409]);
 
-async fn decide(
-    State(state): State<AppState>,
-    caller: RuntimeCaller,
-    cause: Cause,
-    RuntimeJson((), body): RuntimeJson<DecisionRequest>,
-) -> Returns<DecisionResponse> {
-    let response = state.ledger.decide(&caller, &body, &cause).await?;
-    Ok(CheckedJson::ok(response))
+async fn decide(call: RuntimeCall<DecisionRequest>) -> Returns<DecisionResponse> {
+    let decision = call
+        .state
+        .ledger
+        .decide(&call.caller, &call.body, &call.cause);
+    Ok(CheckedJson::ok(decision.await?))
 }
 
 pub(in crate::api) const RESERVE: Declaration = declare!(
@@ -60,13 +62,13 @@ pub(in crate::api) const RESERVE: Declaration = declare!(
 .refuses(&[404, 409]);
 
 async fn reserve(
-    State(state): State<AppState>,
-    caller: RuntimeCaller,
-    cause: Cause,
-    RuntimeJson((), body): RuntimeJson<ReservationCreateRequest>,
+    call: RuntimeCall<ReservationCreateRequest>,
 ) -> Returns<ReservationCreateResponse> {
-    let response = state.ledger.reserve(&caller, &body, &cause).await?;
-    Ok(CheckedJson::ok(response))
+    let held = call
+        .state
+        .ledger
+        .reserve(&call.caller, &call.body, &call.cause);
+    Ok(CheckedJson::ok(held.await?))
 }
 
 pub(in crate::api) const COMMIT: Declaration = declare!(
@@ -77,14 +79,12 @@ pub(in crate::api) const COMMIT: Declaration = declare!(
 .returns::<CommitResponse>(200, "What was charged.")
 .refuses(&[404, 409, 410]);
 
-async fn commit(
-    State(state): State<AppState>,
-    caller: RuntimeCaller,
-    cause: Cause,
-    RuntimeJson(id, body): RuntimeJson<CommitRequest, ReservationId>,
-) -> Returns<CommitResponse> {
-    let response = state.ledger.commit(&caller, &id, &body, &cause).await?;
-    Ok(CheckedJson::ok(response))
+async fn commit(call: RuntimeCall<CommitRequest, ReservationId>) -> Returns<CommitResponse> {
+    let committed = call
+        .state
+        .ledger
+        .commit(&call.caller, &call.path, &call.body, &call.cause);
+    Ok(CheckedJson::ok(committed.await?))
 }
 
 pub(in crate::api) const RELEASE: Declaration =
@@ -94,13 +94,13 @@ pub(in crate::api) const RELEASE: Declaration =
         .refuses(&[404, 409, 410]);
 
 async fn release(
-    State(state): State<AppState>,
-    caller: Caller,
-    cause: Cause,
-    RuntimeJson(id, body): RuntimeJson<ReleaseRequest, ReservationId>,
+    call: RuntimeCall<ReleaseRequest, ReservationId, Caller>,
 ) -> Returns<ReleaseResponse> {
-    let response = state.ledger.release(&caller, &id, &body, &cause).await?;
-    Ok(CheckedJson::ok(response))
+    let released = call
+        .state
+        .ledger
+        .release(&call.caller, &call.path, &call.body, &call.cause);
+    Ok(CheckedJson::ok(released.await?))
 }
 
 pub(in crate::api) const EXTEND: Declaration = declare!(extend, "Extends a reservation")
@@ -109,12 +109,13 @@ pub(in crate::api) const EXTEND: Declaration = declare!(extend, "Extends a reser
     .refuses(&[404, 409, 410]);
 
 async fn extend(
-    State(state): State<AppState>,
-    caller: RuntimeCaller,
-    RuntimeJson(id, body): RuntimeJson<ReservationExtendRequest, ReservationId>,
+    call: RuntimeCall<ReservationExtendRequest, ReservationId>,
 ) -> Returns<ReservationExtendResponse> {
-    let response = state.ledger.extend(&caller, &id, &body).await?;
-    Ok(CheckedJson::ok(response))
+    let extended = call
+        .state
+        .ledger
+        .extend(&call.caller, &call.path, &call.body);
+    Ok(CheckedJson::ok(extended.await?))
 }
 
 pub(in crate::api) const CREATE_EVENT: Declaration = declare!(
@@ -125,14 +126,12 @@ pub(in crate::api) const CREATE_EVENT: Declaration = declare!(
 .returns::<EventCreateResponse>(201, "What was charged.")
 .refuses(&[404, 409]);
 
-async fn create_event(
-    State(state): State<AppState>,
-    caller: RuntimeCaller,
-    cause: Cause,
-    RuntimeJson((), body): RuntimeJson<EventCreateRequest>,
-) -> Returns<EventCreateResponse> {
-    let response = state.ledger.charge(&caller, &body, &cause).await?;
-    Ok(CheckedJson::created(response))
+async fn create_event(call: RuntimeCall<EventCreateRequest>) -> Returns<EventCreateResponse> {
+    let charged = call
+        .state
+        .ledger
+        .charge(&call.caller, &call.body, &call.cause);
+    Ok(CheckedJson::created(charged.await?))
 }
 
 /// A tenant may name itself in a filter, and nobody else.
@@ -149,4 +148,154 @@ async fn own_tenant(
     }
     state.ledger.authenticate(caller, "").await?;
     Err(StoreError::from(AccessRefusal::OtherTenant).into())
+}
+
+list_response! {
+    /// A page of balances, by scope path and then unit.
+    BalanceResponse {
+        /// The budgets.
+        balances: Balance,
+        has_more { required: false }
+    }
+}
+
+struct Balances;
+
+impl List for Balances {
+    const NAME: &'static str = "balances";
+    const PLANE: Plane = Plane::Runtime;
+    const LIMIT: Limit = Limit::UpTo(200);
+    type Filter = BalanceFilter;
+    type Sort = OneOrder;
+    type Response = BalanceResponse;
+
+    fn filter(parameters: &mut Parameters<'_>) -> Result<BalanceFilter, ApiError> {
+        let about = "Tenant of the API key. At least one level is required.";
+        let (tenant, segments) = parameters.levels(about)?;
+        parameters.require(tenant.is_some() || !segments.is_empty(), || {
+            let levels = Level::WORDS.join(", ");
+            ApiError::invalid(format!("At least one of {levels} is required as a filter"))
+        })?;
+        let children = parameters.other(|| {
+            let about = "Without effect: deeper scopes are always included.";
+            let schema = json!({"type": "boolean", "default": false});
+            parameter("include_children", about, schema)
+        });
+        children.word(
+            "include_children",
+            |word| word.parse::<bool>().ok(),
+            &["true", "false"],
+        )?;
+        Ok(BalanceFilter { tenant, segments })
+    }
+
+    async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
+        let tenant = call.tenant_caller()?.tenant.clone();
+        call.list.bind("tenant", tenant);
+        let (caller, query) = (call.tenant_caller()?, call.query().await?);
+        own_tenant(&call.state, caller, query.filter.tenant.as_deref()).await?;
+        Ok(call.state.ledger.balances(caller, &query).await?)
+    }
+}
+
+pub(in crate::api) const LIST_BALANCES: Declaration =
+    list::<Balances>("Lists the balances of budgets", "A page of balances.");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::list::{ListRequest, query_of};
+    use crate::domain::ids::{DeploymentSecret, TenantId};
+    use crate::domain::rows;
+    use crate::domain::scope::SegmentFilter;
+    use crate::listing::{Page, Position, Sort};
+
+    fn parse(query: &str) -> ListRequest<Balances> {
+        ListRequest::parse(query).unwrap_or_else(|error| panic!("{query}: {}", error.message()))
+    }
+
+    fn refusal(query: &str) -> String {
+        let refused = query_of::<Balances>(query);
+        refused.expect_err(query).message()
+    }
+
+    #[test]
+    fn a_filter_is_required_and_a_blank_one_is_ignored() {
+        for query in [
+            "",
+            "limit=10",
+            "tenant=",
+            "tenant=%20%20&agent=",
+            "team=x",
+            "include_children=true",
+        ] {
+            let required = "At least one of tenant, workspace, app, workflow, agent, toolset is required as a filter";
+            assert_eq!(refusal(query), required, "{query}");
+        }
+        let list = parse("workspace=Prod&agent=%20&unknown=1&include_children=false");
+        let prod = SegmentFilter::new([(Level::Workspace, "prod")]);
+        assert_eq!(list.filter.segments, prod);
+        assert_eq!(list.filter.tenant, None);
+        let query = list.query(&DeploymentSecret::generate()).unwrap();
+        assert_eq!(query.limit, 50);
+    }
+
+    #[test]
+    fn parameters_are_named_when_they_are_wrong() {
+        for (query, message) in rows(
+            "agent=a&limit=0 => Invalid limit: 0; it must be an integer from 1 to 200
+            agent=a&limit=201 => Invalid limit: 201; it must be an integer from 1 to 200
+            agent=a&limit=abc => Invalid limit: abc; it must be an integer from 1 to 200
+            agent=a&limit=%2B5 => Invalid limit: +5; it must be an integer from 1 to 200
+            agent=a&include_children=yes => Invalid include_children: yes; allowed: true, false
+            agent=a&agent=b => Invalid agent: given more than once",
+        ) {
+            assert_eq!(refusal(query), message);
+        }
+    }
+
+    #[test]
+    fn a_cursor_continues_after_its_row_and_is_bound_to_tenant_and_filters() {
+        let secret = DeploymentSecret::generate();
+        let [acme, other] = ["acme", "other"].map(|tenant| TenantId::parse(tenant).unwrap());
+        let of = |query: &str, tenant: &TenantId| {
+            let mut list = parse(query);
+            list.bind("tenant", tenant);
+            list
+        };
+        let last = Position::of_id("tenant:acme/agent:x 2 CREDITS");
+        let sort = Sort {
+            by: OneOrder::Only,
+            descending: true,
+        };
+        let page = Page::<(), _>::new(Vec::new(), sort, Some(last.clone()));
+        let first = of("agent=x&limit=1", &acme);
+        let cursor = first.next_cursor(&page, &secret).unwrap();
+        let next = |query: &str, tenant: &TenantId| {
+            of(&format!("{query}&cursor={cursor}"), tenant).query(&secret)
+        };
+        for query in [
+            "agent=x",
+            "agent=X&limit=200",
+            "agent=x&tenant=acme",
+            "agent=x&include_children=true",
+        ] {
+            let after = next(query, &acme).unwrap().after;
+            assert_eq!(after, Some(last.clone()), "{query}");
+        }
+        assert!(next("agent=x", &other).is_err());
+        assert!(next("agent=y", &acme).is_err());
+        assert!(next("agent=x&app=a", &acme).is_err());
+    }
+
+    #[test]
+    fn a_value_with_a_slash_is_not_two_segments() {
+        let bound = |query: &str| {
+            let mut parameters = Parameters::reading(query, Plane::Runtime);
+            Balances::filter(&mut parameters).expect(query);
+            parameters.bound()
+        };
+        assert_eq!(bound("workspace=A&app=b"), bound("app=B&workspace=a"));
+        assert_ne!(bound("workspace=a&app=b"), bound("workspace=a/app:b"));
+    }
 }

@@ -1,30 +1,100 @@
 //! The outermost layer: puts request id and trace id on every response and into every error.
 
-pub mod correlation;
-
-pub use correlation::Correlation;
-
 use std::any::Any;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowOrigin, CorsLayer, Vary};
-use tracing::{Instrument, error, info_span, warn};
+use tracing::{Instrument, Level, debug, enabled, error, info_span, warn};
 
-use super::access_log;
 use super::dialect::{Dialect, headers};
 use super::errors::ApiError;
 use super::operation::Plane;
 use crate::config::CorsOrigins;
-use crate::domain::ids::TenantId;
+use crate::domain::ids::{RequestId, TenantId, TraceId};
 use crate::spans::{self, RequestSpan, SpanCause};
 use crate::telemetry::{error_chain, known_method};
+
+/// Target of the lines of the access log.
+const ACCESS_LOG: &str = "access_log";
+
+/// The ids of a request. Part of every request that went through [`outermost`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Correlation {
+    /// This HTTP request.
+    pub request_id: RequestId,
+    /// The operation that it belongs to.
+    pub trace_id: TraceId,
+    /// The flags of the `traceparent` that came with the request, two hexadecimal digits; `None` if no valid one came.
+    pub trace_flags: Option<String>,
+    /// The caller's span in the same `traceparent`.
+    pub parent_id: Option<u64>,
+}
+
+impl Correlation {
+    /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
+    pub fn of_request(dialect: Dialect, plane: Plane, headers: &HeaderMap) -> Self {
+        let (trace_id, parent) = traceparent(headers).unzip();
+        let (parent_id, trace_flags) = parent.unzip();
+        let sent = || dialect.trace_id(headers).and_then(trimmed);
+        let trace_id = trace_id.or_else(|| sent().and_then(TraceId::parse));
+        Self {
+            request_id: request_id(plane, headers),
+            trace_id: trace_id.unwrap_or_else(TraceId::mint),
+            trace_flags,
+            parent_id,
+        }
+    }
+
+    /// Fresh ids, for a router that is used without its outermost layer.
+    pub fn mint() -> Self {
+        Self {
+            request_id: RequestId::mint(),
+            trace_id: TraceId::mint(),
+            trace_flags: None,
+            parent_id: None,
+        }
+    }
+}
+
+/// The runtime plane names each request itself. The admin plane takes a well-formed name from its caller: dashboards find
+/// their own requests by it in the audit log.
+fn request_id(plane: Plane, headers: &HeaderMap) -> RequestId {
+    let sent = match plane {
+        Plane::Runtime => None,
+        Plane::Admin => headers.get(headers::REQUEST_ID),
+    };
+    let taken = sent.and_then(trimmed).and_then(RequestId::parse);
+    taken.unwrap_or_else(RequestId::mint)
+}
+
+fn trimmed(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok().map(str::trim)
+}
+
+/// Trace id, parent id and flags of a valid `traceparent`: version 00, lower case, no id all zero.
+fn traceparent(headers: &HeaderMap) -> Option<(TraceId, (u64, String))> {
+    let mut lines = headers.get_all(headers::TRACEPARENT).iter();
+    let (Some(line), None) = (lines.next(), lines.next()) else {
+        return None;
+    };
+    let parts: Vec<&str> = trimmed(line)?.split('-').collect();
+    let &["00", trace_id, parent_id, flags] = parts.as_slice() else {
+        return None;
+    };
+    let is_hex_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let is_hex = |text: &str, length| text.len() == length && text.bytes().all(is_hex_digit);
+    let is_valid = is_hex(parent_id, 16) && is_hex(flags, 2);
+    let id = u64::from_str_radix(parent_id, 16);
+    let id = id.ok().filter(|id| is_valid && *id != 0)?;
+    Some((TraceId::parse(trace_id)?, (id, flags.to_owned())))
+}
 
 /// Part of a response: makes it name the tenant of the API key.
 #[derive(Debug, Clone)]
@@ -46,7 +116,10 @@ async fn correlate(
     next: Next,
 ) -> Response {
     let correlation = Correlation::of_request(dialect, plane, request.headers());
-    let line = access_log::Line::begin(&request);
+    let logged = enabled!(target: ACCESS_LOG, Level::DEBUG).then(|| {
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        (Instant::now(), request.method().clone(), route)
+    });
     let span = info_span!("request", request.id = %correlation.request_id, trace.id = %correlation.trace_id);
     let exported = exported(&request, &correlation);
     request.extensions_mut().insert(correlation.clone());
@@ -61,10 +134,35 @@ async fn correlate(
         exported.end(response.status().as_u16(), tenant);
     }
     let response = span.in_scope(|| finish(response, dialect, &correlation));
-    if let Some(line) = line {
-        line.write(response.status(), &correlation);
+    if let Some(request) = logged {
+        log_access(request, response.status(), &correlation);
     }
     response
+}
+
+/// Logs one line for each request with `BUDGET_LOG=info,access_log=debug`. Off by default: each line is a write to standard error.
+/// It holds the route, not the path, and nothing that a client chose freely: no query, no header, no body.
+fn log_access(
+    (begun, method, route): (Instant, Method, Option<MatchedPath>),
+    status: StatusCode,
+    correlation: &Correlation,
+) {
+    let duration_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+    let method = known_method(&method);
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    let status = status.as_u16();
+    debug!(
+        target: ACCESS_LOG,
+        {
+            http.method = method,
+            http.route = route,
+            http.status = status,
+            duration_us,
+            request.id = %correlation.request_id,
+            trace.id = %correlation.trace_id,
+        },
+        "{method} {route} answered {status} after {duration_us} µs"
+    );
 }
 
 /// The span that is exported; it holds the route, not the path.

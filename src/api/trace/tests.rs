@@ -6,11 +6,10 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tower::ServiceExt;
 
-use super::correlation::request_id;
 use super::*;
 use crate::api::dialect::header_map;
+use crate::api::errors::Code;
 use crate::api::operations::OperationId;
-use crate::domain::ids::TraceId;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const OTHER: &str = "11111111111111111111111111111111";
@@ -118,7 +117,12 @@ fn app(origins: &CorsOrigins) -> Router {
         )
         .route(
             "/denied",
-            post(move || async move { (tenant(), ApiError::forbidden("not yours\r\n")) }),
+            post(move || async move {
+                (
+                    tenant(),
+                    ApiError::new(StatusCode::FORBIDDEN, Code::Forbidden, "not yours\r\n"),
+                )
+            }),
         )
         .route(
             "/panic",

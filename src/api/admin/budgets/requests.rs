@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::json;
 
-use crate::api::admin::extract::{ChangeBody, Target};
+use crate::api::admin::extract::{ChangeBody, ChangeTarget};
 use crate::api::admin::target_tenant_as_sent;
 use crate::api::errors::{ApiError, Code};
 use crate::api::query::Query;
@@ -79,7 +79,7 @@ impl BudgetTarget {
     }
 }
 
-impl Target for BudgetTarget {
+impl ChangeTarget for BudgetTarget {
     fn read(_: String, query: &str, _: &Caller) -> Result<Self, ApiError> {
         Self::parse(query)
     }
@@ -101,7 +101,7 @@ pub struct FundingTarget {
     pub tenant: String,
 }
 
-impl Target for FundingTarget {
+impl ChangeTarget for FundingTarget {
     fn read(_: String, query: &str, caller: &Caller) -> Result<Self, ApiError> {
         let budget = BudgetTarget::parse(query)?;
         let tenant = target_tenant_as_sent(caller, budget.tenant_id.as_deref()).to_owned();

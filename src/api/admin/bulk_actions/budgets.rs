@@ -16,7 +16,7 @@ use crate::domain::ids::IdempotencyKey;
 use crate::domain::search::{SEARCH_CHARS_MAX, Search};
 use crate::store::admin::bulk::BulkResponse;
 
-pub(in crate::api) const BULK_ACTION: Declaration = declare!(
+pub(in crate::api) const BUDGETS: Declaration = declare!(
     bulk_action::<BudgetBulkActionRequest>,
     "Funds up to 500 budgets of a tenant"
 )

@@ -1,24 +1,27 @@
 //! The HTTP operations on bulk actions.
 
 pub mod budgets;
-pub mod tenants;
-pub mod webhooks;
 
 pub use budgets::BudgetBulkActionRequest;
-pub use tenants::TenantBulkActionRequest;
-pub use webhooks::WebhookBulkActionRequest;
 
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::admin::{Admin, BulkRequest};
+use crate::admin::webhooks::{OwnerFilter, WebhookFilter};
+use crate::admin::{Admin, BulkRequest, TenantFilter};
 use crate::api::admin::extract::{Change, ChangeBody};
 use crate::api::admin::in_progress;
 use crate::api::errors::ApiError;
+use crate::api::operation::{Declaration, declare};
 use crate::api::response::CheckedJson;
-use crate::domain::fields::Read;
+use crate::domain::bulk::{TenantAction, WebhookAction};
+use crate::domain::event::types::EventTypeName;
+use crate::domain::fields::{Blank, Read, object};
 use crate::domain::ids::IdempotencyKey;
+use crate::domain::search::{SEARCH_CHARS_MAX, Search};
+use crate::domain::tenant::TenantStatus;
+use crate::domain::webhook::WebhookStatus;
 use crate::store::admin::bulk::BulkResponse;
 
 /// What is wrong with a filter that selects everything.
@@ -96,6 +99,141 @@ macro_rules! response {
     };
 }
 use response;
+
+pub(in crate::api) const TENANTS: Declaration = declare!(
+    bulk_action::<TenantBulkActionRequest>,
+    "Suspends, reactivates or closes up to 500 tenants"
+)
+.takes_change::<TenantBulkActionRequest>()
+.returns::<TenantBulkActionResponse>(200, "The outcome of each tenant.")
+.refuses(&[409]);
+
+object! {
+    /// Selects tenants; at least one member.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct TenantBulkFilter: Read + Serialize {
+        /// Status.
+        pub status: Option<TenantStatus>,
+        /// Parent of the tenant, exactly.
+        pub parent_tenant_id: Option<String> { blank: Blank::Null },
+        /// Must be absent or blank: the service does not support it.
+        pub observe_mode: Option<String> { blank: Blank::Null },
+        /// Text that id or name must contain, in any case.
+        pub search: Option<String> { chars: ..=SEARCH_CHARS_MAX, blank: Blank::Null, trimmed: true },
+    }
+    check |filter, object| {
+        if filter.observe_mode.is_some() {
+            object.refuse_member("observe_mode", "must be absent: nothing is observed here");
+        }
+        if *filter == TenantBulkFilter::default() {
+            object.refuse(EMPTY);
+        }
+    }
+}
+
+object! {
+    /// Applies one action to many tenants.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TenantBulkActionRequest: Read {
+        /// Selects the tenants.
+        pub filter: TenantBulkFilter,
+        /// Action.
+        pub action: TenantAction,
+        /// Expected number of matches; with another number nothing is done.
+        pub expected_count: Option<i64> { range: 0.. },
+        /// Identifies this attempt: the same key within 15 minutes changes once.
+        pub idempotency_key: IdempotencyKey { chars: 1..=128 },
+    }
+}
+
+response! {
+    /// The outcome of each tenant.
+    TenantBulkActionResponse: TenantAction
+}
+
+impl BulkBody for TenantBulkActionRequest {
+    type Filter = TenantBulkFilter;
+
+    fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey) {
+        (&self.filter, self.expected_count, &self.idempotency_key)
+    }
+
+    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkResponse, ApiError> {
+        let filter = TenantFilter {
+            status: self.filter.status,
+            parent_tenant_id: self.filter.parent_tenant_id.clone(),
+            search: self.filter.search.as_deref().map(Search::new),
+        };
+        Ok(admin.bulk_tenants(&filter, self.action, bulk).await?)
+    }
+}
+
+pub(in crate::api) const WEBHOOKS: Declaration = declare!(
+    bulk_action::<WebhookBulkActionRequest>,
+    "Pauses, resumes or deletes up to 500 webhook subscriptions"
+)
+.takes_change::<WebhookBulkActionRequest>()
+.returns::<WebhookBulkActionResponse>(200, "The outcome of each subscription.")
+.refuses(&[409]);
+
+object! {
+    /// Selects webhook subscriptions; at least one member.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct WebhookBulkFilter: Read + Serialize {
+        /// Tenant that owns the subscription; `__system__` for the operator's own.
+        pub tenant_id: Option<String> { blank: Blank::Null },
+        /// Status.
+        pub status: Option<WebhookStatus>,
+        /// Event type that the subscription names.
+        pub event_type: Option<EventTypeName>,
+        /// Text that id or address must contain, in any case.
+        pub search: Option<String> { chars: ..=SEARCH_CHARS_MAX, blank: Blank::Null, trimmed: true },
+    }
+    check |filter, object| {
+        if *filter == WebhookBulkFilter::default() {
+            object.refuse(EMPTY);
+        }
+    }
+}
+
+object! {
+    /// Applies one action to many webhook subscriptions.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WebhookBulkActionRequest: Read {
+        /// Selects the subscriptions.
+        pub filter: WebhookBulkFilter,
+        /// Action.
+        pub action: WebhookAction,
+        /// Expected number of matches; with another number nothing is done.
+        pub expected_count: Option<i64> { range: 0.. },
+        /// Identifies this attempt: the same key within 15 minutes changes once.
+        pub idempotency_key: IdempotencyKey { chars: 1..=128 },
+    }
+}
+
+response! {
+    /// The outcome of each webhook subscription.
+    WebhookBulkActionResponse: WebhookAction
+}
+
+impl BulkBody for WebhookBulkActionRequest {
+    type Filter = WebhookBulkFilter;
+
+    fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey) {
+        (&self.filter, self.expected_count, &self.idempotency_key)
+    }
+
+    async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkResponse, ApiError> {
+        let event_type = self.filter.event_type.as_ref();
+        let filter = WebhookFilter {
+            owner: OwnerFilter::named(self.filter.tenant_id.as_deref()),
+            status: self.filter.status,
+            event_type: event_type.map(|name| name.as_str().to_owned()),
+            search: self.filter.search.as_deref().map(Search::new),
+        };
+        Ok(admin.bulk_webhooks(&filter, self.action, bulk).await?)
+    }
+}
 
 #[cfg(test)]
 mod tests {

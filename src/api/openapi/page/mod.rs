@@ -1,10 +1,7 @@
 //! What a person meets first: `/` says what this service is, `/docs` shows its description, `/v1/openapi.json` is that
 //! description. The page is made here and has no script, so that texts of the description can only ever be texts.
 
-mod html;
-mod json;
-mod operation;
-mod schema;
+mod sections;
 
 use std::sync::LazyLock;
 
@@ -23,7 +20,7 @@ use super::document;
 use crate::api::dialect::Dialect;
 use crate::api::operation::Plane;
 use crate::api::operations::OperationId;
-use html::{escaped, paragraphs};
+use sections::{escaped, paragraphs};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -146,14 +143,14 @@ fn page(document: &Value, dialect: Dialect) -> String {
             let method = method.to_lowercase();
             let described = &document["paths"][path.as_ref()][&method];
             index += &index_link(operation.name, operation.name);
-            sections += &operation::section(&path, &method, described, document);
+            sections += &sections::of_operation(&path, &method, described, document);
         }
     }
     index += "<h2>schemas</h2>\n";
     let schemas = &document["components"]["schemas"];
     for (name, schema) in schemas.as_object().into_iter().flatten() {
         index += &index_link(&format!("schema-{name}"), name);
-        sections += &schema::section(name, schema);
+        sections += &sections::of_schema(name, schema);
     }
     let (title, version) = (escaped(info("title")), escaped(info("version")));
     let content = format!(
@@ -161,7 +158,7 @@ fn page(document: &Value, dialect: Dialect) -> String {
          <p>The description itself is at <a href=\"/v1/openapi.json\">/v1/openapi.json</a>. The examples below are commands \
          of a shell, with these variables:</p>\n<pre>{}</pre>\n{sections}</main>\n",
         paragraphs(info("description")),
-        operation::variables(document)
+        sections::variables(document)
     );
     framed("Budget Authority API", &content)
 }

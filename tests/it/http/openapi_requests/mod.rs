@@ -6,7 +6,7 @@ use budget_authority::api::admin::budgets::{BudgetFundingRequest, BudgetStatusTr
 use budget_authority::api::admin::bulk_actions::{
     BudgetBulkActionRequest, TenantBulkActionRequest, WebhookBulkActionRequest,
 };
-use budget_authority::api::admin::credentials::validate::ApiKeyValidationRequest;
+use budget_authority::api::admin::credentials::ApiKeyValidationRequest;
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
 use budget_authority::domain::api_key::{ApiKeyCreateRequest, ApiKeyUpdateRequest};

@@ -1,16 +1,124 @@
-//! Gets the caller, its permissions, and what a dashboard may offer.
+//! The HTTP operations that check a key: whether it is valid, and what its holder may do.
 
 use axum::extract::State;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::json;
 
-use crate::admin::Granted;
+use crate::admin::ValidatedApiKey;
+use crate::api::admin::extract::AdminJson;
 use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
+use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::permission::Permission;
+use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::caller::Caller;
-use crate::domain::fields::object;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::fields::{Blank, object};
 use crate::domain::ids::TenantId;
+use crate::domain::moment::Moment;
 use crate::domain::words::words;
+use crate::store::dispatcher::auth_failed::Subject;
+
+object! {
+    /// Asks whether an API key is valid.
+    #[derive(Debug, Clone)]
+    pub struct ApiKeyValidationRequest: Read {
+        /// The whole key.
+        key_secret: SecretString { blank: Blank::Refused },
+    }
+}
+
+object! {
+    /// Whether an API key is valid, and whose it is.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ApiKeyValidationResponse: Serialize + Open {
+        /// Whether it is valid.
+        pub valid: bool,
+        /// Tenant that owns the key. Empty where there is no such key.
+        pub tenant_id: String,
+        /// Id of the key.
+        pub key_id: Option<KeyId>,
+        /// What a valid key may do.
+        pub permissions: Option<Vec<Permission>>,
+        /// Scopes in which a valid key may act. Absent: everywhere in its tenant.
+        pub scope_filter: Vec<String> { skip_if: Vec::is_empty },
+        /// When it expires.
+        pub expires_at: Option<Moment>,
+        /// What is wrong with it: `KEY_NOT_FOUND`, `INVALID_KEY`, `KEY_REVOKED`, `KEY_EXPIRED`, `KEY_NOT_OWNED_BY_TENANT`,
+        /// `TENANT_NOT_FOUND`, `TENANT_SUSPENDED`, `TENANT_CLOSED` or `INTERNAL_ERROR`.
+        pub reason: Option<KeyProblem> { described_as: || json!({"type": "string"}) },
+    }
+}
+
+impl From<ValidatedApiKey> for ApiKeyValidationResponse {
+    fn from(validated: ValidatedApiKey) -> Self {
+        let reason = validated.outcome.as_ref().err().copied();
+        let granted = validated.outcome.ok();
+        // Without the secret, the tenant of the key is not revealed.
+        let named =
+            ![Some(KeyProblem::KeyNotFound), Some(KeyProblem::InvalidKey)].contains(&reason);
+        let owner = validated.owner.filter(|_| named);
+        let scope_filter = granted.as_ref().map(|granted| &granted.scope_filter);
+        Self {
+            valid: reason.is_none(),
+            tenant_id: owner.map(|owner| owner.to_string()).unwrap_or_default(),
+            key_id: validated.key_id,
+            scope_filter: scope_filter.map_or_else(Vec::new, |filter| filter.entries().to_vec()),
+            permissions: granted.map(|granted| granted.permissions),
+            expires_at: validated.expires_at,
+            reason,
+        }
+    }
+}
+
+pub(in crate::api) const VALIDATE: Declaration =
+    declare!(validate_api_key, "Checks whether an API key is valid")
+        .takes::<ApiKeyValidationRequest>()
+        .returns::<ApiKeyValidationResponse>(200, "Whether the key is valid, or why not.");
+
+async fn validate_api_key(
+    State(state): State<AppState>,
+    cause: Cause,
+    AdminJson(request): AdminJson<ApiKeyValidationRequest>,
+) -> Returns<ApiKeyValidationResponse> {
+    let prefixes = state.access.dialect().words().api_key_prefixes;
+    let key = ApiKeyText::parse(request.key_secret.expose_secret().trim(), prefixes);
+    let validated = match &key {
+        Some(key) => state.admin.validate_api_key(key).await?,
+        None => ValidatedApiKey {
+            key_id: None,
+            owner: None,
+            expires_at: None,
+            outcome: Err(KeyProblem::KeyNotFound),
+        },
+    };
+    if let Err(problem) = &validated.outcome {
+        let reason = match key {
+            Some(_) => problem.failure_reason(),
+            None => "invalid_format",
+        };
+        count(&state, &validated, reason, cause);
+    }
+    Ok(CheckedJson::ok(validated.into()))
+}
+
+/// Counts an invalid key as if it had been used: at most one event a minute.
+fn count(state: &AppState, validated: &ValidatedApiKey, reason: &'static str, cause: Cause) {
+    let known = validated.owner.clone().zip(validated.key_id.clone());
+    let (subject, actor) = match known {
+        Some((tenant, key_id)) => (
+            Subject::Key {
+                tenant,
+                key_id: key_id.clone(),
+            },
+            Actor::ApiKey(key_id),
+        ),
+        None => (Subject::Unknown, Actor::UnknownKey),
+    };
+    let cause = || Cause { actor, ..cause };
+    state.auth_failures.count(subject, reason, cause);
+}
 
 words! {
     /// Owner of a key.
@@ -79,21 +187,14 @@ object! {
 }
 
 impl Capabilities {
-    /// The operator's.
-    fn operator() -> Self {
-        Self::new(true, |_| true)
-    }
-
-    /// Of a tenant's key. What is the operator's alone it never may, whatever its permissions are called.
-    fn of(permissions: &[Permission]) -> Self {
-        Self::new(false, |wanted| {
-            wanted.iter().any(|one| permissions.contains(one))
-        })
-    }
-
-    /// `any`: whether the holder has one of some permissions.
-    fn new(is_operator: bool, any: impl Fn(&[Permission]) -> bool) -> Self {
+    /// Of an API key with these permissions; `None` for the operator. What is the operator's alone no API key may, whatever its
+    /// permissions are called.
+    fn of(permissions: Option<&[Permission]>) -> Self {
         use Permission as P;
+        let is_operator = permissions.is_none();
+        let any = |needed: &[Permission]| {
+            permissions.is_none_or(|held| needed.iter().any(|one| held.contains(one)))
+        };
         let reserving = any(&[
             P::ReservationsCreate,
             P::ReservationsCommit,
@@ -120,31 +221,6 @@ impl Capabilities {
     }
 }
 
-impl AuthIntrospectResponse {
-    fn operator() -> Self {
-        Self {
-            authenticated: true,
-            auth_type: AuthType::Admin,
-            permissions: vec!["*".to_owned()],
-            capabilities: Capabilities::operator(),
-            tenant_id: None,
-            scope_filter: Vec::new(),
-        }
-    }
-
-    fn tenant(tenant_id: TenantId, granted: &Granted) -> Self {
-        let words = granted.permissions.iter().map(Permission::to_string);
-        Self {
-            authenticated: true,
-            auth_type: AuthType::Tenant,
-            permissions: words.collect(),
-            capabilities: Capabilities::of(&granted.permissions),
-            tenant_id: Some(tenant_id),
-            scope_filter: granted.scope_filter.entries().to_vec(),
-        }
-    }
-}
-
 pub(in crate::api) const INTROSPECT: Declaration =
     declare!(introspect, "Gets the caller and its permissions")
         .returns::<AuthIntrospectResponse>(200, "The caller.");
@@ -153,14 +229,28 @@ async fn introspect(
     State(state): State<AppState>,
     caller: Caller,
 ) -> Returns<AuthIntrospectResponse> {
-    let response = match caller {
-        Caller::Admin(_) => AuthIntrospectResponse::operator(),
+    Ok(CheckedJson::ok(match caller {
+        Caller::Admin(_) => AuthIntrospectResponse {
+            authenticated: true,
+            auth_type: AuthType::Admin,
+            permissions: vec!["*".to_owned()],
+            capabilities: Capabilities::of(None),
+            tenant_id: None,
+            scope_filter: Vec::new(),
+        },
         Caller::Tenant(caller) => {
             let granted = state.admin.introspect(&caller).await?;
-            AuthIntrospectResponse::tenant(caller.tenant, &granted)
+            let permissions = &granted.permissions;
+            AuthIntrospectResponse {
+                authenticated: true,
+                auth_type: AuthType::Tenant,
+                permissions: permissions.iter().map(Permission::to_string).collect(),
+                capabilities: Capabilities::of(Some(permissions)),
+                tenant_id: Some(caller.tenant),
+                scope_filter: granted.scope_filter.entries().to_vec(),
+            }
         }
-    };
-    Ok(CheckedJson::ok(response))
+    }))
 }
 
 #[cfg(test)]
@@ -169,7 +259,7 @@ mod tests {
     use crate::domain::rows;
 
     fn capable(permissions: &[Permission]) -> Vec<String> {
-        let capabilities = serde_json::to_value(Capabilities::of(permissions)).expect("JSON");
+        let capabilities = serde_json::to_value(Capabilities::of(Some(permissions))).expect("JSON");
         let members = capabilities.as_object().expect("an object").clone();
         assert_eq!(members.len(), 15, "each is sent, true or false");
         let held = members.into_iter().filter(|(_, held)| held == true);

@@ -1,10 +1,11 @@
-//! Counts 401 responses and names the header of the key in them.
+//! Counts 401 responses, names the header of the key in them, and writes the audit entry of each request that the admin plane refuses.
 
-use axum::http::StatusCode;
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
+use crate::admin::{FailedCaller, Failure};
 use crate::api::dialect::HeaderNames;
-use crate::api::errors::ApiError;
+use crate::api::errors::{ApiError, Code};
 use crate::api::operation::{Callers, Plane};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
@@ -16,7 +17,7 @@ use crate::telemetry::RefusedCredential;
 /// Counts a response if its status is 401, and makes it name the header that is missing or wrong. A request without any key
 /// is counted in metrics alone. `api_key_header`: the header in which the API key was sent, or should have been.
 /// `has_authorization`: whether there is a header that others read and this service does not.
-pub(super) fn note(
+pub(super) fn count_unauthorized(
     state: &AppState,
     (plane, callers, api_key_header, has_authorization): (Plane, Callers, &str, bool),
     (caller, cause): (Option<&Caller>, &Cause),
@@ -77,4 +78,50 @@ fn header_of(credential: BadCredential, callers: Callers, api_key_header: &str) 
         (BadCredential::NoKey | BadCredential::Key(_), _) => api_key_header.to_owned(),
         (BadCredential::NoAdminKey | BadCredential::AdminKey, _) => admin.to_owned(),
     }
+}
+
+/// Marks a failure that the audit log has already.
+#[derive(Debug, Clone, Copy)]
+pub struct AlreadyAudited;
+
+/// Status and error of a response that needs an audit entry.
+pub(super) fn failure(response: &Response) -> Option<(StatusCode, Option<ApiError>)> {
+    let (status, extensions) = (response.status(), response.extensions());
+    // When the store is unavailable, the audit log is too.
+    let is_failure = status.as_u16() >= 400 && status != StatusCode::SERVICE_UNAVAILABLE;
+    let is_new = extensions.get::<AlreadyAudited>().is_none();
+    (is_failure && is_new).then(|| (status, extensions.get::<ApiError>().cloned()))
+}
+
+/// Writes the audit entry of a request that failed.
+pub(super) async fn audit(
+    state: &AppState,
+    (method, uri): &(Method, Uri),
+    cause: &Cause,
+    caller: Option<&Caller>,
+    (status, error): (StatusCode, Option<ApiError>),
+) {
+    let is_unknown = status == StatusCode::UNAUTHORIZED;
+    let (who, caller) = match caller {
+        Some(Caller::Tenant(caller)) if is_unknown => (FailedCaller::Unknown, Some(caller)),
+        Some(Caller::Tenant(caller)) => (FailedCaller::Tenant, Some(caller)),
+        Some(Caller::Admin(_)) if !is_unknown => (FailedCaller::Operator, None),
+        Some(Caller::Admin(_)) | None => (FailedCaller::Unknown, None),
+    };
+    let error = error.as_ref();
+    let code = error.map_or(Code::InternalError, ApiError::code);
+    // A key acts on its own tenant alone, whatever it names.
+    let tenant = caller.map(|caller| &caller.tenant);
+    let failure = Failure {
+        cause,
+        method: method.as_str(),
+        path: uri.path(),
+        status: status.as_u16(),
+        code: code.as_str(),
+        message: &error.map(ApiError::message).unwrap_or_default(),
+        tenant: tenant.or_else(|| error.and_then(ApiError::tenant)),
+        caller: who,
+        partition: caller.map(|caller| caller.partition),
+    };
+    state.admin.audit_failure(&failure).await;
 }
