@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/adopt_webhooks.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/fan_out.rs.
 Gives subscriptions that do not say since when they are active the present place of their outbox, and their owner a mark
 of them.
 

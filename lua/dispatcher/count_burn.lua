@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/burn.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/traffic.rs.
 Counts what a replica saw charged of late to some ledgers of a tenant, as far as they are watched.
 
 KEYS[1]    read   tenant_key  hash  tenant:<tenant>

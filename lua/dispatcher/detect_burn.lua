@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/burn.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/traffic.rs.
 Compares what a ledger was charged in each window that is watched with what is usual, and emits an event for each limit
 that is exceeded since the evaluation before. However often it is called, the state of a limit changes only with its
 event.

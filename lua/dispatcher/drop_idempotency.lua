@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/drop_idempotency.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/retention.rs.
 Deletes entries that keep a retry from moving money again, as far as they are due at a time.
 
 KEYS[1]    read   lease            hash  lease

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/replays.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/catch_up.rs.
 Queues the next deliveries of a replay in its lane, as many as have room there, and ends the replay when none is left
 and the lane is empty.
 

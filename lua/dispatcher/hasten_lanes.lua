@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/hasten_lanes.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/deliveries.rs.
 Has deliveries looked at now that need not wait. Of first attempts those that can only fail, since their subscription is
 not as it was; and those that are put off for longer than any is, since the clock went back. Of retries those that are
 further ahead than they were put off.

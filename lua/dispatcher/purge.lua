@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/purge.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/retention.rs.
 Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged
 moves into the base of its ledgers in the same step, so that the ledgers can still be recomputed.
 

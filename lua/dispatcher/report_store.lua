@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/store_reports.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/due_events.rs.
 Emits events about the store, unless any dispatcher has emitted some of this kind within the pause.
 
 KEYS[1]  write  store_reports  hash    storereports

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/retire.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/retention.rs.
 Ends a pass of retention over one day of a tenant. Logs whose time is over go; a day of which nothing is left leaves the
 registry; else the registry gets the time of the next look.
 

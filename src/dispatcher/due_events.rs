@@ -125,22 +125,17 @@ impl DueEvents {
     }
 
     fn count(&self, event: DueEvent, emitted: u64) {
-        let word = [event.as_str()];
-        match event {
-            DueEvent::KeyExpiry => self.metrics.expired.inc_by(emitted),
+        let kind = [event.as_str()];
+        let counter = match event {
+            DueEvent::KeyExpiry => self.metrics.expired.clone(),
             DueEvent::Spikes | DueEvent::BurnRates => {
-                self.detected
-                    .emitted
-                    .with_label_values(&word)
-                    .inc_by(emitted);
+                self.detected.emitted.with_label_values(&kind)
             }
             DueEvent::Denials | DueEvent::AuthFailures | DueEvent::AuditFailures => {
-                self.metrics
-                    .rollups
-                    .with_label_values(&word)
-                    .inc_by(emitted);
+                self.metrics.rollups.with_label_values(&kind)
             }
-        }
+        };
+        counter.inc_by(emitted);
     }
 }
 

@@ -5,14 +5,14 @@
 //! scripts are correct without them, and refuse the fencing token of a former owner.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::metrics::LeaseMetrics;
-use crate::dispatcher::shares::share_of;
 use crate::domain::ids::Partition;
 use crate::store::dispatcher::lease::{Lease, Taken};
 use crate::store::{Store, StoreError};
@@ -51,7 +51,7 @@ impl Leases {
     /// The leases that are valid now, in the order of partitions.
     pub fn current(&self) -> Vec<Lease> {
         let now = Instant::now();
-        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held.read();
         let valid = held.iter().filter(|(_, held)| held.valid_until > now);
         let lease = |(partition, held): (&Partition, &HeldLease)| Lease {
             partition: *partition,
@@ -62,33 +62,26 @@ impl Leases {
 
     /// Drops a lease that a script refused because another dispatcher holds it.
     pub fn lost(&self, lease: Lease) {
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        if held
-            .get(&lease.partition)
-            .is_some_and(|held| held.token == lease.token)
-        {
-            held.remove(&lease.partition);
-        }
+        let is_lost = |partition, token| partition == lease.partition && token == lease.token;
+        let mut held = self.held.write();
+        held.retain(|partition, held| !is_lost(*partition, held.token));
     }
 
     /// Keeps a lease; whether it is a new one.
     fn take(&self, lease: Lease, valid_until: Instant) -> bool {
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.write();
         let token = lease.token;
         let before = held.insert(lease.partition, HeldLease { token, valid_until });
         before.is_none_or(|before| before.token != token)
     }
 
     fn drop_all(&self, partitions: &[Partition]) {
-        let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
-        for partition in partitions {
-            held.remove(partition);
-        }
+        let mut held = self.held.write();
+        held.retain(|partition, _| !partitions.contains(partition));
     }
 
     fn partitions(&self) -> Vec<Partition> {
-        let held = self.held.read().unwrap_or_else(PoisonError::into_inner);
-        held.keys().copied().collect()
+        self.held.read().keys().copied().collect()
     }
 }
 
@@ -183,11 +176,8 @@ impl LeaseKeeper {
         let mut surplus = self.leases.partitions();
         surplus.retain(|partition| !wanted.contains(partition));
         if !surplus.is_empty() {
-            info!(
-                partitions = surplus.len(),
-                "releasing {} partitions",
-                surplus.len()
-            );
+            let count = surplus.len();
+            info!(partitions = count, "releasing {count} partitions");
             self.leases.drop_all(&surplus);
             self.store.release_leases(&self.name, &surplus).await?;
         }
@@ -217,7 +207,7 @@ impl LeaseKeeper {
         };
         self.metrics.dispatchers.set(renewal.dispatchers as i64);
         self.metrics.partitions.set(renewal.held as i64);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(LastRenewal {
+        *self.last.lock() = Some(LastRenewal {
             at: begun,
             dispatchers,
             share: share.len(),
@@ -233,13 +223,13 @@ impl LeaseKeeper {
     /// Who is alive, for those who end what the dead have left. `None` until the list has been readable for [`ALIVE`]: behind an
     /// outage of it, the others may not have had the time to say that they are.
     pub fn survivors(&self) -> Option<Vec<String>> {
-        let readable = *self.readable.lock().unwrap_or_else(PoisonError::into_inner);
+        let readable = *self.readable.lock();
         let is_known = readable.is_some_and(|since| since.elapsed() >= self.alive_for());
         self.last_dispatchers().filter(|_| is_known)
     }
 
     fn note_readable(&self, at: Option<Instant>) {
-        let mut readable = self.readable.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut readable = self.readable.lock();
         *readable = at.map(|at| readable.unwrap_or(at));
     }
 
@@ -249,14 +239,15 @@ impl LeaseKeeper {
     }
 
     fn last_dispatchers(&self) -> Option<Vec<String>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map(|last| last.dispatchers.clone())
+        self.last
+            .lock()
+            .as_ref()
+            .map(|last| last.dispatchers.clone())
     }
 
     /// Whether nothing changed since the last pass, and no lease needs renewal yet.
     fn is_current(&self, dispatchers: &[String]) -> bool {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().is_some_and(|last| {
+        self.last.lock().as_ref().is_some_and(|last| {
             let due = last.at.elapsed() >= self.lease / RENEWALS;
             // Fewer than its share: some were refused or lost since.
             !due && last.dispatchers == dispatchers && self.leases.current().len() == last.share
@@ -274,16 +265,13 @@ impl LeaseKeeper {
     /// Releases all leases and leaves the list of dispatchers, so that others take over at once.
     pub async fn leave(&self) {
         let partitions = self.leases.partitions();
+        let count = partitions.len();
         self.leases.drop_all(&partitions);
         self.metrics.partitions.set(0);
         let left = self.store.end_heartbeat(&self.name).await;
         let released = self.store.release_leases(&self.name, &partitions).await;
         match left.and(released) {
-            Ok(()) => info!(
-                partitions = partitions.len(),
-                "released {} partitions",
-                partitions.len()
-            ),
+            Ok(()) => info!(partitions = count, "released {count} partitions"),
             Err(error) => {
                 let lapse_in_ms = self.lease.as_millis() as u64;
                 warn!(
@@ -292,5 +280,96 @@ impl LeaseKeeper {
                 );
             }
         }
+    }
+}
+
+/// This dispatcher's share: the partitions that `dispatcher` should own while `dispatchers` are alive.
+///
+/// Rendezvous hashing with a bound: each partition goes to the dispatcher that scores highest for it and has not reached
+/// the average, rounded up. When a dispatcher comes or goes, few partitions change owners beyond its own.
+fn share_of(dispatcher: &str, dispatchers: &[String]) -> Vec<Partition> {
+    let limit = usize::from(Partition::COUNT).div_ceil(dispatchers.len().max(1));
+    let mut loads = vec![0; dispatchers.len()];
+    let mut share = Vec::with_capacity(limit);
+    for partition in Partition::all() {
+        let open = (0..dispatchers.len()).filter(|candidate| loads[*candidate] < limit);
+        let Some(owner) = open.max_by_key(|candidate| score(&dispatchers[*candidate], partition))
+        else {
+            break;
+        };
+        loads[owner] += 1;
+        if dispatchers[owner] == dispatcher {
+            share.push(partition);
+        }
+    }
+    share
+}
+
+/// FNV-1a, then mixed so that neighbouring partitions do not score alike. Fixed for all releases, because dispatchers of
+/// two releases may run side by side.
+fn score(dispatcher: &str, partition: Partition) -> u64 {
+    let bytes = dispatcher.bytes().chain(partition.index().to_be_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mixed = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let mixed = (mixed ^ (mixed >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    mixed ^ (mixed >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn dispatchers(count: usize) -> Vec<String> {
+        (0..count)
+            .map(|index| format!("dispatcher-{index}"))
+            .collect()
+    }
+
+    #[test]
+    fn every_partition_has_one_owner_and_no_dispatcher_exceeds_its_share() {
+        for count in [1, 2, 3, 7, 50] {
+            let dispatchers = dispatchers(count);
+            let mut seen = HashSet::new();
+            for dispatcher in &dispatchers {
+                let share = share_of(dispatcher, &dispatchers);
+                assert!(share.len() <= 1024_usize.div_ceil(count), "{count}");
+                assert!(
+                    count > 7 || share.len() + 8 >= 1024 / count,
+                    "{count}: {}",
+                    share.len()
+                );
+                for partition in share {
+                    assert!(seen.insert(partition), "{count}: {partition} twice");
+                }
+            }
+            assert_eq!(seen.len(), 1024, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_new_dispatcher_moves_few_partitions_beyond_its_share() {
+        let (before, after) = (dispatchers(4), dispatchers(5));
+        let mut moved = 0;
+        for dispatcher in &before {
+            let now: HashSet<_> = share_of(dispatcher, &after).into_iter().collect();
+            moved += share_of(dispatcher, &before)
+                .iter()
+                .filter(|p| !now.contains(p))
+                .count();
+        }
+        assert!(
+            (200..320).contains(&moved),
+            "{moved} of 1024 changed owners; its share is 204"
+        );
+    }
+
+    #[test]
+    fn a_dead_dispatcher_has_no_share() {
+        assert!(share_of("stranger", &dispatchers(2)).is_empty());
+        assert!(share_of("stranger", &[]).is_empty());
     }
 }

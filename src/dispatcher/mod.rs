@@ -12,11 +12,9 @@ mod metrics;
 mod outboxes;
 pub mod retention;
 mod sealer;
-mod shares;
 mod signer;
 mod store_watch;
 pub mod sweep;
-mod thresholds;
 mod unfinished_work;
 mod views;
 pub mod workers;
@@ -25,7 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
-use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 pub use budget_gauges::BudgetGauges;
@@ -41,8 +38,7 @@ pub use outboxes::Outboxes;
 pub use sealer::{SealPass, Sealer, Tail};
 pub use signer::BacklogGauge;
 pub use store_watch::{LatencyLimit, PROBE_PERIOD, StoreWatch};
-pub use thresholds::ThresholdCopies;
-pub use unfinished_work::UnfinishedWork;
+pub use unfinished_work::{ThresholdCopies, UnfinishedWork};
 pub use views::{EventFollower, ViewPass};
 
 use crate::admin::webhooks::Webhooks;
@@ -99,32 +95,12 @@ pub fn start(
     telemetry: &Telemetry,
     shutdown: &Shutdown,
 ) -> prometheus::Result<Dispatcher> {
-    let Settings {
-        dialect,
-        retention,
-        secrets,
-        egress,
-        in_flight,
-        lane_concurrency,
-        metrics_tenants,
-        evidence,
-    } = settings;
-    let webhooks = Webhooks::deliver(store.clone(), secrets, egress, dialect.words());
-    let registry = telemetry.registry();
-    let store = || store.clone();
+    let words = settings.dialect.words();
+    let webhooks = Webhooks::deliver(store.clone(), settings.secrets, settings.egress, words);
+    let (registry, store) = (telemetry.registry(), || store.clone());
     let clock = ClockWatch::new(ClockMetrics::register(registry)?);
     let views = ViewMetrics::register(registry)?;
-    let sweeper = Sweeper::new(store(), clock.clone(), SweepMetrics::register(registry)?);
     let outboxes = Arc::new(Outboxes::new(store()));
-    let follower = EventFollower::new(
-        store(),
-        Arc::clone(&outboxes),
-        retention.events,
-        views.clone(),
-    );
-    let sealer = Sealer::new(store(), retention.audit, views, registry)?;
-    let removal = RetentionMetrics::register(registry)?;
-    let removal = Retention::new(store(), clock.clone(), retention, removal);
 
     let mut workers = Workers::new(telemetry, shutdown.clone());
     let keeper = keeper(store(), registry)?;
@@ -142,58 +118,43 @@ pub fn start(
             outcome.map(|_| Next::After(pause))
         }
     });
+    let sweeper = Sweeper::new(store(), clock.clone(), SweepMetrics::register(registry)?);
     workers.start(sweeper, &leases);
+    let (events_kept, followed) = (settings.retention.events, Arc::clone(&outboxes));
+    let follower = EventFollower::new(store(), followed, events_kept, views.clone());
     workers.start(follower, &leases);
+    let sealer = Sealer::new(store(), settings.retention.audit, views, registry)?;
     workers.start(sealer, &leases);
+    let removal = RetentionMetrics::register(registry)?;
+    let removal = Retention::new(store(), clock.clone(), settings.retention, removal);
     workers.start(removal, &leases);
     workers.start(UnfinishedWork::new(store(), registry)?, &leases);
     workers.start(ThresholdCopies::new(store()), &leases);
-    let budget_gauges = BudgetGauges::new(store(), metrics_tenants, registry)?;
+    let budget_gauges = BudgetGauges::new(store(), settings.metrics_tenants, registry)?;
     workers.start(budget_gauges, &leases);
     let signing = SignerMetrics::register(registry)?;
     let backlog = BacklogGauge::new(store(), clock.clone(), signing.clone());
     workers.start(backlog, &leases);
-    if let Some((SigningConfig { evidence, keys }, issuing)) = evidence {
+    if let Some((SigningConfig { evidence, keys }, issuing)) = settings.evidence {
         let signer = Signer::new(store(), issuing, keys, evidence.retention, signing);
         workers.start(signer, &leases);
     }
-    let source = dialect.words().runtime_source;
-    let detected = DetectorMetrics::register(registry)?;
+    let (source, detected) = (words.runtime_source, DetectorMetrics::register(registry)?);
     let events = DueEvents::new(store(), clock.clone(), source, detected.clone(), registry)?;
     workers.start(events, &leases);
-    let source = dialect.words().delivery_agent;
-    let limit = LatencyLimit::default();
-    let watch = Arc::new(Mutex::new(StoreWatch::new(
-        store(),
-        source,
-        limit,
-        detected,
-    )));
-    workers.repeat("store_watch", PROBE_PERIOD, move || {
-        let watch = Arc::clone(&watch);
-        async move { watch.lock().await.run_once().await.map(|()| Next::Idle) }
-    });
-    let fan_out = FanOut::new(
-        store(),
-        outboxes,
-        lane_concurrency,
-        Arc::clone(&queued),
-        registry,
-    )?;
+    let (source, limit) = (words.delivery_agent, LatencyLimit::default());
+    workers.start(StoreWatch::new(store(), source, limit, detected), &leases);
+    let (lanes, signal) = (settings.lane_concurrency, Arc::clone(&queued));
+    let fan_out = FanOut::new(store(), outboxes, lanes, signal, registry)?;
     workers.start(fan_out, &leases);
-    let backfill = Backfill::new(
-        store(),
-        clock.clone(),
-        lane_concurrency,
-        Arc::clone(&queued),
-        registry,
-    )?;
+    let signal = Arc::clone(&queued);
+    let backfill = Backfill::new(store(), clock.clone(), lanes, signal, registry)?;
     workers.start(backfill, &leases);
     let settings = DeliverySettings {
         name: keeper.name().to_owned(),
-        source: dialect.words().delivery_agent,
-        in_flight,
-        lane_concurrency,
+        source,
+        in_flight: settings.in_flight,
+        lane_concurrency: lanes,
     };
     let shutdown = shutdown.clone();
     let deliveries = DeliveryWorker::new(
@@ -221,14 +182,10 @@ impl Dispatcher {
 fn keeper(store: Store, registry: &Registry) -> prometheus::Result<Arc<LeaseKeeper>> {
     // The host name is for people; the random number makes the name unique.
     let host = std::env::var("HOSTNAME").unwrap_or_default();
-    let host: String = host
-        .chars()
-        .filter(char::is_ascii_graphic)
-        .take(64)
-        .collect();
     let process = std::process::id();
     // No colon, because claims of deliveries have one behind the name.
-    let host = host.replace(':', "-");
+    let letters = host.chars().filter(char::is_ascii_graphic).take(64);
+    let host = String::from_iter(letters).replace(':', "-");
     let name = format!("{host}-{process}-{:08x}", rand::random::<u32>());
     let metrics = LeaseMetrics::register(registry)?;
     Ok(Arc::new(LeaseKeeper::new(store, name, LEASE, metrics)))

@@ -5,16 +5,17 @@
 //! another.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
-use crate::store::dispatcher::outbox::{Pointer, Target};
+use crate::store::dispatcher::outbox::{EventRange, Pointer};
 use crate::store::{Store, StoreError};
 
 /// Entries of one outbox that are read at once.
@@ -34,8 +35,8 @@ const CACHED_FOR: Duration = Duration::from_secs(2);
 /// over can lack, and than its clock can be behind.
 const REWIND_MS: u64 = 3_600_000;
 
-/// A place in the outbox of a partition.
-pub(super) type Place = (Partition, Option<EntryId>);
+/// A partition, and the last entry of its outbox that was followed.
+pub(super) type OutboxCursor = (Partition, Option<EntryId>);
 
 /// The facts of the events that a pointer leads to.
 pub(super) type Facts = Arc<Vec<(EntryId, Record)>>;
@@ -47,9 +48,9 @@ pub(super) struct CachedEntry {
     facts: OnceLock<Facts>,
 }
 
-/// The entries of an outbox beyond a place.
+/// The entries of an outbox beyond a cursor.
 #[derive(Debug, Clone)]
-pub(super) struct Beyond {
+pub(super) struct NewEntries {
     /// In order.
     pub entries: Vec<Arc<CachedEntry>>,
     /// Whether these are all.
@@ -93,14 +94,15 @@ impl Outboxes {
     /// [`StoreError`] when no node answers.
     pub(super) async fn read(
         &self,
-        places: &[Place],
+        places: &[OutboxCursor],
         age: Duration,
-    ) -> Result<Vec<Option<Beyond>>, StoreError> {
+    ) -> Result<Vec<Option<NewEntries>>, StoreError> {
         let mut found = self.read_beyond(places, age).await?;
         // The place before an entry that is done in part need not exist.
-        let is_next =
-            |first: &Arc<CachedEntry>, place: Place| Some(first.pointer.entry.before()) == place.1;
-        let has_lost = |beyond: &Beyond, place| {
+        let is_next = |first: &Arc<CachedEntry>, place: OutboxCursor| {
+            Some(first.pointer.entry.before()) == place.1
+        };
+        let has_lost = |beyond: &NewEntries, place| {
             beyond.turned_back && !beyond.entries.first().is_some_and(|it| is_next(it, place))
         };
         let lost: Vec<usize> = (0..places.len())
@@ -121,7 +123,7 @@ impl Outboxes {
             });
             (partition, place)
         };
-        let earlier: Vec<Place> = lost.iter().map(earlier).collect();
+        let earlier: Vec<OutboxCursor> = lost.iter().map(earlier).collect();
         let again = self.read_beyond(&earlier, Duration::ZERO).await?;
         for ((at, (partition, _)), beyond) in lost.into_iter().zip(earlier).zip(again) {
             if beyond.as_ref().is_some_and(|it| !it.entries.is_empty()) {
@@ -137,10 +139,10 @@ impl Outboxes {
 
     async fn read_beyond(
         &self,
-        places: &[Place],
+        places: &[OutboxCursor],
         age: Duration,
-    ) -> Result<Vec<Option<Beyond>>, StoreError> {
-        let mut found: Vec<Option<Beyond>> = self.cached(places, age);
+    ) -> Result<Vec<Option<NewEntries>>, StoreError> {
+        let mut found: Vec<Option<NewEntries>> = self.cached(places, age);
         let lacking: Vec<usize> = (0..places.len())
             .filter(|at| found[*at].is_none())
             .collect();
@@ -150,13 +152,13 @@ impl Outboxes {
         // Before the outboxes are read: events that they lack are later than this.
         let times = self.store.node_times().await?;
         let as_of_ms = times.iter().map(|(_, ms)| *ms).min().unwrap_or(0);
-        let wanted: Vec<Place> = lacking.iter().map(|at| places[*at]).collect();
+        let wanted: Vec<OutboxCursor> = lacking.iter().map(|at| places[*at]).collect();
         let read = self.store.read_outboxes(&wanted, ROWS).await?;
-        let mut tails = self.tails();
+        let mut tails = self.tails.lock();
         for (at, beyond) in lacking.into_iter().zip(read) {
             found[at] = beyond.map(|beyond| {
                 let entries = beyond.pointers.into_iter().map(CachedEntry::of);
-                let beyond = Beyond {
+                let beyond = NewEntries {
                     entries: entries.collect(),
                     is_whole: false,
                     turned_back: beyond.turned_back,
@@ -179,7 +181,7 @@ impl Outboxes {
     /// [`StoreError`] when the node does not answer.
     pub(super) async fn read_alone(
         &self,
-        place: Place,
+        place: OutboxCursor,
     ) -> Result<Vec<Arc<CachedEntry>>, StoreError> {
         let read = self.store.read_outboxes(&[place], ROWS).await?;
         let beyond = read.into_iter().next().flatten();
@@ -202,7 +204,7 @@ impl Outboxes {
                 let target = entry.pointer.target.as_ref()?;
                 Some((*partition, target, *entry))
             });
-            let lacking: Vec<(Partition, &Target, &Arc<CachedEntry>)> = lacking.collect();
+            let lacking: Vec<(Partition, &EventRange, &Arc<CachedEntry>)> = lacking.collect();
             if lacking.is_empty() {
                 continue;
             }
@@ -221,17 +223,17 @@ impl Outboxes {
         Ok(entries.iter().map(facts).collect())
     }
 
-    fn cached(&self, places: &[Place], age: Duration) -> Vec<Option<Beyond>> {
+    fn cached(&self, places: &[OutboxCursor], age: Duration) -> Vec<Option<NewEntries>> {
         if age.is_zero() {
             return vec![None; places.len()];
         }
-        let tails = self.tails();
-        let beyond = |(partition, from): &Place| {
+        let tails = self.tails.lock();
+        let beyond = |(partition, from): &OutboxCursor| {
             let tail = tails.get(partition)?;
             let from = tail.place_of(*from)?;
             // What is not whole and has nothing more was read to its end.
             let is_new = from < tail.entries.len() || tail.is_whole;
-            (is_new && tail.at.elapsed() <= age).then(|| Beyond {
+            (is_new && tail.at.elapsed() <= age).then(|| NewEntries {
                 entries: tail.entries[from..].to_vec(),
                 is_whole: tail.is_whole,
                 turned_back: false,
@@ -239,10 +241,6 @@ impl Outboxes {
             })
         };
         places.iter().map(beyond).collect()
-    }
-
-    fn tails(&self) -> MutexGuard<'_, HashMap<Partition, Tail>> {
-        self.tails.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -254,6 +252,12 @@ impl CachedEntry {
         })
     }
 
+    /// Number of events that it leads to.
+    fn targets(&self) -> usize {
+        let target = self.pointer.target.as_ref();
+        target.map_or(0, |target| target.count)
+    }
+
     /// Number of its cached events.
     fn events(&self) -> usize {
         self.facts.get().map_or(0, |facts| facts.len())
@@ -262,16 +266,9 @@ impl CachedEntry {
 
 /// Number of these entries that lead to at most so many events; at least one.
 pub(super) fn fitting(entries: &[Arc<CachedEntry>], events_max: usize) -> usize {
-    let count = |entry: &Arc<CachedEntry>| {
-        entry
-            .pointer
-            .target
-            .as_ref()
-            .map_or(0, |target| target.count)
-    };
     let mut events = 0;
     let fits = entries.iter().take_while(|entry| {
-        events += count(entry);
+        events += entry.targets();
         events <= events_max
     });
     fits.count().max(1).min(entries.len())
@@ -279,10 +276,7 @@ pub(super) fn fitting(entries: &[Arc<CachedEntry>], events_max: usize) -> usize 
 
 /// Number of events that these entries lead to.
 pub(super) fn events_of(entries: &[Arc<CachedEntry>]) -> usize {
-    let targets = entries
-        .iter()
-        .filter_map(|entry| entry.pointer.target.as_ref());
-    targets.map(|target| target.count).sum()
+    entries.iter().map(|entry| entry.targets()).sum()
 }
 
 impl Tail {
@@ -297,7 +291,11 @@ impl Tail {
 }
 
 /// Caches the entries beyond a place. Entries that were cached before keep their events.
-fn cache(tails: &mut HashMap<Partition, Tail>, place: Place, mut beyond: Beyond) -> Beyond {
+fn cache(
+    tails: &mut HashMap<Partition, Tail>,
+    place: OutboxCursor,
+    mut beyond: NewEntries,
+) -> NewEntries {
     let (partition, from) = place;
     beyond.is_whole = beyond.entries.len() < ROWS;
     let known = tails.remove(&partition);

@@ -6,9 +6,9 @@
 //! the registry. Each step is one short script or command.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tracing::{error, info};
 
 use super::due::{DueRows, UNBOUNDED_MS, partitions};
@@ -18,11 +18,12 @@ use crate::config::RetentionConfig;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 use crate::metrics::metrics;
-use crate::store::dispatcher::drop_idempotency::{DropIdempotency, DropIdempotencyReply};
 use crate::store::dispatcher::poll::{Due, unreadable};
-use crate::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records, Walk};
-use crate::store::dispatcher::retire::{Retire, RetireReply, TRIM_ENTRIES};
-use crate::store::{Day, Keys, Lane, Lease, Store, StoreError, unless_fenced};
+use crate::store::dispatcher::retention::{
+    DropIdempotency, DropIdempotencyReply, PAGE_ROWS, PurgeReply, Records, Retire, RetireReply,
+    TRIM_ENTRIES, Walk,
+};
+use crate::store::{Day, Keys, Lease, Store, StoreError};
 
 /// Days processed, and idempotency entries deleted, in each partition in one pass.
 const ROWS: usize = 8;
@@ -102,16 +103,6 @@ pub struct Retention {
 /// A day of a tenant that several passes walk through, and the kind of records.
 type WalkOf = (Partition, String, Records);
 
-/// The outcome of purging one kind of records of a day.
-enum PurgeOutcome {
-    /// Nothing is due before this time, in milliseconds.
-    Done { removed: i64, next_ms: i64 },
-    /// The pass reached its limit.
-    More { removed: i64 },
-    /// Another dispatcher holds the lease.
-    Fenced,
-}
-
 impl Retention {
     /// A worker that halts while `clock` is in doubt.
     pub fn new(
@@ -152,7 +143,8 @@ impl Retention {
             ..RetentionPass::default()
         };
         self.metrics.lag_seconds.set(due.lag_seconds);
-        self.walks()
+        self.walks
+            .lock()
             .retain(|(partition, ..), _| leases.iter().any(|lease| lease.partition == *partition));
         for (lease, members) in due.by_lease {
             for Due { member, .. } in members {
@@ -214,19 +206,13 @@ impl Retention {
         };
         let mut again_ms = [now_ms; 2];
         for (again_ms, &records) in again_ms.iter_mut().zip(Records::ALL) {
-            let purge = self.purge(lease, tenant, day, records, now_ms);
-            let removed = match purge.await? {
-                PurgeOutcome::Done { removed, next_ms } => {
-                    *again_ms = next_ms;
-                    removed
-                }
-                // The rest stays due, for the next pass.
-                PurgeOutcome::More { removed } => {
-                    pass.more = true;
-                    removed
-                }
-                PurgeOutcome::Fenced => return Ok(false),
+            let purged = self.purge(lease, tenant, day, records, now_ms).await?;
+            let Some((removed, next_ms)) = purged else {
+                return Ok(false);
             };
+            // What is left stays due, for the next pass.
+            pass.more |= next_ms.is_none();
+            *again_ms = next_ms.unwrap_or(now_ms);
             match records {
                 Records::Reservations => pass.reservations += removed,
                 Records::UsageEvents => pass.usage_events += removed,
@@ -258,7 +244,7 @@ impl Retention {
             events_again_ms,
             audit_again_ms,
         };
-        let retired = unless_fenced(self.store.run(Lane::Background, &call).await)?;
+        let retired = self.store.run_leased(&call).await?;
         let (events, audit) = match retired {
             Some(RetireReply::Retired { events, audit }) => {
                 pass.days += 1;
@@ -274,7 +260,8 @@ impl Retention {
         Ok(true)
     }
 
-    /// Removes the records of a day that ended long enough ago.
+    /// Removes the records of a day that ended long enough ago. Returns how many, and until when nothing more is due, `None` where
+    /// the pass reached its limit; or `None` where another dispatcher holds the lease.
     async fn purge(
         &self,
         lease: Lease,
@@ -282,7 +269,7 @@ impl Retention {
         day: Day,
         records: Records,
         now_ms: i64,
-    ) -> Result<PurgeOutcome, StoreError> {
+    ) -> Result<Option<(i64, Option<i64>)>, StoreError> {
         let period_ms = millis(match records {
             Records::Reservations => self.periods.reservations,
             Records::UsageEvents => self.periods.reservations.max(USAGE_EVENTS_KEPT_MIN),
@@ -290,13 +277,10 @@ impl Retention {
         let ended_before_ms = now_ms - period_ms;
         // No record ends before its day begins.
         if day.start_ms() >= ended_before_ms {
-            return Ok(PurgeOutcome::Done {
-                removed: 0,
-                next_ms: day.start_ms() + period_ms + 1,
-            });
+            return Ok(Some((0, Some(day.start_ms() + period_ms + 1))));
         }
         let walk_of = (lease.partition, format!("{tenant}:{day}"), records);
-        let mut walk = self.walks().remove(&walk_of).unwrap_or_default();
+        let mut walk = self.walks.lock().remove(&walk_of).unwrap_or_default();
         let mut removed_sum = 0;
         for _ in 0..PAGES_PER_DAY {
             let page = self
@@ -309,7 +293,7 @@ impl Retention {
                 ..
             }) = page.await?
             else {
-                return Ok(PurgeOutcome::Fenced);
+                return Ok(None);
             };
             removed_sum += removed;
             if examined < PAGE_ROWS {
@@ -317,20 +301,12 @@ impl Retention {
                 let other = walk.last_kept.map(|_| now_ms - period_ms + DAY_MS);
                 let candidates = [walk.first_ended_ms, next_created_ms, other];
                 let first_ms = candidates.into_iter().flatten().min().unwrap_or(now_ms);
-                return Ok(PurgeOutcome::Done {
-                    removed: removed_sum,
-                    next_ms: (first_ms + period_ms + 1).max(now_ms + HOUR_MS),
-                });
+                let next_ms = (first_ms + period_ms + 1).max(now_ms + HOUR_MS);
+                return Ok(Some((removed_sum, Some(next_ms))));
             }
         }
-        self.walks().insert(walk_of, walk);
-        Ok(PurgeOutcome::More {
-            removed: removed_sum,
-        })
-    }
-
-    fn walks(&self) -> std::sync::MutexGuard<'_, HashMap<WalkOf, Walk>> {
-        self.walks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.walks.lock().insert(walk_of, walk);
+        Ok(Some((removed_sum, None)))
     }
 
     /// Deletes idempotency entries of fundings and bulk actions whose time is over. They have no TTL, because a jump of the clock would
@@ -354,7 +330,7 @@ impl Retention {
                 due_until_ms: now_ms,
                 fencing_token: &lease,
             };
-            match unless_fenced(self.store.run(Lane::Background, &call).await)? {
+            match self.store.run_leased(&call).await? {
                 Some(DropIdempotencyReply::Dropped { count }) => pass.idempotency += count,
                 None => lost(lease),
             }

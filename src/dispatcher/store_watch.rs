@@ -6,9 +6,10 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::metrics::DetectorMetrics;
+use super::workers::{Next, lease_worker};
 use crate::domain::cause::Cause;
 use crate::domain::moment::Moment;
-use crate::store::dispatcher::store_reports::StoreEvent;
+use crate::store::dispatcher::due_events::StoreEvent;
 use crate::store::{Store, StoreError};
 
 /// How often the store is probed.
@@ -175,3 +176,8 @@ impl StoreWatch {
         Ok(())
     }
 }
+
+lease_worker!(
+    StoreWatch: "store_watch", PROBE_PERIOD,
+    |worker, _, _| worker.run_once().await.map(|()| Next::Idle)?
+);

@@ -9,8 +9,8 @@ use std::time::Duration;
 use prometheus::Registry;
 use tracing::{error, info};
 
-use super::due::{DueRows, Pass, UNBOUNDED_MS};
-use super::workers::lease_worker;
+use super::due::{DueRows, Pass, UNBOUNDED_MS, partitions};
+use super::workers::{Next, lease_worker};
 use crate::admin::bulk_actions::run::{BulkProgress, LEASE, Runner};
 use crate::admin::tenants::closing::{CloseProgress, Closer};
 use crate::domain::ids::TenantId;
@@ -83,15 +83,8 @@ impl UnfinishedWork {
         pass: &mut Pass,
     ) -> Result<(), StoreError> {
         let now_ms = self.store.clock().now_ms();
-        let due = DueRows::poll(
-            &self.store,
-            Keys::closings,
-            leases,
-            now_ms,
-            ROWS,
-            UNBOUNDED_MS,
-        )
-        .await?;
+        let (store, index) = (&self.store, Keys::closings);
+        let due = DueRows::poll(store, index, leases, now_ms, ROWS, UNBOUNDED_MS).await?;
         self.metrics.close_lag_seconds.set(due.lag_seconds);
         for (lease, members) in due.by_lease {
             for member in members {
@@ -180,9 +173,7 @@ impl UnfinishedWork {
                             error = %failure, retry_in_ms = RETRY_AFTER.as_millis() as u64,
                             "cannot resume the bulk action `{member}`; it is retried: {failure}"
                         );
-                        self.store
-                            .claim_bulk(&place, BulkMode::Renew, RETRY_AFTER)
-                            .await?;
+                        self.postpone(&place).await?;
                     }
                 }
             }
@@ -191,11 +182,8 @@ impl UnfinishedWork {
     }
 
     async fn finish(&self, place: &BulkPlace) -> Result<Option<BulkProgress>, StoreError> {
-        match self
-            .store
-            .claim_bulk(place, BulkMode::Resume, LEASE)
-            .await?
-        {
+        let claimed = self.store.claim_bulk(place, BulkMode::Resume, LEASE);
+        match claimed.await? {
             BulkState::Mine(claim) => {
                 let mut runner = Runner::new(self.store.clone(), *claim);
                 runner.run(ACTION_LIMIT).await.map(Some)
@@ -203,14 +191,51 @@ impl UnfinishedWork {
             BulkState::Unreadable(damage) => {
                 let member = place.member();
                 error!(error = %damage, "the bulk action `{member}` cannot be read: {damage}");
-                self.store
-                    .claim_bulk(place, BulkMode::Renew, RETRY_AFTER)
-                    .await?;
-                Ok(None)
+                self.postpone(place).await.map(|_| None)
             }
             _ => Ok(None),
         }
     }
+
+    async fn postpone(&self, place: &BulkPlace) -> Result<BulkState, StoreError> {
+        let (mode, until) = (BulkMode::Renew, RETRY_AFTER);
+        self.store.claim_bulk(place, mode, until).await
+    }
 }
 
 lease_worker!(UnfinishedWork: "unfinished_work", Duration::from_secs(1));
+
+/// Copies the thresholds that the operator's webhooks watch to leased partitions that missed a change: the process that makes a change
+/// copies it to all partitions before it responds, but may be killed before the last one. Needs no fencing: an older version changes
+/// nothing.
+pub struct ThresholdCopies {
+    store: Store,
+}
+
+impl ThresholdCopies {
+    /// A worker over `store`.
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Does one pass and returns how many partitions were behind.
+    ///
+    /// # Errors
+    /// [`StoreError`] when Redis is unavailable.
+    pub async fn run_once(&self, leases: &[Lease]) -> Result<usize, StoreError> {
+        let Some(watched) = self.store.watched().await? else {
+            return Ok(0);
+        };
+        let partitions = partitions(leases);
+        let behind = self.store.behind(&partitions, watched.version).await?;
+        if !behind.is_empty() {
+            self.store.copy_thresholds(&behind, &watched).await?;
+        }
+        Ok(behind.len())
+    }
+}
+
+lease_worker!(
+    ThresholdCopies: "thresholds", Duration::from_secs(5),
+    |worker, leases, _| worker.run_once(leases).await.map(|_| Next::Idle)?
+);

@@ -47,8 +47,8 @@ pub(super) trait LeaseWorker: Send + 'static {
     ) -> impl Future<Output = Result<Next, StoreError>> + Send;
 }
 
-/// Makes a worker of a type whose pass says whether `more` is due: `lease_worker!(Closes: "tenant_closes", PERIOD)`. The pass of
-/// another type follows: `|worker, leases, lost| worker.run_once(leases, lost).await?.next()`.
+/// Implements [`LeaseWorker`] for a type whose `run_once` says whether `more` is due: `lease_worker!(Sealer: "sealer", PERIOD)`. For
+/// other types, a third argument makes the pass: `|worker, leases, lost| worker.run_once(leases, lost).await?.next()`.
 macro_rules! lease_worker {
     ($worker:ty: $name:literal, $period:expr) => {
         $crate::dispatcher::workers::lease_worker!(
@@ -56,7 +56,7 @@ macro_rules! lease_worker {
             |worker, leases, lost| $crate::dispatcher::workers::Next::more(worker.run_once(leases, lost).await?.more)
         );
     };
-    ($worker:ty: $name:literal, $period:expr, |$self:ident, $leases:ident, $lost:pat_param| $next:expr) => {
+    ($worker:ty: $name:literal, $period:expr, |$self:ident, $leases:pat_param, $lost:pat_param| $next:expr) => {
         impl $crate::dispatcher::workers::LeaseWorker for $worker {
             const NAME: &'static str = $name;
             const PERIOD: std::time::Duration = $period;

@@ -4,9 +4,10 @@
 //! replicas start, and in whatever order, at any time one issuer signs or none, and a window never shrinks below what was
 //! signed in it.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
@@ -15,7 +16,7 @@ use super::issuer::{Issuer, ServerId, Signer};
 use super::issuers::Issuers;
 use super::registry::{Registered, Registry};
 use crate::store::evidence::{RegisterIssuers, RegisterIssuersReply};
-use crate::store::{Counted, Lane, Store, StoreError, Unavailable, outcome};
+use crate::store::{Counted, Store, StoreError, Unavailable};
 
 /// How far ahead the end of an open window must lie, and the start of a key that is to follow one that signs: by then every
 /// process has the new configuration, or has read here that the window ends.
@@ -62,7 +63,7 @@ pub async fn register_issuers(
         given: &given,
     };
     let refuse = |why: String| Err(StoreError::Deployment(why));
-    match outcome(store.run(Lane::Background, &call).await)? {
+    match store.run_background(&call).await? {
         RegisterIssuersReply::Recorded { issuers: stored } => registry(issuers, &stored),
         RegisterIssuersReply::Damaged { number } => refuse(damaged(&number)),
         RegisterIssuersReply::Renumbered { number } => refuse(renumbered(&number)),
@@ -168,8 +169,7 @@ impl Issuing {
         let known = self.known().map(|known| known.registry).unwrap_or_default();
         let sent_at = Instant::now();
         let registry = Arc::new(register_issuers(store, &self.0.issuers, &known).await?);
-        let known = self.0.known.write();
-        *known.unwrap_or_else(PoisonError::into_inner) = Some(Known {
+        *self.0.known.write() = Some(Known {
             registry: Arc::clone(&registry),
             silent: Arc::new(registry.silent()),
             sent_at,
@@ -190,8 +190,7 @@ impl Issuing {
     }
 
     fn known(&self) -> Option<Known> {
-        let known = self.0.known.read();
-        known.unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.known.read().clone()
     }
 }
 

@@ -3,13 +3,15 @@
 
 use std::collections::{HashMap, HashSet};
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{Refusal, ReservationRefusal, TenantRefusal};
-use crate::store::dispatcher::burn::Charges;
+use crate::store::dispatcher::traffic::Charges;
 use crate::store::dispatcher::traffic::{CountedTraffic, Tally};
 use crate::store::{Store, StoreError};
 
@@ -55,7 +57,7 @@ impl Traffic {
 
     /// Counts a decision, or the outcome of a create.
     pub(super) fn decided(&self, tenant: &TenantId, denied: bool) {
-        self.counts().of(tenant, |tally| {
+        self.counts.lock().of(tenant, |tally| {
             tally.decided += 1;
             tally.denied += u64::from(denied);
         });
@@ -77,12 +79,12 @@ impl Traffic {
 
     /// Counts a reservation that was committed or released.
     pub(super) fn ended(&self, tenant: &TenantId) {
-        self.counts().of(tenant, |tally| tally.ended += 1);
+        self.counts.lock().of(tenant, |tally| tally.ended += 1);
     }
 
     /// Counts the charge of a commit or usage event, on each of its ledgers.
     pub(super) fn charged(&self, tenant: &TenantId, unit: Unit, charged: i64, ledgers: &[Balance]) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         let charged = u128::from(charged.max(0).unsigned_abs());
         if charged == 0 || counts.unwatched.contains(tenant) || counts.ledgers >= LEDGERS_MAX {
             return;
@@ -94,7 +96,7 @@ impl Traffic {
 
     /// Counts an attempt to authenticate; `tenant` if the key belongs to one.
     pub fn tried(&self, tenant: Option<&TenantId>, refused: bool) {
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         counts.all.tried += 1;
         match tenant {
             Some(tenant) => counts.of(tenant, |tally| {
@@ -110,7 +112,7 @@ impl Traffic {
     /// # Errors
     /// [`StoreError`], the first.
     pub async fn run_once(&self) -> Result<(), StoreError> {
-        let taken = mem::take(&mut *self.counts());
+        let taken = mem::take(&mut *self.counts.lock());
         let tenants = taken.tenants.into_iter();
         let mut counts: Vec<_> = tenants
             .map(|(tenant, tally)| (Some(tenant), tally))
@@ -135,7 +137,7 @@ impl Traffic {
                 outcome = self.store.count_burn(&tenant, &charges).await;
             }
         }
-        let mut counts = self.counts();
+        let mut counts = self.counts.lock();
         let unwatched = names
             .into_iter()
             .filter(|it| !burning.iter().any(|name| name == it.as_str()));
@@ -153,11 +155,6 @@ impl Traffic {
             }
         }
         outcome
-    }
-
-    fn counts(&self) -> MutexGuard<'_, Counts> {
-        // Nothing is left half-done by a panic under the lock.
-        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,12 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value};
+use redis::{Cmd, FromRedisValue, Value};
 use tokio::time::Instant;
 use tracing::warn;
 
+use super::records::read_or_default;
 use super::signature::{Refused, ScriptCall};
-use super::{Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable};
+use super::{
+    Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable, outcome, unless_fenced,
+};
 use crate::driver::call::Request;
 use crate::driver::connection::Sent;
 use crate::driver::node::Node;
@@ -119,6 +122,39 @@ impl Store {
             .into_iter()
             .map(|reply| reply.and_then(read))
             .collect())
+    }
+
+    /// Runs a script that refuses its caller nothing, off the request path.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it gave no reply.
+    pub(crate) async fn run_background<C: ScriptCall>(
+        &self,
+        call: &C,
+    ) -> Result<C::Outcome, StoreError> {
+        outcome(self.run(Lane::Background, call).await)
+    }
+
+    /// Runs a script under a lease, off the request path; `None` where another dispatcher holds the lease by now.
+    ///
+    /// # Errors
+    /// [`StoreError`] when it gave no reply.
+    pub(crate) async fn run_leased<C: ScriptCall>(
+        &self,
+        call: &C,
+    ) -> Result<Option<C::Outcome>, StoreError> {
+        unless_fenced(self.run(Lane::Background, call).await)
+    }
+
+    /// The reply to a command that reads, off the request path; the default where it has another form.
+    ///
+    /// # Errors
+    /// As for [`Store::send`].
+    pub(super) async fn fetch<T: FromRedisValue + Default>(
+        &self,
+        command: &(String, Cmd),
+    ) -> Result<T, StoreError> {
+        Ok(read_or_default(self.send(Lane::Background, command).await?))
     }
 
     /// Sends one encoded call or plain command to the node that owns its key.

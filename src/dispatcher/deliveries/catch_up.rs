@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tracing::{error, warn};
 
-use super::backfill::{Backfill, BackfillPass, PassTime};
-use super::backlog::{Backlog, MissedBatch};
+use super::backfill::{Backfill, BackfillPass, Backlog, MissedBatch, PassTime};
 use super::fan_out_plan::PASS_DELIVERIES;
 use super::state::STALE_MS;
 use super::subscriptions::{OutboxLocation, Subscriber};
@@ -207,13 +206,12 @@ impl Backfill {
         for _ in 0..READS {
             let place = behind.begin(&read);
             let owner = behind.subscriber.and_then(|it| it.owner.tenant());
+            let owner = owner.map(TenantId::as_str);
             let (outbox, is_all) = match behind.room {
                 0 => (Vec::new(), true),
                 _ => {
                     let place = (from, Some(place.done()));
-                    self.reader
-                        .read_again(place, owner.map(TenantId::as_str))
-                        .await?
+                    self.outboxes.read_events_again(place, owner).await?
                 }
             };
             for missed in behind.missed(place, &outbox, location) {
@@ -259,7 +257,7 @@ impl Backfill {
             too_old: missed.too_old,
             deliveries: &missed.deliveries,
         };
-        let reply = self.store.catch_up(&call).await?;
+        let reply = self.store.run_background(&call).await?;
         let CatchUpReply::CaughtUp {
             queued,
             skipped,

@@ -20,7 +20,7 @@ use crate::driver::script::Counted;
 use crate::store::StoreError;
 use crate::store::dispatcher::attempts::{AttemptEnd, EndResult, RecordedEnd};
 use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
-use crate::store::dispatcher::outbox::Target;
+use crate::store::dispatcher::outbox::EventRange;
 
 /// The pause before an outcome is recorded again that Redis did not accept.
 const RECORD_AGAIN: Duration = Duration::from_millis(200);
@@ -84,7 +84,7 @@ impl WorkerState {
     }
 
     async fn read_event(&self, place: &EventPlace) -> Result<RenderedEvent, EventError> {
-        let target = Target {
+        let target = EventRange {
             tenant: place.tenant.clone(),
             day: place.day,
             first: place.entry,

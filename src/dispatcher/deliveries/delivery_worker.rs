@@ -13,14 +13,15 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::warn;
 
+use super::attempt::PolicyReader;
 use super::deliver::deliver;
-use super::end_queue::EndQueue;
+use super::outcome_writer::EndQueue;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
-use super::policy_reader::PolicyReader;
 use super::rendered_event::EventCache;
-use super::signal::DeliverySignal;
-use super::state::{CLAIM_MS, DeliveryMetrics, HASTEN, LAST_WAIT, POLL, WorkerState};
+use super::state::{
+    CLAIM_MS, DeliveryMetrics, DeliverySignal, HASTEN, LAST_WAIT, POLL, WorkerState,
+};
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
 use crate::dispatcher::sweep::ClockWatch;
@@ -94,8 +95,8 @@ impl DeliveryWorker {
             receivers: Cache::new(RECEIVERS_MAX),
             events: EventCache::default(),
             policies: PolicyReader::default(),
-            due: std::sync::Mutex::default(),
-            lost_replies: std::sync::Mutex::default(),
+            due: parking_lot::Mutex::default(),
+            lost_replies: parking_lot::Mutex::default(),
             signal,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,
@@ -177,7 +178,7 @@ impl DeliveryWorker {
             stale_before_ms: state.stale_before_ms(),
         };
         let in_order = state.claiming(lease.partition).await;
-        let taken = match state.store.take_deliveries(&call).await {
+        let taken = match state.store.run_leased(&call).await {
             Ok(Some(taken)) => taken,
             Ok(None) => return state.leases.lost(lease),
             // The next poll of the partition makes it due again.

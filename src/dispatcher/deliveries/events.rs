@@ -9,7 +9,7 @@ use tracing::error;
 
 use super::subscriptions::Subscriber;
 use crate::dispatcher::outboxes::{
-    CachedEntry, Facts, Outboxes, Place, READ_ROWS, ROWS, events_of, fitting,
+    CachedEntry, Facts, OutboxCursor, Outboxes, READ_ROWS, ROWS, events_of, fitting,
 };
 use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
@@ -45,7 +45,7 @@ pub(super) type OutboxEntry = (EntryId, Option<Vec<OutboxEvent>>);
 #[derive(Default)]
 pub(super) struct EventsRead {
     /// The entries behind each place.
-    pub outboxes: BTreeMap<Place, Vec<OutboxEntry>>,
+    pub outboxes: BTreeMap<OutboxCursor, Vec<OutboxEntry>>,
     /// Number of these entries.
     pub pointers: usize,
     /// Whether an outbox has more.
@@ -54,42 +54,39 @@ pub(super) struct EventsRead {
     pub away: BTreeSet<Partition>,
 }
 
-/// Reads events.
-pub(super) struct EventReader {
-    pub outboxes: Arc<Outboxes>,
-}
-
-impl EventReader {
+impl Outboxes {
     /// Reads the events behind these cursors. `skipped` counts those that are damaged or gone.
-    pub async fn read(
+    pub(super) async fn read_events(
         &self,
-        places: &BTreeSet<Place>,
+        places: &BTreeSet<OutboxCursor>,
         skipped: &IntCounter,
     ) -> Result<EventsRead, StoreError> {
-        let places: Vec<Place> = places.iter().copied().collect();
-        let beyond = self.outboxes.read(&places, Duration::ZERO).await?;
+        let places: Vec<OutboxCursor> = places.iter().copied().collect();
+        let beyond = self.read(&places, Duration::ZERO).await?;
         let entries = beyond.into_iter().map(|beyond| Some(beyond?.entries));
-        self.follow(&places, entries.collect(), None, Some(skipped))
+        self.events_of_entries(&places, entries.collect(), None, Some(skipped))
             .await
     }
 
     /// Reads the entries behind a place that cursors have passed already, with the events of a `tenant` or of all; and whether these
     /// are all entries.
-    pub async fn read_again(
+    pub(super) async fn read_events_again(
         &self,
-        place: Place,
+        place: OutboxCursor,
         tenant: Option<&str>,
     ) -> Result<(Vec<OutboxEntry>, bool), StoreError> {
-        let entries = vec![Some(self.outboxes.read_alone(place).await?)];
-        let mut read = self.follow(&[place], entries, tenant, None).await?;
+        let entries = vec![Some(self.read_alone(place).await?)];
+        let mut read = self
+            .events_of_entries(&[place], entries, tenant, None)
+            .await?;
         let is_all = !read.more;
         Ok((read.outboxes.remove(&place).unwrap_or_default(), is_all))
     }
 
     /// Reads what entries point to. `skipped` counts what is damaged or gone.
-    async fn follow(
+    async fn events_of_entries(
         &self,
-        places: &[Place],
+        places: &[OutboxCursor],
         beyond: Vec<Option<Vec<Arc<CachedEntry>>>>,
         tenant: Option<&str>,
         skipped: Option<&IntCounter>,
@@ -121,7 +118,7 @@ impl EventReader {
         for some in entries.chunks(READ_ROWS) {
             let wanted = some.iter().filter(|(_, entry)| is_wanted(&entry.pointer));
             let wanted: Vec<_> = wanted.map(|(place, entry)| (place.0, entry)).collect();
-            let mut facts = self.outboxes.facts(&wanted).await?.into_iter();
+            let mut facts = self.facts(&wanted).await?.into_iter();
             for (place, entry) in some {
                 let pointer = &entry.pointer;
                 let events = match is_wanted(pointer) {

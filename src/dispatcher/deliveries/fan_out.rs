@@ -5,22 +5,21 @@
 //! operator lie in partition `000`, which has a cursor for each partition.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::Registry;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::events::{EventReader, OutboxEntry};
+use super::events::OutboxEntry;
 use super::fan_out_plan::{Audience, AudienceCursor, CALL_COST, Plan, Step};
 use super::partition_failures::PartitionFailures;
 use super::poll_schedule::PollSchedule;
-use super::signal::DeliverySignal;
-use super::state::log_damage;
+use super::state::{DeliverySignal, log_damage};
 use super::subscriptions::{OutboxLocation, Subscribers, SubscriptionCache};
 use crate::dispatcher::due::partitions;
-use crate::dispatcher::outboxes::{Outboxes, Place};
+use crate::dispatcher::outboxes::{OutboxCursor, Outboxes};
 use crate::dispatcher::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::domain::tenant::SYSTEM;
@@ -70,15 +69,15 @@ pub struct FanOutPass {
 /// Queues deliveries.
 pub struct FanOut {
     store: Store,
-    reader: EventReader,
+    outboxes: Arc<Outboxes>,
     subscriptions: SubscriptionCache,
     lane_concurrency: u32,
     queued: Arc<DeliverySignal>,
     failures: Mutex<PartitionFailures>,
-    schedule: std::sync::Mutex<PollSchedule>,
+    schedule: parking_lot::Mutex<PollSchedule>,
     metrics: FanOutMetrics,
     /// Partitions with a lag of their own in the metrics.
-    lagging: std::sync::Mutex<BTreeSet<Partition>>,
+    lagging: parking_lot::Mutex<BTreeSet<Partition>>,
 }
 
 /// The steps of an outbox that are still to be made, with its cursor.
@@ -99,24 +98,24 @@ impl FanOut {
         let metrics = FanOutMetrics::register(registry)?;
         Ok(Self {
             subscriptions: SubscriptionCache::new(store.clone(), Some(metrics.unreadable.clone())),
-            reader: EventReader { outboxes },
+            outboxes,
             failures: Mutex::new(PartitionFailures::new(store.clone(), "events")),
             store,
             lane_concurrency,
             queued,
-            schedule: std::sync::Mutex::default(),
+            schedule: parking_lot::Mutex::default(),
             metrics,
-            lagging: std::sync::Mutex::default(),
+            lagging: parking_lot::Mutex::default(),
         })
     }
 
     /// Does one pass over those partitions of `leases` that are due.
     async fn run_due(&self, leases: &[Lease]) -> Result<Next, StoreError> {
-        let due = self.schedule().due(leases);
+        let due = self.schedule.lock().due(leases);
         let pass = self.pass(&due).await?;
         Ok(match pass.more && pass.moved > 0 {
             true => Next::Now,
-            false => Next::After(self.schedule().pause()),
+            false => Next::After(self.schedule.lock().pause()),
         })
     }
 
@@ -126,7 +125,7 @@ impl FanOut {
     /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries, after the others had their ticket. Unreadable events
     /// are logged, counted and skipped.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
-        self.schedule().forget_all();
+        self.schedule.lock().forget_all();
         self.pass(leases).await
     }
 
@@ -136,12 +135,15 @@ impl FanOut {
         if partitions.is_empty() {
             return Ok(pass);
         }
-        self.schedule().rotate(&mut partitions);
+        self.schedule.lock().rotate(&mut partitions);
         let cursors = self.cursors(&partitions).await?;
-        let places: BTreeSet<Place> = cursors.iter().map(AudienceCursor::place).collect();
-        let read = self.reader.read(&places, &self.metrics.skipped).await?;
+        let places: BTreeSet<OutboxCursor> = cursors.iter().map(AudienceCursor::place).collect();
+        let read = self
+            .outboxes
+            .read_events(&places, &self.metrics.skipped)
+            .await?;
         (pass.followed, pass.more) = (read.pointers, read.more);
-        self.schedule().found(&partitions, &read);
+        self.schedule.lock().found(&partitions, &read);
         self.set_lags();
         let until = Instant::now() + PASS;
         let mut failures = self.failures.lock().await;
@@ -150,7 +152,7 @@ impl FanOut {
         for cursor in cursors {
             let is_system = cursor.audience == Audience::System;
             if Instant::now() > until && !is_system {
-                self.schedule().resume_at(cursor.partition);
+                self.schedule.lock().resume_at(cursor.partition);
                 pass.more = true;
                 break;
             }
@@ -180,7 +182,7 @@ impl FanOut {
                 Err(failure) => Err(failure),
             };
             if let Err(failure) = queued {
-                self.schedule().forget_all();
+                self.schedule.lock().forget_all();
                 failures.note(home, failure);
                 system_fails |= is_system;
             }
@@ -188,7 +190,7 @@ impl FanOut {
         if !failures.leave_out(Partition::FIRST).await
             && let Err(failure) = self.queue_all(Partition::FIRST, of_system, &mut pass).await
         {
-            self.schedule().forget_all();
+            self.schedule.lock().forget_all();
             failures.note(Partition::FIRST, failure);
         }
         self.metrics.queued.inc_by(pass.queued.unsigned_abs());
@@ -198,12 +200,12 @@ impl FanOut {
 
     /// The cursors of both audiences in these outboxes, without those whose node is out of reach.
     async fn cursors(&self, partitions: &[Partition]) -> Result<Vec<AudienceCursor>, StoreError> {
-        let unknown = self.schedule().unknown(partitions);
+        let unknown = self.schedule.lock().unknown(partitions);
         let read = match unknown.is_empty() {
             true => Vec::new(),
             false => self.store.fan_out_cursors(&unknown).await?,
         };
-        let mut schedule = self.schedule();
+        let mut schedule = self.schedule.lock();
         let mut read: HashMap<Partition, _> = unknown.into_iter().zip(read).collect();
         let mut all = Vec::new();
         for partition in partitions.iter().copied() {
@@ -231,22 +233,18 @@ impl FanOut {
     /// Sets the metrics of how far behind the outboxes are.
     fn set_lags(&self) {
         let now_ms = u64::try_from(self.store.clock().now_ms()).unwrap_or(0);
-        let (worst_ms, lags_ms) = self.schedule().lags_ms(now_ms);
+        let (worst_ms, lags_ms) = self.schedule.lock().lags_ms(now_ms);
         self.metrics.lag.set(worst_ms as f64 / 1e3);
         let metric = &self.metrics.partition_lag;
         for (partition, lag_ms) in &lags_ms {
             let lag = metric.with_label_values(&[&partition.to_string()]);
             lag.set(*lag_ms as f64 / 1e3);
         }
-        let mut lagging = self.lagging.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lagging = self.lagging.lock();
         for gone in lagging.iter().filter(|known| !lags_ms.contains_key(known)) {
             let _ = metric.remove_label_values(&[&gone.to_string()]);
         }
         *lagging = lags_ms.into_keys().collect();
-    }
-
-    fn schedule(&self) -> std::sync::MutexGuard<'_, PollSchedule> {
-        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Plans what is queued of an outbox.
@@ -357,7 +355,7 @@ impl FanOut {
         if queued > 0 {
             self.queued.partition(home);
         }
-        let (mut schedule, mut all_moved) = (self.schedule(), true);
+        let (mut schedule, mut all_moved) = (self.schedule.lock(), true);
         for ((cursor, next), found) in expected.into_iter().zip(cursors) {
             if next.to_string() == found {
                 pass.moved += 1;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::events::{OutboxEntry, OutboxEvent};
 use super::subscriptions::{Occurrence, OutboxLocation, Subscribers};
-use crate::dispatcher::outboxes::Place;
+use crate::dispatcher::outboxes::OutboxCursor;
 use crate::domain::ids::Partition;
 use crate::domain::tenant::SYSTEM;
 use crate::store::dispatcher::fan_out::{OutboxPosition, QueuedDelivery};
@@ -41,6 +41,7 @@ pub(super) struct AudienceCursor {
 }
 
 /// One call of the script for one outbox: what is queued, and the cursor after it.
+#[derive(Default)]
 pub(super) struct Step {
     pub read: Option<OutboxPosition>,
     /// `None` where nothing was examined.
@@ -53,6 +54,7 @@ pub(super) struct Step {
 }
 
 /// The calls of one pass over an outbox.
+#[derive(Default)]
 pub(super) struct Plan {
     pub steps: Vec<Step>,
     /// Whether the pass reached its limit before the last event.
@@ -81,7 +83,7 @@ impl AudienceCursor {
     }
 
     /// Where reading starts.
-    pub fn place(&self) -> Place {
+    pub fn place(&self) -> OutboxCursor {
         let done = self.cursor.as_ref().map(OutboxPosition::done);
         (self.partition, done)
     }
@@ -171,11 +173,8 @@ impl AudienceCursor {
 impl Plan {
     fn after(cursor: Option<OutboxPosition>) -> Self {
         Self {
-            steps: Vec::new(),
-            is_cut: false,
-            skipped: 0,
             step: Step::after(cursor),
-            cost: 0,
+            ..Self::default()
         }
     }
 
@@ -192,10 +191,9 @@ impl Plan {
     }
 
     fn push(&mut self, owner: &str, delivery: QueuedDelivery, falls_behind: bool) {
-        let cost = if falls_behind {
-            1
-        } else {
-            BACKLOG_PER_DELIVERY
+        let cost = match falls_behind {
+            true => 1,
+            false => BACKLOG_PER_DELIVERY,
         };
         self.cost += cost;
         self.step.cost += cost;
@@ -215,18 +213,13 @@ impl Step {
     fn after(read: Option<OutboxPosition>) -> Self {
         Self {
             read,
-            next: None,
-            owners: BTreeMap::new(),
-            deliveries: Vec::new(),
-            cost: 0,
+            ..Self::default()
         }
     }
 
     /// Notes an owner whose subscriptions were examined.
     fn name(&mut self, owner: &str, subscribers: &Subscribers) {
-        if !self.owners.contains_key(owner) {
-            self.owners
-                .insert(owner.to_owned(), subscribers.mark.clone());
-        }
+        let owner = self.owners.entry(owner.to_owned());
+        owner.or_insert_with(|| subscribers.mark.clone());
     }
 }

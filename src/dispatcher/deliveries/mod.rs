@@ -3,22 +3,18 @@
 
 mod attempt;
 mod backfill;
-mod backlog;
 mod catch_up;
 mod deliver;
 mod delivery_worker;
-mod end_queue;
 mod events;
 mod fan_out;
 mod fan_out_plan;
 mod outcome_writer;
 mod partition_failures;
 mod permits;
-mod policy_reader;
 mod poll_schedule;
 mod rendered_event;
 mod replays;
-mod signal;
 mod start_order;
 mod state;
 mod subscriptions;
@@ -26,4 +22,4 @@ mod subscriptions;
 pub use backfill::{Backfill, BackfillPass};
 pub use delivery_worker::{CONNECTIONS_MAX, DeliverySettings, DeliveryWorker, IN_FLIGHT_MAX};
 pub use fan_out::{FanOut, FanOutPass};
-pub use signal::DeliverySignal;
+pub use state::DeliverySignal;

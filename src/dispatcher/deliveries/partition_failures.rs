@@ -7,7 +7,7 @@ use tracing::warn;
 use crate::domain::ids::Partition;
 use crate::store::{Store, StoreError};
 
-/// PartitionFailures of the present pass, by partition.
+/// The failures of the present pass, by partition.
 pub(super) struct PartitionFailures {
     store: Store,
     /// Name of the postponed work in the log.
@@ -50,12 +50,8 @@ impl PartitionFailures {
         for away in &self.away {
             let away = keys.outbox(*away);
             // Without an owner, it is out of reach as well.
-            if self
-                .store
-                .share_a_node(&away, &outbox)
-                .await
-                .unwrap_or(true)
-            {
+            let is_shared = self.store.share_a_node(&away, &outbox).await;
+            if is_shared.unwrap_or(true) {
                 return true;
             }
         }

@@ -1,9 +1,10 @@
 //! Counts deliveries in flight by owner, so that an owner of slow receivers leaves room for the others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
@@ -54,18 +55,16 @@ impl Permits {
 
     /// Number of free permits.
     pub fn free(&self) -> usize {
-        self.most.saturating_sub(self.in_flight().all)
+        self.most.saturating_sub(self.in_flight.lock().all)
     }
 
     /// Takes one for a delivery that is claimed already: no more are claimed than are free.
     pub fn take(self: &Arc<Self>, owner: &Owner, delivery: &DeliveryId) -> Permit {
-        let mut in_flight = self.in_flight();
+        let mut in_flight = self.in_flight.lock();
         in_flight.add(owner, delivery);
         in_flight.all += 1;
-        *in_flight
-            .of_owners
-            .entry(owner.as_str().to_owned())
-            .or_default() += 1;
+        let of_owner = in_flight.of_owners.entry(owner.as_str().to_owned());
+        *of_owner.or_default() += 1;
         Permit {
             permits: Arc::clone(self),
             owner: owner.clone(),
@@ -77,7 +76,7 @@ impl Permits {
     /// The owners in a partition that may have no more of every subscription in flight: with blanks between, and behind each a
     /// colon and how many of one it may have.
     pub fn busy_owners(&self, partition: Partition) -> String {
-        let in_flight = self.in_flight();
+        let in_flight = self.in_flight.lock();
         let free = self.most.saturating_sub(in_flight.all);
         let is_there =
             |name: &str| Owner::parse(name).is_some_and(|it| it.partition() == partition);
@@ -93,18 +92,12 @@ impl Permits {
 
     /// The deliveries in flight of a partition, with blanks between.
     pub fn held(&self, partition: Partition) -> String {
-        let in_flight = self.in_flight();
+        let in_flight = self.in_flight.lock();
         let all = in_flight.deliveries.range((partition, String::new())..);
         let held = all.take_while(|(of, _)| *of == partition);
         held.map(|(_, id)| id.as_str())
             .collect::<Vec<_>>()
             .join(" ")
-    }
-
-    fn in_flight(&self) -> MutexGuard<'_, InFlight> {
-        self.in_flight
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,7 +125,7 @@ impl InFlight {
 impl Permit {
     /// Passes it on to the next delivery of the lane.
     pub fn pass_on(&mut self, next: &DeliveryId) {
-        let mut in_flight = self.permits.in_flight();
+        let mut in_flight = self.permits.in_flight.lock();
         in_flight.remove(&self.owner, &self.delivery);
         in_flight.add(&self.owner, next);
         self.delivery = next.clone();
@@ -140,7 +133,7 @@ impl Permit {
 
     /// Deliveries of its subscription that may be in flight, the next one of the lane under this permit included; 0 for none.
     pub fn next_of_subscription(&self) -> i64 {
-        let in_flight = self.permits.in_flight();
+        let in_flight = self.permits.in_flight.lock();
         let free = self.permits.most.saturating_sub(in_flight.all);
         if free == 0 && self.since.elapsed() >= KEPT_FOR {
             return 0;
@@ -152,7 +145,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut in_flight = self.permits.in_flight();
+        let mut in_flight = self.permits.in_flight.lock();
         in_flight.all -= 1;
         in_flight.remove(&self.owner, &self.delivery);
         let name = self.owner.as_str();
@@ -214,7 +207,7 @@ mod tests {
         assert!(fill(&permits, "umbra", 1, &mut others) > 0);
         drop((hostile, others));
         assert_eq!(permits.free(), 100);
-        assert!(permits.in_flight().of_owners.is_empty());
+        assert!(permits.in_flight.lock().of_owners.is_empty());
     }
 
     #[test]

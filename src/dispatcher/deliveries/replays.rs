@@ -6,7 +6,7 @@ use tracing::{error, info};
 
 use super::backfill::{Backfill, BackfillPass, PassTime};
 use crate::dispatcher::due::partitions;
-use crate::store::dispatcher::replays::{FeedReplay, FeedReplayReply};
+use crate::store::dispatcher::catch_up::{FeedReplay, FeedReplayReply};
 use crate::store::{Keys, Lease, MemoryStep, StoreError};
 
 /// Replays of a partition that one pass looks at, those first that were not for longest.
@@ -92,7 +92,7 @@ impl Backfill {
             stale_before_ms,
         };
         for _ in 0..CALLS {
-            let (queued, more, hopeless) = match self.store.feed_replay(&call).await? {
+            let (queued, more, hopeless) = match self.store.run_leased(&call).await? {
                 None => return Ok(false),
                 Some(FeedReplayReply::Ended) => {
                     info!(replay.id = replay_id, "replay `{replay_id}` has ended");

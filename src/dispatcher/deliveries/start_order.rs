@@ -2,9 +2,10 @@
 //! postponed, so are those behind it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::domain::ids::Partition;
@@ -39,7 +40,7 @@ impl StartOrder {
     /// The ticket of an attempt behind those of its lane that were claimed before.
     pub fn next(self: &Arc<Self>, lane: &str) -> StartTicket {
         let (own, last) = watch::channel(State::Waiting);
-        let mut lasts = self.lasts();
+        let mut lasts = self.lasts.lock();
         let before = lasts.insert(lane.to_owned(), last);
         StartTicket {
             all: Arc::clone(self),
@@ -47,10 +48,6 @@ impl StartOrder {
             before: before.filter(|before| *before.borrow() == State::Waiting),
             own,
         }
-    }
-
-    fn lasts(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<State>>> {
-        self.lasts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held while a call claims deliveries of a partition, until these have their tickets: so tickets are in the order of the claims.
@@ -101,7 +98,7 @@ impl StartTicket {
 impl Drop for StartTicket {
     fn drop(&mut self) {
         self.start();
-        let mut lasts = self.all.lasts();
+        let mut lasts = self.all.lasts.lock();
         let own = self.own.subscribe();
         if lasts
             .get(&self.lane)
@@ -135,7 +132,7 @@ mod tests {
         drop(second);
         assert_eq!(third.wait().await, Ok(()));
         drop((first, third, other));
-        assert!(order.lasts().is_empty());
+        assert!(order.lasts.lock().is_empty());
     }
 
     #[tokio::test]

@@ -1,19 +1,21 @@
 //! State that the tasks of a delivery worker share: which partitions are due, and caches.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::error;
 
-use super::end_queue::EndQueue;
+use super::attempt::PolicyReader;
+use super::outcome_writer::EndQueue;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
-use super::policy_reader::PolicyReader;
 use super::rendered_event::EventCache;
-use super::signal::DeliverySignal;
 use super::start_order::StartOrder;
 use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::Receiver;
@@ -173,7 +175,7 @@ impl WorkerState {
                 reply_ms: self.store.timeout() * 2,
                 after,
             };
-            let lapsed = self.store.lapse_claims(&call).await?;
+            let lapsed = self.store.run_leased(&call).await?;
             let Some(LapseClaimsReply::Lapsed { damaged, next, .. }) = lapsed else {
                 return Ok(false);
             };
@@ -217,29 +219,20 @@ impl WorkerState {
 
     /// Notes that a call without a reply may have made claims.
     pub fn reply_is_lost(&self, partition: Partition) {
-        let lost = self.lost_replies.lock();
-        lost.unwrap_or_else(PoisonError::into_inner)
-            .insert(partition, Instant::now());
+        self.lost_replies.lock().insert(partition, Instant::now());
     }
 
     /// Whether that happened within the time that a claim lasts.
     fn has_lost_replies(&self, partition: Partition) -> bool {
-        let mut lost = self
-            .lost_replies
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut lost = self.lost_replies.lock();
         lost.retain(|_, at| at.elapsed() < Duration::from_millis(CLAIM_MS.unsigned_abs()));
         lost.contains_key(&partition)
-    }
-
-    fn due(&self) -> MutexGuard<'_, BTreeMap<Partition, Instant>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that a partition is due after a pause.
     pub fn look_again(&self, partition: Partition, after: Duration) {
         let at = Instant::now() + after;
-        let mut due = self.due();
+        let mut due = self.due.lock();
         let known = due.entry(partition).or_insert(at);
         *known = at.min(*known);
     }
@@ -249,7 +242,7 @@ impl WorkerState {
         for partition in self.signal.take() {
             self.look_again(partition, Duration::ZERO);
         }
-        let (now, mut due) = (Instant::now(), self.due());
+        let (now, mut due) = (Instant::now(), self.due.lock());
         let ready: BTreeSet<Partition> = due
             .iter()
             .filter(|(_, at)| **at <= now)
@@ -264,7 +257,7 @@ impl WorkerState {
     }
 
     pub fn next_due(&self) -> Duration {
-        let first = self.due().values().min().copied();
+        let first = self.due.lock().values().min().copied();
         first.map_or(POLL, |at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -288,6 +281,49 @@ pub(super) fn log_damage(partition: Partition, line: &str) {
 fn rotate(leases: &mut [Lease], last: Option<Partition>) {
     let first = leases.partition_point(|lease| Some(lease.partition) <= last);
     leases.rotate_left(first);
+}
+
+/// Partitions with new deliveries.
+#[derive(Debug, Default)]
+pub struct DeliverySignal {
+    partitions: Mutex<BTreeSet<Partition>>,
+    /// Whether any partition may have some.
+    all: AtomicBool,
+    notify: Notify,
+}
+
+impl DeliverySignal {
+    /// Signals that a partition has deliveries to attempt.
+    pub fn partition(&self, partition: Partition) {
+        self.partitions.lock().insert(partition);
+        self.notify.notify_one();
+    }
+
+    /// Signals that every partition may have deliveries to attempt.
+    pub fn all(&self) {
+        self.all.store(true, Ordering::Relaxed);
+        self.notify.notify_one();
+    }
+
+    /// Waits for a signal.
+    pub(super) async fn signalled(&self) {
+        self.notify.notified().await;
+    }
+
+    /// Takes the partitions that were signalled.
+    pub(super) fn take(&self) -> BTreeSet<Partition> {
+        std::mem::take(&mut *self.partitions.lock())
+    }
+
+    /// Takes whether all were signalled.
+    pub(super) fn take_all(&self) -> bool {
+        self.all.swap(false, Ordering::Relaxed)
+    }
+
+    /// Wakes the delivery worker, which knows what is due.
+    pub(super) fn wake(&self) {
+        self.notify.notify_one();
+    }
 }
 
 #[cfg(test)]

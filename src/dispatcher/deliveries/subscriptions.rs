@@ -1,8 +1,9 @@
 //! Caches which subscriptions are active, and which events are for them. Scripts prove by a mark that this still holds.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use prometheus::IntCounter;
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
@@ -88,16 +89,11 @@ impl OutboxLocation {
         if home == partition {
             return Ok(Self::Same);
         }
-        let outbox = |partition| store.keys().outbox(partition);
-        Ok(
-            match store
-                .share_a_node(&outbox(home), &outbox(partition))
-                .await?
-            {
-                true => Self::SameNode,
-                false => Self::OtherNode,
-            },
-        )
+        let (home, outbox) = (store.keys().outbox(home), store.keys().outbox(partition));
+        Ok(match store.share_a_node(&home, &outbox).await? {
+            true => Self::SameNode,
+            false => Self::OtherNode,
+        })
     }
 }
 
@@ -317,18 +313,15 @@ impl SubscriptionCache {
     /// Adds subscriptions that the directory of all tenants lacks. Returns false if that is to be tried again. While the node of the
     /// directory is out of reach, only one owner waits for it.
     async fn complete_directory(&self, owner: &str, present: &[&str]) -> bool {
-        let failed_at = || self.directory_failed_at.lock();
         let is_recent = |at: Instant| at.elapsed() < UNREADABLE;
-        if failed_at().is_ok_and(|at| at.is_some_and(is_recent)) {
+        if self.directory_failed_at.lock().is_some_and(is_recent) {
             return false;
         }
         let Err(error) = self.store.complete_webhook_directory(present).await else {
             return true;
         };
         warn!(%error, "lists over all tenants may lack webhooks of `{owner}`: {error}");
-        if let Ok(mut failed_at) = failed_at() {
-            *failed_at = Some(Instant::now());
-        }
+        *self.directory_failed_at.lock() = Some(Instant::now());
         false
     }
 

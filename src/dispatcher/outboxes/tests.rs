@@ -5,12 +5,12 @@ fn id(ms: u64) -> EntryId {
     EntryId { ms, sequence: 0 }
 }
 
-fn beyond(entries: std::ops::Range<u64>, turned_back: bool) -> Beyond {
+fn beyond(entries: std::ops::Range<u64>, turned_back: bool) -> NewEntries {
     let pointer = |ms| Pointer {
         entry: id(ms),
         target: None,
     };
-    Beyond {
+    NewEntries {
         entries: entries.map(|ms| CachedEntry::of(pointer(ms))).collect(),
         is_whole: false,
         turned_back,
@@ -21,7 +21,7 @@ fn beyond(entries: std::ops::Range<u64>, turned_back: bool) -> Beyond {
 #[test]
 fn entries_fit_up_to_a_number_of_events() {
     let of = |count| {
-        let target = Target {
+        let target = EventRange {
             tenant: "acme".to_owned(),
             day: Day::of_ms(0),
             first: id(1),

@@ -8,9 +8,9 @@
 mod tail;
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use prometheus::Registry;
 use tracing::{error, info};
 
@@ -170,7 +170,8 @@ impl Sealer {
         since_ms: &mut i64,
         pass: &mut SealPass,
     ) -> Result<ChainState, StoreError> {
-        let postponed = self.postponed(lease, name);
+        let chain = (lease.partition, name.to_owned());
+        let postponed = self.postponed.lock().get(&chain).copied();
         if let Some(postponed) = postponed {
             *since_ms = postponed.since_ms.min(*since_ms);
             if postponed.until > Instant::now() {
@@ -217,7 +218,9 @@ impl Sealer {
         if let Err(failure) = self.add_to_view(lease.partition, name, &tail).await {
             return Ok(ChainState::NotInView(failure));
         }
-        self.lock().remove(&(lease.partition, name.to_owned()));
+        self.postponed
+            .lock()
+            .remove(&(lease.partition, name.to_owned()));
         match self.seal(lease, name, &chain, &tail).await? {
             None => Ok(ChainState::Fenced),
             Some(SealReply::Passed { .. }) => Ok(ChainState::More),
@@ -312,21 +315,9 @@ impl Sealer {
             since_ms,
             not_in_view,
         };
-        self.lock()
-            .insert((lease.partition, name.to_owned()), postponed);
-    }
-
-    fn postponed(&self, lease: Lease, name: &str) -> Option<Postponed> {
-        self.lock()
-            .get(&(lease.partition, name.to_owned()))
-            .copied()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Partition, String), Postponed>> {
-        // The map is valid even after a panic: each change is one call.
         self.postponed
             .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .insert((lease.partition, name.to_owned()), postponed);
     }
 }
 

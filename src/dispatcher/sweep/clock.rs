@@ -5,9 +5,10 @@
 //! dispatcher instead of waiting. Meanwhile a request that lacks funds expires those holds of its tenant that are also over
 //! by the old time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
@@ -66,20 +67,19 @@ impl ClockWatch {
 
     /// Redis's time as its clock should read now, whatever it has done since it was last read; `None` while it is in doubt.
     pub fn expected_ms(&self) -> Option<i64> {
-        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
-        monitor.expected_ms(Instant::now())
+        self.monitor.lock().expected_ms(Instant::now())
     }
 
     /// Whether Redis's clock was seen to jump within this time.
     pub fn jumped_within(&self, age: Duration) -> bool {
-        let monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let monitor = self.monitor.lock();
         let jumped = monitor.jumped_at();
         jumped.is_some_and(|at| at.elapsed() < age)
     }
 
     /// The first node's time, unless the times that the nodes read between two instants put the clock in doubt.
     fn judge(&self, sent: Instant, received: Instant, times: &[i64]) -> Option<i64> {
-        let mut monitor = self.monitor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut monitor = self.monitor.lock();
         let was_halted = monitor.is_in_doubt();
         let state = monitor.observe(sent, received, times);
         self.metrics

@@ -186,12 +186,9 @@ impl Sweeper {
         // Skipped tenants must not hide those behind them.
         let rows = if self.busy { ROWS_BUSY } else { ROWS_IDLE } + self.penalties.len();
         let partitions = partitions(leases);
-        let polled = self
-            .store
-            .poll(Keys::due_tenants, &partitions, rows)
-            .await?;
+        let polled = self.store.poll(Keys::due_tenants, &partitions, rows);
         let (mut tasks, mut sweep, mut earliest_ms) = (Vec::new(), Sweep::default(), None::<i64>);
-        for (lease, found) in leases.iter().zip(polled) {
+        for (lease, found) in leases.iter().zip(polled.await?) {
             let Some(found) = found else {
                 sweep.unreachable += 1;
                 continue;

@@ -13,7 +13,7 @@ use tracing::error;
 
 use super::due::partitions;
 use super::metrics::ViewMetrics;
-use super::outboxes::{Beyond, CachedEntry, Facts, Outboxes, Place, READ_ROWS};
+use super::outboxes::{CachedEntry, Facts, NewEntries, OutboxCursor, Outboxes, READ_ROWS};
 use super::workers::{Next, lease_worker};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -68,7 +68,7 @@ pub struct EventFollower {
 struct Outbox {
     partition: Partition,
     cursor: Option<EntryId>,
-    beyond: Beyond,
+    beyond: NewEntries,
 }
 
 impl EventFollower {
@@ -129,9 +129,9 @@ impl EventFollower {
     async fn outboxes(&self, leases: &[Lease], age: Duration) -> Result<Vec<Outbox>, StoreError> {
         let partitions = partitions(leases);
         let cursors = self.store.view_cursors(&partitions).await?;
-        let places: Vec<Place> = partitions.into_iter().zip(cursors).collect();
+        let places: Vec<OutboxCursor> = partitions.into_iter().zip(cursors).collect();
         let found = self.outboxes.read(&places, age).await?;
-        let outbox = |((partition, cursor), beyond): (Place, Option<Beyond>)| {
+        let outbox = |((partition, cursor), beyond): (OutboxCursor, Option<NewEntries>)| {
             Some(Outbox {
                 partition,
                 cursor,
@@ -242,15 +242,11 @@ impl EventFollower {
     }
 
     fn count(&self, pass: &ViewPass, now_ms: i64) {
-        let view = [View::Events.as_str()];
-        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        let metrics = &self.metrics;
-        metrics
-            .added
-            .with_label_values(&view)
-            .inc_by(count(pass.added));
+        let (view, metrics) = ([View::Events.as_str()], &self.metrics);
+        let added = metrics.added.with_label_values(&view);
+        added.inc_by(pass.added as u64);
         let skipped = metrics.skipped.with_label_values(&view);
-        skipped.inc_by(count(pass.skipped));
+        skipped.inc_by(pass.skipped as u64);
         metrics.lag(View::Events, now_ms, pass.watermark_ms);
     }
 }

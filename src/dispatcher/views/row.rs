@@ -8,7 +8,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::SYSTEM;
 use crate::store::Day;
 use crate::store::dispatcher::index_rows::{Denials, NewRow};
-use crate::store::dispatcher::outbox::Target;
+use crate::store::dispatcher::outbox::EventRange;
 use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, Row, TRACE_ID, id_digest};
 
 /// Builds the row of an event.
@@ -17,7 +17,7 @@ use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, Row, TRACE_ID,
 /// [`RecordError`] names the field that is missing or malformed.
 pub(super) fn new_row(
     partition: Partition,
-    target: &Target,
+    target: &EventRange,
     entry: EntryId,
     facts: &Record,
 ) -> Result<NewRow, RecordError> {

@@ -8,7 +8,7 @@ use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::script::Counted;
 use crate::store::dispatcher::deliveries::EventPlace;
-use crate::store::dispatcher::outbox::Target;
+use crate::store::dispatcher::outbox::EventRange;
 use crate::store::dispatcher::views::Row;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
@@ -131,7 +131,7 @@ impl Store {
         while !rest.is_empty() {
             // One at least, and no more events at once than a reply should have.
             let mut count = 0;
-            let fits = |(_, target): &&(Partition, Target)| {
+            let fits = |(_, target): &&(Partition, EventRange)| {
                 count += target.count;
                 count <= EVENTS
             };

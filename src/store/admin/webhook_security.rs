@@ -1,9 +1,9 @@
 //! `put_webhook_security.lua`: the rules for addresses of receivers, of the whole deployment.
 
 use crate::domain::ids::Partition;
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::signature::signature;
-use crate::store::{Lane, Pair, Store, StoreError};
+use crate::store::{Pair, Store, StoreError};
 
 signature! {
     /// Replaces the rules for addresses of webhook receivers.
@@ -34,10 +34,7 @@ impl Store {
         let key = self.keys().webhook_security(Partition::FIRST);
         let names = ("blocked_cidr_ranges", "allowed_url_patterns", "allow_http");
         let (ranges, patterns, allow_http): (Option<String>, Option<String>, Option<String>) =
-            read_or_default(
-                self.send(Lane::Background, &command("HMGET", key, names))
-                    .await?,
-            );
+            self.fetch(&command("HMGET", key, names)).await?;
         let stored = || Some((ranges?, patterns?, allow_http? == "1"));
         Ok(stored())
     }

@@ -1,12 +1,14 @@
 //! `seal.lua`, and what is known of an audit chain: how far it goes, how far it is sealed, and where it begins.
 
-use crate::domain::audit::GENESIS;
+use redis::Value;
+
+use crate::domain::audit::{GENESIS, StoredEntry};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Lane, Lease, OnFailure, Store, StoreError, unless_fenced};
+use crate::store::{Day, Lease, OnFailure, Store, StoreError};
 
 signature! {
     /// Seals entries of an audit chain that were appended on one day, behind those that are sealed: stores with the number of each
@@ -93,10 +95,7 @@ impl Store {
         tenant: &str,
     ) -> Result<Chain, StoreError> {
         let key = self.keys().chain(partition, tenant);
-        let values: Vec<Option<String>> = read_or_default(
-            self.send(Lane::Background, &command("HMGET", key, &FIELDS))
-                .await?,
-        );
+        let values: Vec<Option<String>> = self.fetch(&command("HMGET", key, &FIELDS)).await?;
         Ok(Chain::read(&Record::from_fields(&FIELDS, values)))
     }
 
@@ -110,10 +109,8 @@ impl Store {
     ) -> Result<Vec<Option<Vec<String>>>, StoreError> {
         let names = |p: &Partition| command("SMEMBERS", self.keys().unsealed(*p), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(names).collect();
-        let replies = self
-            .send_each(&commands, OnFailure::Skip)
-            .await?
-            .into_iter();
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
+        let replies = replies.into_iter();
         Ok(replies
             .map(|reply| reply.ok().map(read_or_default))
             .collect())
@@ -139,7 +136,7 @@ impl Store {
             sealed_day: new.map_or(Day::of_ms(0), |new| new.day),
             new: new.map_or(&[], |new| &new.seals),
         };
-        unless_fenced(self.run(Lane::Background, &call).await)
+        self.run_leased(&call).await
     }
 }
 
@@ -166,4 +163,73 @@ impl Chain {
             anchor_dropped: number("anchor_dropped").unwrap_or(anchor_sequence),
         }
     }
+}
+
+/// A part of the log of one day.
+#[derive(Debug, Clone, Copy)]
+pub struct Stretch {
+    /// The day.
+    pub day: Day,
+    /// Behind this entry; in front of it when descending.
+    pub after: Option<EntryId>,
+    /// Newest first.
+    pub descending: bool,
+    /// Entries at most.
+    pub rows: usize,
+}
+
+impl Store {
+    /// Reads parts of the logs of one name in one partition, all at once; each comes in its own order.
+    ///
+    /// # Errors
+    /// [`StoreError`]; [`StoreError::ErrorReply`] where a key holds something else.
+    pub async fn audit_entries(
+        &self,
+        partition: Partition,
+        tenant: &str,
+        stretches: &[Stretch],
+    ) -> Result<Vec<Vec<StoredEntry>>, StoreError> {
+        let range = |stretch: &Stretch| {
+            let key = self.keys().audit(partition, tenant, stretch.day);
+            let after = stretch.after.map(|entry| format!("({entry}"));
+            let (name, from, to) = match stretch.descending {
+                true => ("XREVRANGE", after.as_deref().unwrap_or("+"), "-"),
+                false => ("XRANGE", after.as_deref().unwrap_or("-"), "+"),
+            };
+            command(name, key, (from, to, "COUNT", stretch.rows))
+        };
+        let commands: Vec<_> = stretches.iter().map(range).collect();
+        let replies = self.send_all(&commands).await?;
+        Ok(replies.into_iter().map(entries).collect())
+    }
+
+    /// The seals of a day by number; `None` for one that is not there. Behind them the number and hash of the last that was
+    /// sealed of the day, as stored.
+    pub async fn audit_seals(
+        &self,
+        partition: Partition,
+        tenant: &str,
+        day: Day,
+        numbers: &[u64],
+    ) -> Result<Vec<Option<String>>, StoreError> {
+        let key = self.keys().seals(partition, tenant, day);
+        let read = command("HMGET", key, (numbers, "last"));
+        let mut seals: Vec<Option<String>> = self.fetch(&read).await?;
+        seals.resize(numbers.len() + 1, None);
+        Ok(seals)
+    }
+}
+
+/// The entries of a reply. Bytes that are no text are replaced: an entry of another writer must not hide the others.
+fn entries(reply: Value) -> Vec<StoredEntry> {
+    let read: Vec<(String, Vec<Vec<u8>>)> = read_or_default(reply);
+    let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    };
+    let entry = |(id, fields): (String, Vec<Vec<u8>>)| StoredEntry {
+        id,
+        fields: fields.into_iter().map(text).collect(),
+    };
+    read.into_iter().map(entry).collect()
 }

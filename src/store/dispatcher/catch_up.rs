@@ -1,4 +1,4 @@
-//! `catch_up.lua`: queues what subscriptions missed that are behind; and which these are.
+//! `catch_up.lua` and `feed_replay.lua`: queue later what subscriptions missed that are behind, and the deliveries of replays.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::fan_out::OutboxPosition;
 use crate::domain::ids::Partition;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Lane, OnFailure, Store, StoreError, outcome};
+use crate::store::{Lane, Lease, OnFailure, Store, StoreError};
 
 /// Most deliveries of a subscription that are open, and of an owner.
 const OPEN_MAX: i64 = 1_000;
@@ -97,10 +97,8 @@ impl Store {
             command("HMGET", self.keys().window(*partition, id), &fields)
         };
         let commands: Vec<_> = subscriptions.iter().map(window).collect();
-        let windows = self
-            .send_each(&commands, OnFailure::Skip)
-            .await?
-            .into_iter();
+        let windows = self.send_each(&commands, OnFailure::Skip).await?;
+        let windows = windows.into_iter();
         let windows: Vec<_> = windows.map(|reply| reply.ok().map(read_window)).collect();
         let open = |((partition, _), window): (&(Partition, String), &Option<_>)| {
             let owner = window
@@ -134,10 +132,8 @@ impl Store {
         id: &str,
     ) -> Result<Vec<(String, String)>, StoreError> {
         let key = self.keys().window(partition, id);
-        let fields: BTreeMap<String, String> = read_or_default(
-            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
-                .await?,
-        );
+        let fields: BTreeMap<String, String> =
+            self.fetch(&command("HGETALL", key, NO_ARGS)).await?;
         let place = |(field, place): (String, String)| {
             Some((field.strip_prefix("behind ")?.to_owned(), place))
         };
@@ -168,26 +164,15 @@ impl Store {
         let behind = |p: &Partition| command("ZCARD", self.keys().behind(*p), NO_ARGS);
         let open = |p: &Partition| command("HVALS", self.keys().open_deliveries(*p), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(behind).collect();
-        let behind = self
-            .send_each(&commands, OnFailure::Skip)
-            .await?
-            .into_iter()
-            .flatten();
+        let behind = self.send_each(&commands, OnFailure::Skip).await?;
+        let behind = behind.into_iter().flatten();
         let commands: Vec<_> = partitions.iter().map(open).collect();
-        let open = self
-            .send_each(&commands, OnFailure::Skip)
-            .await?
-            .into_iter()
-            .flatten();
+        let open = self.send_each(&commands, OnFailure::Skip).await?;
+        let open = open.into_iter().flatten();
         Ok((
             behind.map(read_or_default::<i64>).sum(),
             open.flat_map(read_or_default::<Vec<i64>>).sum(),
         ))
-    }
-
-    /// Queues what a subscription missed.
-    pub(crate) async fn catch_up(&self, call: &CatchUp<'_>) -> Result<CatchUpReply, StoreError> {
-        outcome(self.run(Lane::Background, call).await)
     }
 }
 
@@ -200,4 +185,36 @@ fn read_window(reply: redis::Value) -> (String, i64, Option<i64>) {
         .split(' ')
         .filter_map(|hour| hour.split_once(':')?.0.parse().ok());
     (owner, open.parse().unwrap_or(0), hours.min())
+}
+
+signature! {
+    /// Queues the next deliveries of a replay in its lane, as many as have room there, and ends the replay when none is left and
+    /// the lane is empty.
+    ///
+    /// more: whether more can be queued at once. hopeless: whether what waits in the lane can only fail.
+    FEED_REPLAY: FeedReplay -> FeedReplayReply = "dispatcher/feed_replay", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease();
+        write lanes(), open: open_deliveries(), behind_index: behind(), replays(), replay(replay_id), replay_events(replay_id);
+    }
+    builds { read webhook, tenant; write replay_lock, delivery, lane, window, deliveries }
+    args {
+        fencing_token: Lease,
+        replay_id: &'a str,
+        /// How many at most.
+        most: usize,
+        /// First attempts of a lane that may be in flight at once.
+        lane_concurrency: u32,
+        /// What was queued before is not attempted any more; '' while the clock is doubted.
+        stale_before_ms: Option<i64>,
+        replay_lock_prefix = replay_lock_prefix(),
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        deliveries_prefix = deliveries_prefix(),
+        webhook_prefix = webhook_prefix(),
+        tenant_prefix = tenant_prefix(),
+    }
+    replies { fenced, fed: Fed { queued: u64, more: bool, hopeless: bool }, ended: Ended }
+    writes "On fed: deliveries, their lane and window, when the replay is looked at again. On ended the replay and its lock go."
 }

@@ -1,4 +1,4 @@
-//! `lapse_claims.lua` and `take_deliveries.lua`: which deliveries are claimed, and by whom.
+//! `lapse_claims.lua`, `take_deliveries.lua` and `hasten_lanes.lua`: which deliveries are claimed, by whom and when.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,9 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::reply::{FromReply, Nested, Reply};
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::signature;
-use crate::store::{Day, Lane, Lease, Store, StoreError, unless_fenced};
+use crate::store::{Day, Lease, Store, StoreError};
 
 /// Place of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -184,30 +184,74 @@ signature! {
 }
 
 impl Store {
-    /// Claims deliveries of a leased partition; `None` where another holds the lease.
-    pub(crate) async fn take_deliveries(
-        &self,
-        call: &TakeDeliveries<'_>,
-    ) -> Result<Option<TakeDeliveriesReply>, StoreError> {
-        unless_fenced(self.run(Lane::Background, call).await)
-    }
-
-    /// Ends some claims of a leased partition that no dispatcher keeps; `None` where another holds the lease.
-    pub(crate) async fn lapse_claims(
-        &self,
-        call: &LapseClaims<'_>,
-    ) -> Result<Option<LapseClaimsReply>, StoreError> {
-        unless_fenced(self.run(Lane::Background, call).await)
-    }
-
     /// The record of a subscription; empty where there is none.
     pub(crate) async fn webhook_record(&self, id: &SubscriptionId) -> Result<Record, StoreError> {
         let key = self.keys().webhook(id.partition(), id.as_str());
-        let fields: BTreeMap<String, String> = read_or_default(
-            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
-                .await?,
-        );
+        let fields: BTreeMap<String, String> =
+            self.fetch(&command("HGETALL", key, NO_ARGS)).await?;
         let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
         Ok(Record::from_pairs(pairs.collect()))
+    }
+}
+
+/// By how much a lane with first attempts is put off at most: longer than any of them is.
+const FIRST_ATTEMPT: Duration = Duration::from_secs(120);
+
+/// By how much a retry is put off at most.
+const RETRY: Duration = Duration::from_secs(66 * 60);
+
+signature! {
+    /// Has deliveries looked at now that need not wait. Of first attempts those that can only fail, since their subscription is not
+    /// as it was; and those that are put off for longer than any is, since the clock went back. Of retries those that are further
+    /// ahead than they were put off.
+    ///
+    /// next: how many of the later ones to pass over to look further; '' at the end.
+    HASTEN_LANES: HastenLanes -> HastenLanesReply = "dispatcher/hasten_lanes", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition { write lanes(); }
+    builds { read delivery, webhook, window, tenant; write lane }
+    args {
+        /// Lanes that are due later are looked at.
+        after_ms: i64,
+        /// How many of these to pass over: many may be due at the same time.
+        passed: i64,
+        /// By how much a first attempt is put off at most.
+        first_ms: Duration,
+        /// By how much a retry is, where its record does not say.
+        retry_ms: Duration,
+        /// How the name of a lane of retries ends.
+        retries: &'a str,
+        delivery_prefix = delivery_prefix(),
+        lane_prefix = lane_prefix(),
+        window_prefix = window_prefix(),
+        webhook_prefix = webhook_prefix(),
+        tenant_prefix = tenant_prefix(),
+    }
+    replies { hastened: Hastened { next: Option<i64> } }
+    writes "The times of lanes and of retries."
+}
+
+impl Store {
+    /// Has deliveries of a partition looked at now that need not wait, among those of lanes that are due after `after_ms`.
+    pub(crate) async fn hasten_lanes(
+        &self,
+        partition: Partition,
+        after_ms: i64,
+    ) -> Result<(), StoreError> {
+        let mut passed = 0;
+        loop {
+            let call = HastenLanes {
+                partition,
+                after_ms,
+                passed,
+                first_ms: FIRST_ATTEMPT,
+                retry_ms: RETRY,
+                retries: ":retries",
+            };
+            match self.run_background(&call).await? {
+                HastenLanesReply::Hastened { next: Some(next) } => passed = next,
+                HastenLanesReply::Hastened { next: None } => return Ok(()),
+            }
+        }
     }
 }

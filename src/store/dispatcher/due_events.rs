@@ -1,15 +1,18 @@
-//! Events that are emitted when an index of their partition says that they are due; among them `expire_api_key.lua`.
+//! Events that are emitted when an index of their partition says that they are due, `report_store.lua` for events about the store
+//! itself, and the probe that finds out how it is.
+
+use std::time::Duration;
 
 use super::auth_failed::Subject;
-use super::burn::DetectBurn;
-use super::emit::{AuditFailures, Denials, Emission, EmittedReply};
 use super::poll::unreadable;
-use super::traffic::DetectSpikes;
+use super::traffic::{DetectBurn, DetectSpikes};
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
+use crate::domain::tenant::SYSTEM;
 use crate::domain::words::words;
-use crate::store::signature::signature;
-use crate::store::{Keys, Lane, Lease, Store, StoreError};
+use crate::store::calls::of_all_nodes;
+use crate::store::signature::{Refused, signature};
+use crate::store::{Keys, Lane, Lease, ScriptError, Store, StoreError, outcome};
 
 signature! {
     /// Emits, once, that the time of an API key is over. Every reader takes its status from the clock, so the record stays as it
@@ -134,5 +137,118 @@ impl Store {
                 Emission::of(self.run(Lane::Background, &call).await)
             }
         }
+    }
+}
+
+signature! {
+    /// Emits the rollup of a tenant's denials of a past minute that were only counted, where no later denial did.
+    DENIALS: Denials -> EmittedReply = "dispatcher/denials", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease();
+        write denials(tenant), denial_minutes: denials_due(), event_log: events(tenant, day), outbox(), days(),
+            tenant_key: tenant(tenant);
+    }
+    args {
+        day,
+        tenant: &'a TenantId,
+        context: &'a str,
+        fencing_token: Lease,
+    }
+    replies { clock, fenced, early, flushed: Flushed { count: i64 } }
+    writes "On flushed: the event; the count goes."
+}
+
+signature! {
+    /// Writes the rollup of the refused requests of a tenant's keys, or of unknown callers, in a past minute beyond those that
+    /// were written, where no later request did.
+    AUDIT_FAILURES: AuditFailures -> EmittedReply declared elsewhere = "dispatcher/audit_failures", flags "allow-oom";
+    keys of partition of fencing_token {
+        read lease();
+        write audit_failures(tenant), audit_failures_due(), audit_log: audit(tenant, day), chain(tenant), unsealed(), days();
+    }
+    args {
+        day,
+        /// Or the sentinel of unknown callers.
+        tenant: &'a str,
+        fencing_token: Lease,
+    }
+    replies { clock, fenced, early, flushed: Flushed { entries: i64 } }
+    writes "On flushed: the audit entry; the count goes."
+}
+
+/// Result of a call that emits what is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Emission {
+    /// Nothing is due any more. This many events and audit entries were appended: none where another call did.
+    Flushed(i64),
+    /// Nothing, before its time.
+    Early,
+    /// Nothing, because another dispatcher holds the lease by now.
+    Fenced,
+}
+
+impl Emission {
+    /// What a script replied that emits what is pending.
+    pub(super) fn of(reply: Result<EmittedReply, ScriptError>) -> Result<Self, StoreError> {
+        match reply {
+            Err(ScriptError::Refused(Refused::Early, _)) => Ok(Self::Early),
+            Err(ScriptError::Refused(Refused::Fenced, _)) => Ok(Self::Fenced),
+            reply => outcome(reply).map(|EmittedReply::Flushed { count }| Self::Flushed(count)),
+        }
+    }
+}
+
+signature! {
+    /// Emits events about the store, unless any dispatcher has emitted some of this kind within the pause.
+    REPORT_STORE: ReportStore -> EmittedReply declared elsewhere = "dispatcher/report_store", flags "allow-oom";
+    names { partition: Partition }
+    keys of partition { write store_reports(), event_log: events(system, day), outbox(), days(); }
+    args {
+        day,
+        system: &'a str,
+        /// outage or latency.
+        kind: &'a str,
+        pause_ms: i64,
+        context: &'a str,
+        /// Type, message, severity and details of each.
+        events: &'a [StoreEvent],
+    }
+    replies { clock, flushed: Flushed { count: i64 } }
+    writes "On flushed: the events, and when they were emitted."
+}
+
+/// Type and message; severity and details of an event about the store.
+pub(crate) type StoreEvent = ((&'static str, &'static str), (&'static str, String));
+
+impl Store {
+    /// Emits events about the store, unless some of this kind were emitted within `pause`; how many.
+    pub(crate) async fn report_store(
+        &self,
+        kind: &str,
+        pause: Duration,
+        context: &str,
+        events: &[StoreEvent],
+    ) -> Result<i64, StoreError> {
+        let call = ReportStore {
+            partition: Partition::FIRST,
+            system: SYSTEM,
+            kind,
+            pause_ms: i64::try_from(pause.as_millis()).unwrap_or(i64::MAX),
+            context,
+            events,
+        };
+        match Emission::of(self.run(Lane::Background, &call).await)? {
+            Emission::Flushed(count) => Ok(count),
+            Emission::Early | Emission::Fenced => Ok(0),
+        }
+    }
+
+    /// Sends `PING` to each node that holds data, to all at once.
+    ///
+    /// # Errors
+    /// When a node does not reply within `limit`.
+    pub async fn probe(&self, limit: Duration) -> Result<(), StoreError> {
+        let ping = redis::cmd("PING");
+        of_all_nodes(self.send_to_nodes(Lane::Request, &ping, limit).await?).map(drop)
     }
 }

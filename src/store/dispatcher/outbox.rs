@@ -17,12 +17,12 @@ pub struct Pointer {
     /// Its place in the outbox.
     pub entry: EntryId,
     /// What it points to; `None` where it is damaged.
-    pub target: Option<Target>,
+    pub target: Option<EventRange>,
 }
 
 /// What an outbox holds beyond a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beyond {
+pub struct OutboxPage {
     /// In order.
     pub pointers: Vec<Pointer>,
     /// Whether the outbox lacks the entry of the cursor itself, which trimming leaves: the store has lost what was followed.
@@ -31,7 +31,7 @@ pub struct Beyond {
 
 /// Entries of the event log of a tenant, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct EventRange {
     /// Whose log; perhaps no tenant's.
     pub tenant: String,
     /// Of which day.
@@ -42,7 +42,7 @@ pub struct Target {
     pub count: usize,
 }
 
-impl Target {
+impl EventRange {
     fn read(record: &Record) -> Option<Self> {
         let count = record.integer("count").ok()?;
         let count = usize::try_from(count).ok()?;
@@ -66,7 +66,7 @@ impl Store {
         &self,
         cursors: &[(Partition, Option<EntryId>)],
         rows: usize,
-    ) -> Result<Vec<Option<Beyond>>, StoreError> {
+    ) -> Result<Vec<Option<OutboxPage>>, StoreError> {
         let read = |(partition, cursor): &(Partition, Option<EntryId>)| {
             let from = cursor.map_or_else(|| "-".to_owned(), |cursor| cursor.to_string());
             let rows = rows + usize::from(cursor.is_some());
@@ -75,7 +75,7 @@ impl Store {
         let commands: Vec<_> = cursors.iter().map(read).collect();
         let pointer = |(entry, record): (EntryId, Record)| Pointer {
             entry,
-            target: Target::read(&record),
+            target: EventRange::read(&record),
         };
         let replies = self.send_each(&commands, OnFailure::Skip).await?;
         let beyond = |(reply, (_, cursor)): (Result<Value, StoreError>, &(_, Option<EntryId>))| {
@@ -85,7 +85,7 @@ impl Store {
                 pointers.remove(0);
             }
             pointers.truncate(rows);
-            Some(Beyond {
+            Some(OutboxPage {
                 pointers,
                 turned_back: cursor.is_some() && !at_cursor,
             })
@@ -99,9 +99,9 @@ impl Store {
     /// [`StoreError`] when no node answers.
     pub async fn read_targets(
         &self,
-        targets: &[(Partition, &Target)],
+        targets: &[(Partition, &EventRange)],
     ) -> Result<Vec<Option<Vec<(EntryId, Record)>>>, StoreError> {
-        let read = |(partition, target): &(Partition, &Target)| {
+        let read = |(partition, target): &(Partition, &EventRange)| {
             let key = self.keys().events(*partition, &target.tenant, target.day);
             stream_range(key, &target.first.to_string(), target.count)
         };

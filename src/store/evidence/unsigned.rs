@@ -9,7 +9,7 @@ use crate::domain::record::Record;
 use crate::driver::reply::Nested;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Lane, OnFailure, Store, StoreError, outcome};
+use crate::store::{OnFailure, Store, StoreError};
 
 signature! {
     /// Reads entries of evidence that is to be signed, behind a place, each with the fields of the reservation that it names: of
@@ -197,7 +197,7 @@ impl Store {
             why,
             kept: QUARANTINED_MAX,
         };
-        let reply = outcome(self.run(Lane::Background, &call).await)?;
+        let reply = self.run_background(&call).await?;
         Ok(matches!(reply, QuarantineUnsignedReply::Quarantined))
     }
 
@@ -209,11 +209,8 @@ impl Store {
         let count =
             |partition: &Partition| command("XLEN", self.keys().unsignable(*partition), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(count).collect();
-        let replies = self
-            .send_each(&commands, OnFailure::Skip)
-            .await?
-            .into_iter()
-            .flatten();
+        let replies = self.send_each(&commands, OnFailure::Skip).await?;
+        let replies = replies.into_iter().flatten();
         Ok(replies
             .map(|reply: Value| read_or_default::<i64>(reply))
             .sum())

@@ -5,7 +5,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::driver::reply::Nested;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Day, Lane, Store, StoreError, outcome};
+use crate::store::{Day, Store, StoreError};
 
 signature! {
     /// Reads ledgers of one partition at one moment of the store's clock.
@@ -214,8 +214,7 @@ impl Store {
             budgets: ledgers.iter().map(key).collect(),
             names: &names,
         };
-        let LedgersReply::Ledgers { now_ms, fields } =
-            outcome(self.run(Lane::Background, &call).await)?;
+        let LedgersReply::Ledgers { now_ms, fields } = self.run_background(&call).await?;
         let rows = fields.into_iter().map(|fields| figures(fields.0));
         Ok(Ledgers {
             now_ms,
@@ -240,7 +239,7 @@ impl Store {
             tenant_due_ms,
             rows,
             ..
-        } = outcome(self.run(Lane::Background, &call).await)?;
+        } = self.run_background(&call).await?;
         let row = |(id, Nested(((due_ms, other_grace_ms, quarantined_ms), fields))): (
             &String,
             Nested<_>,
@@ -276,8 +275,7 @@ impl Store {
                 indexes: days.iter().flat_map(of_day).collect(),
                 members: &members,
             };
-            let RegisteredReply::Registered { missing } =
-                outcome(self.run(Lane::Background, &call).await)?;
+            let RegisteredReply::Registered { missing } = self.run_background(&call).await?;
             found.extend(missing);
         }
         Ok(found)

@@ -7,7 +7,7 @@ use super::report::{Difference, LedgerRow, Report};
 use super::totals::{Comparison, Totals};
 use crate::domain::amount::Unit;
 use crate::domain::ids::TenantId;
-use crate::store::dispatcher::purge::Records;
+use crate::store::dispatcher::retention::Records;
 use crate::store::tools::verify::{Figures, READ_ROWS};
 use crate::store::{Day, Store, StoreError};
 

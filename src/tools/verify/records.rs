@@ -8,7 +8,7 @@ use crate::domain::amount::Unit;
 use crate::domain::record::Record;
 use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::domain::scope::ScopePath;
-use crate::store::dispatcher::purge::Records;
+use crate::store::dispatcher::retention::Records;
 use crate::store::tools::verify::{Amounts, DEPTHS, READ_ROWS, StoredRecord};
 use crate::store::{Day, StoreError};
 

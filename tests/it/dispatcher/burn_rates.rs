@@ -7,7 +7,7 @@ use std::time::Duration;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::ids::TenantId;
 use budget_authority::store::Lease;
-use budget_authority::store::dispatcher::burn::Charges;
+use budget_authority::store::dispatcher::traffic::Charges;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Retention walks through a day of many records in bounded passes.
 
-use budget_authority::store::dispatcher::purge::{PAGE_ROWS, PurgeReply, Records, Walk};
+use budget_authority::store::dispatcher::retention::{PAGE_ROWS, PurgeReply, Records, Walk};
 
 use crate::dispatcher::retention::retention;
 use crate::harness::past_day::PastDay;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::domain::cause::Cause;
 use budget_authority::store::Lane;
-use budget_authority::store::dispatcher::purge::{PurgeReply, Records, Walk};
+use budget_authority::store::dispatcher::retention::{PurgeReply, Records, Walk};
 use budget_authority::store::runtime::expire::ExpireReply;
 use reqwest::Method;
 use serde_json::{Value, json};

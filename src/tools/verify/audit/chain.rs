@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{ChainRow, Finding};
 use crate::domain::audit::StoredEntry;
 use crate::domain::log_entry::EntryId;
-use crate::store::dispatcher::audit_chain::Chain;
-use crate::store::dispatcher::audit_log::Stretch;
+use crate::store::dispatcher::audit_chain::{Chain, Stretch};
 use crate::store::{Day, Store, StoreError};
 use crate::tools::verify::inventory::ChainId;
 
