@@ -1,5 +1,5 @@
 #!lua flags=no-writes,allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/runtime/balances.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/runtime/read.rs.
 Reads up to a number of a tenant's ledgers in canonical order, from a position on.
 
 The fields of a ledger: status remaining allocated spent reserved debt overdraft_limit is_over_limit; an empty array

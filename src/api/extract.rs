@@ -16,7 +16,7 @@ use crate::domain::cause::Cause;
 use crate::domain::fields::Read;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::Json;
-use crate::domain::payload_hash::{Hashed, PayloadHash};
+use crate::domain::payload_hash::{HashedRequest, PayloadHash};
 use crate::domain::refusal::BadCredential;
 use crate::evidence::{Endpoint, attested_body};
 
@@ -55,7 +55,7 @@ pub struct RuntimeCall<T, P = (), C = RuntimeCaller> {
     /// What the path names.
     pub path: P,
     /// The body, read as its type.
-    pub body: Hashed<T>,
+    pub body: HashedRequest<T>,
 }
 
 impl<T, P, C> FromRequest<AppState> for RuntimeCall<T, P, C>
@@ -82,7 +82,7 @@ where
         sizes?;
         let path = P::from_request_parts(&mut parts, state).await?;
         body::idempotency_key(&parts.headers, Some(request.idempotency_key()))?;
-        let body = Hashed {
+        let body = HashedRequest {
             request,
             payload_hash,
             attested,

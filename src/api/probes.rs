@@ -90,7 +90,7 @@ impl Probes {
             return false;
         }
         let probe = async {
-            self.store.deployment().await?;
+            self.store.secret().await?;
             tokio::try_join!(self.store.ping(PING_LIMIT), self.check_eviction())
         };
         match tokio::time::timeout(PROBE_LIMIT, probe).await {

@@ -12,7 +12,7 @@ use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
-    BulkRefusal as Bulk, Evaluated, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
+    BulkRefusal as Bulk, EvaluatedRefusal, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
     ReservationRefusal as Reservation, TenantRefusal as Tenant, TooManyGather,
     WebhookRefusal as Webhook,
 };
@@ -156,7 +156,7 @@ impl From<Refusal> for ApiError {
 
 impl ApiError {
     /// A refusal after evaluation, by what evidence attests of it. `message`: before it is made printable.
-    fn of_evaluated(evaluated: Evaluated, message: String) -> Self {
+    fn of_evaluated(evaluated: EvaluatedRefusal, message: String) -> Self {
         let Ok(status) = StatusCode::from_u16(evaluated.http_status) else {
             return Self::internal("a refusal without a status");
         };

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::workers::{Next, lease_worker};
 use crate::config::TenantList;
 use crate::domain::amount::Unit;
-use crate::domain::budget::funding::BudgetStatus;
+use crate::domain::budget::ledger::BudgetStatus;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::metrics::metrics;

@@ -7,23 +7,21 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
+use super::ids::text_id;
+
 /// The longest name of a key, in characters.
 const NAME_CHARS_MAX: usize = 32;
 
-/// The name of an admin key, which audit entries show as the actor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdminKeyName(Arc<str>);
+text_id! {
+    /// The name of an admin key, which audit entries show as the actor.
+    AdminKeyName
+}
 
 impl AdminKeyName {
     fn parse(text: &str) -> Option<Self> {
         let fits = (1..=NAME_CHARS_MAX).contains(&text.len());
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        (fits && text.bytes().all(allowed)).then(|| Self(text.into()))
-    }
-
-    /// The name.
-    pub fn as_str(&self) -> &str {
-        &self.0
+        (fits && text.bytes().all(allowed)).then(|| Self(text.to_owned()))
     }
 }
 
@@ -57,8 +55,7 @@ impl fmt::Debug for AdminCaller {
 pub struct AdminKeys(Arc<[AdminKey]>);
 
 struct AdminKey {
-    name: Option<AdminKeyName>,
-    digest: [u8; 32],
+    caller: AdminCaller,
     chars: usize,
 }
 
@@ -89,14 +86,12 @@ impl AdminKeys {
                 return Err(AdminKeysError::Empty(number));
             }
             let digest = digest(key);
-            if keys.iter().any(|known| known.digest == digest) {
+            if keys.iter().any(|known| known.caller.digest == digest) {
                 return Err(AdminKeysError::Repeated(number));
             }
-            let chars = key.chars().count();
             keys.push(AdminKey {
-                name,
-                digest,
-                chars,
+                caller: AdminCaller { name, digest },
+                chars: key.chars().count(),
             });
         }
         Ok(Self(keys.into()))
@@ -123,11 +118,10 @@ impl AdminKeys {
     pub fn accept(&self, key: &str) -> Option<AdminCaller> {
         let digest = digest(key);
         let found = (1..).zip(self.0.iter()).fold(0, |found, (number, known)| {
-            u64::conditional_select(&found, &number, known.digest.ct_eq(&digest))
+            u64::conditional_select(&found, &number, known.caller.digest.ct_eq(&digest))
         });
         let place = usize::try_from(found.checked_sub(1)?).ok()?;
-        let name = self.0.get(place)?.name.clone();
-        Some(AdminCaller { name, digest })
+        Some(self.0.get(place)?.caller.clone())
     }
 }
 

@@ -10,7 +10,6 @@ pub mod scope;
 pub mod search;
 pub mod subject;
 
-pub mod action;
 pub mod moment;
 
 pub mod admin_key;

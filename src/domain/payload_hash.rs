@@ -20,7 +20,7 @@ text_id! {
 
 /// A request with the digest that distinguishes a replay from another request.
 #[derive(Debug, Clone)]
-pub struct Hashed<T> {
+pub struct HashedRequest<T> {
     /// The request.
     pub request: T,
     /// Over its canonical form.

@@ -100,10 +100,7 @@ impl SealingKeys {
     /// Whether a stored form is the one that [`Self::seal`] makes today, under the first key.
     pub fn is_current(&self, stored: &str) -> bool {
         match self.keys.first() {
-            Some((id, _)) => stored
-                .strip_prefix(MARK)
-                .and_then(|rest| rest.split_once(':'))
-                .is_some_and(|(known, _)| known == id),
+            Some((id, _)) => stored.starts_with(&format!("{MARK}{id}:")),
             None => !stored.starts_with(MARK),
         }
     }

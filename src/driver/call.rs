@@ -60,7 +60,7 @@ impl Call {
     /// # Errors
     /// [`StoreError::Reply`].
     pub fn word(&self, reply: Value) -> Result<String, StoreError> {
-        Reply::new(self.script, reply)?.next_str()
+        Reply::new(self.script, reply)?.read::<String>()
     }
 }
 

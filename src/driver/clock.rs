@@ -51,7 +51,8 @@ impl Clock {
 
     /// Holds due before this time are over beyond doubt, at a moment when Redis's clock reads `redis_ms`.
     pub fn trusted_ms(&self, redis_ms: i64) -> i64 {
-        self.monitor.lock().trusted_ms(Instant::now(), redis_ms)
+        let monitor = self.monitor.lock();
+        monitor.trusted_ms(Instant::now(), redis_ms)
     }
 }
 

@@ -49,14 +49,7 @@ impl Reading {
 
     /// By how much a time read between two instants deviates from the prediction; 0 when it may not deviate.
     fn deviation(self, sent: Instant, received: Instant, ms: i64) -> i64 {
-        let (early, late) = (self.at(sent), self.at(received));
-        if ms < early {
-            ms - early
-        } else if ms > late {
-            ms - late
-        } else {
-            0
-        }
+        ms - ms.clamp(self.at(sent), self.at(received))
     }
 }
 

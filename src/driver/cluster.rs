@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crc16::{State, XMODEM};
 use parking_lot::{Mutex, RwLock};
 use redis::{ConnectionInfo, Value};
 use tokio::sync::Notify;
@@ -16,8 +17,10 @@ use tracing::{info, warn};
 use super::error::Unavailable;
 use super::link::Dialer;
 use super::node::{Lane, Node};
-use super::slot::SLOTS;
 use super::url::at_address;
+
+/// Number of slots of a Redis Cluster.
+const SLOTS: usize = 16_384;
 
 /// The shortest time between two reads of the map.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -87,12 +90,9 @@ impl ClusterRouter {
         refreshed.as_mut().enable();
         self.refresh();
         let _ = timeout_at(deadline, refreshed).await;
-        self.map()
-            .owner(slot)
-            .ok_or_else(|| Unavailable::NotConnected {
-                node: format!("the owner of slot {slot} of the cluster"),
-                source: None,
-            })
+        self.map().owner(slot).ok_or_else(|| {
+            Unavailable::not_connected(format!("the owner of slot {slot} of the cluster"))
+        })
     }
 
     /// All masters with slots; reads the map first when none is known.
@@ -277,6 +277,21 @@ fn host_of(info: &ConnectionInfo) -> String {
     }
 }
 
+/// The slot of `key`: CRC-16/XMODEM of its hash tag, or of the whole key when it has none.
+pub(crate) fn slot_of(key: &[u8]) -> u16 {
+    State::<XMODEM>::calculate(hash_tag(key)) % SLOTS as u16
+}
+
+fn hash_tag(key: &[u8]) -> &[u8] {
+    let Some(open) = key.iter().position(|byte| *byte == b'{') else {
+        return key;
+    };
+    match key[open + 1..].iter().position(|byte| *byte == b'}') {
+        None | Some(0) => key,
+        Some(length) => &key[open + 1..open + 1 + length],
+    }
+}
+
 /// Reads the reply of `CLUSTER SLOTS`. A node that does not know its own host has the host that was `queried`.
 fn ranges(reply: Value, queried: &str) -> Option<Vec<Range>> {
     let Value::Array(entries) = reply else {
@@ -304,6 +319,8 @@ fn ranges(reply: Value, queried: &str) -> Option<Vec<Range>> {
 
 #[cfg(test)]
 mod tests {
+    use redis::cluster_routing::Slot;
+
     use super::*;
 
     #[test]
@@ -321,5 +338,22 @@ mod tests {
         assert_eq!(ranges(reply, "seed"), Some(expected));
         assert_eq!(ranges(Value::Nil, "seed"), None);
         assert_eq!(ranges(Value::Array(vec![Value::Int(1)]), "seed"), None);
+    }
+
+    #[test]
+    fn slots_agree_with_the_cluster_specification() {
+        assert_eq!(slot_of(b"123456789"), 0x31c3);
+        for key in [
+            "ba:{05f}:tenant:a",
+            "{}x",
+            "a{b",
+            "ba:meta",
+            "{a}{b}",
+            "",
+            "x{{y}}",
+        ] {
+            let computed = Slot::new(slot_of(key.as_bytes()));
+            assert_eq!(Some(Slot::for_key(key)), computed, "{key}");
+        }
     }
 }

@@ -14,18 +14,17 @@ use secrecy::ExposeSecret;
 use tokio::time::Instant;
 
 use super::call::Request;
-use super::cluster::ClusterRouter;
+use super::cluster::{ClusterRouter, slot_of};
 use super::error::{StoreError, Unavailable};
 use super::link::Dialer;
 use super::memory::MemoryShare;
 use super::metrics::ExtraRoundTrip;
 use super::node::{Lane, Node};
 use super::open::SendError;
-use super::replicated::Replied;
+use super::replicated::ReplicatedReply;
 use super::retry::{Action, action, backoff};
 use super::script::Script;
 use super::sentinel::SentinelRouter;
-use super::slot;
 use super::url::{RedisUrlError, Topology};
 
 /// Where Redis is, and time limits.
@@ -96,7 +95,7 @@ enum Router {
 }
 
 /// A reply, and what is missing where it should have waited for replicas.
-pub(crate) struct Sent {
+pub(crate) struct SentReply {
     pub value: Value,
     /// Why it must not count as done, if it wrote anything.
     pub too_few: Option<Unavailable>,
@@ -109,23 +108,16 @@ impl Connection {
         mut dialer: Dialer,
         timeout: Duration,
     ) -> Result<Self, RedisUrlError> {
-        dialer.verify_role = matches!(topology, Topology::Sentinel { .. });
+        dialer.verify_role = matches!(topology, Topology::Sentinel(_));
         let router = match topology {
             Topology::Standalone(info) => {
                 let node = Node::new(info, &dialer)
                     .map_err(|error| RedisUrlError::Tls(error.to_string()))?;
                 Router::Standalone(Arc::new(node))
             }
-            Topology::Sentinel {
-                sentinels,
-                master,
-                node,
-            } => Router::Sentinel(Box::new(SentinelRouter::new(
-                sentinels,
-                master,
-                node,
-                dialer.clone(),
-            ))),
+            Topology::Sentinel(master) => {
+                Router::Sentinel(Box::new(SentinelRouter::new(master, dialer.clone())))
+            }
             Topology::Cluster(seeds) => {
                 Router::Cluster(Arc::new(ClusterRouter::new(seeds, dialer.clone())))
             }
@@ -143,8 +135,8 @@ impl Connection {
         request: Request<'_>,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Sent, StoreError> {
-        let slot = slot::of(request.key.as_bytes());
+    ) -> Result<SentReply, StoreError> {
+        let slot = slot_of(request.key.as_bytes());
         let mut ask_next: Option<Arc<Node>> = None;
         let mut failures = 0;
         let (mut loaded, mut with_source) = (false, None);
@@ -167,7 +159,7 @@ impl Connection {
             let request = Request { command, ..request };
             let reply = self.attempt(&node, request, asking, lane, deadline).await;
             let refusal = match reply {
-                Ok(Replied {
+                Ok(ReplicatedReply {
                     value: Value::ServerError(refusal),
                     ..
                 }) => refusal,
@@ -238,7 +230,7 @@ impl Connection {
         }
     }
 
-    fn sent(&self, Replied { value, reached }: Replied, node: &Node) -> Sent {
+    fn sent(&self, ReplicatedReply { value, reached }: ReplicatedReply, node: &Node) -> SentReply {
         let wanted = self.dialer.replicas.wanted;
         let missing = reached.filter(|reached| *reached < i64::from(wanted));
         let too_few = missing.map(|reached| Unavailable::TooFewReplicas {
@@ -246,7 +238,7 @@ impl Connection {
             reached,
             wanted,
         });
-        Sent { value, too_few }
+        SentReply { value, too_few }
     }
 
     /// Waits before the next attempt to connect, and counts it.
@@ -270,7 +262,7 @@ impl Connection {
         asking: bool,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Replied, SendError> {
+    ) -> Result<ReplicatedReply, SendError> {
         let sent_at;
         let reply = if let Some(mark) = request.mark {
             sent_at = Instant::now();
@@ -288,7 +280,7 @@ impl Connection {
             } else {
                 open.send(request.command, deadline).await
             };
-            value.map(|value| Replied {
+            value.map(|value| ReplicatedReply {
                 value,
                 reached: None,
             })

@@ -180,6 +180,14 @@ pub enum Unavailable {
 }
 
 impl Unavailable {
+    /// No connection to a node of this description, for a reason that is not known.
+    pub(crate) fn not_connected(node: impl Into<String>) -> Self {
+        Self::NotConnected {
+            node: node.into(),
+            source: None,
+        }
+    }
+
     /// Keeps the cause of a failure to connect for the next one, which may have none because the deadline cut it short.
     pub(crate) fn with_cause(mut self, last: &mut Option<RedisError>) -> Self {
         if let Self::NotConnected { source, .. } = &mut self {

@@ -83,12 +83,12 @@ impl Dialer {
 
 /// A connection, and whether it is still open.
 #[derive(Clone)]
-pub(crate) struct Live {
+pub(crate) struct LiveConnection {
     pub connection: MultiplexedConnection,
     alive: Arc<AtomicBool>,
 }
 
-impl Live {
+impl LiveConnection {
     /// Makes the next request open a new connection; requests in flight keep this one.
     pub(crate) fn discard(&self) {
         self.alive.store(false, Ordering::Release);
@@ -97,14 +97,10 @@ impl Live {
 
 /// A shared connection that reopens.
 pub(crate) struct Link {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     client: Client,
     dialer: Dialer,
-    live: RwLock<Option<Live>>,
-    dial: Mutex<Dial>,
+    live: RwLock<Option<LiveConnection>>,
+    dial: Mutex<DialState>,
     /// Notified after each attempt to connect.
     attempted: Notify,
     /// Set when a connection of this node breaks; never cleared.
@@ -112,49 +108,49 @@ struct Shared {
 }
 
 #[derive(Default)]
-struct Dial {
+struct DialState {
     running: bool,
     failures: u32,
     last: Option<(Instant, RedisError)>,
 }
 
 impl Link {
-    pub(crate) fn new(client: Client, dialer: Dialer, lost: Arc<AtomicBool>) -> Self {
-        let shared = Shared {
+    pub(crate) fn new(client: Client, dialer: Dialer, lost: Arc<AtomicBool>) -> Arc<Self> {
+        Arc::new(Self {
             client,
             dialer,
             live: RwLock::default(),
             dial: Mutex::default(),
             attempted: Notify::new(),
             lost,
-        };
-        Self {
-            shared: Arc::new(shared),
-        }
+        })
     }
 
     /// The connection, opened when there is none. All callers wait for the same attempt.
     ///
     /// # Errors
     /// The last failed attempt; `None` when the deadline came before any failed.
-    pub(crate) async fn connect(&self, deadline: Instant) -> Result<Live, Option<RedisError>> {
-        if let Some(live) = self.shared.live() {
+    pub(crate) async fn connect(
+        self: &Arc<Self>,
+        deadline: Instant,
+    ) -> Result<LiveConnection, Option<RedisError>> {
+        if let Some(live) = self.live() {
             return Ok(live);
         }
-        let attempted = self.shared.attempted.notified();
+        let attempted = self.attempted.notified();
         tokio::pin!(attempted);
         attempted.as_mut().enable();
-        if let Some(live) = self.shared.live() {
+        if let Some(live) = self.live() {
             return Ok(live);
         }
         self.start_dialing();
         let _ = timeout_at(deadline, attempted).await;
-        self.shared.live().ok_or_else(|| self.shared.last_failure())
+        self.live().ok_or_else(|| self.last_failure())
     }
 
     /// Starts an attempt unless one is running, in a task of its own, so that a caller that gives up does not abort it.
-    fn start_dialing(&self) {
-        let mut dial = self.shared.dial.lock();
+    fn start_dialing(self: &Arc<Self>) {
+        let mut dial = self.dial.lock();
         if dial.running {
             return;
         }
@@ -165,33 +161,27 @@ impl Link {
             }
             None => Duration::ZERO,
         };
-        let shared = Arc::clone(&self.shared);
+        let link = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(wait).await;
-            let result = shared.dial().await;
-            shared.finish(result);
+            let result = link.dial().await;
+            link.finish(result);
         });
     }
-}
 
-impl Shared {
-    fn live(&self) -> Option<Live> {
-        self.live
-            .read()
-            .as_ref()
+    fn live(&self) -> Option<LiveConnection> {
+        let live = self.live.read();
+        live.as_ref()
             .filter(|live| live.alive.load(Ordering::Acquire))
             .cloned()
     }
 
     fn last_failure(&self) -> Option<RedisError> {
-        self.dial
-            .lock()
-            .last
-            .as_ref()
-            .map(|(_, error)| error.clone())
+        let dial = self.dial.lock();
+        dial.last.as_ref().map(|(_, error)| error.clone())
     }
 
-    async fn dial(&self) -> Result<Live, RedisError> {
+    async fn dial(&self) -> Result<LiveConnection, RedisError> {
         let alive = Arc::new(AtomicBool::new(true));
         let (flag, lost) = (Arc::clone(&alive), Arc::clone(&self.lost));
         let broken = move || {
@@ -215,10 +205,10 @@ impl Shared {
         };
         let info = self.client.get_connection_info();
         let connection = self.dialer.in_time(info, open).await?;
-        Ok(Live { connection, alive })
+        Ok(LiveConnection { connection, alive })
     }
 
-    fn finish(&self, result: Result<Live, RedisError>) {
+    fn finish(&self, result: Result<LiveConnection, RedisError>) {
         let mut dial = self.dial.lock();
         dial.running = false;
         match result {

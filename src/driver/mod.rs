@@ -21,6 +21,5 @@ pub mod reply;
 pub(crate) mod retry;
 pub mod script;
 pub(crate) mod sentinel;
-pub(crate) mod slot;
 pub(crate) mod tls_mismatch;
 pub(crate) mod url;

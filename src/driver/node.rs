@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use super::error::Unavailable;
 use super::link::{Dialer, Link};
 use super::memory::SeenShare;
-use super::open::{Open, SendError};
+use super::open::{OpenConnection, SendError};
 use super::pool::{Opener, pool};
-use super::replicated::{ReplicatedLink, Replied};
+use super::replicated::{ReplicatedLink, ReplicatedReply};
 use super::script::Script;
 
 /// Which connections a call uses.
@@ -50,11 +50,11 @@ pub(crate) struct Node {
     pub info: ConnectionInfo,
     /// How much of its memory is used.
     pub memory: SeenShare,
-    links: Box<[Link]>,
+    links: Box<[Arc<Link>]>,
     /// For writes whose replies wait for replicas; as many as `links`, none where no reply waits.
-    replicated: Box<[ReplicatedLink]>,
+    replicated: Box<[Arc<ReplicatedLink>]>,
     next: AtomicUsize,
-    public: Link,
+    public: Arc<Link>,
     pool: Pool<Opener>,
     lost: Arc<AtomicBool>,
     gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
@@ -99,19 +99,25 @@ impl Node {
     }
 
     /// A connection, opened if need be.
-    pub(crate) async fn open(&self, lane: Lane, deadline: Instant) -> Result<Open, SendError> {
+    pub(crate) async fn open(
+        &self,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<OpenConnection, SendError> {
         match lane {
             Lane::Request => {
                 let index = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
                 let live = self.links[index].connect(deadline).await;
-                live.map(Open::Shared).map_err(SendError::NotConnected)
+                live.map(OpenConnection::Shared)
+                    .map_err(SendError::NotConnected)
             }
             Lane::Public => {
                 let live = self.public.connect(deadline).await;
-                live.map(Open::Shared).map_err(SendError::NotConnected)
+                live.map(OpenConnection::Shared)
+                    .map_err(SendError::NotConnected)
             }
             Lane::Background => match timeout_at(deadline, Box::pin(self.pool.get())).await {
-                Ok(Ok(connection)) => Ok(Open::Pooled(connection)),
+                Ok(Ok(connection)) => Ok(OpenConnection::Pooled(connection)),
                 Ok(Err(PoolError::Backend(error))) => Err(SendError::NotConnected(Some(error))),
                 Ok(Err(_)) | Err(_) => Err(SendError::NotConnected(None)),
             },
@@ -125,7 +131,7 @@ impl Node {
         asking: bool,
         mark: &str,
         deadline: Instant,
-    ) -> Result<Replied, SendError> {
+    ) -> Result<ReplicatedReply, SendError> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         match self.replicated.get(next % self.replicated.len().max(1)) {
             Some(link) => link.send(command, asking, mark, deadline).await,

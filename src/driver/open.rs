@@ -5,7 +5,7 @@ use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::error::OtherData;
-use super::link::Live;
+use super::link::LiveConnection;
 use super::pool::Pooled;
 
 /// Why a node gave no reply.
@@ -22,12 +22,12 @@ pub(crate) enum SendError {
 }
 
 /// A connection that is ready to send.
-pub(crate) enum Open {
-    Shared(Live),
+pub(crate) enum OpenConnection {
+    Shared(LiveConnection),
     Pooled(Pooled),
 }
 
-impl Open {
+impl OpenConnection {
     /// Sends one command and waits for its reply; an error reply is `Ok(Value::ServerError)`.
     pub(crate) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, SendError> {
         let mut connection = self.connection();
@@ -63,23 +63,15 @@ impl Open {
         self,
         reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
     ) -> Result<T, SendError> {
-        match reply {
-            Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(error)) => {
-                self.discard();
-                Err(SendError::ReplyLost(error))
-            }
-            Err(_) => {
-                self.discard();
-                Err(SendError::NoReply)
-            }
-        }
-    }
-
-    fn discard(self) {
+        let failure = match reply {
+            Ok(Ok(reply)) => return Ok(reply),
+            Ok(Err(error)) => SendError::ReplyLost(error),
+            Err(_) => SendError::NoReply,
+        };
         match self {
             Self::Shared(live) => live.discard(),
             Self::Pooled(pooled) => drop(Pooled::take(pooled)),
         }
+        Err(failure)
     }
 }

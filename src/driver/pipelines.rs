@@ -8,12 +8,12 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::call::Request;
+use super::cluster::slot_of;
 use super::connection::{Connection, failed, not_ready};
 use super::error::{StoreError, Unavailable};
 use super::memory::MemoryShare;
 use super::node::{Lane, Node};
 use super::retry::{Action, action};
-use super::slot;
 
 impl Connection {
     /// Sends each request once, to the node that owns its key and on background connections. The replies come in the order of
@@ -26,11 +26,12 @@ impl Connection {
         let now = Instant::now();
         // A slot without an owner leaves time for the others.
         let mut route_until = now + deadline.saturating_duration_since(now) / 2;
-        let mut replies: Vec<_> = requests.iter().map(|_| Err(unsent())).collect();
+        let unsent = |_: &Request<'_>| Err(StoreError::from(Unavailable::not_connected("Redis")));
+        let mut replies: Vec<_> = requests.iter().map(unsent).collect();
         let mut batches: Vec<(Arc<Node>, Vec<usize>)> = Vec::new();
         for (index, request) in requests.iter().enumerate() {
             let node = match self
-                .route(slot::of(request.key.as_bytes()), route_until)
+                .route(slot_of(request.key.as_bytes()), route_until)
                 .await
             {
                 Ok(node) => node,
@@ -136,12 +137,4 @@ impl Connection {
             }
         }
     }
-}
-
-/// For a request whose node has not replied.
-fn unsent() -> StoreError {
-    StoreError::Unavailable(Unavailable::NotConnected {
-        node: "Redis".to_owned(),
-        source: None,
-    })
 }

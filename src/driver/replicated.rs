@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
 use super::link::{Dialer, Link, Replicas};
-use super::open::{Open, SendError};
+use super::open::{OpenConnection, SendError};
 
 /// Writes of one group; further ones go with the next.
 const GROUP_MAX: usize = 256;
@@ -21,7 +21,7 @@ const MARK_MS: u64 = 60_000;
 
 /// A reply, and how many replicas had the write by then.
 #[derive(Debug)]
-pub(crate) struct Replied {
+pub(crate) struct ReplicatedReply {
     pub value: Value,
     /// `None` where no reply waits.
     pub reached: Option<i64>,
@@ -29,11 +29,7 @@ pub(crate) struct Replied {
 
 /// One connection for such writes.
 pub(crate) struct ReplicatedLink {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
-    link: Link,
+    link: Arc<Link>,
     dialer: Dialer,
     queue: Mutex<Queue>,
 }
@@ -51,30 +47,27 @@ struct Write {
     asking: bool,
     mark: String,
     deadline: Instant,
-    reply: oneshot::Sender<Result<Replied, SendError>>,
+    reply: oneshot::Sender<Result<ReplicatedReply, SendError>>,
 }
 
 impl ReplicatedLink {
     /// Opens nothing before the first write.
-    pub(crate) fn new(link: Link, dialer: Dialer) -> Self {
-        let shared = Shared {
+    pub(crate) fn new(link: Arc<Link>, dialer: Dialer) -> Arc<Self> {
+        Arc::new(Self {
             link,
             dialer,
             queue: Mutex::default(),
-        };
-        Self {
-            shared: Arc::new(shared),
-        }
+        })
     }
 
-    /// Sends a write with the next group, behind `ASKING` if need be. `mark` is a key in the same slot, see [`Shared::pipeline`].
+    /// Sends a write with the next group, behind `ASKING` if need be. `mark` is a key in the same slot, see [`Self::pipeline`].
     pub(crate) async fn send(
-        &self,
+        self: &Arc<Self>,
         command: &Cmd,
         asking: bool,
         mark: &str,
         deadline: Instant,
-    ) -> Result<Replied, SendError> {
+    ) -> Result<ReplicatedReply, SendError> {
         let (reply, replied) = oneshot::channel();
         let write = Write {
             command: command.clone(),
@@ -84,12 +77,12 @@ impl ReplicatedLink {
             reply,
         };
         let is_served = {
-            let mut queue = self.shared.queue.lock();
+            let mut queue = self.queue.lock();
             queue.waiting.push_back(write);
             std::mem::replace(&mut queue.is_served, true)
         };
         if !is_served {
-            tokio::spawn(Arc::clone(&self.shared).serve());
+            tokio::spawn(Arc::clone(self).serve());
         }
         match timeout_at(deadline, replied).await {
             Ok(Ok(replied)) => replied,
@@ -97,9 +90,7 @@ impl ReplicatedLink {
             Ok(Err(_)) | Err(_) => Err(SendError::NoReply),
         }
     }
-}
 
-impl Shared {
     /// Sends group after group until the queue is empty.
     async fn serve(self: Arc<Self>) {
         while let Some(group) = self.next_group() {
@@ -133,7 +124,7 @@ impl Shared {
     }
 
     /// Sends a group and waits for its replies.
-    async fn exchange(&self, group: &[Write]) -> Result<Vec<Replied>, SendError> {
+    async fn exchange(&self, group: &[Write]) -> Result<Vec<ReplicatedReply>, SendError> {
         let Some(deadline) = group.iter().map(|write| write.deadline).max() else {
             return Ok(Vec::new());
         };
@@ -141,7 +132,7 @@ impl Shared {
         let live = connected.map_err(SendError::NotConnected)?;
         let identity = &self.dialer.identity;
         identity.check().map_err(SendError::OtherData)?;
-        let open = Open::Shared(live);
+        let open = OpenConnection::Shared(live);
         let mut replies = open.send_all(&self.pipeline(group), deadline).await?;
         let reached = match replies.pop() {
             Some(Value::Int(reached)) => reached,
@@ -153,7 +144,7 @@ impl Shared {
             if write.asking {
                 replies.next();
             }
-            Replied {
+            ReplicatedReply {
                 value: replies.next().unwrap_or_default(),
                 reached: Some(reached),
             }

@@ -4,6 +4,7 @@ use redis::Value;
 
 use super::error::StoreError;
 use super::script::Script;
+use crate::domain::words::Word;
 
 /// A reply that is read from front to back.
 #[derive(Debug)]
@@ -33,61 +34,12 @@ impl Reply {
         }
     }
 
-    /// The next element as text; at the front, the status word.
+    /// The next value.
     ///
     /// # Errors
-    /// [`StoreError::Reply`] when it is missing or no text.
-    pub fn next_str(&mut self) -> Result<String, StoreError> {
-        match self.next("a text")? {
-            Value::BulkString(bytes) => String::from_utf8(bytes)
-                .map_err(|error| self.not(&Value::BulkString(error.into_bytes()), "UTF-8")),
-            Value::SimpleString(text) => Ok(text),
-            Value::Okay => Ok("OK".to_owned()),
-            Value::Int(integer) => Ok(integer.to_string()),
-            other => Err(self.not(&other, "a text")),
-        }
-    }
-
-    /// The next element as an integer, be it one or its decimal text.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`] when it is missing or no int64.
-    pub fn next_i64(&mut self) -> Result<i64, StoreError> {
-        let value = self.next("an integer")?;
-        let parsed = match &value {
-            Value::Int(integer) => Some(*integer),
-            Value::BulkString(bytes) => str::from_utf8(bytes)
-                .ok()
-                .and_then(|text| text.parse().ok()),
-            _ => None,
-        };
-        parsed.ok_or_else(|| self.not(&value, "an integer"))
-    }
-
-    /// The next element as text, `None` where the script replied `false` or the reply ends.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`] when it is something else.
-    pub fn opt_str(&mut self) -> Result<Option<String>, StoreError> {
-        match self.values.as_slice().first() {
-            None => Ok(None),
-            Some(Value::Nil) => self.next("a text").map(|_| None),
-            Some(_) => self.next_str().map(Some),
-        }
-    }
-
-    /// The next element as bytes, `None` where the script replied `false` or the reply ends.
-    ///
-    /// # Errors
-    /// [`StoreError::Reply`] when it is something else.
-    pub fn opt_bytes(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.values.as_slice().first() {
-            Some(Value::BulkString(_)) => match self.next("bytes")? {
-                Value::BulkString(bytes) => Ok(Some(bytes)),
-                other => Err(self.not(&other, "bytes")),
-            },
-            _ => Ok(self.opt_str()?.map(String::into_bytes)),
-        }
+    /// [`StoreError::Reply`] when it is missing or of another kind.
+    pub fn read<T: FromReply>(&mut self) -> Result<T, StoreError> {
+        T::from_reply(self)
     }
 
     /// The next element as a reply of its own, for nested arrays.
@@ -95,7 +47,7 @@ impl Reply {
     /// # Errors
     /// [`StoreError::Reply`] when it is missing or not an array.
     pub fn next_array(&mut self) -> Result<Self, StoreError> {
-        let value = self.next("an array")?;
+        let value = self.take("an array")?;
         Self::of(self.script, self.position - 1, value).map(|nested| Self {
             position: 0,
             ..nested
@@ -117,7 +69,7 @@ impl Reply {
         unknown(self.script, self.position.saturating_sub(1), text)
     }
 
-    fn next(&mut self, expected: &'static str) -> Result<Value, StoreError> {
+    fn take(&mut self, expected: &'static str) -> Result<Value, StoreError> {
         self.position += 1;
         self.values.next().ok_or_else(|| StoreError::Reply {
             script: self.script,
@@ -168,20 +120,43 @@ pub trait FromReply: Sized {
 
 impl FromReply for String {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        reply.next_str()
+        match reply.take("a text")? {
+            Value::BulkString(bytes) => Self::from_utf8(bytes)
+                .map_err(|error| reply.not(&Value::BulkString(error.into_bytes()), "UTF-8")),
+            Value::SimpleString(text) => Ok(text),
+            Value::Okay => Ok("OK".to_owned()),
+            Value::Int(integer) => Ok(integer.to_string()),
+            other => Err(reply.not(&other, "a text")),
+        }
     }
 }
 
+/// An integer, or its decimal text.
 impl FromReply for i64 {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        reply.next_i64()
+        let value = reply.take("an integer")?;
+        let parsed = match &value {
+            Value::Int(integer) => Some(*integer),
+            Value::BulkString(bytes) => str::from_utf8(bytes)
+                .ok()
+                .and_then(|text| text.parse().ok()),
+            _ => None,
+        };
+        parsed.ok_or_else(|| reply.not(&value, "an integer"))
+    }
+}
+
+impl<W: Word> FromReply for W {
+    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
+        let word = reply.read::<String>()?;
+        Self::parse(&word).ok_or_else(|| reply.unknown(&word))
     }
 }
 
 /// A negative number is none.
 impl FromReply for u64 {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let number = reply.next_i64()?;
+        let number = reply.read::<i64>()?;
         Self::try_from(number).map_err(|_| reply.unknown(&number.to_string()))
     }
 }
@@ -189,28 +164,40 @@ impl FromReply for u64 {
 /// `1` or `0`.
 impl FromReply for bool {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        Ok(reply.next_i64()? == 1)
+        Ok(reply.read::<i64>()? == 1)
     }
 }
 
 /// `None` for `false`, and where the reply ends.
 impl FromReply for Option<String> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        reply.opt_str()
+        match reply.values.as_slice().first() {
+            None => Ok(None),
+            Some(Value::Nil) => reply.take("a text").map(|_| None),
+            Some(_) => reply.read().map(Some),
+        }
     }
 }
 
 /// What may be damaged text. `None` for `false`, and where the reply ends.
 impl FromReply for Option<Vec<u8>> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        reply.opt_bytes()
+        if let Some(Value::BulkString(_)) = reply.values.as_slice().first()
+            && let Value::BulkString(bytes) = reply.take("bytes")?
+        {
+            return Ok(Some(bytes));
+        }
+        Ok(reply.read::<Option<String>>()?.map(String::into_bytes))
     }
 }
 
 /// `None` for `false` and `''`, and where the reply ends. A score may have a fraction, which is cut off.
 impl FromReply for Option<i64> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let Some(text) = reply.opt_str()?.filter(|text| !text.is_empty()) else {
+        let Some(text) = reply
+            .read::<Option<String>>()?
+            .filter(|text| !text.is_empty())
+        else {
             return Ok(None);
         };
         let score = || text.parse::<f64>().ok().map(|score| score as i64);
@@ -278,16 +265,19 @@ mod tests {
             bulk("x"),
             nested,
         ]);
-        assert_eq!(reply.next_str().ok().as_deref(), Some("ok"));
-        assert_eq!(reply.next_i64().ok(), Some(i64::MAX));
-        assert_eq!(reply.next_i64().ok(), Some(-5));
+        assert_eq!(reply.read::<String>().ok().as_deref(), Some("ok"));
+        assert_eq!(reply.read::<i64>().ok(), Some(i64::MAX));
+        assert_eq!(reply.read::<i64>().ok(), Some(-5));
         let missing = Option::<i64>::from_reply(&mut reply);
         assert_eq!(missing.ok(), Some(None));
-        assert_eq!(reply.opt_str().ok(), Some(Some("x".to_owned())));
+        assert_eq!(
+            reply.read::<Option<String>>().ok(),
+            Some(Some("x".to_owned()))
+        );
         let nested = Nested::<Vec<String>>::from_reply(&mut reply);
         assert_eq!(nested.ok(), Some(Nested(vec!["a".into(), "b".into()])));
         assert!(reply.is_empty());
-        assert_eq!(reply.opt_str().ok(), Some(None));
+        assert_eq!(reply.read::<Option<String>>().ok(), Some(None));
     }
 
     #[test]
@@ -324,13 +314,16 @@ mod tests {
     #[test]
     fn a_wrong_element_is_named_with_its_position() {
         let mut wrong = reply(vec![bulk("ok"), bulk("12x")]);
-        wrong.next_str().expect("a word");
-        let error = wrong.next_i64().expect_err("no integer").to_string();
+        wrong.read::<String>().expect("a word");
+        let error = wrong.read::<i64>().expect_err("no integer").to_string();
         assert!(
             error.contains("script `meta`") && error.contains("position 1"),
             "{error}"
         );
-        let error = wrong.next_str().expect_err("nothing left").to_string();
+        let error = wrong
+            .read::<String>()
+            .expect_err("nothing left")
+            .to_string();
         assert!(error.contains("the end at position 2"), "{error}");
         assert!(Reply::new(&META, Value::Nil).is_err());
     }

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 use super::error::Unavailable;
 use super::link::{Dialer, async_config};
 use super::node::Node;
-use super::url::at_address;
+use super::url::{WatchedMaster, at_address};
 
 /// The pause after no Sentinel could name the master.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -31,21 +31,17 @@ struct Search {
 }
 
 impl SentinelRouter {
-    pub(crate) fn new(
-        sentinels: Vec<ConnectionInfo>,
-        master: String,
-        template: ConnectionInfo,
-        dialer: Dialer,
-    ) -> Self {
+    pub(crate) fn new(master: WatchedMaster, dialer: Dialer) -> Self {
+        let search = Search {
+            sentinels: master.sentinels,
+            failed: None,
+        };
         Self {
-            master,
-            template,
+            master: master.name,
+            template: master.template,
             dialer,
             current: RwLock::default(),
-            search: Mutex::new(Search {
-                sentinels,
-                failed: None,
-            }),
+            search: Mutex::new(search),
         }
     }
 
@@ -84,11 +80,8 @@ impl SentinelRouter {
 
     /// The master as far as it is known.
     pub(crate) fn current(&self) -> Option<Arc<Node>> {
-        self.current
-            .read()
-            .as_ref()
-            .filter(|node| !node.is_lost())
-            .cloned()
+        let current = self.current.read();
+        current.as_ref().filter(|node| !node.is_lost()).cloned()
     }
 
     async fn find(&self, search: &mut Search) -> RedisResult<Arc<Node>> {
@@ -143,11 +136,9 @@ impl SentinelRouter {
         )?);
         let mut current = self.current.write();
         let before = current.replace(Arc::clone(&node));
-        if before
-            .as_ref()
-            .is_none_or(|before| before.address != node.address)
-        {
-            if before.is_some() {
+        match before.map(|before| before.address == node.address) {
+            Some(true) => {}
+            Some(false) => {
                 self.dialer.metrics.primary_changes.inc();
                 warn!(
                     redis.address = %node.address,
@@ -155,9 +146,10 @@ impl SentinelRouter {
                      `budget-authority ledger verify` (docs/durability.md)",
                     self.master, node.address
                 );
-                return Ok(node);
             }
-            info!(redis.address = %node.address, "the master `{}` is at {}", self.master, node.address);
+            None => {
+                info!(redis.address = %node.address, "the master `{}` is at {}", self.master, node.address);
+            }
         }
         Ok(node)
     }

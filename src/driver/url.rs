@@ -18,14 +18,17 @@ pub(crate) enum Topology {
     /// One server.
     Standalone(ConnectionInfo),
     /// The master that Sentinels name.
-    Sentinel {
-        sentinels: Vec<ConnectionInfo>,
-        master: String,
-        /// Credentials, database and TLS of the master; its address is a placeholder.
-        node: ConnectionInfo,
-    },
+    Sentinel(WatchedMaster),
     /// Seeds of a cluster; each carries the credentials and TLS of all nodes.
     Cluster(Vec<ConnectionInfo>),
+}
+
+/// A master that Sentinels name.
+pub(crate) struct WatchedMaster {
+    pub sentinels: Vec<ConnectionInfo>,
+    pub name: String,
+    /// Credentials, database and TLS of the master; its address is a placeholder.
+    pub template: ConnectionInfo,
 }
 
 /// Why a connection URL is refused. Never holds the URL, which may contain a password.
@@ -132,11 +135,11 @@ impl Topology {
                         Ok(info.set_redis_settings(settings))
                     })
                     .collect::<Result<_, _>>()?;
-                Ok(Self::Sentinel {
+                Ok(Self::Sentinel(WatchedMaster {
                     sentinels,
-                    master: master.to_owned(),
-                    node: build(credentials, "master", 6379, db, 1)?,
-                })
+                    name: master.to_owned(),
+                    template: build(credentials, "master", 6379, db, 1)?,
+                }))
             }
             _ => Err(RedisUrlError::Scheme),
         }
@@ -247,15 +250,15 @@ mod tests {
     #[test]
     fn a_sentinel_url_has_credentials_for_both() {
         let url = "redis+sentinel://app:one@s1,s2:7001/mymaster/1?sentinel_user=watch&sentinel_password=two";
-        let Ok(Topology::Sentinel {
-            sentinels,
-            master,
-            node,
-        }) = parse(url)
-        else {
+        let Ok(Topology::Sentinel(master)) = parse(url) else {
             panic!("sentinel");
         };
-        assert_eq!(master, "mymaster");
+        let WatchedMaster {
+            sentinels,
+            name,
+            template: node,
+        } = master;
+        assert_eq!(name, "mymaster");
         let addresses: Vec<_> = sentinels.iter().map(|s| s.addr().to_string()).collect();
         assert_eq!(addresses, ["s1:26379", "s2:7001"]);
         assert_eq!(sentinels[0].redis_settings().username(), Some("watch"));

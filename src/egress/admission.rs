@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
 
-use super::admitted_url::AdmittedUrl;
 use super::pattern::UrlPattern;
 use super::pool::{ConnectionPool, LIMITS};
 use super::resolver::{LookUpError, Resolver};
 use super::tls::TrustedRoots;
-use super::url::ReceiverUrl;
+use super::url::{AdmittedUrl, ReceiverUrl};
 use super::{address, tls};
 use crate::domain::cidr::Cidr;
 

@@ -17,8 +17,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 
-use super::failure::PostError;
-
 /// How much of a response's body is read, and discarded.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 
@@ -57,6 +55,27 @@ pub(super) type PostRequest = Box<Request<Full<Bytes>>>;
 pub(super) struct ResponseHead {
     response: Response<Incoming>,
     driver: Driver,
+}
+
+/// Why there was no response. `Display` is safe to show to tenants: it is the same for all failures to connect, which would
+/// else tell hosts and ports of a network apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages are the documentation")]
+pub enum PostError {
+    #[error("Connection failed")]
+    ConnectTimeout,
+    #[error("Request timed out")]
+    Timeout,
+    #[error("Connection failed")]
+    Refused,
+    #[error("Connection failed")]
+    Unreachable,
+    #[error("TLS/SSL handshake failed")]
+    Tls,
+    #[error("The connection ended without a response")]
+    NoResponse,
+    #[error("The response is not valid HTTP")]
+    Malformed,
 }
 
 /// Why no head arrived.

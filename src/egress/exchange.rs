@@ -9,9 +9,8 @@ use hyper::{Method, Request, Uri};
 use tokio::time::{Instant, timeout_at};
 
 use super::admission::Egress;
-use super::admitted_url::AdmittedUrl;
-use super::connection::{Connection, PostRequest, ResponseHead, SendError};
-use super::failure::PostError;
+use super::connection::{Connection, PostError, PostRequest, ResponseHead, SendError};
+use super::url::AdmittedUrl;
 
 /// Time limits of an exchange.
 #[derive(Debug, Clone, Copy)]
@@ -49,105 +48,65 @@ impl ReceiverResponse {
 
 impl Egress {
     /// Sends one `POST` over an idle connection of the same recipient `to`, if it goes to an address that was checked for this
-    /// request, or over a new one. If the receiver closes an idle connection without a response, the request is sent again over a
-    /// new one. The head of the response decides; redirects are not followed.
-    ///
-    /// # Errors
-    /// [`PostError`], when no head arrives within the limits.
-    pub async fn deliver(
-        &self,
-        to: &str,
-        url: &AdmittedUrl,
-        outgoing: OutgoingRequest,
-        limits: Limits,
-    ) -> Result<ReceiverResponse, PostError> {
-        let exchange = Exchange::begin(limits);
-        let request = request_to(url, outgoing);
-        let head = match self.pool.take(to, url) {
-            None => self.send_over_new(&exchange, url, request).await?,
-            Some(idle) => match exchange.send(idle, request.clone()).await {
-                Ok(head) => head,
-                Err(failed) if failed.no_bytes_received => {
-                    self.send_over_new(&exchange, url, request).await?
-                }
-                Err(failed) => return Err(failed.error),
-            },
-        };
-        let response = exchange.response(&head);
-        // In the heap, so that it takes nothing while the response is waited for.
-        if let Some(connection) = Box::pin(head.drain(exchange.deadline)).await {
-            self.pool.put(to, url, connection);
-        }
-        Ok(response)
-    }
-
-    /// The same over a connection of its own.
+    /// request, or over a new one; without a recipient over a connection of its own. If the receiver closes an idle connection
+    /// without a response, the request is sent again over a new one. The head of the response decides; redirects are not
+    /// followed.
     ///
     /// # Errors
     /// [`PostError`], when no head arrives within the limits.
     pub async fn post(
         &self,
+        to: Option<&str>,
         url: &AdmittedUrl,
         outgoing: OutgoingRequest,
         limits: Limits,
     ) -> Result<ReceiverResponse, PostError> {
-        let exchange = Exchange::begin(limits);
+        let begun = Instant::now();
+        let deadline = begun + limits.total;
         let request = request_to(url, outgoing);
-        let head = self.send_over_new(&exchange, url, request).await?;
-        let response = exchange.response(&head);
-        head.drain(exchange.deadline).await;
+        let over_new = |request| self.send_over_new(url, request, limits, deadline);
+        let head = match to.and_then(|to| self.pool.take(to, url)) {
+            None => over_new(request).await?,
+            Some(idle) => match send_by(deadline, idle, request.clone()).await {
+                Ok(head) => head,
+                Err(failed) if failed.no_bytes_received => over_new(request).await?,
+                Err(failed) => return Err(failed.error),
+            },
+        };
+        let response = ReceiverResponse {
+            status: head.status(),
+            took: begun.elapsed(),
+        };
+        // In the heap, so that it takes nothing while the response is waited for.
+        let connection = Box::pin(head.drain(deadline)).await;
+        if let (Some(to), Some(connection)) = (to, connection) {
+            self.pool.put(to, url, connection);
+        }
         Ok(response)
     }
 
     async fn send_over_new(
         &self,
-        exchange: &Exchange,
         url: &AdmittedUrl,
         request: PostRequest,
+        limits: Limits,
+        deadline: Instant,
     ) -> Result<ResponseHead, PostError> {
+        let connected_by = deadline.min(Instant::now() + limits.connect);
         // In the heap, so that what a handshake needs is gone while the response is waited for.
-        let connection = Box::pin(self.open(url, exchange.connected_by())).await?;
-        let sent = exchange.send(connection, request).await;
+        let connection = Box::pin(self.open(url, connected_by)).await?;
+        let sent = send_by(deadline, connection, request).await;
         sent.map_err(|failed| failed.error)
     }
 }
 
-/// The times of one exchange.
-struct Exchange {
-    begun: Instant,
+async fn send_by(
     deadline: Instant,
-    connect: Duration,
-}
-
-impl Exchange {
-    fn begin(limits: Limits) -> Self {
-        let begun = Instant::now();
-        Self {
-            begun,
-            deadline: begun + limits.total,
-            connect: limits.connect,
-        }
-    }
-
-    fn connected_by(&self) -> Instant {
-        self.deadline.min(Instant::now() + self.connect)
-    }
-
-    async fn send(
-        &self,
-        connection: Connection,
-        request: PostRequest,
-    ) -> Result<ResponseHead, SendError> {
-        let sent = timeout_at(self.deadline, connection.send(request)).await;
-        sent.map_err(|_| SendError::from(PostError::Timeout))?
-    }
-
-    fn response(&self, head: &ResponseHead) -> ReceiverResponse {
-        ReceiverResponse {
-            status: head.status(),
-            took: self.begun.elapsed(),
-        }
-    }
+    connection: Connection,
+    request: PostRequest,
+) -> Result<ResponseHead, SendError> {
+    let sent = timeout_at(deadline, connection.send(request)).await;
+    sent.map_err(|_| SendError::from(PostError::Timeout))?
 }
 
 /// Headers that only the exchange itself sets.

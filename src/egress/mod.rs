@@ -7,10 +7,8 @@
 
 mod address;
 mod admission;
-mod admitted_url;
 mod connection;
 mod exchange;
-mod failure;
 mod open;
 mod pattern;
 mod pool;
@@ -20,11 +18,10 @@ mod url;
 
 pub use address::{BLOCKED_BY_DEFAULT, unblocked_defaults};
 pub use admission::{AdmissionError, Egress, SecurityPolicy};
-pub use admitted_url::AdmittedUrl;
+pub use connection::PostError;
 pub use exchange::{Limits, OutgoingRequest, ReceiverResponse};
-pub use failure::PostError;
 pub use pattern::{PatternError, UrlPattern};
 pub use pool::POOL_MAX;
 pub use resolver::Resolver;
 pub use tls::{RootsError, TrustedRoots};
-pub use url::{ReceiverUrl, UrlError};
+pub use url::{AdmittedUrl, ReceiverUrl, UrlError};

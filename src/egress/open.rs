@@ -8,9 +8,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 
 use super::admission::Egress;
-use super::admitted_url::AdmittedUrl;
+use super::connection::PostError;
 use super::connection::{ByteStream, Connection};
-use super::failure::PostError;
+use super::url::AdmittedUrl;
 
 /// How many of a receiver's addresses are tried.
 const TRIED_MAX: usize = 5;

@@ -94,25 +94,22 @@ fn host_pattern(host: &str) -> Result<String, PatternError> {
     if host.is_empty() || host.contains(['[', ']']) && host.contains('*') {
         return Err(PatternError);
     }
+    let parsed = |host: &str| match Host::parse(host) {
+        Ok(host) => Ok(host.to_string()),
+        Err(_) => Err(PatternError),
+    };
     if !host.contains('*') {
-        return Host::parse(host)
-            .map(|host| host.to_string())
-            .map_err(|_| PatternError);
+        return parsed(host);
     }
     let label = |label: &str| -> Result<String, PatternError> {
-        if label.is_ascii() {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_*".contains(&byte);
-            return match label.bytes().all(plain) {
-                true => Ok(label.to_ascii_lowercase()),
-                false => Err(PatternError),
-            };
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_*".contains(&byte);
+        if label.bytes().all(plain) {
+            return Ok(label.to_ascii_lowercase());
         }
-        if label.contains('*') {
-            return Err(PatternError);
+        match label.is_ascii() || label.contains('*') {
+            true => Err(PatternError),
+            false => parsed(label),
         }
-        Host::parse(label)
-            .map(|host| host.to_string())
-            .map_err(|_| PatternError)
     };
     let labels: Result<Vec<_>, _> = host.split('.').map(label).collect();
     Ok(labels?.join("."))

@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::admitted_url::AdmittedUrl;
 use super::connection::{Connection, Ticket};
+use super::url::AdmittedUrl;
 
 /// How long connections stay idle, and how many.
 #[derive(Debug, Clone, Copy)]

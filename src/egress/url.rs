@@ -1,7 +1,7 @@
-//! The form of a receiver's URL.
+//! The form of a receiver's URL, and a URL that was checked.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::HeaderValue;
 use hyper::http::uri::PathAndQuery;
@@ -15,6 +15,13 @@ pub struct ReceiverUrl {
     url: Url,
     authority: HeaderValue,
     path_and_query: PathAndQuery,
+}
+
+/// A URL that passed the checks, with its resolved addresses. Only [`Egress::admit`](super::Egress::admit) makes one.
+#[derive(Debug, Clone)]
+pub struct AdmittedUrl {
+    pub(super) url: ReceiverUrl,
+    pub(super) addresses: Vec<SocketAddr>,
 }
 
 /// Why a text is not the URL of a receiver.

@@ -9,8 +9,8 @@ use crate::domain::scope::{ScopePath, SegmentFilter};
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
 };
-use crate::store::runtime::balances::{Balances, BalancesReply, LEDGER_FIELDS};
 use crate::store::runtime::fields_of;
+use crate::store::runtime::read::{Balances, BalancesReply, LEDGER_FIELDS};
 use crate::store::runtime::target::RuntimeTarget;
 use crate::store::target::Target as _;
 use crate::store::{ExtraRoundTrip, Lane, StoreError};

@@ -6,7 +6,7 @@ use super::Ledger;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{ReservationId, TenantId};
-use crate::domain::policy::{InForce, PolicySelection};
+use crate::domain::policy::{Policy, PolicySelection};
 use crate::domain::refusal::{AccessRefusal, ReservationRefusal};
 use crate::domain::scope::{Level, ScopePath};
 use crate::domain::subject::Subject;
@@ -75,7 +75,7 @@ impl Ledger {
             self.authenticate(caller, "").await?;
             return Err(AccessRefusal::OtherTenant.into());
         }
-        Ok(ScopePath::of(subject))
+        Ok(ScopePath::of(|level| subject.value(level)))
     }
 }
 
@@ -135,7 +135,7 @@ impl Ledger {
         &self,
         options: RunOptions<'_, C::Outcome>,
         call: impl Fn(&Attempt) -> C,
-    ) -> Result<(C::Outcome, Option<Arc<InForce>>), StoreError> {
+    ) -> Result<(C::Outcome, Option<Arc<Policy>>), StoreError> {
         let has_memory = options.replay.is_none_or(|(replay, _)| {
             self.store.memory_step(replay.caller.partition) < MemoryStep::Refuse
         });
@@ -157,7 +157,7 @@ impl Ledger {
         &self,
         options: &RunOptions<'_, C::Outcome>,
         call: impl Fn(&Attempt) -> C,
-    ) -> Result<(C::Outcome, Option<Arc<InForce>>), StoreError> {
+    ) -> Result<(C::Outcome, Option<Arc<Policy>>), StoreError> {
         let tenant = options.tenant;
         let target = RuntimeTarget {
             tenant: Some(tenant),

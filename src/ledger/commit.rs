@@ -6,7 +6,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
 use crate::domain::ids::ReservationId;
-use crate::domain::payload_hash::Hashed;
+use crate::domain::payload_hash::HashedRequest;
 use crate::domain::reservation::{CommitRequest, CommitResponse, balances_at};
 use crate::evidence::statements::of_end;
 use crate::evidence::{Draft, Endpoint};
@@ -23,7 +23,7 @@ impl Ledger {
         &self,
         caller: &RuntimeCaller,
         reservation_id: &ReservationId,
-        body: &Hashed<CommitRequest>,
+        body: &HashedRequest<CommitRequest>,
         cause: &Cause,
     ) -> Result<CommitResponse, StoreError> {
         self.refuse_foreign(caller, reservation_id, "reservations:commit")

@@ -7,7 +7,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
 use crate::domain::ids::DecisionId;
-use crate::domain::payload_hash::Hashed;
+use crate::domain::payload_hash::HashedRequest;
 use crate::domain::policy::Caps;
 use crate::domain::reservation::facts;
 use crate::domain::reservation::{
@@ -31,7 +31,7 @@ impl Ledger {
     pub async fn decide(
         &self,
         caller: &RuntimeCaller,
-        body: &Hashed<DecisionRequest>,
+        body: &HashedRequest<DecisionRequest>,
         cause: &Cause,
     ) -> Result<DecisionResponse, StoreError> {
         let secret = self.store.secret().await?;
@@ -46,7 +46,7 @@ impl Ledger {
         caller: &RuntimeCaller,
         kind: OutcomeKind,
         id: &str,
-        body: &Hashed<DecisionRequest>,
+        body: &HashedRequest<DecisionRequest>,
         cause: &Cause,
     ) -> Result<ReservationCreateResponse, StoreError> {
         let request = &body.request;

@@ -8,7 +8,7 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::fields::object;
 use crate::domain::ids::{IdempotencyKey, ReservationId};
 use crate::domain::json::FreeObject;
-use crate::domain::payload_hash::Hashed;
+use crate::domain::payload_hash::HashedRequest;
 use crate::domain::reservation::{Decision, balances_at, remaining_ttl_ms};
 use crate::domain::words::words;
 use crate::store::StoreError;
@@ -63,7 +63,7 @@ impl Ledger {
         &self,
         caller: &RuntimeCaller,
         reservation_id: &ReservationId,
-        body: &Hashed<ReservationExtendRequest>,
+        body: &HashedRequest<ReservationExtendRequest>,
     ) -> Result<ReservationExtendResponse, StoreError> {
         self.refuse_foreign(caller, reservation_id, "reservations:extend")
             .await?;

@@ -1,7 +1,6 @@
 //! Reads a reservation.
 
 use super::Ledger;
-use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::caller::{Caller, ScriptCaller};
 use crate::domain::evidence::ReservationEvidence;
@@ -12,7 +11,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::ReservationRefusal;
 use crate::domain::reservation::Status;
 use crate::domain::scope::ScopePath;
-use crate::domain::subject::Subject;
+use crate::domain::subject::{Action, Subject};
 use crate::evidence::statements;
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{Get, GetReply};

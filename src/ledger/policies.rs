@@ -8,7 +8,7 @@ use quick_cache::sync::Cache;
 use tokio::sync::Mutex;
 
 use crate::domain::ids::TenantId;
-use crate::domain::policy::{InForce, OveragePolicy, PolicySelection, PolicySet};
+use crate::domain::policy::{OveragePolicy, Policy, PolicySelection, PolicySet};
 use crate::domain::scope::ScopePath;
 use crate::store::{Store, StoreError};
 
@@ -81,28 +81,31 @@ impl PolicyCache {
 
 /// `overage_policy default_ttl_ms max_ttl_ms max_extensions` of the policy that applies, `-` for what it leaves open; empty
 /// without a policy.
-pub(super) fn policy_words(policy: Option<&InForce>) -> String {
-    let words = |policy: &InForce| {
+pub(super) fn policy_words(policy: Option<&Policy>) -> String {
+    let words = |policy: &Policy| {
+        let ttl = policy.reservation_ttl_override;
         format!(
             "{} {} {} {}",
-            policy.overage.map_or("-", OveragePolicy::as_str),
-            number(policy.ttl.default_ttl_ms),
-            number(policy.ttl.max_ttl_ms),
-            number(policy.ttl.max_extensions),
+            policy
+                .commit_overage_policy
+                .map_or("-", OveragePolicy::as_str),
+            number(ttl.default_ttl_ms),
+            number(ttl.max_ttl_ms),
+            number(ttl.max_extensions),
         )
     };
     policy.map(words).unwrap_or_default()
 }
 
 /// `max_reservations_per_minute max_commits_per_minute policy_id`, `-` for what is not limited; `None` without limits.
-pub(super) fn rate_limits(policy: Option<&InForce>, stored_bytes: Option<&str>) -> Option<String> {
+pub(super) fn rate_limits(policy: Option<&Policy>, stored_bytes: Option<&str>) -> Option<String> {
     let of_policy = policy.and_then(|policy| {
         let limits = policy.rate_limits;
         let reservations = limits.max_reservations_per_minute;
         let commits = limits.max_commits_per_minute;
         reservations.or(commits)?;
         let (reservations, commits) = (number(reservations), number(commits));
-        Some(format!("{reservations} {commits} {}", policy.id))
+        Some(format!("{reservations} {commits} {}", policy.policy_id))
     });
     of_policy.as_deref().or(stored_bytes)?;
     let of_policy = of_policy.unwrap_or_else(|| "- - -".to_owned());

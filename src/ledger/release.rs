@@ -6,7 +6,7 @@ use super::decisions::DecidedBy;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
 use crate::domain::ids::ReservationId;
-use crate::domain::payload_hash::Hashed;
+use crate::domain::payload_hash::HashedRequest;
 use crate::domain::reservation::facts;
 use crate::domain::reservation::{Decision, ReleaseRequest, ReleaseResponse, balances_at};
 use crate::evidence::statements::of_end;
@@ -25,7 +25,7 @@ impl Ledger {
         &self,
         caller: &Caller,
         reservation_id: &ReservationId,
-        body: &Hashed<ReleaseRequest>,
+        body: &HashedRequest<ReleaseRequest>,
         cause: &Cause,
     ) -> Result<ReleaseResponse, StoreError> {
         let request = &body.request;

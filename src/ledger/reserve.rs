@@ -8,8 +8,8 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
 use crate::domain::fields::Read as _;
 use crate::domain::ids::ReservationId;
-use crate::domain::payload_hash::Hashed;
-use crate::domain::policy::{Caps, InForce, OveragePolicy};
+use crate::domain::payload_hash::HashedRequest;
+use crate::domain::policy::{Caps, OveragePolicy, Policy};
 use crate::domain::reservation::facts;
 use crate::domain::reservation::{
     DecisionRequest, GRACE_PERIOD_MS_DEFAULT, OutcomeKind, ReservationCreateRequest,
@@ -30,13 +30,13 @@ impl Ledger {
     pub async fn reserve(
         &self,
         caller: &RuntimeCaller,
-        body: &Hashed<ReservationCreateRequest>,
+        body: &HashedRequest<ReservationCreateRequest>,
         cause: &Cause,
     ) -> Result<ReservationCreateResponse, StoreError> {
         let (request, secret) = (&body.request, self.store.secret().await?);
         let id = ReservationId::derive(secret, &caller.tenant, &request.idempotency_key);
         if request.dry_run {
-            let question = Hashed {
+            let question = HashedRequest {
                 request: DecisionRequest {
                     idempotency_key: request.idempotency_key.clone(),
                     subject: request.subject.clone(),
@@ -147,7 +147,7 @@ impl Ledger {
 }
 
 /// Fields that only the record keeps, such as the policy that applied.
-fn kept(request: &ReservationCreateRequest, policy: Option<&InForce>) -> facts::Facts {
+fn kept(request: &ReservationCreateRequest, policy: Option<&Policy>) -> facts::Facts {
     let counting = policy.filter(|policy| policy.rate_limits.max_commits_per_minute.is_some());
     let caps = policy.and_then(|policy| policy.caps.as_ref());
     facts::present([
@@ -156,11 +156,14 @@ fn kept(request: &ReservationCreateRequest, policy: Option<&InForce>) -> facts::
             "metadata",
             request.metadata.as_ref().map(|it| it.as_str().to_owned()),
         ),
-        ("policy_id", policy.map(|policy| policy.id.to_string())),
+        (
+            "policy_id",
+            policy.map(|policy| policy.policy_id.to_string()),
+        ),
         ("caps", caps.map(Caps::to_json)),
         (
             "counting_policy",
-            counting.map(|policy| policy.id.to_string()),
+            counting.map(|policy| policy.policy_id.to_string()),
         ),
     ])
 }

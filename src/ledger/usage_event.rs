@@ -4,7 +4,6 @@ use super::calls::{Attempt, RunOptions};
 use super::decisions::DecidedBy;
 use super::policies::policy_words;
 use super::{Ledger, bytes_of};
-use crate::domain::action::{Action, Metrics};
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::caller::RuntimeCaller;
@@ -12,11 +11,12 @@ use crate::domain::cause::Cause;
 use crate::domain::fields::{Read as _, object};
 use crate::domain::ids::{IdempotencyKey, PostId};
 use crate::domain::json::FreeObject;
-use crate::domain::payload_hash::Hashed;
+use crate::domain::payload_hash::HashedRequest;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::reservation::facts;
 use crate::domain::reservation::{Decision, amount, balances_at};
 use crate::domain::subject::Subject;
+use crate::domain::subject::{Action, Metrics};
 use crate::domain::words::words;
 use crate::store::StoreError;
 use crate::store::runtime::replay::Replay;
@@ -77,7 +77,7 @@ impl Ledger {
     pub async fn charge(
         &self,
         caller: &RuntimeCaller,
-        body: &Hashed<EventCreateRequest>,
+        body: &HashedRequest<EventCreateRequest>,
         cause: &Cause,
     ) -> Result<EventCreateResponse, StoreError> {
         let (request, secret) = (&body.request, self.store.secret().await?);

@@ -327,7 +327,7 @@ async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreErro
     let findings = loop {
         let checked = async {
             let findings = store.inspect().await?;
-            store.deployment().await?;
+            store.secret().await?;
             if let Some(issuing) = issuing {
                 issuing.registry(store).await?;
             }

@@ -16,7 +16,7 @@ use super::{
     Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable, outcome, unless_fenced,
 };
 use crate::driver::call::Request;
-use crate::driver::connection::Sent;
+use crate::driver::connection::SentReply;
 use crate::driver::node::Node;
 use crate::spans::{self, ScriptSpan};
 
@@ -78,7 +78,7 @@ impl Store {
         let (mut day, mut repeats) = (self.today(), 0..DAY_REPEATS);
         loop {
             let encoded = call.on(self.keys(), day);
-            let Sent { value, too_few } = self.exchange(lane, (&encoded).into()).await?;
+            let SentReply { value, too_few } = self.exchange(lane, (&encoded).into()).await?;
             match (C::read(value)?, too_few) {
                 (Err(Refused::Clock { now_ms }), _) if repeats.next().is_some() => {
                     day = Day::of_ms(now_ms);
@@ -241,10 +241,14 @@ impl Store {
 
 impl Store {
     /// The reply to one request, with what is missing where it should have waited for replicas.
-    async fn exchange(&self, lane: Lane, mut request: Request<'_>) -> Result<Sent, StoreError> {
+    async fn exchange(
+        &self,
+        lane: Lane,
+        mut request: Request<'_>,
+    ) -> Result<SentReply, StoreError> {
         let timed = self.begin_call()?;
         let deadline = timed.deadline;
-        self.deployment_by(deadline).await?;
+        self.secret_by(deadline).await?;
         let Some(script) = request.script else {
             return self.inner.connection.send(request, lane, deadline).await;
         };
@@ -287,7 +291,7 @@ impl Store {
         &self,
         requests: &[Request<'_>],
     ) -> Result<Vec<Result<Value, StoreError>>, StoreError> {
-        self.deployment().await?;
+        self.secret().await?;
         let connection = &self.inner.connection;
         let timed = self.begin_call()?;
         let mut replies = connection.send_each(requests, timed.deadline).await;

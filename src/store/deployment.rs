@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use redis::{Pipeline, Value};
-use secrecy::SecretString;
 use tokio::time::{Instant, timeout_at};
 use tracing::{info, warn};
 
 use super::{Call, Lane, Request, Store};
 use crate::domain::ids::{DeploymentSecret, Partition};
+use crate::driver::cluster::slot_of;
 use crate::driver::connection::failed;
 use crate::driver::error::{StoreError, Unavailable};
 use crate::driver::open::SendError;
-use crate::driver::slot;
 use crate::store::signature::{ScriptCall, signature};
 
 signature! {
@@ -42,113 +41,36 @@ pub const LAYOUT: i64 = 1;
 /// Tenants are hashed onto this many partitions. Fixed for the life of a deployment.
 pub const PARTITIONS: i64 = 1024;
 
-/// The deployment's own record, `<prefix>:meta`.
-#[derive(Debug)]
-pub struct Deployment {
-    secret: DeploymentSecret,
-}
-
-impl Deployment {
-    /// The random secret from which reservation and event ids are derived. Never leaves the process.
-    pub fn secret(&self) -> &DeploymentSecret {
-        &self.secret
-    }
-
-    /// A secret for a deployment that is about to start, base64url.
-    fn propose_secret() -> String {
-        DeploymentSecret::generate().expose()
-    }
-
-    /// Holds the reply of `meta.lua` against what this process expects.
-    fn check(reply: MetaReply, prefix: &str, dialect: &str) -> Result<Self, StoreError> {
-        let damaged = |what| {
-            StoreError::Deployment(format!(
-                "the record `{prefix}:meta` is damaged ({what}): restore it from a backup; without it no id can be derived"
-            ))
-        };
-        let other = |difference: String| {
-            let data = format!("the data under prefix `{prefix}` {difference}");
-            Err(StoreError::Deployment(data))
-        };
-        let MetaReply::Meta {
-            layout,
-            partitions,
-            secret,
-            dialect: found,
-        } = reply
-        else {
-            return Err(damaged("all of it"));
-        };
-        let number = |text: Option<String>| text.and_then(|text| text.parse::<i64>().ok());
-        let layout = number(layout).ok_or_else(|| damaged("layout"))?;
-        let partitions = number(partitions).ok_or_else(|| damaged("partitions"))?;
-        let secret = secret.ok_or_else(|| damaged("secret"))?;
-        let found = found.ok_or_else(|| damaged("dialect"))?;
-        if layout > LAYOUT {
-            return other(format!(
-                "has layout {layout}, this binary knows layouts up to {LAYOUT}: \
-                 run a release that knows it, or choose another BUDGET_KEY_PREFIX"
-            ));
-        }
-        // Fixed for the life of a deployment.
-        if partitions != PARTITIONS {
-            return other(format!(
-                "has {partitions} partitions, this binary uses {PARTITIONS}: \
-                 choose another BUDGET_KEY_PREFIX or the Redis that belongs to this deployment"
-            ));
-        }
-        if found != dialect {
-            return Err(StoreError::OtherDialect {
-                prefix: prefix.to_owned(),
-                found,
-                own: dialect.to_owned(),
-            });
-        }
-        let secret = DeploymentSecret::parse(&secret).ok_or_else(|| damaged("secret"))?;
-        Ok(Self { secret })
-    }
-}
-
 /// How long the start of a deployment waits for replicas to have its record.
 const REPLICAS_WAIT: Duration = Duration::from_millis(500);
 
 impl Store {
-    /// The deployment's record. Read once, and created by the first process that ever starts.
+    /// The random secret from which ids are derived: part of the deployment's record, which is read once, and created by the
+    /// first process that ever starts. Never leaves the process.
     ///
     /// # Errors
     /// [`StoreError::Deployment`] when the data belongs to another kind of deployment, or has lost its record;
     /// [`StoreError::OtherDialect`] when that speaks another dialect;
     /// [`Unavailable::OtherData`] while the record is not the one that this process read.
-    pub async fn deployment(&self) -> Result<&Deployment, StoreError> {
-        let timed = self.begin_call()?;
-        self.deployment_by(timed.deadline).await
-    }
-
-    /// The deployment's secret, from which ids are derived.
-    ///
-    /// # Errors
-    /// As for [`Store::deployment`].
     pub async fn secret(&self) -> Result<&DeploymentSecret, StoreError> {
-        self.deployment().await.map(Deployment::secret)
+        let timed = self.begin_call()?;
+        self.secret_by(timed.deadline).await
     }
 
     /// The same before `deadline`. Callers queue for the first reading, so the wait in the queue counts as well.
-    pub(super) async fn deployment_by(&self, deadline: Instant) -> Result<&Deployment, StoreError> {
+    pub(super) async fn secret_by(
+        &self,
+        deadline: Instant,
+    ) -> Result<&DeploymentSecret, StoreError> {
         let inner = &self.inner;
-        if let Some(known) = inner.deployment.get() {
+        if let Some(known) = inner.secret.get() {
             inner.identity.check().map_err(Unavailable::from)?;
             return Ok(known);
         }
         let load = || self.load_deployment(deadline);
-        let loading = Box::pin(inner.deployment.get_or_try_init(load));
+        let loading = Box::pin(inner.secret.get_or_try_init(load));
         let loaded = timeout_at(deadline, loading).await;
-        loaded.unwrap_or_else(|_| {
-            Err(Unavailable::NotConnected {
-                node: "Redis".to_owned(),
-                source: None,
-            }
-            .into())
-        })
+        loaded.unwrap_or_else(|_| Err(Unavailable::not_connected("Redis").into()))
     }
 
     /// Compares the record in Redis with the one that this process read, if it has read one.
@@ -157,8 +79,8 @@ impl Store {
     /// [`Unavailable::OtherData`] if it is gone or another one, or was before and Redis cannot be asked now.
     pub async fn compare_deployment(&self) -> Result<(), StoreError> {
         let (inner, deadline) = (&self.inner, Instant::now() + self.timeout());
-        if inner.deployment.initialized() {
-            let slot = slot::of(self.keys().meta().as_bytes());
+        if inner.secret.initialized() {
+            let slot = slot_of(self.keys().meta().as_bytes());
             if let Ok(node) = inner.connection.route(slot, deadline).await {
                 let compared = inner.identity.command();
                 match node.send(Lane::Background, &compared, deadline).await {
@@ -175,7 +97,7 @@ impl Store {
         Ok(inner.identity.check().map_err(Unavailable::from)?)
     }
 
-    async fn load_deployment(&self, deadline: Instant) -> Result<Deployment, StoreError> {
+    async fn load_deployment(&self, deadline: Instant) -> Result<DeploymentSecret, StoreError> {
         let (keys, dialect) = (self.keys(), self.inner.dialect);
         let call = |secret: &str| {
             let meta = Meta {
@@ -192,13 +114,12 @@ impl Store {
         let mut reply = sent.await?.value;
         if let MetaReply::Missing = read(reply.clone())? {
             self.check_empty(deadline).await?;
-            let secret = Deployment::propose_secret();
+            let secret = DeploymentSecret::generate().expose();
             reply = self.start_deployment(&call(&secret), deadline).await?;
         }
-        let deployment = Deployment::check(read(reply)?, keys.prefix(), dialect)?;
-        let secret = SecretString::from(deployment.secret.expose());
-        self.inner.identity.keep(secret);
-        Ok(deployment)
+        let secret = check(read(reply)?, keys.prefix(), dialect)?;
+        self.inner.identity.keep(secret.expose().into());
+        Ok(secret)
     }
 
     /// Refuses to start a deployment where there are tenants: a record that was lost is restored, not replaced.
@@ -234,11 +155,7 @@ impl Store {
                 }
                 // A node that cannot be asked may hold tenants.
                 _ => {
-                    return Err(Unavailable::NotConnected {
-                        node: "each master of Redis".to_owned(),
-                        source: None,
-                    }
-                    .into());
+                    return Err(Unavailable::not_connected("each master of Redis").into());
                 }
             }
         }
@@ -249,7 +166,7 @@ impl Store {
     async fn start_deployment(&self, call: &Call, deadline: Instant) -> Result<Value, StoreError> {
         let connection = &self.inner.connection;
         let node = connection
-            .route(slot::of(call.key.as_bytes()), deadline)
+            .route(slot_of(call.key.as_bytes()), deadline)
             .await?;
         let role = redis::cmd("ROLE");
         let role = connection.send_to(&node, Lane::Background, &role, deadline);
@@ -298,44 +215,95 @@ fn read(reply: Value) -> Result<MetaReply, StoreError> {
     Meta::read(reply)?.map_err(|refused| refused.unexpected(&META))
 }
 
+/// The secret in the reply of `meta.lua`, if that is what this process expects.
+fn check(reply: MetaReply, prefix: &str, dialect: &str) -> Result<DeploymentSecret, StoreError> {
+    let damaged = |what| {
+        StoreError::Deployment(format!(
+            "the record `{prefix}:meta` is damaged ({what}): restore it from a backup; without it no id can be derived"
+        ))
+    };
+    let other = |difference: String| {
+        let data = format!("the data under prefix `{prefix}` {difference}");
+        Err(StoreError::Deployment(data))
+    };
+    let MetaReply::Meta {
+        layout,
+        partitions,
+        secret,
+        dialect: found,
+    } = reply
+    else {
+        return Err(damaged("all of it"));
+    };
+    let number = |text: Option<String>| text.and_then(|text| text.parse::<i64>().ok());
+    let layout = number(layout).ok_or_else(|| damaged("layout"))?;
+    let partitions = number(partitions).ok_or_else(|| damaged("partitions"))?;
+    let secret = secret.ok_or_else(|| damaged("secret"))?;
+    let found = found.ok_or_else(|| damaged("dialect"))?;
+    if layout > LAYOUT {
+        return other(format!(
+            "has layout {layout}, this binary knows layouts up to {LAYOUT}: \
+             run a release that knows it, or choose another BUDGET_KEY_PREFIX"
+        ));
+    }
+    // Fixed for the life of a deployment.
+    if partitions != PARTITIONS {
+        return other(format!(
+            "has {partitions} partitions, this binary uses {PARTITIONS}: \
+             choose another BUDGET_KEY_PREFIX or the Redis that belongs to this deployment"
+        ));
+    }
+    if found != dialect {
+        return Err(StoreError::OtherDialect {
+            prefix: prefix.to_owned(),
+            found,
+            own: dialect.to_owned(),
+        });
+    }
+    DeploymentSecret::parse(&secret).ok_or_else(|| damaged("secret"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(
+    fn checked(
         layout: &str,
         partitions: &str,
         secret: Option<String>,
         dialect: &str,
-    ) -> Result<Deployment, StoreError> {
+    ) -> Result<DeploymentSecret, StoreError> {
         let reply = MetaReply::Meta {
             layout: Some(layout.to_owned()),
             partitions: Some(partitions.to_owned()),
             secret,
             dialect: Some(dialect.to_owned()),
         };
-        Deployment::check(reply, "ba", "service")
+        check(reply, "ba", "service")
     }
 
     #[test]
     fn only_a_deployment_of_the_same_shape_is_used() {
-        let secret = || Some(Deployment::propose_secret());
-        let refusal =
-            |result: Result<Deployment, StoreError>| result.expect_err("a refusal").to_string();
-        assert!(check("1", "1024", secret(), "service").is_ok());
-        assert!(refusal(check("2", "1024", secret(), "service")).contains("layout 2"));
-        assert!(refusal(check("1", "256", secret(), "service")).contains("256 partitions"));
-        assert!(refusal(check("1", "1024", secret(), "cycles")).contains("BUDGET_DIALECT=cycles"));
-        assert!(refusal(check("1", "1024", None, "service")).contains("damaged (secret)"));
+        let secret = || Some(DeploymentSecret::generate().expose());
+        let refusal = |result: Result<DeploymentSecret, StoreError>| {
+            result.expect_err("a refusal").to_string()
+        };
+        assert!(checked("1", "1024", secret(), "service").is_ok());
+        assert!(refusal(checked("2", "1024", secret(), "service")).contains("layout 2"));
+        assert!(refusal(checked("1", "256", secret(), "service")).contains("256 partitions"));
+        assert!(
+            refusal(checked("1", "1024", secret(), "cycles")).contains("BUDGET_DIALECT=cycles")
+        );
+        assert!(refusal(checked("1", "1024", None, "service")).contains("damaged (secret)"));
         let short = Some("c2hvcnQ".to_owned());
-        assert!(refusal(check("1", "1024", short, "service")).contains("damaged (secret)"));
-        assert!(refusal(check("x", "1024", secret(), "service")).contains("damaged (layout)"));
+        assert!(refusal(checked("1", "1024", short, "service")).contains("damaged (secret)"));
+        assert!(refusal(checked("x", "1024", secret(), "service")).contains("damaged (layout)"));
     }
 
     #[test]
     fn the_secret_is_not_printed() {
-        let secret = Deployment::propose_secret();
-        let deployment = check("1", "1024", Some(secret.clone()), "service").expect("it fits");
+        let secret = DeploymentSecret::generate().expose();
+        let deployment = checked("1", "1024", Some(secret.clone()), "service").expect("it fits");
         assert!(!format!("{deployment:?}").contains(&secret));
     }
 }

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use super::{Store, StoreError};
 use crate::domain::ids::Partition;
+use crate::driver::cluster::slot_of;
 use crate::driver::memory::{MemoryShare, MemoryStep};
 use crate::driver::node::Lane;
-use crate::driver::slot;
 
 /// The node that uses the largest share of its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Store {
     /// How short of memory the node of a partition is, as last seen.
     pub fn memory_step(&self, partition: Partition) -> MemoryStep {
         let key = self.keys().outbox(partition);
-        MemoryStep::at(self.inner.connection.memory_share(slot::of(key.as_bytes())))
+        MemoryStep::at(self.inner.connection.memory_share(slot_of(key.as_bytes())))
     }
 
     /// Asks each node how much of its memory it uses, and remembers it. `None` where no node can be asked; what was seen

@@ -40,11 +40,11 @@ pub use crate::store::dispatcher::lease::Lease;
 pub use crate::store::tools::inspect::Finding;
 pub use crate::store::tools::statistics::{CommandStatistics, Statistics};
 pub use calls::OnFailure;
-pub use deployment::Deployment;
 pub(crate) use error::{ScriptError, outcome, unless_fenced};
 pub use keys::Keys;
 pub use memory::FullestNode;
 
+use crate::domain::ids::DeploymentSecret;
 use crate::driver::connection::Connection;
 use crate::driver::identity::Identity;
 use crate::driver::link::{Dialer, Replicas};
@@ -71,7 +71,7 @@ struct Inner {
     clock: Arc<Clock>,
     metrics: StoreMetrics,
     connection: Arc<Connection>,
-    deployment: OnceCell<Deployment>,
+    secret: OnceCell<DeploymentSecret>,
     identity: Arc<Identity>,
     allow_unsafe: bool,
     ephemeral: bool,
@@ -118,7 +118,7 @@ impl Store {
             clock,
             metrics,
             connection: Arc::new(Connection::new(topology, dialer, options.timeout)?),
-            deployment: OnceCell::new(),
+            secret: OnceCell::new(),
             identity,
             allow_unsafe: options.allow_unsafe,
             ephemeral: options.ephemeral,

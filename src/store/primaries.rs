@@ -10,7 +10,7 @@ use tracing::warn;
 
 use super::calls::of_reachable_nodes;
 use super::{Lane, Store, StoreError};
-use crate::driver::slot;
+use crate::driver::cluster::slot_of;
 
 /// The run id of each address, as last seen.
 #[derive(Debug, Default)]
@@ -49,9 +49,9 @@ impl Store {
     pub(crate) async fn share_a_node(&self, one: &str, other: &str) -> Result<bool, StoreError> {
         let routing = self.begin_call()?;
         let connection = &self.inner.connection;
-        let one = connection.route(slot::of(one.as_bytes()), routing.deadline);
+        let one = connection.route(slot_of(one.as_bytes()), routing.deadline);
         let one = one.await?;
-        let other = connection.route(slot::of(other.as_bytes()), routing.deadline);
+        let other = connection.route(slot_of(other.as_bytes()), routing.deadline);
         Ok(Arc::ptr_eq(&one, &other.await?))
     }
 

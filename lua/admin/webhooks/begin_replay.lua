@@ -8,9 +8,9 @@ ARGV[1]  token     text
 ARGV[2]  claim_ms  int64
 
 Replies, the first that applies:
-  locked | begun
+  locked | claimed
 Writes:
-  On begun: the lock.
+  On claimed: the lock.
 ]]
 local replay_lock = KEYS[1]
 local token, claim_ms = unpack(ARGV)
@@ -19,4 +19,4 @@ if redis.call('EXISTS', replay_lock) == 1 then return {'locked'} end
 
 -- Effects: none can fail.
 redis.call('SET', replay_lock, token, 'PX', claim_ms)
-return {'begun'}
+return {'claimed'}

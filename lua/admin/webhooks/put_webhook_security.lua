@@ -1,5 +1,5 @@
 #!lua
---[[ Written by `make signatures`, from the declaration in src/store/admin/webhook_security.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/admin/webhooks.rs.
 Replaces the rules for addresses of webhook receivers.
 
 KEYS[1]  write  webhook_security  hash    webhooksecurity

@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::{Admin, Parts, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget::funding::{BudgetStatus, FundingOperation};
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
+use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::record::{audited, set_fields};

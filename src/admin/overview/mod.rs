@@ -16,10 +16,9 @@ use tokio::time::Instant;
 use super::Admin;
 use super::events::envelope;
 use crate::domain::amount::Unit;
-use crate::domain::budget::funding::BudgetStatus;
+use crate::domain::budget::ledger::BudgetStatus;
 use crate::domain::event::RenderedEvent;
 use crate::domain::event::types::EventType;
-use crate::domain::fields::Unsent;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
@@ -111,8 +110,6 @@ impl Admin {
             recent_denials: self.latest(EventType::ReservationDenied, window).await?,
             recent_expiries: self.latest(EventType::ReservationExpired, window).await?,
             recent_denials_by_reason: store.denials_by_reason(window.0, window.1).await?,
-            quota_health: Unsent::default(),
-            access_control_stats: Unsent::default(),
         })
     }
 
@@ -136,7 +133,6 @@ impl TenantCounts {
             active: count(TenantStatus::Active),
             suspended: count(TenantStatus::Suspended),
             closed: count(TenantStatus::Closed),
-            in_observe_mode: Unsent::default(),
         }
     }
 }

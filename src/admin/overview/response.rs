@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::amount::Unit;
 use crate::domain::event::RenderedEvent;
-use crate::domain::fields::{Unsent, object};
+use crate::domain::fields::object;
 use crate::domain::moment::Moment;
 
 use super::ROWS;
@@ -37,10 +37,12 @@ object! {
         pub recent_expiries: Vec<RenderedEvent> { items: ..=ROWS },
         /// All recent denials by reason, in whole minutes; includes those that were only counted.
         pub recent_denials_by_reason: BTreeMap<String, i64> { skip_if: BTreeMap::is_empty },
+    }
+    unsent {
         /// Never sent: the service has no quotas of actions.
-        pub quota_health: Unsent<QuotaHealth>,
+        quota_health: QuotaHealth,
         /// Never sent: policies do not list actions.
-        pub access_control_stats: Unsent<AccessControlStats>,
+        access_control_stats: AccessControlStats,
     }
 }
 
@@ -56,8 +58,10 @@ object! {
         pub suspended: i64,
         /// Those that are closed.
         pub closed: i64,
+    }
+    unsent {
         /// Never sent: the service has no such mode.
-        pub in_observe_mode: Unsent<i64>,
+        in_observe_mode: i64,
     }
 }
 

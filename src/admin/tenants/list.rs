@@ -4,8 +4,8 @@ use crate::admin::{Admin, is_too_many, records};
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::search::Search;
+use crate::domain::tenant::Tenant;
 use crate::domain::tenant::TenantStatus;
-use crate::domain::tenant::record::Tenant;
 use crate::listing::{
     Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortValue, Step, Walk, gather, orders,
     page_along,

@@ -17,7 +17,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, audited, set_fields};
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::tenant::TenantStatus;
-use crate::domain::tenant::record::{Tenant, TenantCreateRequest, TenantUpdateRequest};
+use crate::domain::tenant::{Tenant, TenantCreateRequest, TenantUpdateRequest};
 use crate::store::StoreError;
 use crate::store::admin::changes_of;
 use crate::store::admin::tenants::{

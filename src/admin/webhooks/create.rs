@@ -13,8 +13,7 @@ use crate::domain::fields::object;
 use crate::domain::record::{Record, set_fields};
 use crate::domain::refusal::{AccessRefusal, WebhookRefusal};
 use crate::domain::webhook::{
-    Owner, SelectorProblem, Subscription, SubscriptionId, WebhookCreateRequest, check_selectors,
-    watched,
+    Owner, Subscription, SubscriptionId, WebhookCreateRequest, check_selectors, watched,
 };
 use crate::store::admin::Pairs;
 use crate::store::admin::webhooks::{CreateWebhook, CreateWebhookReply};
@@ -57,14 +56,17 @@ impl Webhooks {
     ) -> Result<WebhookCreateResponse, StoreError> {
         let selectors = check_selectors(owner, &settings.event_types, &settings.event_categories);
         let checked = match (selectors, request.idempotency_key) {
-            (Err(problem), _) => refuse(refusal_of(problem)),
+            (Err(refusal), _) => refuse(refusal),
             (Ok(()), Some(_)) if !self.seals() => refuse(AccessRefusal::NotRepeatable),
             (Ok(()), _) => Ok(()),
         };
         if let Err(refusal) = checked {
             // Without a valid key, nobody learns what is wrong.
-            let (store, filter) = (&self.store, settings.scope_filter.as_deref());
-            let access = store.access_to_subscribe(caller, "webhooks:write", filter);
+            let filter = settings.scope_filter.as_deref().unwrap_or_default();
+            let subscribes = format!("={filter}");
+            let access = self
+                .store
+                .access(caller, "webhooks:write", "", Some(&subscribes));
             access.await?;
             return about(owner.tenant(), Err(refusal));
         }
@@ -189,14 +191,6 @@ impl Webhooks {
                 .flat_map(|headers| self.seal_headers(id, headers)),
         );
         fields
-    }
-}
-
-/// The refusal of what an owner may not select.
-pub(super) fn refusal_of(problem: SelectorProblem) -> WebhookRefusal {
-    match problem {
-        SelectorProblem::Empty => WebhookRefusal::NothingSelected,
-        SelectorProblem::Forbidden(hidden) => WebhookRefusal::HiddenSelector(hidden),
     }
 }
 

@@ -30,7 +30,7 @@ use crate::domain::seal::SealingKeys;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::egress::{AdmissionError, Egress, SecurityPolicy};
-use crate::store::admin::thresholds::Watched;
+use crate::store::admin::thresholds::WatchedThresholds;
 use crate::store::admin::webhooks::{
     DeleteWebhook, DeleteWebhookReply, OwnerState, READ_WEBHOOK, ReadWebhook, ReadWebhookReply,
     idempotency_scope,
@@ -308,7 +308,7 @@ impl Webhooks {
     }
 
     /// Brings the operator's thresholds to every partition. What cannot be reached now is repaired by the dispatcher.
-    async fn copy_thresholds(&self, watched: Option<Watched>) {
+    async fn copy_thresholds(&self, watched: Option<WatchedThresholds>) {
         let Some(watched) = watched else { return };
         let partitions: Vec<_> = Partition::all().collect();
         let missed = match self.store.copy_thresholds(&partitions, &watched).await {

@@ -10,7 +10,7 @@ use crate::domain::fields::{Form, Read as _, Text, object};
 use crate::domain::ids::Partition;
 use crate::domain::tenant::NO_TENANT;
 use crate::egress::{BLOCKED_BY_DEFAULT, SecurityPolicy, UrlPattern, unblocked_defaults};
-use crate::store::admin::webhook_security::{PutWebhookSecurity, PutWebhookSecurityReply};
+use crate::store::admin::webhooks::{PutWebhookSecurity, PutWebhookSecurityReply};
 use crate::store::{Lane, StoreError, outcome};
 
 /// Most networks, and most patterns, of the security configuration.

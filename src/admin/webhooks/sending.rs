@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Secrets, Webhooks};
 use crate::domain::record::Record;
-use crate::domain::webhook::signature::sign;
+use crate::domain::webhook::sign;
 use crate::domain::webhook::{DEFAULT_FLAGS, Subscription, SubscriptionId};
 use crate::egress::{AdmissionError, AdmittedUrl, OutgoingRequest, PostError, SecurityPolicy};
 pub(crate) use crate::egress::{Limits, ReceiverResponse};
@@ -96,7 +96,7 @@ impl Webhooks {
             total: limits.total.min(left),
             ..limits
         };
-        let response = self.egress.deliver(id, url, outgoing, limits).await;
+        let response = self.egress.post(Some(id), url, outgoing, limits).await;
         response.map_err(SendError::Post)
     }
 

@@ -140,7 +140,7 @@ impl Webhooks {
         };
         let headers = self.headers(&secrets, &facts, &body);
         let outgoing = OutgoingRequest { headers, body };
-        let posted = self.egress.post(&url, outgoing, LIMITS).await;
+        let posted = self.egress.post(None, &url, outgoing, LIMITS).await;
         Ok(posted.map_err(|error| {
             log_failure(loaded, &error);
             error.to_string()

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::create::refusal_of;
 use super::{LoadedSubscription, ReadResult, Webhooks, joined};
 use crate::admin::{Parts, Request, refuse};
 use crate::domain::caller::Caller;
@@ -13,8 +12,8 @@ use crate::domain::fields::Patch;
 use crate::domain::record::{FieldChange, Record, Written as _};
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{
-    DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SelectorProblem, SettableStatus,
-    Subscription, WebhookStatus, WebhookUpdateRequest, check_selectors,
+    DISABLE_AFTER_FAILURES, HEADER_MASK, RetryPolicy, SettableStatus, Subscription, WebhookStatus,
+    WebhookUpdateRequest, check_selectors,
 };
 use crate::store::StoreError;
 use crate::store::admin::Pairs;
@@ -94,7 +93,7 @@ impl Webhooks {
         parts.add("metadata.name", patch.name.value());
         parts.add("metadata.new_url", patch.url.as_ref());
         parts.add("metadata.event_types", types);
-        parts.add("metadata.new_status", patch.status.map(|status| status.0));
+        parts.add("metadata.new_status", patch.status);
         let watched = match plan.next.status {
             WebhookStatus::Active => plan.next.watched(),
             _ => String::new(),
@@ -137,7 +136,7 @@ impl Webhooks {
         // That nothing is selected is said after a refusal of the address.
         let selectors =
             match check_selectors(&next.owner, &next.event_types, &next.event_categories) {
-                Err(problem @ SelectorProblem::Forbidden(_)) => return refuse(refusal_of(problem)),
+                Err(hidden @ WebhookRefusal::HiddenSelector(_)) => return refuse(hidden),
                 selectors => selectors,
             };
         if let Some(url) = patch.url.as_ref().filter(|_| !*admitted) {
@@ -145,7 +144,7 @@ impl Webhooks {
             self.check_url(url, &next.owner, &policy).await?;
             *admitted = true;
         }
-        selectors.map_err(refusal_of)?;
+        selectors?;
         if present.status == WebhookStatus::Disabled && next.status == WebhookStatus::Paused {
             return refuse(WebhookRefusal::PauseOfDisabled);
         }
@@ -162,7 +161,7 @@ impl Webhooks {
             let status = plan.next.status.as_str().to_owned();
             plan.fields.push(("status", status));
         }
-        if patch.status == Some(SettableStatus(WebhookStatus::Active)) {
+        if patch.status == Some(SettableStatus::Active) {
             plan.fields.push(("consecutive_failures", "0".to_owned()));
         }
         Ok(plan)
@@ -275,7 +274,7 @@ fn patched(present: &Subscription, patch: &WebhookUpdateRequest) -> Subscription
         .apply(Some(next.disable_after_failures));
     next.disable_after_failures = failures.unwrap_or(DISABLE_AFTER_FAILURES);
     next.metadata = p.metadata.apply(next.metadata);
-    next.status = p.status.map_or(next.status, |status| status.0);
+    next.status = p.status.map_or(next.status, WebhookStatus::from);
     next
 }
 

@@ -19,7 +19,7 @@ use crate::api::response::{CheckedJson, Returns};
 use crate::api::state::AppState;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::TenantRefusal;
-use crate::domain::tenant::record::{Tenant, TenantCreateRequest, TenantUpdateRequest};
+use crate::domain::tenant::{Tenant, TenantCreateRequest, TenantUpdateRequest};
 use crate::store::StoreError;
 
 pub(in crate::api) const CREATE: Declaration = declare!(create_tenant, "Creates a tenant")

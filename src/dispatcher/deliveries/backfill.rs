@@ -225,7 +225,7 @@ impl Backlog<'_> {
                 };
                 if *entry < place.entry
                     || done.is_some_and(|done| seen <= *done)
-                    || !subscriber.gets(&event.seen(), when)
+                    || !subscriber.gets(&event.summary(), when)
                 {
                     continue;
                 }

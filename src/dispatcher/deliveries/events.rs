@@ -15,7 +15,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::webhook::{Crossed, DeliveryId, Seen, reported_on, trace_of};
+use crate::domain::webhook::{CrossedThreshold, DeliveryId, EventSummary, reported_on, trace_of};
 use crate::store::StoreError;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::fan_out::QueuedDelivery;
@@ -33,7 +33,7 @@ pub(super) struct OutboxEvent {
     event_id: String,
     event_type: String,
     scope: Option<String>,
-    crossed: Option<Crossed>,
+    crossed: Option<CrossedThreshold>,
     reported_on: Option<String>,
     trace: String,
 }
@@ -214,15 +214,15 @@ impl OutboxEvent {
             at_ms: facts.integer("at_ms")?,
             event_type: event_type.to_owned(),
             scope: facts.get("scope").map(str::to_owned),
-            crossed: Crossed::of(event_type, facts)?,
+            crossed: CrossedThreshold::of(event_type, facts)?,
             reported_on: reported_on(event_type, facts),
             trace: trace_of(facts)?,
             place,
         })
     }
 
-    pub fn seen(&self) -> Seen<'_> {
-        Seen {
+    pub fn summary(&self) -> EventSummary<'_> {
+        EventSummary {
             event_type: &self.event_type,
             tenant: &self.place.tenant,
             scope: self.scope.as_deref(),

@@ -142,7 +142,7 @@ impl AudienceCursor {
                     let within = (event.number, subscriber.id.to_string());
                     // Of an unreadable record only the place is kept, so its first event is enough.
                     if done.is_some_and(|done| within <= *done)
-                        || !subscriber.gets(&event.seen(), occurrence)
+                        || !subscriber.gets(&event.summary(), occurrence)
                         || subscriber.epoch().is_none() && !unreadable.insert(&subscriber.id)
                     {
                         continue;

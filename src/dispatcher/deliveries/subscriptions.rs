@@ -12,7 +12,7 @@ use tracing::{error, warn};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::{Record, RecordError};
-use crate::domain::webhook::{Owner, Seen, Subscription, SubscriptionId, WebhookStatus};
+use crate::domain::webhook::{EventSummary, Owner, Subscription, SubscriptionId, WebhookStatus};
 use crate::store::{Store, StoreError};
 
 /// Cached owners, most of which have no subscription.
@@ -133,7 +133,7 @@ impl Subscriber {
     }
 
     /// Whether it gets an event, or may get it, where its record cannot be read.
-    pub fn gets(&self, event: &Seen<'_>, when: Occurrence) -> bool {
+    pub fn gets(&self, event: &EventSummary<'_>, when: Occurrence) -> bool {
         let active = self.active.as_ref();
         active.is_none_or(|it| it.since.includes(when) && it.subscription.selects(event))
     }

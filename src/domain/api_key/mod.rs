@@ -5,7 +5,7 @@ pub mod secret;
 
 use std::fmt;
 
-use super::fields::{Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Patch, Unsent, object};
+use super::fields::{Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Patch, object};
 use super::ids::TenantId;
 use super::json::FreeObject;
 use super::moment::Moment;
@@ -147,8 +147,6 @@ object! {
         pub status: ApiKeyStatus,
         /// When it was created.
         pub created_at: Moment { field: "created_at_ms" },
-        /// When it was last used, roughly.
-        pub last_used_at: Unsent<Moment>,
         /// When it expires.
         pub expires_at: Moment { field: "expires_at_ms" },
         /// When it was revoked.
@@ -157,6 +155,10 @@ object! {
         pub revoked_reason: Option<String> { chars: ..=512 },
         /// Data that the operator chooses.
         pub metadata: Option<FreeObject>,
+    }
+    unsent {
+        /// When it was last used, roughly.
+        last_used_at: Moment,
     }
 }
 

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 pub use metadata::Metadata;
 
 use super::event::tenant_digest;
-use super::fields::{Unsent, object};
+use super::fields::object;
 use super::ids::{Partition, TRACE_ID_PATTERN, hex};
 use super::json::{FreeObject, Json};
 use super::log_entry::EntryId;
@@ -74,8 +74,6 @@ object! {
         pub tenant_id: String,
         /// API key that was used.
         pub key_id: Option<String>,
-        /// Program that called; not recorded.
-        pub user_agent: Unsent<String>,
         /// Address that the request came from.
         pub source_ip: Option<String>,
         /// Operation; of a refused request its method and path.
@@ -92,14 +90,18 @@ object! {
         pub status: i64 { described_as: || json!({"type": "integer"}) },
         /// Error code of a refusal.
         pub error_code: Option<String>,
-        /// Subject of a request of the runtime plane; not recorded.
-        pub subject: Unsent<FreeObject>,
-        /// Action of a request of the runtime plane; not recorded.
-        pub action: Unsent<FreeObject>,
-        /// Amount of a request of the runtime plane; not recorded.
-        pub amount: Unsent<FreeObject>,
         /// What the operation adds.
         pub metadata: Metadata { skip_if: Metadata::is_empty },
+    }
+    unsent {
+        /// Program that called; not recorded.
+        user_agent: String,
+        /// Subject of a request of the runtime plane; not recorded.
+        subject: FreeObject,
+        /// Action of a request of the runtime plane; not recorded.
+        action: FreeObject,
+        /// Amount of a request of the runtime plane; not recorded.
+        amount: FreeObject,
     }
 }
 

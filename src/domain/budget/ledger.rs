@@ -1,13 +1,53 @@
-//! A budget's ledger: its requests, its record and its response.
+//! A budget's ledger: its requests, its record with the words in it, and its response.
 
-use super::funding::{BudgetStatus, RolloverPolicy};
 use crate::domain::amount::{Amount, SignedAmount, Unit};
-use crate::domain::fields::{Blank, Patch, Unsent, object};
+use crate::domain::fields::{Blank, Patch, object};
 use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::scope::{SCOPE_CHARS_MAX, ScopePath};
+use crate::domain::words::words;
+
+words! {
+    /// Whether a ledger may be used.
+    BudgetStatus {
+        /// It may.
+        Active = "ACTIVE",
+        /// Nothing new may be reserved, charged or funded.
+        Frozen = "FROZEN",
+        /// It has ended with its tenant.
+        Closed = "CLOSED",
+    }
+}
+
+words! {
+    /// What is to happen at the end of a period. Stored and returned; nothing happens by itself.
+    RolloverPolicy {
+        /// Nothing is carried over.
+        None = "NONE",
+        /// What is left is carried over.
+        CarryForward = "CARRY_FORWARD",
+        /// What is left is carried over, up to the allocation.
+        CapAtAllocated = "CAP_AT_ALLOCATED",
+    }
+}
+
+words! {
+    /// How an operator changes a ledger's figures.
+    FundingOperation {
+        /// Allocates more.
+        Credit = "CREDIT",
+        /// Allocates less, as far as something remains.
+        Debit = "DEBIT",
+        /// Sets the allocation.
+        Reset = "RESET",
+        /// Pays debt back, and allocates what is left of it.
+        RepayDebt = "REPAY_DEBT",
+        /// Sets the allocation and what counts as spent.
+        ResetSpent = "RESET_SPENT",
+    }
+}
 
 object! {
     /// Creates a budget at a scope.
@@ -59,8 +99,6 @@ object! {
         pub tenant_id: TenantId { field: "tenant", required: false },
         /// Scope, in lower case.
         pub scope: ScopePath,
-        /// The same as `scope`.
-        pub scope_path: Unsent<ScopePath>,
         /// Unit of all figures.
         pub unit: Unit,
         /// What the budget grants.
@@ -91,5 +129,9 @@ object! {
         pub created_at: Moment { field: "created_at_ms" },
         /// When an operator last changed it.
         pub updated_at: Option<Moment> { field: "updated_at_ms" },
+    }
+    unsent {
+        /// The same as `scope`.
+        scope_path: ScopePath,
     }
 }

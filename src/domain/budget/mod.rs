@@ -1,6 +1,5 @@
 //! A ledger's figures, for which `remaining = allocated - spent - reserved - debt`.
 
-pub mod funding;
 pub mod ledger;
 
 use super::amount::{Amount, SignedAmount, Unit};

@@ -7,7 +7,7 @@ use super::ids::TenantId;
 use super::record::{Record, RecordError};
 use super::tenant::TenantStatus;
 use super::words::words;
-use crate::domain::budget::funding::FundingOperation;
+use crate::domain::budget::ledger::FundingOperation;
 pub use outcome::{BulkActionRowOutcome, BulkResult, Outcome};
 
 /// Rows that one action has at most.

@@ -214,6 +214,4 @@ impl StoredEvent<'_> {
 }
 
 #[cfg(test)]
-mod golden;
-#[cfg(test)]
 mod tests;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Value as Schema, json};
 
-use super::components::Components;
 use super::problems::Path;
 use super::rules::{Blank, Entries, Items, Range, Text};
+use super::schema::Components;
 use super::{Problems, Value};
 use crate::domain::json::{FreeObject, Json};
 use crate::domain::moment::Moment;
@@ -140,7 +140,10 @@ pub(crate) use text_field;
 plain_field!(String, Text, |text, _| text.schema());
 plain_field!(SecretString, Text, |text, _| text.schema());
 plain_field!(bool, (), |(), _| json!({"type": "boolean"}), |value, ()| {
-    value.boolean()
+    match value.json {
+        Json::Bool(flag) => Some(flag),
+        _ => value.wrong_type("true or false"),
+    }
 });
 plain_field!(
     i64,
@@ -158,10 +161,16 @@ plain_field!(
     Moment,
     (),
     |(), _| json!({"type": "string", "format": "date-time"}),
-    |value, ()| value.moment()
+    |value, ()| {
+        let wanted = || "a date and time such as 2026-07-04T12:00:00Z".to_owned();
+        value.parsed(Moment::parse, wanted)
+    }
 );
 plain_field!(Json, (), |(), _| json!({"type": "object"}));
-plain_field!(FreeObject as Json, |value, ()| value.free_object());
+plain_field!(FreeObject as Json, |value, ()| match value.json {
+    Json::Object(_) => FreeObject::from_stored(value.json.compact()),
+    _ => value.wrong_type("an object"),
+});
 plain_field!(Schema as Json);
 
 fn number<N>(kind: &str, format: &str, range: &Range<N>) -> Schema

@@ -1,12 +1,12 @@
-//! One member of an object: its name, rules and default.
+//! One member of an object: its name, rules and default; and the description of an object, made of its members'.
 
 use serde::Serialize;
 use serde::ser::SerializeStruct;
 use serde_json::{Value as Schema, json};
 
-use super::components::Components;
 use super::field::Field;
 use super::rules::{Blank, Bounds, Entries, Form, Items, Range, Text};
+use super::schema::{Components, description};
 use crate::domain::record::{FieldChange, Record, RecordError, Recorded, Written};
 
 /// One member: name, rules, default, and how it is described. Built by the options of [`object!`](super::object).
@@ -266,5 +266,67 @@ impl<T: Field<Rules = Entries<R>>, R> Member<T> {
         entries(entries: impl Into<Bounds<usize>>) sets rules.entries = entries.into();
         /// The rules for the value of each entry.
         values(each: R) sets rules.each = each;
+    }
+}
+
+/// The schema of an object in the making.
+#[derive(Debug)]
+pub struct Described {
+    name: &'static str,
+    schema: Schema,
+}
+
+impl Described {
+    /// An object without members yet, described by a doc comment.
+    pub fn new(name: &'static str, doc: &str) -> Self {
+        let schema = json!({
+            "type": "object",
+            "description": description(doc),
+            "additionalProperties": false,
+            "properties": {},
+        });
+        Self { name, schema }
+    }
+
+    /// Another name than the struct's.
+    pub fn publish_as(mut self, name: &'static str) -> Self {
+        self.name = name;
+        self
+    }
+
+    /// Takes note of a role of the declaration: an `Open` object may get further members.
+    pub fn role(mut self, role: &str) -> Self {
+        if let Some(object) = self.schema.as_object_mut().filter(|_| role == "Open") {
+            object.remove("additionalProperties");
+        }
+        self
+    }
+
+    /// Refers to the object, whose members are added where it is first referred to.
+    pub fn refer(
+        mut self,
+        components: &mut Components,
+        members: impl FnOnce(&mut Self, &mut Components),
+    ) -> Schema {
+        components.refer(self.name, |components| {
+            members(&mut self, components);
+            self.schema
+        })
+    }
+
+    /// Adds a member.
+    pub fn member<T: Field>(&mut self, member: Member<T>, components: &mut Components) {
+        let Some(mut schema) = member.describe(components) else {
+            return;
+        };
+        let name = member.name;
+        schema["description"] = description(member.doc).into();
+        self.schema["properties"][name] = schema;
+        if member.required_by_description() {
+            match self.schema["required"].as_array_mut() {
+                Some(required) => required.push(name.into()),
+                None => self.schema["required"] = json!([name]),
+            }
+        }
     }
 }

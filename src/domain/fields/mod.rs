@@ -5,27 +5,25 @@
 //! and goes on, so that a client learns of all its mistakes at once. What follows from several members is checked last, once
 //! each of them is right.
 
-mod components;
-mod described;
 mod field;
 mod member;
 mod object;
 mod patch;
 mod problems;
 mod rules;
+mod schema;
 mod value;
 
-pub use components::Components;
-pub use described::Described;
 pub use field::{Field, Read};
 pub(crate) use field::{plain_field, text_field};
-pub use member::{Keyword, Member};
+pub use member::{Described, Keyword, Member};
 pub(crate) use object::object;
-pub use patch::{Patch, Unsent};
+pub use patch::Patch;
 pub use problems::Problems;
 pub use rules::{
     Blank, Bounds, DESCRIPTION_CHARS_MAX, Entries, Form, Items, NAME_CHARS_MAX, Range, Text,
 };
+pub use schema::Components;
 pub use serde_json::Value as Schema;
 pub use value::Value;
 

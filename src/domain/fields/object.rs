@@ -65,7 +65,8 @@
 /// }
 /// ```
 ///
-/// `ignore { member: Type }` before `check` names members that requests may have and that are not used.
+/// `ignore { member: Type }` before `check` names members that requests may have and that are not used; `unsent` declares members
+/// that are described and that the service never sends.
 ///
 /// Further roles:
 ///
@@ -86,6 +87,12 @@ macro_rules! object {
                 $member_vis:vis $member:ident : $type:ty $({ $($option:ident : $value:expr),* $(,)? })?
             ),* $(,)?
         }
+        $(unsent {
+            $(
+                $(#[doc = $unsent_doc:expr])*
+                $unsent:ident : $unsent_type:ty $({ $($unsent_option:ident : $unsent_value:expr),* $(,)? })?
+            ),* $(,)?
+        })?
         $(ignore { $($ignored:ident : $ignored_type:ty),* $(,)? })?
         $(check $check:expr)?
     ) => {
@@ -115,6 +122,13 @@ macro_rules! object {
             described.refer(components, |described, components| {
                 let ($($member,)*) = Self::members();
                 $(described.member($member, components);)*
+                $($({
+                    let unsent = $crate::domain::fields::Member::<Option<$unsent_type>>::new(
+                        stringify!($unsent),
+                        concat!($($unsent_doc, "\n"),*),
+                    );
+                    described.member(unsent $($(.$unsent_option($unsent_value))*)?, components);
+                })*)?
             })
         });
 

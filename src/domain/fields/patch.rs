@@ -1,55 +1,12 @@
-//! Types of members with a special meaning: [`Patch`] in updates, [`Unsent`] in responses.
-
-use std::marker::PhantomData;
+//! [`Patch`]: members of updates.
 
 use serde_json::Value as Schema;
 
 use super::Value;
-use super::components::Components;
 use super::field::{Field, Read};
+use super::schema::Components;
 use crate::domain::json::Json;
-use crate::domain::record::{FieldChange, Record, RecordError, Recorded, Written};
-
-/// A member that is described and that the service never sends, because it has nothing of the kind.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Unsent<T>(PhantomData<T>);
-
-impl<T> Default for Unsent<T> {
-    fn default() -> Self {
-        Self(PhantomData)
-    }
-}
-
-impl<T: Field> Field for Unsent<T> {
-    type Rules = T::Rules;
-    type Inner = T::Inner;
-
-    fn schema(rules: &T::Rules, components: &mut Components) -> Schema {
-        T::schema(rules, components)
-    }
-
-    fn absent(_: Option<T::Inner>) -> Option<Self> {
-        Some(Self::default())
-    }
-
-    fn is_absent(&self) -> bool {
-        true
-    }
-}
-
-impl<T> Written for Unsent<T> {
-    fn write_to(&self, _: FieldChange, _: &mut Vec<FieldChange>) {}
-}
-
-impl<T> Recorded for Unsent<T> {
-    fn read_from(_: &Record, _: &str) -> Result<Option<Self>, RecordError> {
-        Ok(None)
-    }
-
-    fn fields_of(_: &'static str) -> Vec<&'static str> {
-        Vec::new()
-    }
-}
+use crate::domain::record::{FieldChange, Written};
 
 /// What a request does to a value that may be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use super::problems::{Path, Problems, quoted};
 use super::rules::{Blank, Bounds, Entries, Items, Text};
 use super::{Object, Read};
-use crate::domain::json::{FreeObject, Json};
-use crate::domain::moment::Moment;
+use crate::domain::json::Json;
 
 /// One value and its place. Every reader returns `None` after noting what is wrong.
 pub struct Value<'p> {
-    json: Json,
+    pub(super) json: Json,
     path: Path<'p>,
     problems: &'p mut Problems,
 }
@@ -37,14 +36,6 @@ impl<'p> Value<'p> {
                 object.finish();
                 outcome
             }
-            _ => self.wrong_type("an object"),
-        }
-    }
-
-    /// An object of the client's own, with any content.
-    pub(super) fn free_object(self) -> Option<FreeObject> {
-        match self.json {
-            Json::Object(_) => FreeObject::from_stored(self.json.compact()),
             _ => self.wrong_type("an object"),
         }
     }
@@ -112,14 +103,6 @@ impl<'p> Value<'p> {
         })
     }
 
-    /// `true` or `false`.
-    pub(super) fn boolean(self) -> Option<bool> {
-        match self.json {
-            Json::Bool(value) => Some(value),
-            _ => self.wrong_type("true or false"),
-        }
-    }
-
     /// A number without fraction and exponent, within bounds.
     pub(super) fn integer(self, bounds: Bounds<i64>) -> Option<i64> {
         let Json::Number(literal) = &self.json else {
@@ -185,14 +168,8 @@ impl<'p> Value<'p> {
         self.parsed(parse, || format!("one of {}", names.join(", ")))
     }
 
-    /// A date and time with its offset.
-    pub(super) fn moment(self) -> Option<Moment> {
-        let wanted = || "a date and time such as 2026-07-04T12:00:00Z".to_owned();
-        self.parsed(Moment::parse, wanted)
-    }
-
     /// What is made of a string; `wanted` says what the string must be.
-    fn parsed<T>(
+    pub(super) fn parsed<T>(
         self,
         parse: impl FnOnce(&str) -> Option<T>,
         wanted: impl FnOnce() -> String,
@@ -209,7 +186,7 @@ impl<'p> Value<'p> {
         }
     }
 
-    fn wrong_type<T>(self, wanted: &str) -> Option<T> {
+    pub(super) fn wrong_type<T>(self, wanted: &str) -> Option<T> {
         let reason = format!("must be {wanted}, not {}", self.json.kind());
         self.problems.malformed(self.path, reason);
         None

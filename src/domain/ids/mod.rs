@@ -4,10 +4,9 @@
 //! text, so that a record is found from its id alone. The ids of things that a request creates are derived from the request:
 //! the same tenant and idempotency key give the same id on every replica, which makes the record its own idempotency entry.
 
-mod evidence;
 mod random;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -15,7 +14,6 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::fields::{Form, Keyword, Read, Text, Value, plain_field, text_field};
-pub use evidence::EvidenceId;
 pub use random::RandomPart;
 pub(crate) use random::random_id;
 
@@ -42,10 +40,8 @@ impl Partition {
     /// Reads exactly three lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         let well_formed = text.len() == 3 && text.bytes().all(is_lower_hex);
-        if !well_formed {
-            return None;
-        }
-        u16::from_str_radix(text, 16).ok().and_then(Self::new)
+        let index = u16::from_str_radix(text, 16).ok().filter(|_| well_formed);
+        index.and_then(Self::new)
     }
 
     /// The number, 0 to 1023.
@@ -276,6 +272,28 @@ impl TraceId {
     }
 }
 
+text_id! {
+    /// Names an envelope by its content: 64 lower-case hexadecimal digits.
+    EvidenceId
+}
+
+impl EvidenceId {
+    /// What an id looks like, as a regular expression.
+    pub const PATTERN: &'static str = "^[0-9a-f]{64}$";
+
+    /// Accepts exactly that.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_one = text.len() == 64 && text.bytes().all(is_lower_hex);
+        is_one.then(|| Self(text.to_owned()))
+    }
+
+    /// The partition in which the envelope is kept: the first ten bits of the id.
+    pub fn partition(&self) -> Partition {
+        let bits = u16::from_str_radix(&self.0[..3], 16).unwrap_or_default() >> 2;
+        Partition::new(bits).unwrap_or(Partition::FIRST)
+    }
+}
+
 /// The random secret of a deployment, from which ids are derived. Without it ids could be guessed from idempotency keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DeploymentSecret([u8; 32]);
@@ -344,12 +362,11 @@ fn is_lower_hex(byte: u8) -> bool {
 
 /// Lower-case hexadecimal digits, two for each byte.
 pub fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| b"0123456789abcdef"[usize::from(half)];
-    let mut digits = Vec::with_capacity(2 * bytes.len());
+    let mut digits = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        digits.extend_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
+        let _ = write!(digits, "{byte:02x}");
     }
-    String::from_utf8(digits).expect("digits are ASCII")
+    digits
 }
 
 #[cfg(test)]

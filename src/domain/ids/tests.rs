@@ -181,3 +181,17 @@ fn request_and_trace_ids() {
         assert!(TraceId::parse(text).is_none(), "{text}");
     }
 }
+
+#[test]
+fn an_id_of_evidence_has_64_lower_case_digits_and_its_partition_in_the_first_ten_bits() {
+    for (start, partition) in [("000", 0), ("003", 0), ("004", 1), ("fff", 1023)] {
+        let text = format!("{start}{}", "0".repeat(61));
+        let id = EvidenceId::parse(&text).expect("an id");
+        assert_eq!((id.as_str(), id.partition().index()), (&*text, partition));
+    }
+    let upper = "A".repeat(64);
+    let (short, long) = ("a".repeat(63), "a".repeat(65));
+    for text in ["", &upper, &short, &long, &"é".repeat(32)] {
+        assert_eq!(EvidenceId::parse(text), None, "{text}");
+    }
+}

@@ -1,6 +1,9 @@
 //! Writing JSON: the two canonical forms and the compact one.
 
 use std::cmp::Ordering;
+use std::fmt;
+
+use serde::Serialize;
 
 use super::{Json, Name};
 
@@ -13,6 +16,59 @@ pub(super) enum Form {
     Exact,
     /// Members sorted, every number as ECMAScript prints the double.
     Rfc8785,
+}
+
+/// A value in the canonical form of RFC 8785, and whether that form keeps all its digits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Canonical {
+    text: String,
+    /// The first integer that the form has rounded.
+    rounded: Option<String>,
+}
+
+impl Canonical {
+    /// Of a value.
+    pub fn of_json(json: &Json) -> Self {
+        Self {
+            text: write(json, Form::Rfc8785),
+            rounded: json.first_rounded().map(str::to_owned),
+        }
+    }
+
+    /// Of a value of which [`Json::canonical`] is known and [`Json::first_rounded`] finds nothing: then both forms are one text.
+    pub fn of_exact(text: String) -> Self {
+        Self {
+            text,
+            rounded: None,
+        }
+    }
+
+    /// Of what an object serializes to, without the members of these names; `None` where that is no JSON.
+    pub fn of(object: &impl Serialize, without: &[&str]) -> Option<Self> {
+        let text = serde_json::to_vec(object).ok()?;
+        let mut json = Json::parse(&text).ok()?;
+        if let Json::Object(members) = &mut json {
+            members.retain(|(name, _)| !without.contains(&&**name));
+        }
+        Some(Self::of_json(&json))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The first integer literal whose digits the form does not keep.
+    pub fn first_rounded(&self) -> Option<&str> {
+        self.rounded.as_deref()
+    }
+}
+
+impl fmt::Debug for Canonical {
+    /// Shows the length only: bodies hold what clients would not like to find in a log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Canonical({} bytes)", self.text.len())
+    }
 }
 
 pub(super) fn write(json: &Json, form: Form) -> String {
@@ -99,15 +155,9 @@ pub(super) fn is_exact_integer(literal: &str) -> bool {
     number.is_ok_and(|number| number.unsigned_abs() <= 1 << 53) && literal != "-0"
 }
 
-/// The order of two names by UTF-16 code units. That of the bytes differs only from U+E000 on, whose first byte is this or more.
+/// The order of two names by UTF-16 code units.
 pub(super) fn utf16_order(a: &str, b: &str) -> Ordering {
-    const FIRST_BYTE: u8 = 0xee;
-    let mut bytes = a.bytes().zip(b.bytes());
-    match bytes.find(|(a, b)| a != b) {
-        Some((a, b)) if a.max(b) < FIRST_BYTE => a.cmp(&b),
-        Some(_) => a.encode_utf16().cmp(b.encode_utf16()),
-        None => a.len().cmp(&b.len()),
-    }
+    a.encode_utf16().cmp(b.encode_utf16())
 }
 
 /// Whether the form of RFC 8785 writes other digits than an integer literal has: it goes through a double.
@@ -122,12 +172,8 @@ pub(super) fn is_rounded(literal: &str) -> bool {
 
 /// Writes a string as all forms have it. The library's escapes are the shortest, as the canonical ones want them.
 pub fn push_string(string: &str, text: &mut String) {
-    let is_plain = |byte: u8| (byte >= b' ') & (byte != b'"') & (byte != b'\\');
-    // Without an early end, which most strings do not have, the compiler looks at many bytes at once.
-    if string
-        .bytes()
-        .fold(true, |plain, byte| plain & is_plain(byte))
-    {
+    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if string.bytes().all(is_plain) {
         text.push('"');
         text.push_str(string);
         text.push('"');

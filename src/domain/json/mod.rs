@@ -5,31 +5,22 @@
 //! silent choice, depth is bounded, and there is one canonical form to hash.
 
 mod canonical;
-mod canonical_text;
-mod error;
-mod free_object;
+mod reader;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use canonical::Form;
-pub use canonical::push_string;
-pub use canonical_text::Canonical;
-pub use error::JsonError;
-pub use free_object::FreeObject;
+pub use canonical::{Canonical, push_string};
+pub use reader::JsonError;
+use reader::Reader;
 
-use super::printable::printable_up_to;
+use super::record::stored_text;
 
 /// How deep arrays and objects may nest, the outermost included.
 pub const DEPTH_MAX: usize = 64;
-
-/// The longest path that an error shows, in characters.
-const PATH_CHARS_MAX: usize = 200;
 
 /// A JSON value. Numbers are their literals; members keep their order.
 #[derive(Clone, PartialEq, Eq)]
@@ -191,138 +182,49 @@ impl fmt::Debug for Json {
     }
 }
 
-/// Walks the raw values of a text whose syntax has been checked as a whole.
-struct Reader<'t> {
-    text: &'t str,
-    path: String,
-    depth_max: usize,
-}
+/// A JSON object that belongs to the client: kept and returned as it was sent, never looked into.
+#[derive(Clone)]
+pub struct FreeObject(Box<RawValue>);
 
-impl<'t> Reader<'t> {
-    fn value(&mut self, raw: &'t RawValue, depth: usize) -> Result<Json, JsonError> {
-        let literal = raw.get();
-        match literal.as_bytes().first() {
-            Some(b'{') => self.object(literal, depth),
-            Some(b'[') => self.array(literal, depth),
-            Some(b'"') => Ok(Json::String(self.lex(literal)?)),
-            Some(b't' | b'f') => Ok(Json::Bool(self.lex(literal)?)),
-            Some(b'n') => Ok(Json::Null),
-            _ => self.number(literal),
-        }
+impl FreeObject {
+    /// The object without white space, as it is stored.
+    pub fn as_str(&self) -> &str {
+        self.0.get()
     }
 
-    fn number(&self, literal: &str) -> Result<Json, JsonError> {
-        match literal.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Json::Number(literal.to_owned())),
-            _ => Err(JsonError::NumberRange {
-                path: self.printable_path(),
-            }),
-        }
-    }
-
-    fn array(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
-        self.check_depth(depth)?;
-        let raw_items: Vec<&RawValue> = self.lex(literal)?;
-        let mut items = Vec::with_capacity(raw_items.len());
-        for (index, raw) in raw_items.into_iter().enumerate() {
-            items.push(self.inside(format_args!("[{index}]"), |reader| {
-                reader.value(raw, depth + 1)
-            })?);
-        }
-        Ok(Json::Array(items))
-    }
-
-    fn object(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
-        self.check_depth(depth)?;
-        let Members(raw_members) = self.lex(literal)?;
-        if let Some(name) = first_duplicate(&raw_members) {
-            let dot = if self.path.is_empty() { "" } else { "." };
-            return self.inside(format_args!("{dot}{name}"), |reader| {
-                Err(JsonError::Duplicate {
-                    path: reader.printable_path(),
-                })
-            });
-        }
-        let mut members = Vec::with_capacity(raw_members.len());
-        for (name, raw) in raw_members {
-            let dot = if self.path.is_empty() { "" } else { "." };
-            let value = self.inside(format_args!("{dot}{name}"), |reader| {
-                reader.value(raw, depth + 1)
-            })?;
-            members.push((name.into(), value));
-        }
-        Ok(Json::Object(members))
-    }
-
-    /// Reads one literal whose kind is known. What fails here is a lone surrogate: the rest was checked with the whole.
-    fn lex<T: Deserialize<'t>>(&self, literal: &'t str) -> Result<T, JsonError> {
-        serde_json::from_str(literal).map_err(|error| JsonError::syntax(self.text, literal, &error))
-    }
-
-    fn inside<T>(
-        &mut self,
-        step: fmt::Arguments<'_>,
-        read: impl FnOnce(&mut Self) -> Result<T, JsonError>,
-    ) -> Result<T, JsonError> {
-        let length = self.path.len();
-        // Writing to a string can't fail.
-        let _ = self.path.write_fmt(step);
-        let outcome = read(self);
-        self.path.truncate(length);
-        outcome
-    }
-
-    fn check_depth(&self, depth: usize) -> Result<(), JsonError> {
-        if depth > self.depth_max {
-            return Err(JsonError::TooDeep {
-                depth_max: self.depth_max,
-                path: self.printable_path(),
-            });
-        }
-        Ok(())
-    }
-
-    fn printable_path(&self) -> String {
-        printable_up_to(&self.path, PATH_CHARS_MAX)
+    /// From the stored form. `None` if that is no JSON object.
+    pub fn from_stored(text: String) -> Option<Self> {
+        let is_object = text.starts_with('{');
+        RawValue::from_string(text)
+            .ok()
+            .filter(|_| is_object)
+            .map(Self)
     }
 }
 
-/// The first name that occurred before. Few names are compared with each other, many are hashed.
-fn first_duplicate<T>(members: &[(String, T)]) -> Option<&str> {
-    let names = || members.iter().map(|(name, _)| name.as_str());
-    if members.len() <= 16 {
-        let known = |index: usize, name: &str| names().take(index).any(|earlier| earlier == name);
-        return names()
-            .enumerate()
-            .find(|(index, name)| known(*index, name))
-            .map(|(_, name)| name);
+stored_text!(
+    FreeObject,
+    |text| Self::from_stored(text.to_owned()),
+    |object| Some(object.as_str().to_owned())
+);
+
+impl fmt::Debug for FreeObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FreeObject({} bytes)", self.0.get().len())
     }
-    let mut seen = HashSet::with_capacity(members.len());
-    names().find(|name| !seen.insert(*name))
 }
 
-/// One level of an object: names, and values not yet looked into.
-struct Members<'t>(Vec<(String, &'t RawValue)>);
+impl PartialEq for FreeObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
 
-impl<'t> Deserialize<'t> for Members<'t> {
-    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'t> Visitor<'t> for MembersVisitor {
-            type Value = Members<'t>;
+impl Eq for FreeObject {}
 
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(MembersVisitor)
+impl serde::Serialize for FreeObject {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
     }
 }
 

@@ -9,7 +9,7 @@ pub use record::{
     Policy, PolicyCreateRequest, PolicyStatus, PolicyUpdateRequest, RateLimits,
     ReservationTtlOverride,
 };
-pub use set::{InForce, PolicySelection, PolicySet};
+pub use set::{PolicySelection, PolicySet};
 
 use super::fields::{Read as _, Text, object};
 use super::ids::{RandomPart, random_id};

@@ -12,17 +12,6 @@ text_id! {
     ScopePattern
 }
 
-/// The same, taken apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Matches<'p> {
-    /// This scope alone.
-    Exactly(&'p str),
-    /// Every scope below this one.
-    Below(&'p str),
-    /// This text, which ends with a colon, and one value.
-    OneOf(&'p str),
-}
-
 text_field!(ScopePattern, ScopePattern::from_stored);
 
 impl ScopePattern {
@@ -50,25 +39,11 @@ impl ScopePattern {
     #[cfg(test)]
     pub fn matches(&self, scope: &ScopePath) -> bool {
         let scope = scope.as_str();
-        match self.parts() {
-            Matches::Exactly(only) => scope == only,
-            Matches::Below(parent) => scope
-                .strip_prefix(parent)
-                .is_some_and(|rest| rest.starts_with('/')),
-            Matches::OneOf(prefix) => scope
-                .strip_prefix(prefix)
-                .is_some_and(|value| !value.contains('/')),
-        }
-    }
-
-    pub(super) fn parts(&self) -> Matches<'_> {
-        if let Some(parent) = self.0.strip_suffix("/*") {
-            return Matches::Below(parent);
-        }
-        match self.0.strip_suffix('*') {
-            Some(prefix) => Matches::OneOf(prefix),
-            None => Matches::Exactly(&self.0),
-        }
+        let Some(prefix) = self.0.strip_suffix('*') else {
+            return scope == self.0;
+        };
+        let is_below = |rest: &str| prefix.ends_with('/') || !rest.contains('/');
+        scope.strip_prefix(prefix).is_some_and(is_below)
     }
 }
 

@@ -4,10 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::pattern::Matches;
-use super::{
-    Caps, OveragePolicy, Policy, PolicyId, PolicyStatus, RateLimits, ReservationTtlOverride,
-};
+use super::{Policy, PolicyId, PolicyStatus};
 use crate::domain::fields::Read as _;
 use crate::domain::scope::ScopePath;
 
@@ -16,22 +13,6 @@ const NEVER_MS: i64 = (1 << 53) - 1;
 
 /// About the memory of a policy without pattern and caps, in bytes.
 const POLICY_BYTES: usize = 500;
-
-/// What the one policy decides that was selected for a request. Between the request, which goes before it, and the
-/// settings of ledger and tenant, which come after.
-#[derive(Debug, PartialEq, Eq)]
-pub struct InForce {
-    /// The policy.
-    pub id: PolicyId,
-    /// What a commit above the estimate does.
-    pub overage: Option<OveragePolicy>,
-    /// Lifetimes of reservations.
-    pub ttl: ReservationTtlOverride,
-    /// Caps of the decision.
-    pub caps: Option<Caps>,
-    /// How much may be done in one scope and minute.
-    pub rate_limits: RateLimits,
-}
 
 /// The policy for one request, and for how long that holds: while the tenant's policies have this version, and the store's
 /// clock is within the interval.
@@ -43,8 +24,8 @@ pub struct PolicySelection {
     pub from_ms: i64,
     /// Until before this time, in milliseconds.
     pub until_ms: i64,
-    /// The policy, if one applies.
-    pub policy: Option<Arc<InForce>>,
+    /// The policy, if one applies. The request goes before it, the settings of ledger and tenant come after.
+    pub policy: Option<Arc<Policy>>,
 }
 
 impl Default for PolicySelection {
@@ -59,28 +40,12 @@ impl Default for PolicySelection {
     }
 }
 
-/// The active policies of a tenant at one version.
+/// The active policies of a tenant at one version, without name and description.
 #[derive(Debug, Default)]
 pub struct PolicySet {
     version: Arc<str>,
-    exactly: Index,
-    below: Index,
-    one_of: Index,
+    by_pattern: HashMap<String, Vec<Arc<Policy>>>,
     bytes: usize,
-}
-
-type Index = HashMap<String, Vec<Rule>>;
-
-#[derive(Debug, Clone)]
-struct Rule {
-    /// About how much memory it takes.
-    bytes: usize,
-    priority: i64,
-    segments: usize,
-    created_at_ms: i64,
-    from_ms: Option<i64>,
-    until_ms: Option<i64>,
-    effect: Arc<InForce>,
 }
 
 impl PolicySet {
@@ -91,36 +56,29 @@ impl PolicySet {
             ..Self::default()
         };
         for policy in policies {
-            set.add(policy);
+            if policy.status == PolicyStatus::Active {
+                set.add(Arc::new(Policy {
+                    name: String::new(),
+                    description: None,
+                    caps: policy.caps.filter(|caps| !caps.is_empty()),
+                    ..policy
+                }));
+            }
         }
         set
     }
 
     /// The same at a later version, with these policies new or changed. Of one that changed twice, the last counts.
     pub fn with_changes(&self, version: &str, changed: Vec<Policy>) -> Self {
+        let changed = changed.into_iter();
         let changed: HashMap<PolicyId, Policy> = changed
-            .into_iter()
             .map(|policy| (policy.policy_id.clone(), policy))
             .collect();
-        let mut set = Self::new(version, []);
-        for (old, new) in [
-            (&self.exactly, &mut set.exactly),
-            (&self.below, &mut set.below),
-            (&self.one_of, &mut set.one_of),
-        ] {
-            for (text, rules) in old {
-                let kept = rules
-                    .iter()
-                    .filter(|rule| !changed.contains_key(&rule.effect.id));
-                let kept: Vec<Rule> = kept.cloned().collect();
-                set.bytes += kept.iter().map(|rule| rule.bytes).sum::<usize>();
-                if !kept.is_empty() {
-                    new.insert(text.clone(), kept);
-                }
-            }
-        }
-        for policy in changed.into_values() {
-            set.add(policy);
+        let is_kept = |policy: &&Arc<Policy>| !changed.contains_key(&policy.policy_id);
+        let kept: Vec<_> = self.by_pattern.values().flatten().filter(is_kept).collect();
+        let mut set = Self::new(version, changed.values().cloned());
+        for policy in kept {
+            set.add(Arc::clone(policy));
         }
         set
     }
@@ -142,79 +100,53 @@ impl PolicySet {
             version: Arc::clone(&self.version),
             ..PolicySelection::default()
         };
-        let mut best: Option<&Rule> = None;
-        for rule in self.matching(scope.as_str()) {
-            for edge in [rule.from_ms, rule.until_ms].into_iter().flatten() {
+        let mut best: Option<&Arc<Policy>> = None;
+        for policy in self.matching(scope.as_str()) {
+            let [from, until] = [policy.effective_from, policy.effective_until]
+                .map(|edge| edge.map(|edge| edge.as_ms()));
+            for edge in [from, until].into_iter().flatten() {
                 if edge <= now_ms {
                     selection.from_ms = selection.from_ms.max(edge);
                 } else {
                     selection.until_ms = selection.until_ms.min(edge);
                 }
             }
-            if rule.is_open_at(now_ms) && best.is_none_or(|best| rule.rank() > best.rank()) {
-                best = Some(rule);
+            let is_open =
+                from.is_none_or(|from| from <= now_ms) && until.is_none_or(|until| now_ms < until);
+            if is_open && best.is_none_or(|best| rank(policy) > rank(best)) {
+                best = Some(policy);
             }
         }
-        selection.policy = best.map(|rule| Arc::clone(&rule.effect));
+        selection.policy = best.cloned();
         selection
     }
 
-    fn add(&mut self, policy: Policy) {
-        if policy.status != PolicyStatus::Active {
-            return;
-        }
-        let (index, text) = match policy.scope_pattern.parts() {
-            Matches::Exactly(text) => (&mut self.exactly, text),
-            Matches::Below(text) => (&mut self.below, text),
-            Matches::OneOf(text) => (&mut self.one_of, text),
-        };
-        let caps = policy.caps.filter(|caps| !caps.is_empty());
-        let caps_bytes = caps.as_ref().map_or(0, |caps| caps.to_json().len());
-        let bytes = POLICY_BYTES + text.len() + caps_bytes;
-        self.bytes += bytes;
-        let rule = Rule {
-            bytes,
-            priority: policy.priority,
-            segments: policy.scope_pattern.segments().count(),
-            created_at_ms: policy.created_at.as_ms(),
-            from_ms: policy.effective_from.map(|from| from.as_ms()),
-            until_ms: policy.effective_until.map(|until| until.as_ms()),
-            effect: Arc::new(InForce {
-                id: policy.policy_id,
-                overage: policy.commit_overage_policy,
-                ttl: policy.reservation_ttl_override,
-                caps,
-                rate_limits: policy.rate_limits,
-            }),
-        };
-        index.entry(text.to_owned()).or_default().push(rule);
+    fn add(&mut self, policy: Arc<Policy>) {
+        let pattern = policy.scope_pattern.to_string();
+        let caps_bytes = policy.caps.as_ref().map_or(0, |caps| caps.to_json().len());
+        self.bytes += POLICY_BYTES + pattern.len() + caps_bytes;
+        self.by_pattern.entry(pattern).or_default().push(policy);
     }
 
-    /// Looks up what could match: the scope itself, each scope above it, and its level.
-    fn matching<'a>(&'a self, scope: &'a str) -> impl Iterator<Item = &'a Rule> {
-        let above = scope.match_indices('/').map(|(end, _)| &scope[..end]);
-        let level = scope.rfind(':').map(|colon| &scope[..=colon]);
-        let exactly = self.exactly.get(scope);
-        let below = above.filter_map(|parent| self.below.get(parent));
-        let one_of = level.and_then(|level| self.one_of.get(level));
-        exactly.into_iter().chain(below).chain(one_of).flatten()
+    /// Looks up the patterns that match: the scope itself, all below each scope above it, and its level.
+    fn matching(&self, scope: &str) -> impl Iterator<Item = &Arc<Policy>> {
+        let above = scope
+            .match_indices('/')
+            .map(|(end, _)| format!("{}/*", &scope[..end]));
+        let level = scope
+            .rfind(':')
+            .map(|colon| format!("{}:*", &scope[..colon]));
+        let patterns = above.chain(level).chain([scope.to_owned()]);
+        patterns
+            .filter_map(|pattern| self.by_pattern.get(&pattern))
+            .flatten()
     }
 }
 
-impl Rule {
-    fn is_open_at(&self, now_ms: i64) -> bool {
-        self.from_ms.is_none_or(|from| from <= now_ms)
-            && self.until_ms.is_none_or(|until| now_ms < until)
-    }
-
-    fn rank(&self) -> (i64, usize, i64, Reverse<&PolicyId>) {
-        (
-            self.priority,
-            self.segments,
-            self.created_at_ms,
-            Reverse(&self.effect.id),
-        )
-    }
+fn rank(policy: &Policy) -> impl Ord {
+    let segments = policy.scope_pattern.segments().count();
+    let id = Reverse(&policy.policy_id);
+    (policy.priority, segments, policy.created_at, id)
 }
 
 #[cfg(test)]
@@ -249,7 +181,7 @@ mod tests {
     fn selected(policies: &[Policy], scope: &str, now_ms: i64) -> Option<u64> {
         let set = PolicySet::new("v", policies.iter().cloned());
         let selection = set.select(&path(scope), now_ms);
-        let id = selection.policy?.id.as_str()[8..].to_owned();
+        let id = selection.policy?.policy_id.as_str()[8..].to_owned();
         id.parse().ok()
     }
 
@@ -384,7 +316,7 @@ mod tests {
             };
             let set = PolicySet::new("v", policies.clone());
             let selection = set.select(&path(SCOPES[scope]), now);
-            let id = selection.policy.as_ref().map(|policy| policy.id.clone());
+            let id = selection.policy.as_ref().map(|policy| policy.policy_id.clone());
             prop_assert_eq!(&id, &look(now));
             prop_assert!(selection.from_ms <= now && now < selection.until_ms);
             if (selection.from_ms..selection.until_ms).contains(&later) {

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Denial, Refusal, ReservationRefusal as Reservation, TenantRefusal as Tenant};
+use super::{Refusal, ReservationRefusal as Reservation, TenantRefusal as Tenant};
 use crate::domain::printable::printable_up_to;
 use crate::domain::words::words;
 
@@ -36,7 +36,7 @@ words! {
 
 /// How such a refusal is reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Evaluated {
+pub struct EvaluatedRefusal {
     /// Status of the response.
     pub http_status: u16,
     /// For programs.
@@ -49,23 +49,13 @@ pub struct Evaluated {
 
 impl Refusal {
     /// How it is reported, if it is one after evaluation.
-    pub fn evaluated(&self) -> Option<Evaluated> {
+    pub fn evaluated(&self) -> Option<EvaluatedRefusal> {
         let (http_status, code, details) = match self {
             Self::Tenant(Tenant::Closed(_)) => (409, EvaluatedCode::TenantClosed, None),
             Self::Reservation(refusal) => refusal.evaluated()?,
-            Self::Tenant(_)
-            | Self::Access(_)
-            | Self::Budget(_)
-            | Self::Policy(_)
-            | Self::ApiKey(_)
-            | Self::Webhook(_)
-            | Self::Bulk(_)
-            | Self::Event(_)
-            | Self::TooMany(_)
-            | Self::List(_)
-            | Self::Gather(_) => return None,
+            _ => return None,
         };
-        Some(Evaluated {
+        Some(EvaluatedRefusal {
             http_status,
             code,
             message: printable_up_to(&self.to_string(), MESSAGE_CHARS_MAX),
@@ -113,30 +103,10 @@ impl Reservation {
                 if let Some(remaining) = remaining {
                     details["remaining"] = json!(remaining);
                 }
-                (409, denial.code()?, Some(details))
+                // What only decisions know has no code.
+                (409, C::parse(denial.as_str())?, Some(details))
             }
-            Self::NotFound(_)
-            | Self::OfOtherTenant
-            | Self::TooManyExtensions(_)
-            | Self::RateLimited { .. }
-            | Self::StoredTooMuch { .. }
-            | Self::BudgetNotFound(_) => return None,
-        })
-    }
-}
-
-impl Denial {
-    /// The code of its error; `None` for what only decisions know.
-    fn code(self) -> Option<EvaluatedCode> {
-        use EvaluatedCode as C;
-        Some(match self {
-            Self::BudgetExceeded => C::BudgetExceeded,
-            Self::BudgetFrozen => C::BudgetFrozen,
-            Self::BudgetClosed => C::BudgetClosed,
-            Self::OverdraftLimitExceeded => C::OverdraftLimitExceeded,
-            Self::DebtOutstanding => C::DebtOutstanding,
-            Self::TenantClosed => C::TenantClosed,
-            Self::BudgetNotFound | Self::TenantSuspended => return None,
+            _ => return None,
         })
     }
 }

@@ -3,19 +3,18 @@
 
 mod access;
 mod admin;
-mod budget;
 mod evaluated;
 mod limit;
 mod reservation;
-mod tenant;
 
-pub use access::{AccessRefusal, BadCredential, BadKey};
-pub use admin::{ApiKeyRefusal, BulkRefusal, EventRefusal, PolicyRefusal, WebhookRefusal};
-pub use budget::{BudgetName, BudgetRefusal};
-pub use evaluated::{Evaluated, EvaluatedCode, MESSAGE_CHARS_MAX};
+pub use access::{AccessRefusal, BadCredential, BadKey, TenantRefusal};
+pub use admin::{
+    ApiKeyRefusal, BudgetName, BudgetRefusal, BulkRefusal, EventRefusal, PolicyRefusal,
+    WebhookRefusal,
+};
+pub use evaluated::{EvaluatedCode, EvaluatedRefusal, MESSAGE_CHARS_MAX};
 pub use limit::{CountLimit, CountLimits, TooMany};
 pub use reservation::{Denial, ReservationRefusal};
-pub use tenant::TenantRefusal;
 
 use crate::domain::ids::TenantId;
 

@@ -1,7 +1,6 @@
 //! Request and response of a commit.
 
 use super::amount;
-use crate::domain::action::Metrics;
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::Balance;
 use crate::domain::evidence::{self, EvidenceRef};
@@ -9,6 +8,7 @@ use crate::domain::fields::object;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
 use crate::domain::record::{Record, RecordError};
+use crate::domain::subject::Metrics;
 use crate::domain::words::words;
 
 object! {

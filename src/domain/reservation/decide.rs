@@ -1,6 +1,5 @@
 //! Request and response of a decision.
 
-use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::evidence::{self, EvidenceRef};
 use crate::domain::fields::object;
@@ -8,7 +7,7 @@ use crate::domain::ids::IdempotencyKey;
 use crate::domain::json::FreeObject;
 use crate::domain::policy::Caps;
 use crate::domain::scope::ScopePath;
-use crate::domain::subject::Subject;
+use crate::domain::subject::{Action, Subject};
 use crate::domain::words::words;
 
 object! {

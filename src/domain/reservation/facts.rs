@@ -1,10 +1,9 @@
 //! The fields of a record that come from the request, and how they are read back.
 
-use crate::domain::action::Action;
 use crate::domain::fields::Read as _;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{Level, ScopePath};
-use crate::domain::subject::Subject;
+use crate::domain::subject::{Action, Subject};
 
 /// Names and values.
 pub(crate) type Facts = Vec<(&'static str, String)>;

@@ -2,7 +2,6 @@
 
 use super::decide::{Decision, DecisionResponse, OutcomeKind};
 use super::{GRACE_PERIOD_MS_DEFAULT, RESERVATION_TTL_MS, remaining_ttl_ms};
-use crate::domain::action::Action;
 use crate::domain::amount::Amount;
 use crate::domain::budget::Balance;
 use crate::domain::evidence::{self, EvidenceRef};
@@ -13,7 +12,7 @@ use crate::domain::policy::{Caps, OveragePolicy};
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::Denial;
 use crate::domain::scope::ScopePath;
-use crate::domain::subject::Subject;
+use crate::domain::subject::{Action, Subject};
 use crate::domain::tenant::RESERVATION_TTL_MS_DEFAULT;
 use crate::domain::words::words;
 

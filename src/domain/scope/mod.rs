@@ -1,15 +1,37 @@
 //! Scopes: the positions in the hierarchy that budgets belong to, written `tenant:acme/workspace:prod`.
 
 mod filter;
-pub mod level;
 
 pub use filter::ScopeFilter;
-pub use level::{Level, is_segment_value};
 
 use super::fields::text_field;
 use super::ids::text_id;
 use super::printable::printable;
-use super::subject::Subject;
+use super::words::words;
+
+words! {
+    /// A level of the hierarchy. The order is fixed; a scope may skip levels but never swap them.
+    Level {
+        /// The customer.
+        Tenant = "tenant",
+        /// A part of the tenant, such as an environment.
+        Workspace = "workspace",
+        /// An application.
+        App = "app",
+        /// A workflow inside an application.
+        Workflow = "workflow",
+        /// An agent.
+        Agent = "agent",
+        /// A set of tools that agents use.
+        Toolset = "toolset",
+    }
+}
+
+/// Whether a text may be the value of a scope segment: 1 to 128 of `A-Za-z0-9_.-`, so that it never holds a separator.
+pub fn is_segment_value(text: &str) -> bool {
+    let charset = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=128).contains(&text.len()) && text.bytes().all(charset)
+}
 
 text_id! {
     /// A scope in its canonical form: lower-case segments `level:value` joined by `/`, root first.
@@ -19,11 +41,11 @@ text_id! {
 text_field!(ScopePath, ScopePath::parse);
 
 impl ScopePath {
-    /// The scope of a subject, who names at least one level. Missing levels are skipped.
-    pub fn of(subject: &Subject) -> Self {
+    /// The scope of these values of levels, of which there is at least one. Missing levels are skipped.
+    pub fn of<'v>(value: impl Fn(Level) -> Option<&'v str>) -> Self {
         let segment = |level: &Level| {
-            let value = subject.value(*level)?.to_ascii_lowercase();
-            Some(format!("{}:{value}", level.as_str()))
+            let value = value(*level)?.to_ascii_lowercase();
+            Some(format!("{level}:{value}"))
         };
         let segments: Vec<_> = Level::ALL.iter().filter_map(segment).collect();
         Self(segments.join("/"))

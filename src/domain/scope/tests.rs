@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::ids::TenantId;
+use crate::domain::subject::Subject;
 
 fn path(text: &str) -> ScopePath {
     ScopePath::parse(text).unwrap_or_else(|| panic!("{text}"))
@@ -38,7 +39,8 @@ fn enclosing_scopes_skip_missing_levels_and_are_lower_case() {
         ),
         (&[(Workspace, "prod")], vec!["workspace:prod"]),
     ] {
-        let scope = ScopePath::of(&subject(values));
+        let subject = subject(values);
+        let scope = ScopePath::of(|level| subject.value(level));
         let found: Vec<_> = scope.with_parents().collect();
         assert_eq!(
             found.iter().map(ScopePath::as_str).collect::<Vec<_>>(),

@@ -6,21 +6,20 @@ mod rates;
 mod requests;
 mod selection;
 mod settings;
-pub mod signature;
 
-pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus, trace_of};
+pub use delivery::{DEFAULT_FLAGS, Delivery, DeliveryId, DeliveryStatus, sign, trace_of};
 pub use headers::{HEADER_MASK, HeaderNames, check_headers};
 pub use rates::{Metric, RateLimit, watched};
 pub use requests::{
     DISABLE_AFTER_FAILURES, SettableStatus, WebhookCreateRequest, WebhookReplay,
     WebhookUpdateRequest,
 };
-pub use selection::{Crossed, Seen, SelectorProblem, check_selectors, reported_on};
+pub use selection::{CrossedThreshold, EventSummary, check_selectors, reported_on};
 pub use settings::{RetryPolicy, Thresholds};
 
 use std::fmt;
 
-use super::fields::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Unsent, object, text_field};
+use super::fields::{DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, object, text_field};
 use super::ids::{Partition, RandomPart, TenantId, random_id};
 use super::json::FreeObject;
 use super::moment::Moment;
@@ -132,8 +131,6 @@ object! {
         pub scope_filter: Option<String>,
         /// When anomalies emit events.
         pub thresholds: Option<Thresholds>,
-        /// Never returned here.
-        pub signing_secret: Unsent<String> { keyword: ("writeOnly", || true.into()) },
         /// Headers of each delivery, with `********` for every value.
         pub headers: HeaderNames {
             field: "header_names", unpublished_default: HeaderNames::default(), skip_if: HeaderNames::is_empty, recorded: false,
@@ -162,6 +159,10 @@ object! {
         pub metadata: Option<FreeObject>,
         /// Rises with each change of the settings.
         pub version: i64 { internal: true, recorded: false },
+    }
+    unsent {
+        /// Never returned here.
+        signing_secret: String { keyword: ("writeOnly", || true.into()) },
     }
 }
 

@@ -1,5 +1,7 @@
 //! Which rates a subscription watches, and from when on they are unusual.
 
+use std::fmt;
+
 use super::{Subscription, Thresholds};
 use crate::domain::event::types::{EventCategory, EventType, EventTypeName};
 use crate::domain::record::{Record, RecordError};
@@ -40,27 +42,23 @@ pub struct RateLimit {
 impl RateLimit {
     /// What a subscription with these thresholds watches of a rate that emits events of this type; `None` for other types.
     pub fn of(event_type: &str, thresholds: Option<&Thresholds>) -> Option<Self> {
-        let given = |member: fn(&Thresholds) -> Option<f64>| thresholds.and_then(member);
-        let window = |member: fn(&Thresholds) -> Option<i64>| thresholds.and_then(member);
-        let share = |above| Self {
-            above,
-            window_seconds: window(|it| it.rate_window_seconds).unwrap_or(300),
-        };
-        Some(match EventType::parse(event_type)? {
-            EventType::ReservationDenialRateSpike => {
-                share(given(|it| it.denial_rate_threshold).unwrap_or(0.1))
+        use EventType as Type;
+        let default = Thresholds::default();
+        let given = thresholds.unwrap_or(&default);
+        let window = given.rate_window_seconds;
+        let (above, usual, window) = match EventType::parse(event_type)? {
+            Type::ReservationDenialRateSpike => (given.denial_rate_threshold, 0.1, window),
+            Type::ReservationExpiryRateSpike => (given.expiry_rate_threshold, 0.05, window),
+            Type::ApiKeyAuthFailureRateSpike => (given.auth_failure_rate_threshold, 0.1, window),
+            Type::BudgetBurnRateAnomaly => {
+                let window = given.burn_rate_window_seconds;
+                (given.burn_rate_multiplier, 3.0, window)
             }
-            EventType::ReservationExpiryRateSpike => {
-                share(given(|it| it.expiry_rate_threshold).unwrap_or(0.05))
-            }
-            EventType::ApiKeyAuthFailureRateSpike => {
-                share(given(|it| it.auth_failure_rate_threshold).unwrap_or(0.1))
-            }
-            EventType::BudgetBurnRateAnomaly => Self {
-                above: given(|it| it.burn_rate_multiplier).unwrap_or(3.0),
-                window_seconds: window(|it| it.burn_rate_window_seconds).unwrap_or(300),
-            },
             _ => return None,
+        };
+        Some(Self {
+            above: above.unwrap_or(usual),
+            window_seconds: window.unwrap_or(300),
         })
     }
 
@@ -76,6 +74,13 @@ impl RateLimit {
             above: above.map_err(|_| RecordError::of(field))?,
             window_seconds: facts.integer("data.window_seconds")?,
         }))
+    }
+}
+
+/// `<limit>:<window>`.
+impl fmt::Display for RateLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.above, self.window_seconds)
     }
 }
 
@@ -120,23 +125,15 @@ pub fn watched(
         words.extend(thresholds.millionths().iter().map(i64::to_string));
     }
     for &metric in Metric::ALL {
-        let event_type = metric.event_type().as_str();
-        let limit = RateLimit::of(event_type, thresholds);
-        let usual = RateLimit::of(event_type, None);
-        if let Some(RateLimit {
-            above,
-            window_seconds,
-        }) = limit.filter(|_| limit != usual)
-            && selects(metric.event_type())
-        {
-            words.push(format!("{}:{above}:{window_seconds}", metric.as_str()));
+        let event_type = metric.event_type();
+        let limit = RateLimit::of(event_type.as_str(), thresholds);
+        let is_usual = limit == RateLimit::of(event_type.as_str(), None);
+        if let Some(limit) = limit.filter(|_| !is_usual && selects(event_type)) {
+            words.push(format!("{metric}:{limit}"));
         }
     }
     let burn_rate = EventType::BudgetBurnRateAnomaly;
-    if let Some(RateLimit {
-        above,
-        window_seconds,
-    }) = RateLimit::of(burn_rate.as_str(), thresholds)
+    if let Some(limit) = RateLimit::of(burn_rate.as_str(), thresholds)
         && selects(burn_rate)
     {
         let filter = scope_filter
@@ -147,7 +144,7 @@ pub fn watched(
                 _ => format!("%{byte:02x}"),
             });
         let filter: String = filter.collect();
-        words.push(format!("burn_rate:{above}:{window_seconds}:{filter}"));
+        words.push(format!("burn_rate:{limit}:{filter}"));
     }
     words.join(" ")
 }

@@ -3,16 +3,14 @@
 use std::collections::BTreeMap;
 
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
 
 use super::{HEADER_MASK, RetryPolicy, Thresholds, URL_CHARS_MAX, WebhookStatus, check_headers};
 use crate::domain::event::types::{EventCategory, EventTypeName};
-use crate::domain::fields::{
-    Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Object, Patch, object, plain_field,
-};
+use crate::domain::fields::{Blank, DESCRIPTION_CHARS_MAX, NAME_CHARS_MAX, Object, Patch, object};
 use crate::domain::json::FreeObject;
 use crate::domain::moment::{Moment, Window};
 use crate::domain::scope::SCOPE_CHARS_MAX;
+use crate::domain::words::words;
 
 /// Consecutive failures after which a subscription is disabled, unless it says otherwise.
 pub const DISABLE_AFTER_FAILURES: i64 = 10;
@@ -94,7 +92,7 @@ object! {
         /// Consecutive failures after which the subscription is disabled; at most 10,000.
         pub disable_after_failures: Patch<i64> { range: 1.., unpublished_range: 1..=FAILURES_MAX },
         /// Whether events are delivered. `ACTIVE` resets the failures.
-        pub status: Option<SettableStatus>,
+        pub status: Option<SettableStatus> { inline: true },
         /// Replaced as a whole.
         pub metadata: Patch<FreeObject>,
     }
@@ -136,21 +134,21 @@ fn refuse_bad_headers(headers: &BTreeMap<String, SecretString>, object: &mut Obj
     }
 }
 
-/// A status that requests can set: `ACTIVE` or `PAUSED`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SettableStatus(pub WebhookStatus);
-
-impl SettableStatus {
-    const WORDS: &[&str] = &["ACTIVE", "PAUSED"];
+words! {
+    /// A status that requests can set.
+    SettableStatus {
+        /// The subscription gets events.
+        Active = "ACTIVE",
+        /// It does not.
+        Paused = "PAUSED",
+    }
 }
 
-plain_field!(
-    SettableStatus,
-    (),
-    |(), _| json!({"type": "string", "enum": Self::WORDS}),
-    |value, ()| {
-        let settable =
-            |text: &str| WebhookStatus::parse(text).filter(|_| Self::WORDS.contains(&text));
-        value.one_of(settable, Self::WORDS).map(Self)
+impl From<SettableStatus> for WebhookStatus {
+    fn from(status: SettableStatus) -> Self {
+        match status {
+            SettableStatus::Active => Self::Active,
+            SettableStatus::Paused => Self::Paused,
+        }
     }
-);
+}

@@ -7,25 +7,17 @@ use crate::domain::event::types::{
     EventCategory, EventType, EventTypeName, category_of, is_tenant_visible,
 };
 use crate::domain::record::{Record, RecordError};
-
-/// Why the selectors of a subscription are refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SelectorProblem {
-    /// Neither types nor categories.
-    Empty,
-    /// A tenant's subscription selects what tenants may not see.
-    Forbidden(String),
-}
+use crate::domain::refusal::WebhookRefusal;
 
 /// Whether a subscription of this owner may have these selectors.
 ///
 /// # Errors
-/// [`SelectorProblem`]; that something is forbidden comes first.
+/// [`WebhookRefusal`]; that something is hidden from the owner comes first.
 pub fn check_selectors(
     owner: &Owner,
     types: &[EventTypeName],
     categories: &[EventCategory],
-) -> Result<(), SelectorProblem> {
+) -> Result<(), WebhookRefusal> {
     if owner.tenant().is_some() {
         let hidden_type = types.iter().find(|name| !name.is_tenant_visible());
         let hidden_category = categories
@@ -35,18 +27,18 @@ pub fn check_selectors(
             .map(EventTypeName::as_str)
             .or_else(|| hidden_category.map(|category| category.as_str()));
         if let Some(hidden) = hidden {
-            return Err(SelectorProblem::Forbidden(hidden.to_owned()));
+            return Err(WebhookRefusal::HiddenSelector(hidden.to_owned()));
         }
     }
     match types.is_empty() && categories.is_empty() {
-        true => Err(SelectorProblem::Empty),
+        true => Err(WebhookRefusal::NothingSelected),
         false => Ok(()),
     }
 }
 
 /// What matters of an event for whether a subscription gets it.
 #[derive(Debug, Clone, Copy)]
-pub struct Seen<'a> {
+pub struct EventSummary<'a> {
     /// Its type.
     pub event_type: &'a str,
     /// Tenant of the event.
@@ -54,7 +46,7 @@ pub struct Seen<'a> {
     /// Its scope, if it has one.
     pub scope: Option<&'a str>,
     /// The threshold that was crossed, for events that only its watchers receive.
-    pub crossed: Option<Crossed>,
+    pub crossed: Option<CrossedThreshold>,
     /// The subscription whose failures it reports, see [`reported_on`].
     pub reported_on: Option<&'a str>,
 }
@@ -73,14 +65,14 @@ pub fn reported_on(event_type: &str, facts: &Record) -> Option<String> {
 
 /// A threshold that was crossed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Crossed {
+pub enum CrossedThreshold {
     /// Of a budget's utilization, in millionths.
     Utilization(i64),
     /// Of a rate.
     Rate(RateLimit),
 }
 
-impl Crossed {
+impl CrossedThreshold {
     /// The threshold that an event is about, by its facts.
     ///
     /// # Errors
@@ -112,7 +104,7 @@ fn allows(filter: Option<&str>, scope: Option<&str>) -> bool {
 
 impl Subscription {
     /// Whether it gets an event, its status aside. What a tenant may not see, its subscriptions never get, whatever they say.
-    pub fn selects(&self, event: &Seen<'_>) -> bool {
+    pub fn selects(&self, event: &EventSummary<'_>) -> bool {
         let types = &self.event_types;
         let by_type = types.iter().any(|name| name.as_str() == event.event_type);
         let category = category_of(event.event_type);
@@ -131,12 +123,14 @@ impl Subscription {
             && self.watches(event)
     }
 
-    fn watches(&self, event: &Seen<'_>) -> bool {
+    fn watches(&self, event: &EventSummary<'_>) -> bool {
         let own = self.thresholds.as_ref();
         match event.crossed {
             None => true,
-            Some(Crossed::Rate(limit)) => RateLimit::of(event.event_type, own) == Some(limit),
-            Some(Crossed::Utilization(crossed)) => {
+            Some(CrossedThreshold::Rate(limit)) => {
+                RateLimit::of(event.event_type, own) == Some(limit)
+            }
+            Some(CrossedThreshold::Utilization(crossed)) => {
                 match own.filter(|own| own.budget_utilization.is_some()) {
                     Some(own) => own.millionths().contains(&crossed),
                     None => Thresholds::DEFAULT_MILLIONTHS.contains(&crossed),
@@ -186,14 +180,14 @@ mod tests {
         use EventCategory::{Budget, System};
         assert_eq!(check(&acme, &["budget.funded"], &[Budget]), Ok(()));
         assert_eq!(check(&acme, &[], &[Budget]), Ok(()));
-        assert_eq!(check(&acme, &[], &[]), Err(SelectorProblem::Empty));
+        assert_eq!(check(&acme, &[], &[]), Err(WebhookRefusal::NothingSelected));
         for (names, categories, hidden) in [
             (&["api_key.created"][..], &[][..], "api_key.created"),
             (&["custom.x"], &[], "custom.x"),
             (&["budget.funded"], &[System], "system"),
             (&[], &[System], "system"),
         ] {
-            let refused = Err(SelectorProblem::Forbidden(hidden.to_owned()));
+            let refused = Err(WebhookRefusal::HiddenSelector(hidden.to_owned()));
             assert_eq!(check(&acme, names, categories), refused);
             assert_eq!(check(&Owner::System, names, categories), Ok(()));
         }

@@ -117,33 +117,24 @@ impl<T: Argument + ?Sized> Argument for &T {
     }
 }
 
-/// A row of a list: its values one after the other.
-impl<A: Argument, B: Argument> Argument for (A, B) {
-    const FORM: Form = Form::Rest;
+/// Rows of a list: their values one after the other.
+macro_rules! rows {
+    ($(($($part:ident $place:tt),*)),*) => {$(
+        impl<$($part: Argument),*> Argument for ($($part,)*) {
+            const FORM: Form = Form::Rest;
 
-    fn places(&self) -> usize {
-        self.0.places() + self.1.places()
-    }
+            fn places(&self) -> usize {
+                0 $(+ self.$place.places())*
+            }
 
-    fn push(&self, command: &mut Cmd) {
-        self.0.push(command);
-        self.1.push(command);
-    }
+            fn push(&self, command: &mut Cmd) {
+                $(self.$place.push(command);)*
+            }
+        }
+    )*};
 }
 
-impl<A: Argument, B: Argument, C: Argument> Argument for (A, B, C) {
-    const FORM: Form = Form::Rest;
-
-    fn places(&self) -> usize {
-        self.0.places() + self.1.places() + self.2.places()
-    }
-
-    fn push(&self, command: &mut Cmd) {
-        self.0.push(command);
-        self.1.push(command);
-        self.2.push(command);
-    }
-}
+rows!((A 0, B 1), (A 0, B 1, C 2));
 
 /// A list at the end: its rows one after the other.
 impl<T: Argument> Argument for [T] {

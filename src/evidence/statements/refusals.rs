@@ -6,7 +6,7 @@ use crate::domain::amount::Amount;
 use crate::domain::ids::{ReservationId, TenantId, TraceId};
 use crate::domain::json::{Canonical, Json};
 use crate::domain::record::{Record, RecordError};
-use crate::domain::refusal::{Evaluated, Refusal, TenantRefusal};
+use crate::domain::refusal::{EvaluatedRefusal, Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
 use crate::evidence::envelope::Statement;
 use crate::evidence::payload::Payload;
@@ -47,7 +47,7 @@ pub fn of_refusal(entry: &Record) -> Result<Attested, RecordError> {
 /// [`RecordError`] where the details are no JSON of ours.
 pub(in crate::evidence) fn error(
     endpoint: Endpoint,
-    evaluated: Evaluated,
+    evaluated: EvaluatedRefusal,
     request: Option<Canonical>,
     reservation_id: Option<String>,
     (request_id, trace_id): (&str, &TraceId),

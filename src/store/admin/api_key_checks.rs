@@ -51,8 +51,8 @@ pub struct Grant {
 impl FromReply for Grant {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         Ok(Self {
-            permissions: reply.opt_str()?,
-            scope_filter: reply.opt_str()?,
+            permissions: reply.read()?,
+            scope_filter: reply.read()?,
         })
     }
 }
@@ -60,7 +60,7 @@ impl FromReply for Grant {
 /// Empty for a good key.
 impl FromReply for Option<KeyProblem> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let word = reply.next_str()?;
+        let word = reply.read::<String>()?;
         let parsed = || KeyProblem::parse(&word).ok_or_else(|| reply.unknown(&word));
         (!word.is_empty()).then(parsed).transpose()
     }

@@ -75,7 +75,7 @@ signature! {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
         tenant_suspended, foreign_budget, budget_not_found, budget_frozen, budget_closed, corrupt,
         budget_exceeded, out_of_range,
-        funded: Funded { at: Moment, allocated: Moved, remaining: Moved, debt: Moved, spent: Moved },
+        funded: Funded { at: Moment, allocated: FigureChange, remaining: FigureChange, debt: FigureChange, spent: FigureChange },
     }
     writes "On funded: the ledger and its base, its place in the index of those over their limit or in debt, events, the audit \
 entry. Otherwise nothing."
@@ -158,7 +158,7 @@ signature! {
 
 /// A figure before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moved {
+pub struct FigureChange {
     /// Before.
     pub previous: i64,
     /// After.
@@ -166,7 +166,7 @@ pub struct Moved {
 }
 
 /// Before, then after.
-impl FromReply for Moved {
+impl FromReply for FigureChange {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let (previous, new) = FromReply::from_reply(reply)?;
         Ok(Self { previous, new })
@@ -179,11 +179,11 @@ pub struct FundedLedger {
     /// The script's clock; of the first request where this is a replay.
     pub at: Moment,
     /// What may be spent in all.
-    pub allocated: Moved,
+    pub allocated: FigureChange,
     /// What is left to reserve.
-    pub remaining: Moved,
+    pub remaining: FigureChange,
     /// What was charged beyond the funds.
-    pub debt: Moved,
+    pub debt: FigureChange,
     /// What was charged.
-    pub spent: Moved,
+    pub spent: FigureChange,
 }

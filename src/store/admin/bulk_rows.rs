@@ -112,7 +112,7 @@ signature! {
 
 impl FromReply for Outcome {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let text = reply.next_str()?;
+        let text = reply.read::<String>()?;
         Self::from_stored(&text).ok_or_else(|| reply.unknown(&text))
     }
 }
@@ -120,7 +120,7 @@ impl FromReply for Outcome {
 /// `None` where it is empty.
 impl FromReply for Option<Outcome> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let text = reply.next_str()?;
+        let text = reply.read::<String>()?;
         let read = || Outcome::from_stored(&text).ok_or_else(|| reply.unknown(&text));
         (!text.is_empty()).then(read).transpose()
     }

@@ -2,9 +2,8 @@
 
 use crate::domain::ids::TenantId;
 use crate::domain::words::words;
-use crate::driver::reply::{FromReply, Reply};
 use crate::store::signature::signature;
-use crate::store::{Lane, Lease, ScriptError, Store, StoreError};
+use crate::store::{Lane, Lease, ScriptError, Store};
 
 signature! {
     /// Takes a step of a tenant's close: releases up to a number of its active reservations. Their holds return to the ledgers
@@ -131,13 +130,6 @@ words! {
         ApiKeys = "api_keys",
         /// All that the tenant owned has ended; the close itself has not.
         End = "end",
-    }
-}
-
-impl FromReply for Phase {
-    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let word = reply.next_str()?;
-        Self::parse(&word).ok_or_else(|| reply.unknown(&word))
     }
 }
 

@@ -18,7 +18,6 @@ pub mod thresholds;
 pub mod webhook_deliveries;
 pub mod webhook_lists;
 pub mod webhook_replays;
-pub mod webhook_security;
 pub mod webhooks;
 
 use super::signature::signature;
@@ -115,21 +114,11 @@ impl Store {
         self.access(caller, permission, scope, None).await
     }
 
-    /// The same for a request that makes a subscription with this scope filter.
+    /// The same; `subscribes`: `=` and the scope filter of the subscription that the request makes, if it makes one.
     ///
     /// # Errors
     /// [`AccessRefusal`](crate::domain::refusal::AccessRefusal).
-    pub async fn access_to_subscribe(
-        &self,
-        caller: &Caller,
-        permission: &str,
-        scope_filter: Option<&str>,
-    ) -> Result<(), StoreError> {
-        let subscribes = format!("={}", scope_filter.unwrap_or_default());
-        self.access(caller, permission, "", Some(&subscribes)).await
-    }
-
-    async fn access(
+    pub async fn access(
         &self,
         caller: &Caller,
         permission: &str,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::domain::tenant::record::Tenant;
+use crate::domain::tenant::Tenant;
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
 use crate::store::admin::{Change, Changes};
@@ -82,12 +82,8 @@ impl Store {
     /// pass over an entry without a record.
     pub(crate) async fn register_tenant(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let directory = self.keys().directory();
-        self.send(
-            Lane::Background,
-            &command("ZADD", directory, (0, tenant.as_str())),
-        )
-        .await
-        .map(drop)
+        self.fetch(&command("ZADD", directory, (0, tenant.as_str())))
+            .await
     }
 
     /// A tenant's record; `None` where there is none.
@@ -95,8 +91,7 @@ impl Store {
         let key = self.keys().tenant(tenant.partition(), tenant.as_str());
         let read = command("HGETALL", key, NO_ARGS);
         let fields: BTreeMap<String, String> = read_reply(self.send(Lane::Request, &read).await?)?;
-        let pairs: Vec<_> = fields.into_iter().flat_map(|(k, v)| [k, v]).collect();
-        Ok((!pairs.is_empty()).then(|| Record::from_pairs(pairs)))
+        Ok((!fields.is_empty()).then(|| fields.into_iter().collect()))
     }
 
     /// Up to `rows` ids of the directory, in either order, beyond `after`.

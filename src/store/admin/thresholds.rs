@@ -31,7 +31,7 @@ const TENANTS: i64 = 500;
 
 /// A union of thresholds that every partition must copy.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Watched {
+pub struct WatchedThresholds {
     /// Rises with each change; partitions that have a later one ignore it.
     pub version: i64,
     /// Thresholds in millionths, ascending, then limits of rates; blanks between.
@@ -39,16 +39,16 @@ pub struct Watched {
 }
 
 /// The version, empty for none, and the union.
-impl FromReply for Option<Watched> {
+impl FromReply for Option<WatchedThresholds> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let (version, union): (Option<i64>, String) = FromReply::from_reply(reply)?;
-        Ok(version.map(|version| Watched { version, union }))
+        Ok(version.map(|version| WatchedThresholds { version, union }))
     }
 }
 
 impl Store {
     /// What the operator's subscriptions watch now.
-    pub async fn watched(&self) -> Result<Option<Watched>, StoreError> {
+    pub async fn watched(&self) -> Result<Option<WatchedThresholds>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
         let read = command("HMGET", key, ("source_version", "source_union"));
         let fields: Vec<Option<String>> = self.fetch(&read).await?;
@@ -57,7 +57,7 @@ impl Store {
         };
         let version = version.parse().unwrap_or(0);
         let union = union.clone().unwrap_or_default();
-        Ok(Some(Watched { version, union }))
+        Ok(Some(WatchedThresholds { version, union }))
     }
 
     /// Which of these partitions have not all of a version.
@@ -85,7 +85,7 @@ impl Store {
     pub async fn copy_thresholds(
         &self,
         partitions: &[Partition],
-        watched: &Watched,
+        watched: &WatchedThresholds,
     ) -> Result<Vec<Partition>, StoreError> {
         let (mut left, mut missed) = (partitions.to_vec(), Vec::new());
         while !left.is_empty() {

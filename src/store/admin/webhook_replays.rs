@@ -20,8 +20,8 @@ signature! {
     names { subscription_id: &'a SubscriptionId }
     keys of partition of subscription_id { write replay_lock(subscription_id); }
     args { token: &'a str, claim_ms: i64 }
-    replies { locked, begun: Begun }
-    writes "On begun: the lock."
+    replies { locked, claimed: Claimed }
+    writes "On claimed: the lock."
 }
 
 signature! {

@@ -1,15 +1,16 @@
-//! `create_webhook.lua`, `read_webhook.lua`, `update_webhook.lua`, `delete_webhook.lua` and `webhook_test.lua`.
+//! `create_webhook.lua`, `read_webhook.lua`, `update_webhook.lua`, `delete_webhook.lua` and `webhook_test.lua`; and
+//! `put_webhook_security.lua`, the rules for addresses of receivers, of the whole deployment.
 
 use crate::domain::caller::{Caller, ScriptCaller};
 use crate::domain::ids::Partition;
 use crate::domain::webhook::{Owner, SubscriptionId};
-use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
-use crate::store::Pair;
 use crate::store::admin::Change;
-use crate::store::admin::thresholds::Watched;
+use crate::store::admin::thresholds::WatchedThresholds;
+use crate::store::records::command;
 use crate::store::signature::{FlatRecord, Refused, signature};
+use crate::store::{Pair, Store, StoreError};
 
 signature! {
     /// Records a subscription of a tenant or of the operator.
@@ -44,7 +45,7 @@ signature! {
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
-        tenant_suspended, tenant_not_found, too_many, taken: Taken, checked: Checked, created: Created { watched: Option<Watched>, record: FlatRecord },
+        tenant_suspended, tenant_not_found, too_many, taken: Taken, checked: Checked, created: Created { watched: Option<WatchedThresholds>, record: FlatRecord },
     }
     writes "On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise \
 nothing."
@@ -121,7 +122,7 @@ signature! {
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, webhook_not_found, tenant_unreadable,
-        tenant_closed, tenant_suspended, too_many, stale: Stale, updated: Updated { watched: Option<Watched>, record: FlatRecord },
+        tenant_closed, tenant_suspended, too_many, stale: Stale, updated: Updated { watched: Option<WatchedThresholds>, record: FlatRecord },
     }
     writes "On updated: the counts, the subscription, its place among the failing, what it watches, the event if it has one, the \
 audit entry. Otherwise nothing."
@@ -151,7 +152,7 @@ signature! {
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, webhook_not_found, tenant_unreadable,
-        tenant_closed, tenant_suspended, deleted: Deleted { watched: Option<Watched> },
+        tenant_closed, tenant_suspended, deleted: Deleted { watched: Option<WatchedThresholds> },
     }
     writes "On deleted: the counts; the subscription and its entries go; the event, the audit entry. Otherwise nothing."
 }
@@ -171,6 +172,28 @@ signature! {
     writes "On counted: the counts."
 }
 
+signature! {
+    /// Replaces the rules for addresses of webhook receivers.
+    PUT_WEBHOOK_SECURITY: PutWebhookSecurity -> PutWebhookSecurityReply = "admin/webhooks/put_webhook_security";
+    names { partition: Partition }
+    keys of partition {
+        write webhook_security(), audit_log: audit(sentinel, day), chain(sentinel), unsealed(), days();
+    }
+    args {
+        day,
+        /// Whose audit log it is.
+        sentinel: &'a str,
+        /// JSON.
+        blocked_cidr_ranges: &'a str,
+        /// JSON.
+        allowed_url_patterns: &'a str,
+        allow_http: bool,
+        audit: &'a [Pair],
+    }
+    replies { clock, stored: Stored }
+    writes "On stored: the rules, the audit entry."
+}
+
 /// Why the owner of a subscription cannot change it; `None` if they can.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnerState(pub Option<Refused>);
@@ -178,7 +201,7 @@ pub(crate) struct OwnerState(pub Option<Refused>);
 /// `open`, or the word of the refusal.
 impl FromReply for OwnerState {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let word = reply.next_str()?;
+        let word = reply.read::<String>()?;
         if word == "open" {
             return Ok(Self(None));
         }
@@ -196,5 +219,18 @@ pub(crate) fn idempotency_scope<'a>(
     match caller {
         Caller::Tenant(caller) => caller.tenant.as_str(),
         Caller::Admin(_) => subscription_id.as_str(),
+    }
+}
+
+impl Store {
+    /// The rules as they are stored: JSON arrays of networks and of patterns, and whether `http` is allowed. `None` where none
+    /// were ever stored.
+    pub async fn webhook_security(&self) -> Result<Option<(String, String, bool)>, StoreError> {
+        let key = self.keys().webhook_security(Partition::FIRST);
+        let names = ("blocked_cidr_ranges", "allowed_url_patterns", "allow_http");
+        let (ranges, patterns, allow_http): (Option<String>, Option<String>, Option<String>) =
+            self.fetch(&command("HMGET", key, names)).await?;
+        let stored = || Some((ranges?, patterns?, allow_http? == "1"));
+        Ok(stored())
     }
 }

@@ -85,16 +85,16 @@ impl FromReply for EndResult {
 
 impl EndResult {
     fn read(row: &mut Reply) -> Result<Self, StoreError> {
-        let word = row.next_str()?;
+        let word = row.read::<String>()?;
         Ok(match &*word {
             "ended" => Self::Recorded(Box::new(RecordedEnd {
-                outcome: row.next_str()?,
+                outcome: row.read::<String>()?,
                 disabled: FromReply::from_reply(row)?,
                 left: FromReply::from_reply(row)?,
                 next: Vec::from_reply(row)?.into_iter().next(),
             })),
             "lost" => Self::Lost,
-            "damaged" => Self::Damaged(row.next_str()?),
+            "damaged" => Self::Damaged(row.read::<String>()?),
             _ => return Err(row.unknown(&word)),
         })
     }

@@ -84,10 +84,10 @@ impl FromReply for ClaimedDelivery {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let id = DeliveryId::from_stored(String::from_reply(reply)?);
         let token = String::from_reply(reply)?;
-        let subscription = reply.next_str()?;
+        let subscription = reply.read::<String>()?;
         let subscription =
             SubscriptionId::parse(&subscription).ok_or_else(|| reply.unknown(&subscription))?;
-        let (lane, owner) = (String::from_reply(reply)?, reply.next_str()?);
+        let (lane, owner) = (String::from_reply(reply)?, reply.read::<String>()?);
         let owner = Owner::parse(&owner).ok_or_else(|| reply.unknown(&owner))?;
         Ok(Self {
             id,

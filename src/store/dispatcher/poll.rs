@@ -75,12 +75,8 @@ impl Store {
         member: &str,
         until_ms: i64,
     ) -> Result<(), StoreError> {
-        self.send(
-            Lane::Background,
-            &command("ZADD", key, ("XX", until_ms, member)),
-        )
-        .await
-        .map(drop)
+        self.fetch(&command("ZADD", key, ("XX", until_ms, member)))
+            .await
     }
 
     /// What each node that holds data and answers takes the time to be, in milliseconds; with the node's address.

@@ -8,7 +8,7 @@ mod catalogue;
 
 use crate::domain::ids::Partition;
 use crate::driver::clock::Day;
-use crate::driver::slot;
+use crate::driver::cluster::slot_of;
 
 pub use catalogue::{deployment, directory, partition, views};
 
@@ -65,24 +65,46 @@ pub struct PartitionKeys {
 #[error("a key prefix has 1 to 64 characters of A-Z a-z 0-9 . _ - :")]
 pub struct PrefixError;
 
-/// What a key is made of besides its pattern.
-trait Part {
+/// A value that is a segment of a key's name.
+pub trait KeySegment {
+    /// Appends it.
     fn push_to(&self, key: &mut String);
 }
 
-impl Part for &str {
+impl KeySegment for str {
     fn push_to(&self, key: &mut String) {
         key.push_str(self);
     }
 }
 
-impl Part for Day {
+impl KeySegment for String {
+    fn push_to(&self, key: &mut String) {
+        key.push_str(self);
+    }
+}
+
+impl<T: KeySegment + ?Sized> KeySegment for &T {
+    fn push_to(&self, key: &mut String) {
+        (**self).push_to(key);
+    }
+}
+
+/// A key that is not passed has no name.
+impl<T: KeySegment> KeySegment for Option<T> {
+    fn push_to(&self, key: &mut String) {
+        if let Some(segment) = self {
+            segment.push_to(key);
+        }
+    }
+}
+
+impl KeySegment for Day {
     fn push_to(&self, key: &mut String) {
         key.push_str(&self.to_string());
     }
 }
 
-impl Part for Partition {
+impl KeySegment for Partition {
     fn push_to(&self, key: &mut String) {
         let number = u32::from(self.index());
         for shift in [8, 4, 0] {
@@ -92,7 +114,7 @@ impl Part for Partition {
 }
 
 /// A UTC minute by any of its milliseconds; written `yyyymmddhhmm`.
-impl Part for i64 {
+impl KeySegment for i64 {
     fn push_to(&self, key: &mut String) {
         let minute = self.rem_euclid(86_400_000) / 60_000;
         Day::of_ms(*self).push_to(key);
@@ -109,7 +131,7 @@ macro_rules! keys {
         impl super::Keys {
             $(
                 $(#[doc = $holds])+
-                pub fn $name(&self, partition: $crate::domain::ids::Partition $($(, $part: keys!(@type $part))?)+) -> String {
+                pub fn $name(&self, partition: $crate::domain::ids::Partition $($(, $part: impl super::KeySegment)?)+) -> String {
                     self.of(partition).$name($($($part,)?)+)
                 }
             )*
@@ -118,9 +140,9 @@ macro_rules! keys {
         impl super::PartitionKeys {
             $(
                 $(#[doc = $holds])+
-                pub fn $name(&self $($(, $part: keys!(@type $part))?)+) -> String {
+                pub fn $name(&self $($(, $part: impl super::KeySegment)?)+) -> String {
                     let mut key = super::start(&self.start);
-                    $(key.push_str($text); $(super::Part::push_to(&$part, &mut key);)?)+
+                    $(key.push_str($text); $(super::KeySegment::push_to(&$part, &mut key);)?)+
                     key
                 }
             )*
@@ -132,10 +154,10 @@ macro_rules! keys {
         impl super::Keys {
             $(
                 $(#[doc = $holds])+
-                pub fn $name(&self $($(, $part: keys!(@type $part))?)+) -> String {
+                pub fn $name(&self $($(, $part: impl super::KeySegment)?)+) -> String {
                     let mut key = super::start(&self.prefix);
                     key.push_str(concat!(":", $start));
-                    $(key.push_str($text); $(super::Part::push_to(&$part, &mut key);)?)+
+                    $(key.push_str($text); $(super::KeySegment::push_to(&$part, &mut key);)?)+
                     key
                 }
             )*
@@ -161,9 +183,6 @@ macro_rules! keys {
             pub static ALL: &[&Key] = &[$(&$name),*];
         }
     };
-    (@type day) => { $crate::driver::clock::Day };
-    (@type minute) => { i64 };
-    (@type $part:ident) => { &str };
     (@part $part:ident) => { Some(stringify!($part)) };
     (@part) => { None };
 }
@@ -208,7 +227,7 @@ impl Keys {
 
     /// The cluster slot, 0 to 16383, in which all keys of a partition lie.
     pub fn slot(partition: Partition) -> u16 {
-        slot::of(format!("{{{partition}}}").as_bytes())
+        slot_of(format!("{{{partition}}}").as_bytes())
     }
 
     /// The key `replicated` in the slot of another key.

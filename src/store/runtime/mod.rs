@@ -1,6 +1,5 @@
 //! The scripts of the runtime plane.
 
-pub mod balances;
 pub mod commit;
 pub mod decide;
 pub mod expire;

@@ -1,4 +1,4 @@
-//! `get.lua`, `list.lua`, `rows.lua` and `authenticate.lua`, which only read.
+//! `get.lua`, `list.lua`, `balances.lua`, `rows.lua` and `authenticate.lua`, which only read.
 
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
@@ -77,6 +77,30 @@ signature! {
 }
 
 signature! {
+    /// Reads up to a number of a tenant's ledgers in canonical order, from a position on.
+    ///
+    /// The fields of a ledger: status remaining allocated spent reserved debt overdraft_limit is_over_limit; an empty array
+    /// where the key holds no hash.
+    BALANCES: Balances -> BalancesReply = "runtime/balances", flags "no-writes,allow-oom";
+    names { caller: &'a RuntimeCaller, key_id of caller }
+    keys of partition of caller { read api_key(key_id), budgets(tenant); }
+    builds { read budget }
+    args {
+        key_hash of caller,
+        tenant of caller,
+        budget_prefix = budget_prefix(tenant),
+        /// The last entry that was seen.
+        after: Option<&'a str>,
+        rows: usize,
+    }
+    replies {
+        unauthorized, forbidden,
+        listed: Listed { now_ms: i64, scope_filter: ScopeFilter, complete: bool, entry_fields: Vec<(String, Fields)> },
+    }
+    writes "Nothing."
+}
+
+signature! {
     /// Reads fields of reservations of one partition: of as many as a number of bytes allows, but of one at least. The fields
     /// of a row are an empty array where the key holds no hash.
     ROWS: ReadRows -> RowsReply = "runtime/rows", flags "no-writes,allow-oom";
@@ -90,6 +114,18 @@ signature! {
     replies { rows: Rows { now_ms: i64, fields: Vec<Fields> } }
     writes "Nothing."
 }
+
+/// Names of the fields of a ledger, in the order of `balances.lua`.
+pub(crate) const LEDGER_FIELDS: [&str; 8] = [
+    "status",
+    "remaining",
+    "allocated",
+    "spent",
+    "reserved",
+    "debt",
+    "overdraft_limit",
+    "is_over_limit",
+];
 
 impl Store {
     /// The tenant of an API key, `None` when there is no such key. It never changes.

@@ -13,7 +13,7 @@ use crate::driver::error::StoreError;
 use crate::driver::reply::Reply;
 use crate::driver::script::{Argument, Form};
 use crate::store::dispatcher::lease::Lease;
-use crate::store::keys::Keys;
+use crate::store::keys::{KeySegment, Keys};
 
 /// What a script replies besides the words that many share.
 pub trait Outcome: Sized {
@@ -38,10 +38,10 @@ pub(crate) trait ScriptCall: Sync {
     fn read(value: Value) -> Result<Result<Self::Outcome, Refused>, StoreError> {
         let signature = Self::SIGNATURE;
         let mut reply = Reply::new(&signature.script, value)?;
-        let mut word = reply.next_str()?;
+        let mut word: String = reply.read()?;
         let declared = |word: &str| signature.replies.iter().any(|known| known.word == word);
         if word == "replayed" && Refused::replays(signature) {
-            word = reply.next_str()?;
+            word = reply.read()?;
         }
         if let Some(outcome) = Self::Outcome::read(&word, &mut reply)? {
             return Ok(Ok(outcome));
@@ -54,35 +54,12 @@ pub(crate) trait ScriptCall: Sync {
     }
 }
 
-/// A part of a key's name.
-pub(crate) trait KeyPart {
-    /// As the functions that build keys take it.
-    type Part<'a>
-    where
-        Self: 'a;
-
-    fn key_part(&self) -> Self::Part<'_>;
-}
-
-impl KeyPart for &str {
-    type Part<'a>
-        = &'a str
-    where
-        Self: 'a;
-
-    fn key_part(&self) -> &str {
-        self
-    }
-}
-
 /// Values of the domain that are a text in names of keys and in arguments.
 macro_rules! texts {
     ($($type:ty),* $(,)?) => {$(
-        impl KeyPart for $type {
-            type Part<'a> = &'a str;
-
-            fn key_part(&self) -> &str {
-                self.as_str()
+        impl KeySegment for $type {
+            fn push_to(&self, key: &mut String) {
+                key.push_str(self.as_str());
             }
         }
 
@@ -113,37 +90,6 @@ impl Argument for Lease {
 
     fn push(&self, command: &mut Cmd) {
         self.token.push(command);
-    }
-}
-
-impl<T: KeyPart> KeyPart for &T {
-    type Part<'a>
-        = T::Part<'a>
-    where
-        Self: 'a;
-
-    fn key_part(&self) -> Self::Part<'_> {
-        (**self).key_part()
-    }
-}
-
-/// A key that is not passed has no name.
-impl KeyPart for Option<&str> {
-    type Part<'a>
-        = &'a str
-    where
-        Self: 'a;
-
-    fn key_part(&self) -> &str {
-        self.unwrap_or_default()
-    }
-}
-
-impl KeyPart for Day {
-    type Part<'a> = Self;
-
-    fn key_part(&self) -> Self {
-        *self
     }
 }
 

@@ -1,13 +1,9 @@
 //! Values of the domain in replies.
 
-use crate::domain::amount::Unit;
-use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Moment;
-use crate::domain::policy::{Overage, OveragePolicy};
 use crate::domain::record::Record;
-use crate::domain::refusal::{BadKey, CountLimit, Denial};
-use crate::domain::reservation::Status;
+use crate::domain::refusal::BadKey;
 use crate::domain::scope::{ScopeFilter, ScopePath};
 use crate::driver::error::StoreError;
 use crate::driver::reply::{FromReply, Nested, Reply};
@@ -20,30 +16,19 @@ macro_rules! parsed {
     ($($type:ty),* $(,)?) => {$(
         impl FromReply for $type {
             fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-                let text = reply.next_str()?;
+                let text = reply.read::<String>()?;
                 Self::parse(&text).ok_or_else(|| reply.unknown(&text))
             }
         }
     )*};
 }
 
-parsed!(
-    ApiKeyStatus,
-    BadKey,
-    CountLimit,
-    Denial,
-    EntryId,
-    Overage,
-    OveragePolicy,
-    ScopePath,
-    Status,
-    Unit
-);
+parsed!(BadKey, EntryId, ScopePath);
 
 /// A time in milliseconds.
 impl FromReply for Moment {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let ms = reply.next_i64()?;
+        let ms = reply.read::<i64>()?;
         Self::from_ms(ms).ok_or_else(|| reply.unknown(&ms.to_string()))
     }
 }
@@ -51,7 +36,7 @@ impl FromReply for Moment {
 /// As it is stored; empty for no restriction.
 impl FromReply for ScopeFilter {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        Ok(Self::from_stored(&reply.next_str()?))
+        Ok(Self::from_stored(&reply.read::<String>()?))
     }
 }
 

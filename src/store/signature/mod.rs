@@ -104,7 +104,7 @@ pub mod refused;
 
 pub use crate::driver::script::Counted;
 pub use call::Outcome;
-pub(crate) use call::{IsGiven, KeyPart, ScriptCall};
+pub(crate) use call::{IsGiven, ScriptCall};
 pub(crate) use declared::form_of;
 pub use declared::{Access, ArgUse, KeyList, KeyUse, Signature, Word};
 pub use fields::{Fields, FlatRecord};
@@ -282,7 +282,7 @@ macro_rules! signature {
     (@let $self:ident $name:ident of $whole:ident) => { let $name = &$self.$whole.$name; };
     (@let $self:ident $name:ident $(: $type:ty)?) => { let $name = &$self.$name; };
     (@part $day:ident day) => { $day };
-    (@part $day:ident $part:ident) => { $crate::store::signature::KeyPart::key_part($part) };
+    (@part $day:ident $part:ident) => { $part };
     (@build $keys:ident $day:ident $key:ident ($($part:tt),*)) => {
         $keys.$key($($crate::store::signature::signature!(@part $day $part)),*)
     };

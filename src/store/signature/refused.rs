@@ -162,7 +162,7 @@ pub(crate) struct Units(pub Vec<Unit>);
 
 impl FromReply for Units {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let words = reply.next_str()?;
+        let words = reply.read::<String>()?;
         let units = words.split(' ').map(Unit::parse).collect::<Option<_>>();
         units.map(Self).ok_or_else(|| reply.unknown(&words))
     }
@@ -170,7 +170,7 @@ impl FromReply for Units {
 
 impl FromReply for Box<Refused> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let word = reply.next_str()?;
+        let word = reply.read::<String>()?;
         let refused = Refused::read(&word, reply)?;
         refused.map(Self::new).ok_or_else(|| reply.unknown(&word))
     }
@@ -186,7 +186,7 @@ impl Refused {
             .split('\n')
             .map(|word| redis::Value::BulkString(word.into()));
         let mut reply = Reply::new(&signature.script, redis::Value::Array(words.collect()))?;
-        let word = reply.next_str()?;
+        let word = reply.read::<String>()?;
         Self::read(&word, &mut reply)
     }
 

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
-use crate::driver::slot;
+use crate::driver::cluster::slot_of;
 use crate::store::records::{command, read_or_default};
 use crate::store::{Lane, Store, StoreError};
 
@@ -51,11 +51,11 @@ impl Store {
         within: Option<Partition>,
         mut visit: impl FnMut(&str),
     ) -> Result<(), StoreError> {
-        self.deployment().await?;
+        self.secret().await?;
         let connection = &self.inner.connection;
         let nodes = match within {
             Some(partition) => {
-                let slot = slot::of(self.keys().lease(partition).as_bytes());
+                let slot = slot_of(self.keys().lease(partition).as_bytes());
                 vec![
                     connection
                         .route(slot, Instant::now() + self.timeout())

@@ -177,7 +177,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
     };
     let _ = tokio::time::timeout(FIRST_RESPONSE_LIMIT, responds).await;
     // Before anything else starts that would log it too. Other errors come back there.
-    if let Err(StoreError::OtherDialect { found, .. }) = store.deployment().await {
+    if let Err(StoreError::OtherDialect { found, .. }) = store.secret().await {
         return Err(other_dialect(&args, found));
     }
     if let Some(signer) = &data.signer {

@@ -76,7 +76,7 @@ async fn attempt_log_lines_name_delivery_and_outcome_and_no_secret() {
     let unlucky_id = id(&unlucky).await;
     let record = keys.delivery(umbra(), &unlucky_id);
     app.run::<()>(&["HSET", &record, "lost", "5"]).await;
-    let lane = keys.lane(umbra(), &format!("{sick}:{}:umbra", umbra()));
+    let lane = keys.lane(umbra(), format!("{sick}:{}:umbra", umbra()));
     app.run::<()>(&["DEL", &lane]).await;
     app.run::<()>(&["SET", &lane, "something else"]).await;
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use budget_authority::domain::webhook::signature::sign;
+use budget_authority::domain::webhook::sign;
 
 use crate::harness::receiver::{Arrived, Receiver};
 

@@ -38,7 +38,7 @@ async fn w33_a_delivery_with_an_unreadable_place_fails_and_its_lane_continues() 
         fund(&app, 3).await;
         assert_eq!(follow(&fan_out(&app)).await, 3);
         let keys = app.store.keys();
-        let lane = keys.lane(umbra(), &format!("{id}:{}:umbra", umbra()));
+        let lane = keys.lane(umbra(), format!("{id}:{}:umbra", umbra()));
         let sick: String = app.run(&["LINDEX", &lane, at]).await;
         let record = keys.delivery(umbra(), &sick);
         app.run::<()>(&["HSET", &record, "place", place]).await;
@@ -143,7 +143,7 @@ async fn w33_a_damaged_mark_or_tenant_delays_no_other_tenant_and_loses_nothing()
         let kept = format!("{key}:kept");
         hooked.app.run::<()>(&["RENAME", &key, &kept]).await;
         hooked.app.run::<i64>(&["LPUSH", &key, "x"]).await;
-        let lane = keys.lane(umbra(), &format!("{other_id}:{}:{other}", umbra()));
+        let lane = keys.lane(umbra(), format!("{other_id}:{}:{other}", umbra()));
         let queued = follow(&hooked.fan_out).await;
         assert_eq!(hooked.app.run::<i64>(&["LLEN", &lane]).await, 1);
         // A mark is written anew; a record is repaired by the operator.

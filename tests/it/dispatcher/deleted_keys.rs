@@ -60,14 +60,14 @@ impl DamagedWebhook {
     }
 
     pub fn lane(&self) -> String {
-        self.app.store.keys().lane(self.at, &self.lane_name())
+        self.app.store.keys().lane(self.at, self.lane_name())
     }
 
     pub fn retries(&self) -> String {
         self.app
             .store
             .keys()
-            .lane(self.at, &format!("{}:retries", self.id))
+            .lane(self.at, format!("{}:retries", self.id))
     }
 
     async fn record(&self, index: &str) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use budget_authority::domain::moment::Moment;
-use budget_authority::domain::webhook::signature::sign;
+use budget_authority::domain::webhook::sign;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -64,7 +64,7 @@ async fn send(
         allow_http: true,
     };
     let url = egress.admit(url, &policy, "acme").await.expect("admitted");
-    egress.deliver(to, &url, outgoing, limits).await
+    egress.post(Some(to), &url, outgoing, limits).await
 }
 
 /// The status of one delivery to the subscription `one`.

@@ -6,7 +6,7 @@ use budget_authority::domain::caller::Caller;
 use budget_authority::domain::fields::Read;
 use budget_authority::domain::ids::ReservationId;
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::evidence::{Endpoint, Issuing, attested_request};
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
@@ -51,10 +51,10 @@ impl Measured {
     }
 
     /// A request as the API hands it over.
-    fn hashed<T: Read>(&self, endpoint: Endpoint, body: &Value) -> Hashed<T> {
+    fn hashed<T: Read>(&self, endpoint: Endpoint, body: &Value) -> HashedRequest<T> {
         let text = body.to_string();
         let json = Json::parse(text.as_bytes()).expect("JSON");
-        Hashed {
+        HashedRequest {
             payload_hash: PayloadHash::of_body(&json),
             attested: self.attests.then(|| attested_request(endpoint, &json)),
             request: T::parse_json(&text).expect("a request"),

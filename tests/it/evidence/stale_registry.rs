@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::domain::fields::Read as _;
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::reservation::{DecisionRequest, DecisionResponse};
 use budget_authority::evidence::{Endpoint, Issuing, attested_request};
 use prometheus::Registry;
@@ -43,7 +43,7 @@ impl Replica {
     async fn decide(&self, key: &str) -> DecisionResponse {
         let body = ask_body(key, SCOPE, 1).to_string();
         let json = || Json::parse(body.as_bytes()).expect("JSON");
-        let body = Hashed {
+        let body = HashedRequest {
             payload_hash: PayloadHash::of_body(&json()),
             attested: Some(attested_request(Endpoint::Decide, &json())),
             request: DecisionRequest::parse_json(&body).expect("a request"),

@@ -98,7 +98,7 @@ async fn e20_concurrent_requests_share_one_read_of_the_registry() {
     let mut options = RedisOptions::new(server.url());
     options.timeout = Duration::from_millis(400);
     let store = store_with(options);
-    store.deployment().await.expect("it runs");
+    store.secret().await.expect("it runs");
     server.kill();
     let issuing = Issuing::new(issuers(&[listed('a', 0, None)]));
     let (mut waiting, begun) = (JoinSet::new(), Instant::now());

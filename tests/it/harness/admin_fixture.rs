@@ -8,7 +8,7 @@ use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::permission::Permission;
 use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::api_key::{ApiKeyCreateRequest, ApiKeyCreateResponse};
-use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::FundingOperation;
 use budget_authority::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger};
 use budget_authority::domain::caller::{Caller, RuntimeCaller};
 use budget_authority::domain::cause::{Actor, Cause};
@@ -20,7 +20,7 @@ use budget_authority::domain::payload_hash::PayloadHash;
 use budget_authority::domain::record::Record;
 use budget_authority::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::scope::{BudgetScope, ScopeFilter};
-use budget_authority::domain::tenant::record::{Tenant, TenantCreateRequest};
+use budget_authority::domain::tenant::{Tenant, TenantCreateRequest};
 use budget_authority::store::{Day, Store, StoreError};
 use serde_json::{Value, json};
 

@@ -142,7 +142,7 @@ impl Hooked {
 /// In the lane of `umbra` to a subscription so many deliveries wait, each once and in order.
 pub async fn expect_in_order(app: &TestApp, partition: Partition, id: &str, count: usize) {
     let keys = app.store.keys();
-    let lane = keys.lane(partition, &format!("{id}:{}:umbra", umbra()));
+    let lane = keys.lane(partition, format!("{id}:{}:umbra", umbra()));
     let ids: Vec<String> = app.run(&["LRANGE", &lane, "0", "-1"]).await;
     let mut places = Vec::new();
     for id in ids {

@@ -8,13 +8,13 @@ use budget_authority::domain::api_key::secret::ApiKeyText;
 use budget_authority::domain::caller::{Caller, RuntimeCaller};
 use budget_authority::domain::ids::{IdempotencyKey, Partition, ReservationId, TenantId};
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::reservation::ReservationCreateRequest;
 use budget_authority::domain::scope::Level;
 use budget_authority::domain::subject::Subject;
 use budget_authority::domain::tenant::TenantStatus;
-use budget_authority::domain::tenant::record::TenantUpdateRequest;
+use budget_authority::domain::tenant::TenantUpdateRequest;
 use budget_authority::ledger::Ledger;
 use budget_authority::store::{Store, StoreError};
 use redis::Cmd;
@@ -176,7 +176,7 @@ impl TenantFixture {
         let request = ReservationCreateRequest {
             idempotency_key: IdempotencyKey::parse(key).expect("a key"),
             subject: Subject::from_values(levels).expect("a subject"),
-            action: budget_authority::domain::action::Action {
+            action: budget_authority::domain::subject::Action {
                 kind: "llm.completion".to_owned(),
                 name: "model".to_owned(),
                 tags: None,
@@ -189,7 +189,7 @@ impl TenantFixture {
             metadata: None,
             observe_mode: None,
         };
-        let body = Hashed {
+        let body = HashedRequest {
             request,
             payload_hash: PayloadHash::of_body(&Json::String(key.to_owned())),
             attested: None,

@@ -338,7 +338,7 @@ async fn metrics_have_their_own_address_and_labels_from_closed_sets() {
 #[tokio::test]
 async fn data_of_another_dialect_stops_the_service() {
     let first = store(&shared().url());
-    first.deployment().await.expect("it starts");
+    first.secret().await.expect("it starts");
     let metrics = StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
     let keys = Keys::new(first.keys().prefix()).expect("a prefix");
     let other =

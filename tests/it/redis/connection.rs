@@ -30,12 +30,7 @@ async fn call(store: &Store) -> Result<Value, StoreError> {
 async fn the_first_process_starts_the_deployment_and_the_others_find_it() {
     let first = store(&shared().url());
     let prefix = first.keys().prefix().to_owned();
-    let secret = first
-        .deployment()
-        .await
-        .expect("it starts")
-        .secret()
-        .expose();
+    let secret = first.secret().await.expect("it starts").expose();
     let again = |dialect| {
         let metrics =
             StoreMetrics::register(&prometheus::Registry::new()).expect("a fresh registry");
@@ -43,21 +38,15 @@ async fn the_first_process_starts_the_deployment_and_the_others_find_it() {
         Store::new(&RedisOptions::new(shared().url()), keys, dialect, metrics).expect("a store")
     };
     let found = again("service");
-    let found = found.deployment().await.expect("it is found").secret();
+    let found = found.secret().await.expect("it is found");
     assert_eq!(found.expose(), secret);
-    let other = again("cycles")
-        .deployment()
-        .await
-        .expect_err("another dialect");
+    let other = again("cycles").secret().await.expect_err("another dialect");
     assert!(
         other.to_string().contains("BUDGET_DIALECT=service"),
         "{other}"
     );
     shared().run::<()>(&["HSET", &first.keys().meta(), "layout", "2"]);
-    let newer = again("service")
-        .deployment()
-        .await
-        .expect_err("another layout");
+    let newer = again("service").secret().await.expect_err("another layout");
     assert!(
         matches!(&newer, StoreError::Deployment(text) if text.contains("has layout 2,")),
         "{newer}"
@@ -224,7 +213,7 @@ async fn a_full_redis_is_distinguished_from_an_unavailable_one() {
 #[tokio::test]
 async fn a_corrupt_record_names_script_and_line() {
     let store = store(&shared().url());
-    store.deployment().await.expect("it runs");
+    store.secret().await.expect("it runs");
     let key = format!("{}:text", store.keys().prefix());
     shared().run::<()>(&["SET", &key, "x"]);
     let error = store

@@ -120,7 +120,7 @@ async fn a_replica_refuses_requests_while_the_deployment_record_is_missing_or_di
 async fn a_new_connection_checks_the_deployment_record_before_use() {
     let server = RedisServer::start();
     let store = store_of(&server, "fresh", true);
-    store.deployment().await.expect("a deployment");
+    store.secret().await.expect("a deployment");
     lose(&server, "fresh:meta", true);
     server.run::<()>(&["CLIENT", "KILL", "TYPE", "normal"]);
     let mut write = redis::cmd("SET");
@@ -142,7 +142,7 @@ async fn a_new_connection_checks_the_deployment_record_before_use() {
 async fn a_dispatcher_pauses_while_the_deployment_record_is_missing() {
     let server = RedisServer::start();
     let store = store_of(&server, "idle", true);
-    store.deployment().await.expect("a deployment");
+    store.secret().await.expect("a deployment");
     let _dispatcher = Process::dispatcher(&server.url(), "idle");
     let alive_until = || {
         server.run::<Vec<String>>(&["ZRANGE", "idle:{dir}:dispatchers", "0", "-1", "WITHSCORES"])
@@ -164,7 +164,7 @@ async fn a_dispatcher_pauses_while_the_deployment_record_is_missing() {
 async fn w31_a_dispatcher_refuses_data_of_a_later_layout() {
     let server = RedisServer::start();
     let store = store_of(&server, "later", true);
-    store.deployment().await.expect("a deployment");
+    store.secret().await.expect("a deployment");
     let dispatchers = "later:{dir}:dispatchers";
     let mut before = Process::dispatcher(&server.url(), "later");
     let works = || server.run::<i64>(&["EXISTS", dispatchers]) == 1;
@@ -184,7 +184,7 @@ async fn w31_a_dispatcher_refuses_data_of_a_later_layout() {
 async fn tools_do_not_create_a_deployment_record() {
     let server = RedisServer::start();
     let store = store_of(&server, "empty", false);
-    let failed = store.deployment().await;
+    let failed = store.secret().await;
     let message = failed.expect_err("there is none").to_string();
     assert!(
         message.contains("no deployment under the key prefix `empty`"),
@@ -206,14 +206,14 @@ async fn a_new_deployment_record_waits_for_replicas() {
     })
     .await;
     store_of(&server, "first", true)
-        .deployment()
+        .secret()
         .await
         .expect("a deployment");
     assert_eq!(replica.run::<i64>(&["EXISTS", "first:meta"]), 1);
     replica.freeze();
     let begun = Instant::now();
     store_of(&server, "second", true)
-        .deployment()
+        .secret()
         .await
         .expect("a deployment");
     assert!(begun.elapsed() >= Duration::from_millis(500));

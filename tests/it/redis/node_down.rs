@@ -126,7 +126,7 @@ async fn sweeps_retention_and_leases_continue_on_the_other_masters() {
         let mut options = RedisOptions::new(cluster.url());
         options.timeout = Duration::from_millis(400);
         let store = store_with(options);
-        store.deployment().await.expect("it runs");
+        store.secret().await.expect("it runs");
         let mut tenants = tenants(&cluster, &store).await;
         let mut workers = Workers::new(&store);
         eventually("every partition is leased", || async {

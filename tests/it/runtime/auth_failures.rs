@@ -216,7 +216,7 @@ async fn keys_above_the_bound_are_counted_as_unknown() {
 async fn counts_are_kept_while_redis_is_down_and_delay_no_request() {
     let mut server = block_in_place(RedisServer::start);
     let store = store(&server.url());
-    store.deployment().await.expect("Redis answers");
+    store.secret().await.expect("Redis answers");
     let fixture = LedgerFixture::on(store.clone()).await;
     let failures = AuthFailures::new(store.clone());
     let count = |number: usize| {

@@ -77,7 +77,7 @@ async fn data_of_another_dialect_stops_the_start_with_advice() {
 async fn a_service_of_another_dialect_exits_with_1_and_names_the_setting() {
     let folder = WorkFolder::new();
     let store = store(&shared().url());
-    store.deployment().await.expect("a deployment");
+    store.secret().await.expect("a deployment");
     let (url, prefix) = (shared().url(), store.keys().prefix());
     let serve = [
         "serve",

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use budget_authority::domain::webhook::signature::sign;
+use budget_authority::domain::webhook::sign;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use budget_authority::domain::action::Action;
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::reservation::{
     CommitRequest, ReleaseRequest, ReservationCreateRequest,
 };
 use budget_authority::domain::scope::Level;
-use budget_authority::domain::subject::Subject;
+use budget_authority::domain::subject::{Action, Subject};
 use budget_authority::ledger::EventCreateRequest;
 use budget_authority::store::{Lane, Store};
 use budget_authority::tools::keys::sizes;
@@ -54,8 +53,8 @@ fn key() -> IdempotencyKey {
     IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>())).expect("a key")
 }
 
-fn hashed<T>(request: T) -> Hashed<T> {
-    Hashed {
+fn hashed<T>(request: T) -> HashedRequest<T> {
+    HashedRequest {
         request,
         payload_hash: PayloadHash::of_body(&Json::String("body".to_owned())),
         attested: None,

@@ -15,7 +15,7 @@ fn run_binary(arguments: &[&str]) -> (Option<i32>, String) {
 #[tokio::test]
 async fn the_sizes_of_an_unknown_tenant_are_an_error() {
     let store = store(&shared().url());
-    store.deployment().await.expect("a deployment");
+    store.secret().await.expect("a deployment");
     let (url, prefix) = (shared().url(), store.keys().prefix());
     let arguments = [
         "keys",

@@ -1,8 +1,8 @@
 //! `ledger verify` finds counts and indexes of the overview that differ from the records.
 
 use budget_authority::domain::amount::Unit;
-use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
+use budget_authority::domain::budget::ledger::FundingOperation;
 use budget_authority::tools::verify::verify;
 
 use crate::harness::admin_fixture::{

@@ -4,8 +4,8 @@ pub(in crate::admin) mod walk;
 
 use crate::admin::{Admin, is_too_many, refuse};
 use crate::domain::amount::Unit;
-use crate::domain::budget::funding::BudgetStatus;
 use crate::domain::budget::ledger::BudgetLedger;
+use crate::domain::budget::ledger::BudgetStatus;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::OveragePolicy;

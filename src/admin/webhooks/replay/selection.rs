@@ -15,7 +15,8 @@ use crate::domain::moment::Window;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::WebhookRefusal;
 use crate::domain::webhook::{
-    Crossed, DeliveryId, Owner, ReplayId, Seen, Subscription, WebhookReplay, reported_on, trace_of,
+    CrossedThreshold, DeliveryId, EventSummary, Owner, ReplayId, Subscription, WebhookReplay,
+    reported_on, trace_of,
 };
 use crate::listing::readable;
 use crate::store::admin::webhook_replays::kept_delivery;
@@ -247,14 +248,14 @@ impl Selection<'_> {
     fn selected(&self, entry: &LogEntry, facts: &Record) -> Result<Option<String>, RecordError> {
         let (row, event_type) = (&entry.row, facts.text("type")?);
         let reported_on = reported_on(event_type, facts);
-        let seen = Seen {
+        let summary = EventSummary {
             event_type,
             tenant: &row.tenant,
             scope: facts.get("scope"),
-            crossed: Crossed::of(event_type, facts)?,
+            crossed: CrossedThreshold::of(event_type, facts)?,
             reported_on: reported_on.as_deref(),
         };
-        if !self.subscription.selects(&seen) {
+        if !self.subscription.selects(&summary) {
             return Ok(None);
         }
         let event = StoredEvent {

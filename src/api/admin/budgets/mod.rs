@@ -19,7 +19,7 @@ use crate::api::operation::{Declaration, declare};
 use crate::api::response::{CheckedJson, Returns, amount};
 use crate::api::state::AppState;
 use crate::domain::amount::{Amount, SignedAmount, Unit};
-use crate::domain::budget::funding::FundingOperation;
+use crate::domain::budget::ledger::FundingOperation;
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
 use crate::domain::caller::Caller;
 use crate::domain::fields::object;

@@ -8,7 +8,7 @@ use crate::api::admin::target_tenant_as_sent;
 use crate::api::errors::{ApiError, Code};
 use crate::api::query::Query;
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget::funding::FundingOperation;
+use crate::domain::budget::ledger::FundingOperation;
 use crate::domain::caller::Caller;
 use crate::domain::fields::{Problems, object};
 use crate::domain::ids::IdempotencyKey;

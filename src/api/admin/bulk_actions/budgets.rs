@@ -9,7 +9,7 @@ use crate::api::admin::tenants::named_tenant;
 use crate::api::errors::{ApiError, Code};
 use crate::api::operation::{Declaration, declare};
 use crate::domain::amount::{Amount, Unit};
-use crate::domain::budget::funding::{BudgetStatus, FundingOperation};
+use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
 use crate::domain::bulk::BulkFunding;
 use crate::domain::fields::{Blank, object};
 use crate::domain::ids::IdempotencyKey;

@@ -1,8 +1,8 @@
 use super::*;
-use crate::domain::action::Action;
 use crate::domain::amount::Unit;
 use crate::domain::ids::IdempotencyKey;
 use crate::domain::rows;
+use crate::domain::subject::Action;
 use serde_json::json;
 
 mod values;

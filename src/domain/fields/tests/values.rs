@@ -1,9 +1,8 @@
 //! Values that many requests share: amounts, subjects, actions, metrics.
 
 use super::*;
-use crate::domain::action::Metrics;
 use crate::domain::amount::Amount;
-use crate::domain::subject::Subject;
+use crate::domain::subject::{Metrics, Subject};
 
 #[test]
 fn amounts() {

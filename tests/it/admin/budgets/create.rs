@@ -2,8 +2,8 @@
 
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::api_key::permission::Permission;
-use budget_authority::domain::budget::funding::{BudgetStatus, RolloverPolicy};
 use budget_authority::domain::budget::ledger::BudgetCreateRequest;
+use budget_authority::domain::budget::ledger::{BudgetStatus, RolloverPolicy};
 use budget_authority::domain::json::FreeObject;
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::{

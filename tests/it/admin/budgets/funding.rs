@@ -1,7 +1,7 @@
 //! Funding: every operation on ledgers with and without debt, exact to the unit.
 
 use budget_authority::admin::{Funded, Funding};
-use budget_authority::domain::budget::funding::FundingOperation::{self, *};
+use budget_authority::domain::budget::ledger::FundingOperation::{self, *};
 use budget_authority::domain::refusal::{BudgetRefusal, Refusal};
 use budget_authority::store::StoreError;
 

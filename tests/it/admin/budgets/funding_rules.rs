@@ -2,7 +2,7 @@
 
 use budget_authority::admin::Funding;
 use budget_authority::domain::api_key::permission::Permission;
-use budget_authority::domain::budget::funding::FundingOperation::{Credit, Debit};
+use budget_authority::domain::budget::ledger::FundingOperation::{Credit, Debit};
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::refusal::{AccessRefusal, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::scope::ScopeFilter;

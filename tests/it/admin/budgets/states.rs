@@ -1,13 +1,13 @@
 //! Changing and freezing budgets.
 
 use budget_authority::domain::amount::Unit;
-use budget_authority::domain::budget::funding::{BudgetStatus, FundingOperation};
 use budget_authority::domain::budget::ledger::BudgetLedger;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
+use budget_authority::domain::budget::ledger::{BudgetStatus, FundingOperation};
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::{FreeObject, Json};
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::{
     AccessRefusal, BudgetRefusal, Denial, Refusal, ReservationRefusal,
@@ -251,7 +251,7 @@ async fn a_freeze_applies_to_the_next_request_and_holds_can_still_end() {
         matches!(&denied, Err(StoreError::Refusal(Refusal::Reservation(ReservationRefusal::Denied { denial: Denial::BudgetFrozen, scope, .. }))) if scope == ROOT),
         "{denied:?}"
     );
-    let commit = Hashed {
+    let commit = HashedRequest {
         request: CommitRequest {
             idempotency_key: IdempotencyKey::parse("c").expect("a key"),
             actual: tokens(7),

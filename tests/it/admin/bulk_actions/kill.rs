@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use budget_authority::admin::bulk_actions::run::{BulkProgress, Runner};
 use budget_authority::dispatcher::UnfinishedWork;
-use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::FundingOperation;
 use budget_authority::domain::bulk::{Bulk, BulkAction, BulkFunding, Row};
 use budget_authority::domain::ids::TenantId;
 use budget_authority::domain::json::Json;

@@ -2,12 +2,12 @@
 
 use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::domain::amount::Unit;
-use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
+use budget_authority::domain::budget::ledger::FundingOperation;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::IdempotencyKey;
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::refusal::{Refusal, TenantRefusal};
 use budget_authority::domain::reservation::CommitRequest;
 use budget_authority::ledger::ReservationExtendRequest;
@@ -309,7 +309,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
         PayloadHash::of_body(&Json::Null),
     );
     let idempotency_key = key.expect("a key");
-    let commit = Hashed {
+    let commit = HashedRequest {
         request: CommitRequest {
             idempotency_key: idempotency_key.clone(),
             actual: tokens(1),
@@ -330,7 +330,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
             _
         ))))
     ));
-    let extend = Hashed {
+    let extend = HashedRequest {
         request: ReservationExtendRequest {
             idempotency_key,
             extend_by_ms: 10,

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::domain::amount::Unit;
-use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
+use budget_authority::domain::budget::ledger::FundingOperation;
 use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::refusal::{AccessRefusal, BadKey, Refusal, TenantRefusal};
 use budget_authority::domain::reservation::{CommitRequest, ReleaseRequest};
 use budget_authority::ledger::ReservationExtendRequest;
@@ -95,7 +95,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
                     metrics: None,
                     metadata: None,
                 };
-                let body = Hashed {
+                let body = HashedRequest {
                     request,
                     payload_hash,
                     attested: None,
@@ -111,7 +111,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
                     idempotency_key,
                     reason: None,
                 };
-                let body = Hashed {
+                let body = HashedRequest {
                     request,
                     payload_hash,
                     attested: None,
@@ -127,7 +127,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
                     extend_by_ms: 1_000,
                     metadata: None,
                 };
-                let body = Hashed {
+                let body = HashedRequest {
                     request,
                     payload_hash,
                     attested: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use budget_authority::admin::tenants::closing::CloseProgress;
 use budget_authority::dispatcher::UnfinishedWork;
-use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::FundingOperation;
 use prometheus::Registry;
 
 use crate::harness::admin_fixture::{admin_key, ask, asking, closed, funding, refusal};

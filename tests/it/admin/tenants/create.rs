@@ -3,8 +3,8 @@
 use budget_authority::admin::{TenantFilter, TenantQuery, TenantSort};
 use budget_authority::domain::refusal::{AccessRefusal, TenantRefusal};
 use budget_authority::domain::search::Search;
+use budget_authority::domain::tenant::TenantCreateRequest;
 use budget_authority::domain::tenant::TenantStatus;
-use budget_authority::domain::tenant::record::TenantCreateRequest;
 
 use crate::harness::admin_fixture::{AdminFixture, ask, asking, new_tenant, refusal, tenant_id};
 

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::policy::OveragePolicy;
 use budget_authority::domain::refusal::{AccessRefusal, Refusal, TenantRefusal};
+use budget_authority::domain::tenant::Tenant;
 use budget_authority::domain::tenant::TenantStatus;
-use budget_authority::domain::tenant::record::Tenant;
-use budget_authority::domain::tenant::record::TenantUpdateRequest;
+use budget_authority::domain::tenant::TenantUpdateRequest;
 use budget_authority::store::StoreError;
 use serde_json::json;
 

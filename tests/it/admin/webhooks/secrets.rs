@@ -230,7 +230,7 @@ async fn stored_secrets_stay_readable_when_keys_rotate() {
     assert_eq!(test(&both, &id).await.at("/success"), &json!(true));
     let arrived = receiver.arrived();
     for request in &arrived {
-        let signature = budget_authority::domain::webhook::signature::sign(SECRET, &request.body);
+        let signature = budget_authority::domain::webhook::sign(SECRET, &request.body);
         assert_eq!(
             request.header("x-service-signature"),
             Some(signature.as_str())

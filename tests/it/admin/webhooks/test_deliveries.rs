@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use budget_authority::domain::webhook::signature::sign;
+use budget_authority::domain::webhook::sign;
 use reqwest::Method;
 use serde_json::{Value, json};
 

@@ -17,7 +17,7 @@ use budget_authority::domain::policy::{PolicyCreateRequest, PolicyUpdateRequest}
 use budget_authority::domain::reservation::{
     CommitRequest, DecisionRequest, ReleaseRequest, ReservationCreateRequest,
 };
-use budget_authority::domain::tenant::record::{TenantCreateRequest, TenantUpdateRequest};
+use budget_authority::domain::tenant::{TenantCreateRequest, TenantUpdateRequest};
 use budget_authority::domain::webhook::{WebhookCreateRequest, WebhookUpdateRequest};
 use budget_authority::ledger::{EventCreateRequest, ReservationExtendRequest};
 use samples::{limits, resolved, sample, violations};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use budget_authority::domain::api_key::ApiKey;
 use budget_authority::domain::budget::ledger::BudgetLedger;
 use budget_authority::domain::policy::Policy;
-use budget_authority::domain::tenant::record::Tenant;
+use budget_authority::domain::tenant::Tenant;
 use budget_authority::domain::webhook::Subscription;
 use budget_authority::store::keys::{Key, deployment, directory, partition, views};
 use budget_authority::store::scripts::SIGNATURES;

@@ -1,6 +1,6 @@
 //! Funding in plain arithmetic.
 
-use budget_authority::domain::budget::funding::FundingOperation;
+use budget_authority::domain::budget::ledger::FundingOperation;
 
 use super::pure::{Model, Name, Outcome};
 

@@ -5,12 +5,12 @@ use std::time::Duration;
 use budget_authority::admin::tenants::closing::{CloseProgress, Closer, TAKE_OVER};
 use budget_authority::admin::{Admin, Funding};
 use budget_authority::domain::amount::Amount;
-use budget_authority::domain::budget::funding::FundingOperation;
 use budget_authority::domain::budget::ledger::BudgetUpdateRequest;
+use budget_authority::domain::budget::ledger::FundingOperation;
 use budget_authority::domain::fields::Patch;
 use budget_authority::domain::refusal::{AccessRefusal, BudgetRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::tenant::TenantStatus;
-use budget_authority::domain::tenant::record::TenantUpdateRequest;
+use budget_authority::domain::tenant::TenantUpdateRequest;
 use budget_authority::store::StoreError;
 
 use super::draw::{Step, UNITS};

@@ -1,16 +1,15 @@
 //! What both sides share: the requests' parts, the replies reduced to what the model predicts, and the comparison.
 
-use budget_authority::domain::action::Action;
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::budget::Balance;
 use budget_authority::domain::ids::{IdempotencyKey, ReservationId};
 use budget_authority::domain::json::Json;
-use budget_authority::domain::payload_hash::{Hashed, PayloadHash};
+use budget_authority::domain::payload_hash::{HashedRequest, PayloadHash};
 use budget_authority::domain::refusal::{
     AccessRefusal, Refusal, ReservationRefusal, TenantRefusal,
 };
 use budget_authority::domain::scope::{Level, SegmentFilter};
-use budget_authority::domain::subject::Subject;
+use budget_authority::domain::subject::{Action, Subject};
 use budget_authority::ledger::{BalanceFilter, BalanceQuery};
 use budget_authority::listing::OneOrder;
 use budget_authority::store::StoreError;
@@ -52,8 +51,8 @@ pub fn key(number: usize) -> IdempotencyKey {
 }
 
 /// A request whose digest is that of a text.
-pub fn hashed<T>(request: T, payload: &str) -> Hashed<T> {
-    Hashed {
+pub fn hashed<T>(request: T, payload: &str) -> HashedRequest<T> {
+    HashedRequest {
         request,
         payload_hash: PayloadHash::of_body(&Json::String(payload.to_owned())),
         attested: None,

@@ -1,13 +1,47 @@
-//! A tenant: its requests, its record and its response.
+//! A tenant: its requests, its record with the words in it, and its response.
 
 use std::collections::BTreeMap;
 
-use crate::domain::fields::{Blank, NAME_CHARS_MAX, Patch, object};
-use crate::domain::ids::TenantId;
-use crate::domain::moment::Moment;
-use crate::domain::policy::OveragePolicy;
-use crate::domain::reservation::RESERVATION_TTL_MS;
-use crate::domain::tenant::{RESERVATION_TTL_MS_DEFAULT, ReservationExpiryPolicy, TenantStatus};
+use super::fields::{Blank, NAME_CHARS_MAX, Patch, object};
+use super::ids::TenantId;
+use super::moment::Moment;
+use super::policy::OveragePolicy;
+use super::reservation::RESERVATION_TTL_MS;
+use super::words::words;
+
+/// In a tenant's place: events of what belongs to no tenant. No tenant can be called so.
+pub const SYSTEM: &str = "__system__";
+/// In a tenant's place: audit entries of requests that act on no tenant, or on one that does not exist.
+pub const NO_TENANT: &str = "__admin__";
+/// In a tenant's place: audit entries of requests whose caller is unknown.
+pub const UNKNOWN_CALLER: &str = "__unauth__";
+
+/// Lifetime of a reservation where neither request, policy nor tenant says, in milliseconds.
+pub const RESERVATION_TTL_MS_DEFAULT: i64 = 60_000;
+
+words! {
+    /// Whether a tenant may act.
+    TenantStatus {
+        /// It may.
+        Active = "ACTIVE",
+        /// It may commit, release and read, and begin nothing new.
+        Suspended = "SUSPENDED",
+        /// It may read. There is no way back.
+        Closed = "CLOSED",
+    }
+}
+
+words! {
+    /// What happens to expired reservations. Stored, without effect: every hold returns to its budgets.
+    ReservationExpiryPolicy {
+        /// The hold is returned.
+        AutoRelease = "AUTO_RELEASE",
+        /// An operator returns it.
+        ManualCleanup = "MANUAL_CLEANUP",
+        /// The hold is returned after its grace.
+        GraceOnly = "GRACE_ONLY",
+    }
+}
 
 /// Longest lifetime of a reservation where the tenant does not say, in milliseconds.
 const RESERVATION_TTL_MS_MAX_DEFAULT: i64 = 3_600_000;

@@ -1,5 +1,7 @@
 //! Each event type, byte for byte.
 
+mod golden;
+
 use super::*;
 use crate::domain::rows;
 

@@ -1,8 +1,8 @@
 //! The bytes of every event type, in `tests/snapshots/events.jsonl`. Receivers verify signatures over these bytes, and an event
 //! is sent again after an upgrade: a change of them takes a number of the format among the facts.
 
-use super::types::EventType;
-use super::*;
+use crate::domain::event::types::EventType;
+use crate::domain::event::*;
 
 /// A fact of each name that a payload may be made of.
 const FACTS: &[&str] = &[

@@ -1,0 +1,206 @@
+//! Reading JSON: what is checked besides the syntax.
+
+use std::collections::HashSet;
+use std::fmt::{self, Write as _};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Json;
+use crate::domain::printable::printable_up_to;
+
+/// The longest path that an error shows, in characters.
+const PATH_CHARS_MAX: usize = 200;
+
+/// Why bytes are not acceptable JSON.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JsonError {
+    /// No bytes, or white space alone.
+    #[error("the body is empty")]
+    Empty,
+    /// Bytes that are not UTF-8.
+    #[error("invalid UTF-8 at byte {byte}")]
+    NotUtf8 {
+        /// Counted from 0.
+        byte: usize,
+    },
+    /// Not JSON: broken syntax, bytes after the value, a lone surrogate.
+    #[error("{reason} at byte {byte}")]
+    Syntax {
+        /// What the lexer found wrong.
+        reason: String,
+        /// Counted from 0.
+        byte: usize,
+    },
+    /// A member whose name occurs twice in one object.
+    #[error("duplicate member `{path}`")]
+    Duplicate {
+        /// The member.
+        path: String,
+    },
+    /// Arrays and objects nested too deep.
+    #[error("nested deeper than {depth_max} levels at `{path}`")]
+    TooDeep {
+        /// How deep they may nest.
+        depth_max: usize,
+        /// The first value beyond.
+        path: String,
+    },
+    /// A number that no double can hold.
+    #[error("the number at `{path}` is beyond the range of a double")]
+    NumberRange {
+        /// The number's member.
+        path: String,
+    },
+}
+
+impl JsonError {
+    /// `part` is the piece of `whole` that was being read when the error arose.
+    pub(super) fn syntax(whole: &str, part: &str, error: &serde_json::Error) -> Self {
+        let message = error.to_string();
+        let reason = message
+            .split(" at line ")
+            .next()
+            .unwrap_or("syntax error")
+            .to_owned();
+        let line_start: usize = part
+            .split_inclusive('\n')
+            .take(error.line().saturating_sub(1))
+            .map(str::len)
+            .sum();
+        let part_start = part.as_ptr() as usize - whole.as_ptr() as usize;
+        Self::Syntax {
+            reason,
+            byte: part_start + line_start + error.column().saturating_sub(1),
+        }
+    }
+}
+
+/// Walks the raw values of a text whose syntax has been checked as a whole.
+pub(super) struct Reader<'t> {
+    pub text: &'t str,
+    pub path: String,
+    pub depth_max: usize,
+}
+
+impl<'t> Reader<'t> {
+    pub fn value(&mut self, raw: &'t RawValue, depth: usize) -> Result<Json, JsonError> {
+        let literal = raw.get();
+        match literal.as_bytes().first() {
+            Some(b'{') => self.object(literal, depth),
+            Some(b'[') => self.array(literal, depth),
+            Some(b'"') => Ok(Json::String(self.lex(literal)?)),
+            Some(b't' | b'f') => Ok(Json::Bool(self.lex(literal)?)),
+            Some(b'n') => Ok(Json::Null),
+            _ => self.number(literal),
+        }
+    }
+
+    fn number(&self, literal: &str) -> Result<Json, JsonError> {
+        match literal.parse::<f64>() {
+            Ok(number) if number.is_finite() => Ok(Json::Number(literal.to_owned())),
+            _ => Err(JsonError::NumberRange {
+                path: self.printable_path(),
+            }),
+        }
+    }
+
+    fn array(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
+        self.check_depth(depth)?;
+        let raw_items: Vec<&RawValue> = self.lex(literal)?;
+        let mut items = Vec::with_capacity(raw_items.len());
+        for (index, raw) in raw_items.into_iter().enumerate() {
+            items.push(self.inside(format_args!("[{index}]"), |reader| {
+                reader.value(raw, depth + 1)
+            })?);
+        }
+        Ok(Json::Array(items))
+    }
+
+    fn object(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
+        self.check_depth(depth)?;
+        let Members(raw_members) = self.lex(literal)?;
+        if let Some(name) = first_duplicate(&raw_members) {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            return self.inside(format_args!("{dot}{name}"), |reader| {
+                Err(JsonError::Duplicate {
+                    path: reader.printable_path(),
+                })
+            });
+        }
+        let mut members = Vec::with_capacity(raw_members.len());
+        for (name, raw) in raw_members {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            let value = self.inside(format_args!("{dot}{name}"), |reader| {
+                reader.value(raw, depth + 1)
+            })?;
+            members.push((name.into(), value));
+        }
+        Ok(Json::Object(members))
+    }
+
+    /// Reads one literal whose kind is known. What fails here is a lone surrogate: the rest was checked with the whole.
+    fn lex<T: Deserialize<'t>>(&self, literal: &'t str) -> Result<T, JsonError> {
+        serde_json::from_str(literal).map_err(|error| JsonError::syntax(self.text, literal, &error))
+    }
+
+    fn inside<T>(
+        &mut self,
+        step: fmt::Arguments<'_>,
+        read: impl FnOnce(&mut Self) -> Result<T, JsonError>,
+    ) -> Result<T, JsonError> {
+        let length = self.path.len();
+        // Writing to a string can't fail.
+        let _ = self.path.write_fmt(step);
+        let outcome = read(self);
+        self.path.truncate(length);
+        outcome
+    }
+
+    fn check_depth(&self, depth: usize) -> Result<(), JsonError> {
+        if depth > self.depth_max {
+            return Err(JsonError::TooDeep {
+                depth_max: self.depth_max,
+                path: self.printable_path(),
+            });
+        }
+        Ok(())
+    }
+
+    fn printable_path(&self) -> String {
+        printable_up_to(&self.path, PATH_CHARS_MAX)
+    }
+}
+
+/// The first name that occurred before.
+fn first_duplicate<T>(members: &[(String, T)]) -> Option<&str> {
+    let mut seen = HashSet::with_capacity(members.len());
+    let mut names = members.iter().map(|(name, _)| name.as_str());
+    names.find(|name| !seen.insert(*name))
+}
+
+/// One level of an object: names, and values not yet looked into.
+struct Members<'t>(Vec<(String, &'t RawValue)>);
+
+impl<'t> Deserialize<'t> for Members<'t> {
+    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<Self, D::Error> {
+        struct MembersVisitor;
+        impl<'t> Visitor<'t> for MembersVisitor {
+            type Value = Members<'t>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(MembersVisitor)
+    }
+}
