@@ -3,10 +3,10 @@
 .DEFAULT_GOAL := help
 .PHONY: help run install test lint clients advisories fmt docs signatures bench kills chart
 
-help: ## Show what there is
+help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-# What the compiler keeps for the next build takes a fifth of the first one. It is kept from the first `cargo build` or `make test` on.
+# Files for incremental builds cost a fifth of the first build. They are kept from the first `cargo build` or `make test` on.
 UNTIL_THEN := $(if $(wildcard $(or $(CARGO_TARGET_DIR),target)/debug/incremental/*),,CARGO_INCREMENTAL=0)
 run: ## Run the development stack: Redis, API, workers and a demo tenant
 	@.ci/need cargo cc curl redis-server
@@ -17,7 +17,7 @@ install: ## Install the two binaries into PREFIX/bin, by default ~/.local/bin
 	@.ci/need cargo cc
 	cargo install --path . --locked --root "$(PREFIX)"
 
-# Most tests wait most of the time: for another process, a lease, a clock.
+# Most tests mostly wait: for another process, a lease, a clock.
 export RUST_TEST_THREADS ?= $(shell expr 4 \* $$(getconf _NPROCESSORS_ONLN))
 
 test: ## Check format and lints, then run all tests
@@ -40,7 +40,7 @@ CLIPPY ?= cargo clippy --quiet --all-targets -- -D warnings
 clients:
 	tests/clients/prepare
 
-advisories: ## Renew the copy of the advisories, which takes a network
+advisories: ## Update the copy of the advisories, over the network
 	@.ci/need cargo cc cargo-deny
 	.ci/deny fetch
 
@@ -50,7 +50,7 @@ fmt: ## Format the Rust code
 	cargo fmt --manifest-path tests/clients/rust/Cargo.toml
 	cargo fmt --manifest-path examples/rust/Cargo.toml
 
-docs: ## Write the generated documents anew
+docs: ## Regenerate the generated documents
 	@.ci/need cargo cc python redis-server
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_examples_are_what
 	UPDATE_SNAPSHOTS=1 cargo test --quiet --test it -- the_document_matches_the_help the_description_changes the_document_of_keys

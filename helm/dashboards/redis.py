@@ -73,7 +73,7 @@ ROWS = [
             ),
             (
                 "Deployment's record",
-                "1 while the record is gone or another one, so that nothing is served.",
+                "1 while the deployment's record is missing or differs, so that requests are refused.",
                 "short",
                 [("max by (instance) (budget_deployment_record_differs{$own})", "{{instance}}")],
             ),

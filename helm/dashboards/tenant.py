@@ -24,17 +24,17 @@ ROWS = [
     (
         "Budgets",
         [
-            ("Remaining", "What may still be reserved. Negative in debt.", "short", [(of_each("budget_remaining"), LINE)], "signed"),
+            ("Remaining", "Amount that can still be reserved. Negative in debt.", "short", [(of_each("budget_remaining"), LINE)], "signed"),
             (
                 "Used",
-                "Share of what is allocated that is spent, reserved or in debt. Above 1 in debt.",
+                "Share of the allocation that is spent, reserved or in debt. Above 1 in debt.",
                 "percentunit",
                 [(f"1 - {of_each('budget_remaining')} / {of_each('budget_allocated')}", LINE)],
                 "signed",
             ),
-            ("Reserved", "What active reservations hold.", "short", [(of_each("budget_reserved"), LINE)]),
-            ("Debt", "What was charged beyond the funds.", "short", [(of_each("budget_debt"), LINE)]),
-            ("Allocated", "What the budgets grant.", "short", [(of_each("budget_allocated"), LINE)]),
+            ("Reserved", "Amount held by active reservations.", "short", [(of_each("budget_reserved"), LINE)]),
+            ("Debt", "Amount charged beyond the available funds.", "short", [(of_each("budget_debt"), LINE)]),
+            ("Allocated", "Allocated amount.", "short", [(of_each("budget_allocated"), LINE)]),
             (
                 "Lowest",
                 "The ten budgets with the smallest share left.",

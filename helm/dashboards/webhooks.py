@@ -38,7 +38,7 @@ ROWS = [
             ),
             (
                 "Lag",
-                "Age of the oldest event that is not yet given to webhooks.",
+                "Age of the oldest event that is not yet queued for webhooks.",
                 "s",
                 [("max by (instance) (budget_webhook_lag_seconds{$own})", "{{instance}}")],
             ),

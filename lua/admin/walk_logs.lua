@@ -11,7 +11,7 @@ KEYS[3..]  read  logs        stream  events:<tenant>:<day> | audit:<tenant>:<day
 
 ARGV[1]  key_hash   text   Of the API key; empty for the admin key.
 ARGV[2]  tenant     text
-ARGV[3]  scope      text   What the request filters by, or ''.
+ARGV[3]  scope      text   The scope filter of the request, or ''.
 ARGV[4]  direction  text   asc or desc.
 ARGV[5]  low        text   Lowest entry, as XRANGE has it.
 ARGV[6]  high       text   Highest entry.
@@ -36,7 +36,7 @@ local function entries(log, count)
     found = redis.pcall('XREVRANGE', log, high, low, 'COUNT', count)
   end
   if not found.err then return found end
-  -- That its slot is on its way to another node says nothing about the log.
+  -- An error since its slot is migrating says nothing about the log.
   if not found.err:find('WRONGTYPE', 1, true) then error(found) end
   return {}
 end

@@ -59,7 +59,7 @@ local function registered(server_id, signer)
   end
 end
 
--- One whose window another has as well. One that is over signs nothing any more; the same key may be listed under a former
+-- Windows that overlap. A past one signs nothing any more; the same key may be listed under a former
 -- server id.
 local function overlapped(one)
   local is_over = one.until_ms <= now
@@ -69,7 +69,7 @@ local function overlapped(one)
   end
 end
 
--- What was lost gets its number back, unless that was given to another meanwhile.
+-- A lost entry gets its number back, unless another one has it meanwhile.
 local new, changed, lost = {}, {}, {}
 for i = known_from, known_to, 5 do
   local number, from_ms, until_ms, server_id, signer = unpack(ARGV, i, i + 4)
@@ -96,13 +96,13 @@ for _, one in ipairs(all) do
   if covers(one, now) then signing = one end
 end
 
--- Of those that are registered, the start stays; an end may be added.
+-- A registered entry keeps its start; an end may be added.
 for i = given_from, #ARGV, 5 do
   local place = (i - given_from) / 5 + 1
   local from_ms, until_ms, server_id, signer, other_form = unpack(ARGV, i, i + 4)
   local one = issuer(from_ms, until_ms, server_id, signer)
   local known, other = registered(server_id, signer), registered(server_id, other_form)
-  -- Under its other name the key is one of the same window: an id may have been another key's.
+  -- Under its other name a key has the same window: an id may have belonged to another key.
   if not known and other and other.from == one.from then known = other end
   if not known then
     one.place, new[#new + 1] = place, one
@@ -113,12 +113,12 @@ for i = given_from, #ARGV, 5 do
     known.until_ms, known.window = one.until_ms, one.window
     changed[#changed + 1] = known
   elseif known.until_ms ~= one.until_ms and not (one.until_ms == math.huge and now < known.until_ms) then
-    -- An older configuration may still leave out an end that lies ahead: it holds all the same.
+    -- An older configuration may still lack a future end; the registered one applies.
     return {'contradicted', 'until', place, known.window, now}
   end
 end
 
--- A new one must not sign when another does, and gives every process time to learn of it.
+-- A new key must not overlap another, and must start late enough for every process to read it.
 for _, one in ipairs(new) do
   local other = overlapped(one)
   if other and other.server_id ~= one.server_id then

@@ -60,7 +60,7 @@ if name then data[5], data[6] = 'data.key_name', name end
 local events = events_new(event_log, outbox, tenant, day, now, context)
 event_append(events, 'api_key.auth_failed', nil, data)
 events_point(events)
--- What is left says that this minute has had its event; after it, nothing needs to be known.
+-- The rest marks that this minute has had its event. It is not needed afterwards.
 redis.call('DEL', auth_failures)
 redis.call('HSET', auth_failures, 'minute_ms', minute)
 redis.call('PEXPIRE', auth_failures, 60000)

@@ -57,7 +57,7 @@ local queue = queue_new(now, day, lane_concurrency,
   {delivery = delivery_prefix, lane = lane_prefix, window = window_prefix, deliveries = deliveries_prefix})
 local window = queue_window(queue, subscription_id, epoch,
   {name = owner, open = tonumber(redis.call('HGET', open, owner)) or 0})
--- The fan-out begins it anew, with a place in its outbox.
+-- The fan-out recreates it, with a place in its outbox.
 if window.damage then return redis.error_reply(window.damage) end
 -- It is in the index, even where its window is gone.
 window.was_behind = true
@@ -66,7 +66,7 @@ local oldest_ms = stale_ms ~= '' and now - stale_ms or 0
 local skipped_before = tonumber(redis.call('HGET', window.key, 'skipped')) or 0
 local place, skipped = window_behind(window, source), 0
 
--- Events that are too old are not for it any more: those of hours that are, and of the next hour those that the caller found.
+-- Events that are too old are dropped: those of past hours, and of the next hour those that the caller found.
 local function skip_old()
   local oldest
   for hour, count in pairs(window.missed) do

@@ -30,7 +30,7 @@ local lease, budget, burn, burning, event_log, outbox, days, tenant_key = unpack
 local day, day_start_ms, tenant, unit, scope, fencing_token, context = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/events, detect/burn
--- Windows before the present one that tell what is usual, and how many of them must have something.
+-- Windows before the present one that define the usual rate, and how many of them must have charges.
 local BASELINE, BASELINE_MIN = 12, 3
 
 local now = now_ms()
@@ -46,13 +46,13 @@ local stored = redis.call('HGETALL', burn)
 day_check(days, settings, day)
 for _, log in ipairs({event_log, outbox}) do redis.call('XLEN', log) end
 
--- What was charged in each bucket of each window; and the limits that are exceeded.
+-- Charges in each bucket of each window, and the exceeded limits.
 local charged, fired, gone = {}, {}, {}
 for i = 1, #stored, 2 do
   local window = stored[i]:match('^(%d+)%.%d+$')
   if window then
     local row, amounts = burn_amounts(stored[i + 1])
-    -- Rows ahead are from before the clock went back.
+    -- Rows in the future date from before the clock was set back.
     if row and row > math.floor(now / window / 1000) then gone[#gone + 1], amounts = stored[i], {} end
     charged[window] = charged[window] or {}
     for place, amount in ipairs(amounts) do charged[window][row * BURN_BUCKETS + place - 1] = amount end
@@ -61,7 +61,7 @@ for i = 1, #stored, 2 do
   end
 end
 
--- Returns what was charged in a window: the last one that is over, or so many before it.
+-- Returns the charges of a window: the last complete one, or one before it.
 local function charged_in(buckets, present, before)
   local total = 0
   for back = before * BURN_BUCKETS + 1, before * BURN_BUCKETS + BURN_BUCKETS do
@@ -82,7 +82,7 @@ for _, limit in ipairs(limits) do
     baseline = baseline + total
     if total > 0 then filled, oldest = filled + 1, before end
   end
-  -- A ledger that is younger than the twelve windows is judged by those that it has.
+  -- A ledger younger than twelve windows is compared with those that it has.
   if filled >= BASELINE_MIN and current > tonumber(above) * baseline / oldest then
     kept[name] = true
     if not fired[name] and remaining then

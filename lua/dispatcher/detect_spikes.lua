@@ -18,7 +18,7 @@ ARGV[2]  day_start_ms   int64
 ARGV[3]  tenant         text      Or __system__.
 ARGV[4]  fencing_token  int64
 ARGV[5]  context        text      The request cause, lines of name and value.
-ARGV[6]  samples_min    int64     Below so many samples nothing is unusual.
+ARGV[6]  samples_min    int64     With fewer samples nothing is unusual.
 
 Replies, the first that applies:
   clock now_ms | fenced | early | flushed count
@@ -31,7 +31,7 @@ local day, day_start_ms, tenant, fencing_token, context, samples_min = unpack(AR
 -- @include base/time, access/tenant, log/days, log/events, detect/traffic
 local EVENTS = {denial_rate = 'reservation.denial_rate_spike', expiry_rate = 'reservation.expiry_rate_spike',
   auth_failure_rate = 'api_key.auth_failure_rate_spike'}
--- What is counted, and among what.
+-- The counted outcome, and the total of which it is a share.
 local SHARES = {denial_rate = {TRAFFIC_DENIED, TRAFFIC_DECIDED}, expiry_rate = {TRAFFIC_EXPIRED, TRAFFIC_ENDED},
   auth_failure_rate = {TRAFFIC_REFUSED, TRAFFIC_TRIED}}
 local USUAL = 'denial_rate:0.1:300 expiry_rate:0.05:300 auth_failure_rate:0.1:300 '
@@ -40,7 +40,7 @@ local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local due_ms = tonumber(redis.call('ZSCORE', traffic_due, tenant) or 0)
--- One that is further ahead is from before the clock went back.
+-- A later time dates from before the clock was set back.
 if due_ms > now and due_ms <= now + TRAFFIC_PERIOD_MS then return {'early'} end
 local refused, settings = tenant_refusal(tenant_key, 'watched_rates')
 local is_system = tenant == '__system__'
@@ -49,7 +49,7 @@ local stored = redis.call('HGETALL', traffic)
 day_check(days, settings, day)
 for _, log in ipairs({event_log, outbox}) do redis.call('XLEN', log) end
 
--- Per width: what was counted in as many of the latest buckets, and whether anything unusual is in them at all.
+-- Per width: sums over the latest buckets, and whether any counted outcome is in them at all.
 local totals, outdated, fired, unusual, span_ms = {}, {}, {}, 0, 0
 local present = {}
 for _, width in ipairs(TRAFFIC_WIDTHS) do present[tostring(width)] = math.floor(now / 1000 / width) end
@@ -80,8 +80,8 @@ for _, buckets in pairs(totals) do
   end
 end
 
--- Judges one limit. An event is due where the share is exceeded and was not at the evaluation before, or the one that emitted
--- it is longer ago than the window.
+-- Evaluates one limit. An event is due if the share exceeds it and did not at the evaluation before, or the last event
+-- is older than the window.
 local events, kept, judged = {}, {}, {}
 local function judge(metric, above, window)
   local name = metric .. ' ' .. above .. ' ' .. window
@@ -92,7 +92,7 @@ local function judge(metric, above, window)
   local total = (totals[tostring(width)] or {})[math.ceil(window / width)] or {0, 0, 0, 0, 0, 0}
   local occurrences, samples = total[share[1]], total[share[2]]
   local at_ms, armed = (fired[name] or ''):match('^(%d+) (%d)$')
-  -- One that is ahead is from before the clock went back.
+  -- A time in the future dates from before the clock was set back.
   at_ms = at_ms and math.min(tonumber(at_ms), now)
   if samples == 0 or occurrences / samples <= tonumber(above) then
     armed = '1'

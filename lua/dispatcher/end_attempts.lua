@@ -68,7 +68,7 @@ local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
   tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
--- When a delivery is looked at again whose record holds something else.
+-- When a delivery with a damaged record is tried again.
 local DAMAGED_MS = 60000
 local claim, stale_ms = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}, tonumber(stale_before_ms)
 
@@ -79,10 +79,10 @@ local function next_of_lane(ending, subscription, limit)
   for i = 1, #ids do
     if ids[i] ~= ending.id then
       local other, is_flying = state_waiting(state, subscription.id, ending.lane, ids[i])
-      -- A repaired record may have an old claim; take_deliveries handles that.
+      -- A repaired record may have an old claim; take_deliveries handles it.
       if is_flying and not redis.call('ZSCORE', claims, ids[i]) then return nil, true end
       if not is_flying then
-        -- Those behind it wait as well, and the lane is due then.
+        -- Deliveries behind it wait as well, and the lane is due then.
         if other and state_put_off(state, other) then return nil, false end
         local is_free = other and flying < concurrency and subscription.flying <= math.min(FLYING_MAX, tonumber(limit))
         return is_free and not state_hopeless(other, subscription, stale_ms) and other or nil, true
@@ -93,7 +93,7 @@ local function next_of_lane(ending, subscription, limit)
   return nil, false
 end
 
--- Raises where a counted failure could not be written. Notes whether it disables the subscription.
+-- Raises if a counted failure could not be written. Records whether it disables the subscription.
 local function check_failure(ending, subscription)
   local failures_max
   failures_max, ending.version = state_failures_max(subscription)
@@ -123,14 +123,14 @@ local function unrecorded(at, damage)
     has_damaged_lane = type(position) == 'table', is_unrecorded = true, damage = damage}
 end
 
--- The same for one whose record does not name the claim; stored: what it says.
+-- The same for an attempt whose record does not name the claim; stored: the claim in the record.
 local function not_claimed(at, key, stored)
   local damage = stored and stored.err
   if damage then return unrecorded(at, key .. ' ' .. damage) end
   return redis.call('EXISTS', key) == 0 and unrecorded(at) or nil
 end
 
--- Returns an end with what is read of its delivery, or nil where another has the claim. A first attempt has nothing behind it.
+-- Returns an end with the fields of its delivery, or nil where another has the claim. A first attempt has nothing behind it.
 local function claimed(at)
   local id, token, subscription_id, lane, outcome = unpack(ARGV, at, at + 4)
   local key, is_retry, lost = delivery_prefix .. id, false, 0
@@ -156,7 +156,7 @@ local function read_end(at)
     ending.epoch = redis.call('HGET', ending.key, 'epoch') or '0'
     ending.is_current = state_is_current(ending, subscription)
   end
-  -- Whether it goes back to where it was.
+  -- Whether it returns to its lane.
   ending.waits = ending.is_current and (outcome == 'later' or outcome == 'back')
   if not ending.is_retry and not ending.waits then
     local is_read, one, left = state_try(state, next_of_lane, ending, subscription, ARGV[at + 6])
@@ -166,7 +166,7 @@ local function read_end(at)
   end
   ending.counts = ending.is_current and outcome == 'failed'
   if ending.counts then check_failure(ending, subscription) end
-  -- Only what is written is checked.
+  -- Only keys that are written are checked.
   if ending.disables or not ending.next then state_read(state, 'ZCARD', lanes) end
   if outcome ~= 'success' then state_can_wait(state, subscription) end
   if ending.counts or subscription.failures > 0 then state_read(state, 'ZCARD', failing) end
@@ -185,7 +185,7 @@ local function forget_attempt(ending)
   end
   if ending.lost > 0 then outdated[#outdated + 1] = 'lost' end
   if #outdated > 0 then redis.call('HDEL', ending.key, unpack(outdated)) end
-  -- Where nothing was sent, it was no attempt.
+  -- If nothing was sent, it does not count as an attempt.
   if ending.outcome == 'later' or ending.outcome == 'dropped' then redis.call('HINCRBY', ending.key, 'attempts', -1) end
 end
 
@@ -227,7 +227,7 @@ local function write_failure(ending)
   redis.call('ZADD', days, 'NX', now, '__system__:' .. day)
 end
 
--- Puts a delivery back where it was.
+-- Returns a delivery to its lane.
 local function put_back(ending, delay_ms)
   if ending.is_retry then
     redis.call('HSET', ending.key, 'retry_delay_ms', delay_ms)

@@ -49,7 +49,7 @@ if not time_in_day(now, day_start_ms) then return {'clock', now} end
 if fencing_token ~= '' and redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local bound = before_ms ~= '' and math.min(now, tonumber(before_ms)) or now
 
--- Reads: every record and every ledger, and what each ledger gets back in all.
+-- Reads: every record and every ledger, and the total that returns to each ledger.
 local ids = redis.call('ZRANGEBYSCORE', due, '-inf', '(' .. bound, 'LIMIT', 0, rows)
 local expired, later, corrupt, holds = {}, {}, {}, holds_new(budget_prefix)
 
@@ -76,7 +76,7 @@ local _, settings = tenant_refusal(tenant_key, 'watched_rates')
 local counts = #expired > 0 and traffic_read(traffic, now, not settings.err and settings[4])
 local thresholds = thresholds_parse(not settings.err and settings[TENANT_THRESHOLDS])
 local moved = holds_moved(holds)
--- What is written without having been read: one of another type raises here, before anything returns.
+-- Keys that are written without a read: one of the wrong type raises here, before any hold returns.
 for _, index in ipairs({other_graces, due_tenants, quarantine, days, traffic_due}) do redis.call('ZCARD', index) end
 event_preconditions(moved, event_log, outbox)
 

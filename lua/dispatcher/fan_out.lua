@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/fan_out.rs.
 Queues the deliveries of some events of outboxes, and moves the cursors of these, both or neither. Where a cursor is not
-as the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by
-their mark that these are still the same; if they are not, nothing is written.
+as the caller read it, another has followed that outbox meanwhile. A caller that caches an owner's subscriptions proves
+by their mark that these are still the same; if they are not, nothing is written.
 
 A delivery that exists already is skipped. Where a subscription or its owner has as many open as may be, or Redis is
 full, the subscription falls behind: only the place is kept from which on its events are queued later. So does one
@@ -57,7 +57,7 @@ for i = marks_from, #KEYS do
   local at = owners_from + 2 * (i - marks_from)
   local owner, mark = ARGV[at], ARGV[at + 1]
   if queue_mark(KEYS[i]) ~= mark then stale[#stale + 1] = owner end
-  -- Of a tenant whose record has another type, the subscriptions fall behind until it is repaired.
+  -- Subscriptions of a tenant with a damaged record fall behind until it is repaired.
   local status = mark ~= '' and redis.pcall('HGET', tenant_prefix .. owner, 'status')
   owners[#owners + 1] = {name = owner, closed = status == 'CLOSED', is_damaged = type(status) == 'table',
     open = tonumber(redis.call('HGET', open, owner)) or 0}
@@ -78,12 +78,12 @@ local function note_damage(lane, why)
   damaged[#damaged + 1] = lane_prefix .. lane .. ' ' .. (type(why) == 'table' and why.err or tostring(why)):gsub('%s+', ' ')
 end
 
--- Returns a place a day before: further back nothing is fetched.
+-- Returns a place a day before: older events are not fetched.
 local function day_before(place) return ('%d-0'):format(math.max((tonumber(place:match('^%d+')) or 0) - 86400000, 0)) end
 
--- Returns the place from which on a subscription fetches events later that falls behind now. from: the cursor.
+-- Returns the place from which a subscription that falls behind now fetches events later. from: the cursor.
 local function place_to_keep(window, from)
-  -- What was behind is in the damaged window. What is queued already is skipped.
+  -- The places were in the damaged window. Queued deliveries are skipped.
   if window.damage and redis.call('ZSCORE', behind_index, window.id) then return day_before(from) end
   return from
 end

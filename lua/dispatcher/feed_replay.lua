@@ -25,7 +25,7 @@ ARGV[2]   replay_id           text
 ARGV[3]   most                int64               How many at most.
 ARGV[4]   lane_concurrency    int64               First attempts of a lane that may be in flight at once.
 ARGV[5]   stale_before_ms     int64 or ''
-    What was queued before is not attempted any more; '' while the clock is doubted.
+    Deliveries queued before are no longer attempted; '' while the clock is in doubt.
 ARGV[6]   replay_lock_prefix  prefix replaylock:
 ARGV[7]   delivery_prefix     prefix delivery:
 ARGV[8]   lane_prefix         prefix lane:
@@ -82,7 +82,7 @@ if subscription.exists then
       'lane', lane}) end
   end
 else
-  -- Nobody can list its deliveries.
+  -- Its deliveries cannot be listed.
   taken = left
 end
 local why = state_hopeless({epoch = epoch, at_ms = tonumber(at_ms), lost = 0}, subscription, tonumber(stale_before_ms))
@@ -103,6 +103,6 @@ end
 -- Deliveries that can only fail do not wait for an attempt in flight.
 if why and waiting > 0 then redis.call('ZADD', lanes, 'LT', now, lane) end
 redis.call('LTRIM', replay_events, taken, -1)
-local goes_on = taken > 0 and left > 0
-redis.call('ZADD', replays, 'XX', goes_on and now or now + AGAIN_MS, replay_id)
-return {'fed', queued, goes_on and 1 or 0, why and 1 or 0}
+local continues = taken > 0 and left > 0
+redis.call('ZADD', replays, 'XX', continues and now or now + AGAIN_MS, replay_id)
+return {'fed', queued, continues and 1 or 0, why and 1 or 0}

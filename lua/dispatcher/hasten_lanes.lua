@@ -34,7 +34,7 @@ local after_ms, passed, first_ms, retry_ms, retries, delivery_prefix, lane_prefi
   tenant_prefix = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/state
--- Lanes of one call, and retries of each that are looked at: those that are due last.
+-- Lanes of one call, and the retries of each that are examined: the last due ones.
 local LANES, RETRIES = 20, 20
 local now = now_ms()
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
@@ -65,7 +65,7 @@ end
 
 for i = 1, #found, 2 do
   local lane, at_ms = found[i], tonumber(found[i + 1])
-  -- A tenant may have that name too, and then its lane ends so.
+  -- A tenant may also be named `retries`, and its lane ends so.
   if lane == lane:match('^[^:]*') .. retries then
     -- take_deliveries reports a key of another type.
     local is_read, has_some = pcall(look, lane_prefix .. lane, at_ms)

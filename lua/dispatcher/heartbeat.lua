@@ -25,7 +25,7 @@ redis.call('ZREMRANGEBYSCORE', dispatchers, '-inf', now)
 if action == 'leave' then
   redis.call('ZREM', dispatchers, dispatcher)
 else
-  -- A time further ahead than its own duration was set before the clock went back.
+  -- A time further ahead than its own duration dates from before the clock was set back.
   redis.call('ZREMRANGEBYSCORE', dispatchers, '(' .. now + duration_ms, '+inf')
   redis.call('ZADD', dispatchers, now + duration_ms, dispatcher)
 end

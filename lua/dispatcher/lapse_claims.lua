@@ -83,7 +83,7 @@ for _, id in ipairs(ids) do
   local is_read, why = state_try(state, look, id)
   if not is_read then
     damaged[#damaged + 1] = why
-    -- It is looked at again in a minute, and those behind it now.
+    -- It is tried again in a minute, and those behind it now.
     if over_ms ~= '' then later[#later + 1] = id end
   end
 end

@@ -26,7 +26,7 @@ local now = now_ms()
 local holder, token, until_ms = unpack(redis.call('HMGET', lease, 'owner', 'token', 'until_ms'))
 local known = (' ' .. alive .. ' '):find(' ' .. (holder or '') .. ' ', 1, true)
 local lapsed = not until_ms or tonumber(until_ms) <= now or (not known and until_ms - duration_ms < now - young_ms)
--- A lease further ahead than its own duration is from before the clock went back. Its owner keeps it by renewing it.
+-- A lease further ahead than its own duration dates from before the clock was set back. Its owner keeps it by renewing it.
 local ahead = until_ms and until_ms - duration_ms > now
 if action == 'take' and holder ~= owner and not lapsed and not ahead then return {'held', now, until_ms} end
 

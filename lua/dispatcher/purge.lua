@@ -38,8 +38,8 @@ local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, after_
 -- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields, evidence/quarantined, evidence/place
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 
--- Reads: every record and every ledger. What is to be signed yet is made of records that ended no earlier than it was queued, save
--- for the time that a script takes. Where the clock was set back, they ended earlier: such records have the place of the entry.
+-- Reads: every record and every ledger. A record of an unsigned entry ended no earlier than the entry was queued, except
+-- for the time that a script takes. If the clock was set back, it ended earlier: such records store the place of the entry.
 local before_ms = tonumber(ended_before_ms)
 local oldest = redis.call('XRANGE', unsigned, '-', '+', 'COUNT', 1)[1]
 local oldest_ms, oldest_sequence = math.huge, 0

@@ -36,7 +36,7 @@ local function fields_of(facts)
   return fields.err and {} or fields
 end
 
--- A few at first, so that little is read in vain where they are large.
+-- A few at first, so that little is read in vain if they are large.
 local count, step = 0, 1
 while count < rows_max do
   local wanted = math.min(step, rows_max - count)

@@ -28,7 +28,7 @@ local events_from = 7
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local last_ms = tonumber(redis.call('HGET', store_reports, kind) or nil)
--- One ahead is from before the clock went back.
+-- A time in the future dates from before the clock was set back.
 if last_ms and last_ms <= now and now - last_ms < tonumber(pause_ms) then return {'flushed', 0} end
 redis.call('ZCARD', days)
 for _, log in ipairs({event_log, outbox}) do redis.call('XLEN', log) end

@@ -48,7 +48,7 @@ local function sequence_of(entry)
   return nil
 end
 
--- What the chain will know once this day's log is gone; nil while the log must stay.
+-- The anchor of the chain once this day's log is deleted; nil while the log must stay.
 local function anchor_after(entries)
   local first = sequence_of(redis.call('XRANGE', audit_log, '-', '+', 'COUNT', 1)[1])
   local last = sequence_of(redis.call('XREVRANGE', audit_log, '+', '-', 'COUNT', 1)[1])

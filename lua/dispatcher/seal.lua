@@ -35,7 +35,7 @@ if not (sealed or '0'):find('^%d+$') then error(chain .. ': sealed_sequence is n
 if tonumber(sealed or '0') ~= tonumber(sealed_sequence) then return {'passed', sealed or '0'} end
 redis.call('SCARD', unsealed)
 local left = tonumber(last or '0') - tonumber(sequence)
--- The chain was turned back: to seal anew what is sealed would cover up for it.
+-- The chain was reset: sealing its entries again would hide that.
 if redis.call('HEXISTS', seals, ARGV[new_from] or '') == 1 then error(seals .. ': ' .. ARGV[new_from] .. ' is sealed already') end
 
 -- Effects: none can fail.

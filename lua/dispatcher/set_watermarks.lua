@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/dispatcher/views.rs.
-Records how far some partitions are in a view over all tenants. What was further stays.
+Records how far some partitions are in a view over all tenants. Higher marks stay.
 
 A partition is under one time only. Dispatchers report one time for all partitions that they have followed to the end,
 so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has no

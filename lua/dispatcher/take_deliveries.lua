@@ -27,7 +27,7 @@ ARGV[5]   lane_concurrency  int64                 First attempts of a lane that 
 ARGV[6]   busy_owners       text
     Owners with much in flight, blanks between: each with a colon and how many of one subscription may be.
 ARGV[7]   stale_before_ms   int64 or ''
-    What was queued before is not attempted any more; '' while the clock is doubted.
+    Deliveries queued before are no longer attempted; '' while the clock is in doubt.
 ARGV[8]   delivery_prefix   prefix delivery:
 ARGV[9]   lane_prefix       prefix lane:
 ARGV[10]  window_prefix     prefix window:
@@ -50,7 +50,7 @@ local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, 
 local LANES, HOPELESS, AGAIN_MS, BUSY_MS = 32, 8, 200, 1000
 -- When a lane is looked at again that has a key of another type.
 local DAMAGED_MS = 60000
--- Why a delivery fails whose record does not say what it is.
+-- Why a delivery with a damaged record fails.
 local DAMAGED = 'The delivery is damaged'
 local REASONS = {[TOO_OLD] = 'too_old', [NOT_ACTIVE] = 'subscription_inactive', [GONE] = 'subscription_not_found',
   [LOST] = 'attempts_lost', [DAMAGED] = 'damaged'}
@@ -67,7 +67,7 @@ local damaged = {}
 local room, plan, looked_at, reads, spare = tonumber(most), {}, {}, 0, ENDS
 
 -- Returns the deliveries of a lane that are looked at, whether there may be more, and when the retries among them are due.
--- ends: also those whose time has not come.
+-- ends: also those that are not due yet.
 local function heads(lane, concurrency, is_retries, ends)
   local key, count = lane_prefix .. lane, concurrency + HOPELESS
   if not is_retries then
@@ -87,7 +87,7 @@ local function unrecorded(lane, id, is_retries)
     flies = redis.call('ZSCORE', claims, id) and true}
 end
 
--- Plans claims and ends of the deliveries of a lane. Returns when to look at it again: '' when something else will say so.
+-- Plans claims and ends of the deliveries of a lane. Returns when it is due again: '' if another script will set that.
 local function look(lane, at_ms)
   local subscription, is_retries = state_subscription(state, lane:match('^[^:]*')), lane:match('^[^:]*:retries$')
   -- Its deliveries wait until the record is repaired.
@@ -132,7 +132,7 @@ local function look(lane, at_ms)
     end
   end
   if ends and more and ended > 0 then return 0 end
-  -- Where all of them are in flight, their outcome says so.
+  -- If all of them are in flight, their outcomes set it.
   return (is_retries or more and flying < #ids) and now or ''
 end
 
@@ -140,7 +140,7 @@ local due = redis.call('ZRANGEBYSCORE', lanes, '-inf', now, 'WITHSCORES', 'LIMIT
 for i = 1, #due, 2 do
   if room == 0 or reads >= READS then break end
   local is_read, again = state_try(state, look, due[i], tonumber(due[i + 1]))
-  -- What was planned of it lies before the damage.
+  -- The deliveries planned so far are before the damage.
   if not is_read then damaged[#damaged + 1] = again end
   looked_at[#looked_at + 1] = {name = due[i], again = is_read and again or now + DAMAGED_MS, is_damaged = not is_read}
 end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/runtime/commit.rs.
-Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond the
-hold is charged as the overage policy of the reservation allows.
+Ends an active reservation with a charge. The actual amount is charged, the rest of the hold returns. What goes beyond
+the hold is charged as the overage policy of the reservation allows.
 
 KEYS[1]   read   api_key                hash    apikey:<key_id>
 KEYS[2]   write  tenant_key             hash    tenant:<tenant>

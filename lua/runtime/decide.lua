@@ -87,7 +87,7 @@ if tenant_refused == 'tenant_unreadable' then return {tenant_refused} end
 local counts
 if stored_bytes ~= '' then
   -- @cold ledger/rates
-  -- A key that is left out moves those behind it.
+  -- An absent key shifts the keys after it.
   budgets_from, counts = budgets_from + 1, rates_read(rates, now, '-', scope_path, 'bytes')
   counts.by, counts.max_bytes = stored_bytes:match('^(%d+) (%d+)$')
   if counts[1] >= tonumber(counts.max_bytes) then

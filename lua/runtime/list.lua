@@ -33,8 +33,8 @@ local names_from = 9
 -- End of the signature.
 -- @include base/time, access/access, base/hash_fields
 
--- Of the rows of one score: the rank of the first one behind an id, which may have gone, and the rank behind the last one.
--- Nothing reads them all, as they may be any number.
+-- Among the rows of one score: the rank of the first one after an id, which may be gone, and the rank after the last one.
+-- They are never all read, since their number is not bounded.
 local function ranks_behind(index, score, id)
   local first = redis.call('ZCOUNT', index, '-inf', '(' .. score)
   local last = first + redis.call('ZCOUNT', index, score, score)

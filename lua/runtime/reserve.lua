@@ -79,7 +79,7 @@ local facts_to = 23 + ARGV[23]
 -- @include ledger/usual_grace
 local action_kind = ARGV[facts_from + 1]
 
--- Emits the event of a denial, or those that the moves of ledgers caused.
+-- Emits the event of a denial, or those of the moves of ledgers.
 local function emit(now, settings, what)
   -- @cold log/events, log/denials, ledger/thresholds_crossed, ledger/ledger_events
   local events = events_new(event_log, outbox, tenant, day, now, context, action_kind)
@@ -135,7 +135,7 @@ if settings[TENANT_BYTES_FULL] then
   if limited then return limited end
 end
 
--- A key that is left out moves those behind it.
+-- An absent key shifts the keys after it.
 if grace_ms == USUAL_GRACE_MS then rates = other_graces else budgets_from = budgets_from + 1 end
 local counts
 if rate_limits ~= '' then

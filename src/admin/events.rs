@@ -161,7 +161,7 @@ pub(super) fn envelope(row: &Row, facts: &Record) -> Option<String> {
     }
 }
 
-/// What can be read of an event.
+/// The readable facts of an event.
 fn read<T>(
     row: &Row,
     facts: &Record,

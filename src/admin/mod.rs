@@ -64,10 +64,10 @@ const REMEMBERED_POLICY_OWNERS: usize = 10_000;
 /// The same for API keys.
 const REMEMBERED_KEY_OWNERS: usize = 10_000;
 
-/// What every mutation carries besides its own values.
+/// Arguments that all mutations share.
 #[derive(Debug)]
 pub struct Request<'a> {
-    /// Who asks, through which request.
+    /// The caller and the request.
     pub cause: &'a Cause,
     /// The client's name for the attempt, if it has one.
     pub idempotency_key: Option<&'a IdempotencyKey>,
@@ -110,7 +110,7 @@ impl Admin {
 }
 
 impl Admin {
-    /// Whose record an id names, which never changes. The first use of an id on this replica costs a look-up.
+    /// The tenant of the record that an id names, which never changes. The first use of an id on this replica costs a look-up.
     async fn owner_of<Id: Eq + Hash + Clone>(
         &self,
         remembered: &Cache<Id, TenantId>,

@@ -16,7 +16,7 @@ use crate::store::scripts::SIGNATURES;
 use crate::store::signature::{Refused, Signature};
 use crate::store::target::{Creation, Target};
 
-/// What a word of a script means; `None` for a script whose words the store keeps to itself.
+/// The refusal for a word of a script; `None` for a script whose words the store keeps to itself.
 fn error(signature: &Signature, refused: Refused) -> Option<StoreError> {
     let tenant = TenantId::parse("acme").expect("an id");
     let scope = BudgetScope::parse("tenant:acme").expect("a scope");

@@ -15,7 +15,7 @@ pub struct HeaderNames {
     pub trace: HeaderName,
     /// Response header that names the tenant of the API key.
     pub tenant: HeaderName,
-    /// Response header of a tenant's close that goes on in the background.
+    /// Response header of a tenant's close that continues in the background.
     pub cascade: HeaderName,
     /// Response header: the time up to which a list over all tenants is complete.
     pub as_of: HeaderName,
@@ -47,7 +47,7 @@ pub mod headers {
 
     /// Opens the admin plane.
     pub const ADMIN_KEY: HeaderName = HeaderName::from_static("x-admin-api-key");
-    /// Repeats the body's idempotency key, or stands for it where the body has none.
+    /// Repeats the body's idempotency key, or replaces it where the body has none.
     pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("x-idempotency-key");
     /// Names one HTTP request.
     pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

@@ -23,7 +23,7 @@ use crate::domain::words::words;
 use crate::telemetry::RefusedLimit;
 
 words! {
-    /// What went wrong, in a word that clients branch on. Those from `TENANT_NOT_FOUND` on are of the admin plane only.
+    /// Error code that clients branch on. Those from `TENANT_NOT_FOUND` on are of the admin plane only.
     #[expect(missing_docs, reason = "the words are the documentation")]
     Code as "ErrorCode" {
         InvalidRequest = "INVALID_REQUEST",
@@ -74,7 +74,7 @@ pub struct ApiError {
     extras: Box<Extras>,
 }
 
-/// What few errors have; kept apart so that an error is small to return.
+/// Rare parts of an error, boxed so that an error is small to return.
 #[derive(Debug, Clone, Default)]
 struct Extras {
     details: Option<Value>,
@@ -132,7 +132,7 @@ impl ApiError {
         Self::new(status, Code::InternalError, "An internal error occurred").with_cause(source)
     }
 
-    /// 503: the store is unavailable; a retry after so many seconds may help. The cause is logged and never sent.
+    /// 503: the store is unavailable; a retry after this many seconds may help. The cause is logged and never sent.
     pub fn unavailable(
         source: impl Into<Box<dyn Error + Send + Sync>>,
         retry_after_s: u64,
@@ -213,7 +213,7 @@ impl ApiError {
         printable_up_to(&self.message, MESSAGE_CHARS_MAX)
     }
 
-    /// What is wrong with the credential, for status 401.
+    /// The problem with the credential, for status 401.
     pub fn bad_credential(&self) -> Option<BadCredential> {
         self.extras.credential
     }
@@ -293,9 +293,9 @@ object! {
     /// The body of every error.
     #[derive(Debug)]
     pub struct ErrorResponse: Serialize + Open {
-        /// What went wrong, for programs.
+        /// Error code, for programs.
         error: Code,
-        /// What went wrong, for people.
+        /// Message, for people.
         message: String,
         /// Id of the request, as in the header `X-Request-Id`.
         request_id: String,

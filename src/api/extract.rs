@@ -1,4 +1,4 @@
-//! What handlers take as arguments.
+//! Extractors.
 
 use std::convert::Infallible;
 
@@ -25,7 +25,7 @@ pub trait RuntimeBody: Read + Send {
     /// The key that a header may repeat.
     fn idempotency_key(&self) -> &IdempotencyKey;
 
-    /// What evidence of it names as the operation, if it is attested.
+    /// The endpoint that its evidence names, if it is attested.
     const ENDPOINT: Option<Endpoint>;
 }
 
@@ -134,7 +134,7 @@ pub async fn body_bytes(
             "The request body did not arrive within {} ms",
             limits.time.as_millis()
         );
-        // What still comes of it is not the next request.
+        // The rest of it is not the next request.
         ApiError::invalid(message)
             .with_header(header::CONNECTION, HeaderValue::from_static("close"))
     })?;
@@ -165,7 +165,7 @@ macro_rules! from_extensions {
 from_extensions! {
     /// The caller: an API key that a script has to check, or an admin key that was compared.
     Caller,
-    /// Who asked, through which request.
+    /// The caller and the request.
     Cause,
     /// The operation that was called, for handlers of several.
     &'static Operation

@@ -1,7 +1,7 @@
 //! The index of operations: what this API serves, who may call it, and where each operation is declared.
 //!
 //! Everything else about HTTP follows from a row: its route, its authentication, its description, the 404 and 405 of its
-//! path, and its place in the test matrix. Handler, parameters, bodies and errors stand in the declaration that the row names.
+//! path, and its place in the test matrix. Handler, parameters, bodies and errors are in the declaration that the row names.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Probes and metrics. The probes are public and stand on the API's address; metrics have an address of their own.
+//! Probes and metrics. The probes are public and on the API's address; metrics have an address of their own.
 //!
 //! | path | response |
 //! |---|---|
@@ -35,7 +35,7 @@ const PING_LIMIT: Duration = Duration::from_millis(500);
 /// How long the policies of the nodes count as checked. Probes are public, so each must not cost a call of every node.
 const CHECKED_FOR: Duration = Duration::from_secs(1);
 
-/// What the probes look at.
+/// The state that the probes check.
 #[derive(Clone)]
 pub struct Probes {
     store: Store,
@@ -74,7 +74,7 @@ impl Probes {
         Ok(())
     }
 
-    /// What readiness says while the fullest node is short of memory.
+    /// The warning of readiness while the fullest node is short of memory.
     fn memory_warning(&self) -> Option<String> {
         let share = self.store.fullest_share();
         let percent = share.percent();
@@ -101,7 +101,7 @@ impl Probes {
                 false
             }
             Err(_) => {
-                warn!("not ready: Redis did not answer in time");
+                warn!("not ready: Redis did not respond in time");
                 false
             }
         }

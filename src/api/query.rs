@@ -69,7 +69,7 @@ impl<'q> Query<'q> {
         self.parsed(name, read, &format!("allowed: {}", words.join(", ")))
     }
 
-    /// A text of at most so many characters.
+    /// A text with a maximum of characters.
     ///
     /// # Errors
     /// 400 naming the parameter.

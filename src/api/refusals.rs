@@ -1,5 +1,5 @@
 //! The errors that clients get for errors of the layers below. One table gives every refusal its status and code; its message
-//! stands with the refusal itself.
+//! is with the refusal itself.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What handlers return.
+//! Responses of handlers.
 
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::errors::ApiError;
 use crate::domain::amount::{Amount, Unit};
 
-/// What a handler returns: a status and a JSON body, or an error.
+/// The response of a handler: a status and a JSON body, or an error.
 pub type Returns<T> = Result<CheckedJson<T>, ApiError>;
 
 /// A response whose script has checked the API key.

@@ -22,7 +22,7 @@ use crate::evidence::Issuing;
 use crate::ledger::{LedgerMetrics, Traffic};
 use crate::telemetry::{MEASURED_OTHER, Measured};
 
-/// What is served where.
+/// The routers of the planes.
 pub struct Planes {
     /// The API's address.
     pub api: Router,
@@ -30,11 +30,11 @@ pub struct Planes {
     pub admin: Option<Router>,
     /// Refused keys that both addresses count.
     pub auth_failures: AuthFailures,
-    /// What both count for detectors.
+    /// Counts of both for detectors.
     pub traffic: Traffic,
-    /// Who signs the evidence of what both serve; `None` while it is off.
+    /// The issuers of evidence of both planes; `None` while it is off.
     pub issuing: Option<Issuing>,
-    /// What both count for metrics.
+    /// Metrics of both.
     pub ledger: LedgerMetrics,
     /// The operations of both, as metrics name them.
     pub measured: Vec<Measured>,

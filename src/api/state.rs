@@ -1,4 +1,4 @@
-//! What handlers act on.
+//! State of the handlers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub type AppState = Arc<Handles>;
 
 /// Handles on the layers below.
 pub struct Handles {
-    /// Who calls.
+    /// The caller.
     pub access: Access,
     /// How many requests tenants make.
     pub request_rates: RequestRates,
@@ -44,7 +44,7 @@ pub struct Handles {
     pub audit_logs: AuditLogs,
     /// The runtime plane's operations.
     pub ledger: Ledger,
-    /// Who signs evidence; `None` while it is off.
+    /// The issuers of evidence; `None` while it is off.
     pub issuing: Option<Issuing>,
     /// The keys of evidence as they are published, in JSON; `None` while it is off.
     pub key_set: Option<Bytes>,

@@ -13,9 +13,9 @@ pub const LIMITS_HEADING: &str = "Limits";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Args)]
 #[command(next_help_heading = LIMITS_HEADING)]
 pub struct LimitsConfig {
-    /// Bytes that the requests of a tenant store in a minute of metadata, metrics, action and subject, after which further
-    /// reservations and usage events with more than 512 of them wait for the next one, all of them where commits or extensions
-    /// went beyond it; 0 for no limit.
+    /// Bytes of metadata, metrics, action and subject that a tenant's requests may store in a minute. Above it, reservations and
+    /// usage events with more than 512 such bytes are refused until the next minute; all of them, if commits or extensions exceed
+    /// it. 0 for no limit.
     ///
     /// Raise it when a tenant gets 429 for data that it needs, and Redis has the memory
     #[arg(long, env = "BUDGET_STORED_BYTES_PER_MINUTE", value_name = "BYTES", default_value = "67108864",
@@ -40,8 +40,8 @@ pub struct LimitsConfig {
     #[arg(long, env = "BUDGET_REQUESTS_PER_SECOND", value_name = "N", default_value = "200",
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub requests_per_second: u32,
-    /// Requests of the runtime plane, lists among them, that the keys of a tenant may make to a replica per second; 0, the
-    /// default, for no limit: what an agent has spent must be charged.
+    /// Requests of the runtime plane, lists included, that the keys of a tenant may make to a replica per second; 0, the default,
+    /// for no limit, since what an agent has spent must be charged.
     ///
     /// Set it when the agents of one tenant slow down those of others
     #[arg(long, env = "BUDGET_RUNTIME_REQUESTS_PER_SECOND", value_name = "N", default_value = "0",
@@ -83,7 +83,7 @@ impl Default for FixedLimits {
             // Enough for 1 MiB at 100 KB a second; a slow client holds a connection that long.
             body_timeout: Duration::from_secs(10),
             thresholds: CountLimits::DEFAULT.thresholds,
-            // What the page of a dashboard, or a script that sets up a tenant, sends without a pause.
+            // A dashboard page, or a script that sets up a tenant, sends this many without a pause.
             request_burst: 1_000,
             // More than a person mistypes, and far too few to guess a key.
             admin_key_failures: 10,

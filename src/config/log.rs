@@ -33,7 +33,7 @@ pub enum LogFormat {
 /// Reads a level, or pairs of target and level. A level without a target is for all other targets, which log nothing without it.
 ///
 /// # Errors
-/// What is wrong, as a sentence.
+/// The problem, as a sentence.
 pub fn log_filter(text: &str) -> Result<Targets, String> {
     let mut filter = Targets::new();
     for part in text.split(',').map(str::trim) {

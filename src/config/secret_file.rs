@@ -14,7 +14,7 @@ pub(crate) struct SecretSetting {
 }
 
 impl SecretSetting {
-    /// What the file holds, without the newline at its end; `None` where no file is named.
+    /// The content of the file, without the newline at its end; `None` where no file is named.
     ///
     /// # Errors
     /// [`ConfigError`] when the value is given too, or the file cannot be used.

@@ -108,8 +108,8 @@ pub struct StoreArgs {
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Redis")]
 pub struct WaitArgs {
-    /// Replicas that must have a write within a quarter of BUDGET_REDIS_TIMEOUT_MS: what a request writes, else its response is 503,
-    /// and a retry gets the response; and signed evidence, else it is signed again. 0: none.
+    /// Replicas that must have a write within a quarter of BUDGET_REDIS_TIMEOUT_MS. Otherwise a request is 503, and a retry gets its
+    /// response; evidence is signed again. 0: none.
     ///
     /// Raise it when a failover of Redis must not lose what was confirmed; each change then waits for a replica
     #[arg(long, alias = "wait", env = "BUDGET_REDIS_WAIT", value_name = "N", default_value = "0",

@@ -1,7 +1,7 @@
 //! Exposes the figures of the budgets of some tenants as gauges.
 //!
 //! Only tenants that a setting lists have any, and only the dispatcher that leases a tenant's partition shows them. It reads a
-//! tenant's budgets page by page once in an interval. What it read no more is shown no more: budgets that are gone or closed,
+//! tenant's budgets page by page once in an interval. A budget that a read does not find loses its gauges: budgets that are gone or closed,
 //! and all of a tenant whose partition another dispatcher has by now.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -41,13 +41,13 @@ const SERIES_PER_BUDGET: usize = 4;
 metrics! {
     /// Metrics of the gauges of budgets.
     struct BudgetGaugeMetrics {
-        /// What the budget grants.
+        /// Allocated amount.
         allocated: GaugeVec["tenant", "scope", "unit"] = "budget_allocated",
-        /// What may still be reserved; negative in debt.
+        /// Amount that can still be reserved; negative in debt.
         remaining: GaugeVec["tenant", "scope", "unit"] = "budget_remaining",
-        /// What active reservations hold.
+        /// Amount held by active reservations.
         reserved: GaugeVec["tenant", "scope", "unit"] = "budget_reserved",
-        /// What was charged beyond the funds.
+        /// Amount charged beyond the available funds.
         debt: GaugeVec["tenant", "scope", "unit"] = "budget_debt",
         /// Budgets that a read left without gauges, since there would be too many series.
         left_out: IntCounter = "budget_gauges_left_out_total",
@@ -76,7 +76,7 @@ impl BudgetGaugeMetrics {
 /// Scope and unit of a budget that has gauges.
 type BudgetName = (String, Unit);
 
-/// What a budget's gauges show, in the order of [`FIGURES`].
+/// The values of a budget's gauges, in the order of [`FIGURES`].
 type Figures = [i64; SERIES_PER_BUDGET];
 
 const FIGURES: [&str; SERIES_PER_BUDGET] = ["allocated", "remaining", "reserved", "debt"];
@@ -170,7 +170,7 @@ impl BudgetGauges {
         (self.series_max / SERIES_PER_BUDGET).saturating_sub(taken)
     }
 
-    /// Reads so many budgets of a tenant, in the order of their scopes, and counts those that are left out.
+    /// Reads up to a number of budgets of a tenant, in the order of their scopes, and counts those that are left out.
     async fn read(
         &self,
         tenant: &TenantId,
@@ -226,7 +226,7 @@ impl BudgetGauges {
     }
 }
 
-/// What a ledger has, by its entry `scope unit_index UNIT` and its record; `None` where it is gone, closed or damaged.
+/// The figures of a ledger, by its entry `scope unit_index UNIT` and its record; `None` where it is gone, closed or damaged.
 fn figures(entry: &str, record: &Record) -> Option<(BudgetName, Figures)> {
     let mut words = entry.split(' ');
     let (scope, unit) = (words.next()?, words.nth(1).and_then(Unit::parse)?);

@@ -1,4 +1,4 @@
-//! What is due in the leased partitions, from indexes by due time.
+//! Due work of the leased partitions, from indexes by due time.
 
 use tracing::error;
 
@@ -10,7 +10,7 @@ use crate::store::{Keys, Lease, Store, StoreError};
 /// No bound of how far ahead members are.
 pub(super) const UNBOUNDED_MS: i64 = i64::MAX;
 
-/// How long a member waits that cannot be emitted and is in the way of others.
+/// How long a member is postponed that cannot be emitted and blocks others.
 pub(super) const RETRY_AFTER_MS: i64 = 300_000;
 
 /// The partitions of `leases`, in their order.
@@ -160,7 +160,7 @@ where
 mod tests {
     use super::*;
 
-    /// What a pass makes of partitions with so many due members, where `emit` fails on those of the first, and on those of the
+    /// The result of a pass over partitions with these numbers of due members, where `emit` fails on those of the first and on those of the
     /// second does this: whether there is more, and how many members are to be postponed.
     async fn pass_over(members: [usize; 2], second: Emission) -> (bool, usize) {
         let lease = |index| Lease {

@@ -1,4 +1,4 @@
-//! Which partitions this dispatcher works on.
+//! The partitions that this dispatcher works on.
 //!
 //! Every dispatcher sends a heartbeat every few seconds, computes its share of the partitions from the list of live
 //! dispatchers, releases leases beyond its share, and takes or renews the rest. Leases only avoid duplicate work: the
@@ -220,7 +220,7 @@ impl LeaseKeeper {
         &self.name
     }
 
-    /// Who is alive, for those who end what the dead have left. `None` until the list has been readable for [`ALIVE`]: behind an
+    /// The live dispatchers, for workers that end the claims of dead ones. `None` until the list has been readable for [`ALIVE`]: behind an
     /// outage of it, the others may not have had the time to say that they are.
     pub fn survivors(&self) -> Option<Vec<String>> {
         let readable = *self.readable.lock();

@@ -264,7 +264,7 @@ impl CachedEntry {
     }
 }
 
-/// Number of these entries that lead to at most so many events; at least one.
+/// Number of these entries that have at most this many events; at least one.
 pub(super) fn fitting(entries: &[Arc<CachedEntry>], events_max: usize) -> usize {
     let mut events = 0;
     let fits = entries.iter().take_while(|entry| {
@@ -299,7 +299,7 @@ fn cache(
     let (partition, from) = place;
     beyond.is_whole = beyond.entries.len() < ROWS;
     let known = tails.remove(&partition);
-    // The ids of entries that were lost may stand for others by now.
+    // The ids of lost entries may belong to others by now.
     if beyond.turned_back {
         return beyond;
     }

@@ -89,7 +89,7 @@ impl UnfinishedWork {
         for (lease, members) in due.by_lease {
             for member in members {
                 let Some(tenant) = TenantId::parse(&member.member) else {
-                    error!(partition = %lease.partition, "the index of closes holds a name that is no tenant id");
+                    error!(partition = %lease.partition, "the index of closes has an entry that is not a tenant id");
                     continue;
                 };
                 match self.close(&tenant, lease, pass).await {
@@ -154,7 +154,7 @@ impl UnfinishedWork {
         for (Lease { partition, .. }, members) in due.by_lease {
             for member in members {
                 let Some(place) = BulkPlace::of_member(partition, &member.member) else {
-                    error!(partition = %partition, "the index of bulk actions holds a name that is no bulk action");
+                    error!(partition = %partition, "the index of bulk actions has an entry that is not a bulk action");
                     continue;
                 };
                 match self.finish(&place).await {

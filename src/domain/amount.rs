@@ -7,7 +7,7 @@ use super::record::{FieldChange, Record, RecordError, Recorded, Written};
 use super::words::words;
 
 words! {
-    /// What a budget counts. The order is that of lists and of `expected_units`.
+    /// Unit of a budget. The order is that of lists and of `expected_units`.
     Unit {
         /// Hundred-millionths of a US dollar.
         UsdMicrocents = "USD_MICROCENTS",
@@ -31,7 +31,7 @@ object! {
     /// A quantity of one unit, 0 to 2^63−1.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct Amount: Read + Serialize {
-        /// What is counted.
+        /// Unit.
         unit: Unit,
         /// How much.
         value: i64 { name: "amount", range: 0.. },
@@ -49,7 +49,7 @@ impl Amount {
         Self { unit, value: 0 }
     }
 
-    /// What is counted.
+    /// Unit.
     pub fn unit(self) -> Unit {
         self.unit
     }
@@ -70,7 +70,7 @@ object! {
     /// A quantity of one unit that may be negative: what remains of a budget that is in debt.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct SignedAmount: Serialize {
-        /// What is counted.
+        /// Unit.
         unit: Unit,
         /// How much; negative when more was spent than allocated.
         value: i64 { name: "amount" },

@@ -1,4 +1,4 @@
-//! Who claims to call. An API key's claim is checked by the script that does the work, in the same step; the admin key by
+//! The claimed caller. An API key's claim is checked by the script that does the work, in the same step; the admin key by
 //! the replica, because it is configured there.
 
 use std::fmt;

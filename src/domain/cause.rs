@@ -1,4 +1,4 @@
-//! What caused a change: the actor and the request. Every event has it, also when it is delivered much later.
+//! The cause of a change: the actor and the request. Every event has it, also when it is delivered much later.
 
 use super::admin_key::AdminKeyName;
 use super::event::EventActorType;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-/// Whose names the API uses.
+/// The vendor whose names the API uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Dialect {
     /// Names with `Service`, as in `X-Service-API-Key`.
@@ -26,7 +26,7 @@ pub struct Words {
     pub trace_header: &'static str,
     /// Response header that names the tenant of the API key.
     pub tenant_header: &'static str,
-    /// Response header of a tenant's close that goes on in the background.
+    /// Response header of a tenant's close that continues in the background.
     pub cascade_header: &'static str,
     /// Response header that says up to when a list over all tenants is complete.
     pub as_of_header: &'static str,
@@ -62,12 +62,12 @@ pub struct Words {
     /// Why a row of a bulk action is skipped whose webhook is gone.
     pub gone_row: &'static str,
 
-    /// What the environment variables of the published clients start with, if there are any.
+    /// Prefix of the environment variables of the published clients, if there are any.
     pub client_variables: Option<&'static str>,
 
-    /// What API keys start with.
+    /// Prefix of API keys.
     pub api_key_prefix: &'static str,
-    /// What an API key may start with: those that are given out, and those reserved for tests.
+    /// Accepted prefixes of an API key: those that are given out, and those reserved for tests.
     pub api_key_prefixes: &'static [&'static str],
 }
 

@@ -6,14 +6,14 @@ use super::dialect::Dialect;
 use super::fields::{Described, Member, object, plain_field};
 use super::json::{Canonical, Json};
 
-/// What evidence attests of a request.
+/// The inputs of the evidence of a request.
 #[derive(Debug, Clone)]
 pub struct AttestedRequest {
     /// The members that the client sent, save those without effect.
     pub canonical: Canonical,
     /// The digest of the canonical form, as a [payload hash](super::payload_hash::PayloadHash) has it.
     pub digest: String,
-    /// Which members with a default are among them: see [`named_defaults`].
+    /// The members with a default among them: see [`named_defaults`].
     pub named: String,
     /// Whether it only tries.
     pub is_dry_run: bool,

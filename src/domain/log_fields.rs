@@ -1,4 +1,4 @@
-//! How the fields of log entries become JSON. A field holds a text; its name says what the text stands for, in events and in
+//! How the fields of log entries become JSON. A field holds a text; its name determines the type of the text, in events and in
 //! audit entries alike.
 
 use super::json::Json;

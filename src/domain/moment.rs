@@ -21,7 +21,7 @@ impl Moment {
         (FIRST_MS..=LAST_MS).contains(&ms).then_some(Self(ms))
     }
 
-    /// Reads RFC 3339: date, time and `Z` or a numeric offset. What is finer than a millisecond is cut off.
+    /// Reads RFC 3339: date, time and `Z` or a numeric offset. Fractions of a millisecond are cut off.
     pub fn parse(text: &str) -> Option<Self> {
         // The library also reads forms that the wire does not have, such as `2026-07-04 12:00Z[UTC]`.
         let bytes = text.as_bytes();

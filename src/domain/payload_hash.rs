@@ -25,12 +25,12 @@ pub struct HashedRequest<T> {
     pub request: T,
     /// Over its canonical form.
     pub payload_hash: PayloadHash,
-    /// What evidence attests of it; none while evidence is off.
+    /// The inputs of its evidence; none while evidence is off.
     pub attested: Option<AttestedRequest>,
 }
 
 impl PayloadHash {
-    /// Over a body. What means the same hashes the same: member order, white space, an absent optional member and its `null`,
+    /// Over a body. Equivalent bodies hash the same: member order, white space, an absent optional member and its `null`,
     /// `dry_run: false` and `grace_period_ms: 5000` (fixed defaults) and their absence.
     pub fn of_body(body: &Json) -> Self {
         Self::with_canonical(body).0
@@ -106,7 +106,7 @@ fn is_free(name: &str) -> bool {
     FREE_MEMBERS.contains(&name)
 }
 
-/// Drops `null` members of typed objects. What is free stays as it is, `null` included.
+/// Drops `null` members of typed objects. Free members stay unchanged, `null` included.
 fn members_without_nulls(members: &[(Name, Json)]) -> Vec<(Name, Json)> {
     let kept = members.iter().filter(|(_, value)| *value != Json::Null);
     let cleaned = kept.map(|(name, value)| {

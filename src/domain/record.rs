@@ -170,7 +170,7 @@ pub trait Written {
     }
 }
 
-/// What a request does to one field of a record.
+/// The change of one field of a record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FieldChange {
     /// Member of the request.
@@ -179,7 +179,7 @@ pub struct FieldChange {
     pub audited: &'static str,
     /// Field of the record.
     pub field: &'static str,
-    /// What it becomes; `None`: it is removed.
+    /// The new value; `None`: it is removed.
     pub value: Option<String>,
 }
 
@@ -198,7 +198,7 @@ pub fn set_fields(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// What audit entries have of changes, except the data that operators choose. A removed value is an empty text.
+/// The changes as in audit entries, except the data that operators choose. A removed value is an empty text.
 pub fn audited(changes: Vec<FieldChange>) -> Vec<(&'static str, String)> {
     let changes = changes
         .into_iter()

@@ -91,7 +91,7 @@ impl Subject {
 }
 
 object! {
-    /// What an agent is about to do, or did.
+    /// The action of an agent.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Action: Read + Serialize {
         /// Kind of action, such as `llm.completion`.
@@ -106,7 +106,7 @@ object! {
 }
 
 object! {
-    /// What a client measured. Stored with the charge, without influence on it.
+    /// Measurements of a client. Stored with the charge, without effect on it.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct Metrics: Read + Serialize {
         /// Tokens read.

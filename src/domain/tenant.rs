@@ -32,7 +32,7 @@ words! {
 }
 
 words! {
-    /// What happens to expired reservations. Stored, without effect: every hold returns to its budgets.
+    /// Treatment of expired reservations. Stored, without effect: every hold returns to its budgets.
     ReservationExpiryPolicy {
         /// The hold is returned.
         AutoRelease = "AUTO_RELEASE",
@@ -62,7 +62,7 @@ object! {
         pub parent_tenant_id: Option<String> { chars: ..=128 },
         /// Labels that the operator chooses.
         pub metadata: Option<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
-        /// What a commit above its estimate does, unless reservation, policy or budget set it.
+        /// Overage policy of commits above their estimate, unless reservation, policy or budget set it.
         pub default_commit_overage_policy: OveragePolicy { unpublished_default: OveragePolicy::DEFAULT },
         /// Lifetime of a reservation whose request names none, in milliseconds.
         pub default_reservation_ttl_ms: i64 {
@@ -91,7 +91,7 @@ object! {
         pub status: Option<TenantStatus> { recorded: false },
         /// Labels that the operator chooses, replaced as a whole; `null` removes them.
         pub metadata: Patch<BTreeMap<String, String>> { entries: ..=METADATA_MAX },
-        /// What a commit above its estimate does, unless reservation, policy or budget set it.
+        /// Overage policy of commits above their estimate, unless reservation, policy or budget set it.
         pub default_commit_overage_policy: Option<OveragePolicy>,
         /// Lifetime of a reservation whose request names none, in milliseconds.
         pub default_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS },
@@ -114,7 +114,7 @@ object! {
         pub status: TenantStatus,
         /// Parent of the tenant.
         pub parent_tenant_id: Option<String>,
-        /// What a commit above its estimate does, unless reservation, policy or budget set it.
+        /// Overage policy of commits above their estimate, unless reservation, policy or budget set it.
         pub default_commit_overage_policy: Option<OveragePolicy>,
         /// Lifetime of a reservation whose request names none, in milliseconds.
         pub default_reservation_ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_DEFAULT },

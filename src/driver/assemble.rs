@@ -2,9 +2,9 @@
 //!
 //! Two directives, each on a line of its own, are replaced by the text of the fragments that they name:
 //!
-//! - `-- @include base/time, base/int64` stands at the margin. Each fragment is included once per script, with the
+//! - `-- @include base/time, base/int64` is not indented. Each fragment is included once per script, with the
 //!   fragments that it includes itself.
-//! - `-- @cold log/events` stands inside a block, indented as the block is. The fragment is defined only when the block
+//! - `-- @cold log/events` is inside a block, indented like the block. The fragment is defined only when the block
 //!   is entered, and only there. A definition costs time in each call that passes it, so scripts keep rarely used functions
 //!   off their usual path. The block ends at the next line that is indented less.
 //!
@@ -22,7 +22,7 @@ pub struct Origin {
 /// Replaces the directives; returns the text and the origin of each of its lines.
 ///
 /// # Errors
-/// Which directive cannot be followed, in words. A test assembles every script of the build.
+/// A directive that cannot be followed, in words. A test assembles every script of the build.
 pub fn assemble(
     path: &'static str,
     text: &str,

@@ -1,4 +1,4 @@
-//! What is sent to Redis: an encoded call of a script, or a plain command.
+//! A message to Redis: an encoded call of a script, or a plain command.
 
 use std::fmt;
 
@@ -31,7 +31,7 @@ impl Call {
         call
     }
 
-    /// A call that takes so many keys and then its arguments.
+    /// A call with this number of keys, followed by its arguments.
     pub(crate) fn begin(script: &'static Script, keys: usize) -> Self {
         Self {
             script,

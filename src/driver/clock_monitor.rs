@@ -89,7 +89,7 @@ impl ClockMonitor {
         }
     }
 
-    /// What Redis's clock reads at an instant, if it goes on as it did; `None` while it is in doubt, or was never read.
+    /// The expected time of Redis's clock at an instant; `None` while it is in doubt, or was never read.
     pub fn expected_ms(&self, at: Instant) -> Option<i64> {
         let trusted = self.trusted.filter(|_| self.alarm.is_none());
         trusted.map(|trusted| trusted.at(at))

@@ -35,9 +35,9 @@ pub enum StoreError {
         script: &'static str,
         /// Index in the reply array, 0 is the status word.
         position: usize,
-        /// What was expected.
+        /// The expected value.
         expected: &'static str,
-        /// What was found, shortened.
+        /// The value found, shortened.
         found: String,
     },
     /// A command got an error reply.

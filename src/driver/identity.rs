@@ -15,13 +15,13 @@ use super::metrics::StoreMetrics;
 pub enum OtherData {
     /// The record is not there.
     #[error(
-        "the deployment's record `{0}` is gone from Redis, so nothing is served: restore it from a backup \
+        "the deployment's record `{0}` is missing in Redis, so requests are refused: restore it from a backup \
          (docs/operating.md, \"The deployment's record\")"
     )]
     Gone(String),
     /// The record is another one than at the start of the process.
     #[error(
-        "the deployment's record `{0}` is another one than at the start of this process, so nothing is served: restore it from \
+        "the deployment's record `{0}` differs from that at the start of this process, so requests are refused: restore it from \
          a backup, or restart every process if the data was replaced on purpose (docs/operating.md, \"The deployment's record\")"
     )]
     Differs(String),

@@ -17,7 +17,7 @@ use super::pool::{Opener, pool};
 use super::replicated::{ReplicatedLink, ReplicatedReply};
 use super::script::Script;
 
-/// Which connections a call uses.
+/// The connections that a call uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lane {
     /// A shared, pipelined connection, for requests and probes. Only for short replies, because a long one delays those

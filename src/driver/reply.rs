@@ -179,7 +179,7 @@ impl FromReply for Option<String> {
     }
 }
 
-/// What may be damaged text. `None` for `false`, and where the reply ends.
+/// Text that may be damaged. `None` for `false`, and where the reply ends.
 impl FromReply for Option<Vec<u8>> {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         if let Some(Value::BulkString(_)) = reply.values.as_slice().first()

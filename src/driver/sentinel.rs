@@ -142,7 +142,7 @@ impl SentinelRouter {
                 self.dialer.metrics.primary_changes.inc();
                 warn!(
                     redis.address = %node.address,
-                    "after a failover the master `{}` is at {}: what was not replicated is lost. Run \
+                    "after a failover the master `{}` is at {}: unreplicated writes are lost. Run \
                      `budget-authority ledger verify` (docs/durability.md)",
                     self.master, node.address
                 );

@@ -52,7 +52,7 @@ async fn first_byte(host: &str, port: u16, question: &[u8]) -> Option<u8> {
     first.ok()
 }
 
-/// What a client of TLS says first. It trusts nobody, since it does not go on.
+/// The first bytes of a TLS client. It trusts nobody, since it does not continue.
 fn client_hello() -> Option<Vec<u8>> {
     let config = ClientConfig::builder()
         .with_root_certificates(RootCertStore::empty())

@@ -58,7 +58,7 @@ pub(super) struct ResponseHead {
 }
 
 /// Why there was no response. `Display` is safe to show to tenants: it is the same for all failures to connect, which would
-/// else tell hosts and ports of a network apart.
+/// else distinguish hosts and ports of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum PostError {

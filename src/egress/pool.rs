@@ -32,7 +32,7 @@ pub(super) const LIMITS: PoolLimits = PoolLimits {
     open: POOL_MAX,
 };
 
-/// Which requests may share a connection.
+/// The key of requests that may share a connection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Key {
     to: String,

@@ -34,7 +34,7 @@ type Addresses = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 /// The result of a look-up, for everybody who waits for it; `None` while it runs.
 type LookUp = watch::Receiver<Option<Vec<IpAddr>>>;
 
-/// An owner's share of the look-ups at a time: one part of so many.
+/// An owner's share of the look-ups at a time: one in this number.
 const SHARES: usize = 4;
 
 /// The part of the look-ups at a time of which each owner has one at most, so that the names of a few owners do not take all.
@@ -107,7 +107,7 @@ impl Resolver {
         .limited(Semaphore::MAX_PERMITS)
     }
 
-    /// The same, with at most so many look-ups at a time: each of the system takes a thread, until the system gives up. Nobody has
+    /// The same, with a maximum of look-ups at a time: each of the system takes a thread, until the system gives up. Nobody has
     /// more than a quarter, and each has one at most of the half that is a reserve. So names that never resolve do not delay those of
     /// others; nor, once they are known to be slow, the other names of their owner.
     pub fn limited(mut self, at_a_time: usize) -> Self {

@@ -79,7 +79,7 @@ impl Attesting {
         self.issuing.is_some()
     }
 
-    /// Who attests what is decided; `None` while evidence is off.
+    /// The issuers that attest decisions; `None` while evidence is off.
     ///
     /// # Errors
     /// [`StoreError`] until the issuers have been registered once.
@@ -189,7 +189,7 @@ impl Attester<'_> {
         })
     }
 
-    /// The reference to what a record keeps, unless its envelope is gone by `now_ms`. What was decided without evidence was
+    /// The reference to what a record keeps, unless its envelope is gone by `now_ms`. A decision without evidence was
     /// counted then.
     fn kept(
         &self,
@@ -218,7 +218,7 @@ impl Attester<'_> {
         match statement.check() {
             Ok(()) => Some(reference),
             Err(misfit) => {
-                warn!(error = %misfit, "evidence of a record cannot be made: {misfit}");
+                warn!(error = %misfit, "evidence of a record cannot be computed: {misfit}");
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! Who issues envelopes: a deployment by its public address, and the name of its signing key.
+//! The issuer of envelopes: a deployment by its public address, and the name of its signing key.
 
 use std::fmt;
 
@@ -63,7 +63,7 @@ impl ServerId {
     }
 }
 
-/// What an envelope says of its origin.
+/// The origin of an envelope.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer {
     /// Decides the vendor's words in the envelope.
@@ -81,7 +81,7 @@ pub enum Signer {
     Raw(PublicKey),
     /// By its id in the key set of a server.
     Listed {
-        /// Whose words the name has.
+        /// The dialect of the name.
         dialect: Dialect,
         /// SHA-256 of the server id in lower-case hexadecimal digits.
         server_hash: String,

@@ -1,4 +1,4 @@
-//! Which key signs when: the windows of a deployment's keys follow one another, so that at any time there is one key or none.
+//! Signing keys: the windows of a deployment's keys follow one another, so that at any time there is one key or none.
 
 use super::issuer::{Issuer, ServerId, Signer};
 use super::key::SigningKey;
@@ -99,7 +99,7 @@ impl Issuers {
         self.issuer_in(other, listed)
     }
 
-    /// The key that stands behind a registered issuer, whose window starts at `from_ms`; `None` where it is not configured.
+    /// The key of a registered issuer, whose window starts at `from_ms`; `None` where it is not configured.
     pub fn listed(&self, issuer: &Issuer, from_ms: i64) -> Option<&ListedKey> {
         let is_it = |listed: &&ListedKey| {
             *issuer == self.issuer(listed)
@@ -145,7 +145,7 @@ impl Issuers {
         &self.server_id
     }
 
-    /// Whose words they use.
+    /// The dialect of their words.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }

@@ -30,7 +30,7 @@ pub const REFRESH_EVERY: Duration = Duration::from_secs(10);
 /// time that a request may take.
 const BELIEVED_FOR: Duration = AHEAD.saturating_sub(Duration::from_secs(60));
 
-/// What stands for no end.
+/// The word for no end.
 const OPEN: &str = "open";
 
 /// Registers the issuers of a configuration, as far as they are new, and reads all that were ever registered. What the store
@@ -93,7 +93,7 @@ struct Inner {
     registering: Mutex<()>,
 }
 
-/// What was read last.
+/// The registry as it was read last.
 #[derive(Debug, Clone)]
 struct Known {
     registry: Arc<Registry>,
@@ -194,7 +194,7 @@ impl Issuing {
     }
 }
 
-/// Without its key in the published set, nobody can tell who made an envelope.
+/// Without its key in the published set, nobody can know who signed an envelope.
 fn warn_of_unlisted(registry: &Registry, issuers: &Issuers) {
     for one in registry.earlier() {
         let issuer = &one.issuer;
@@ -209,7 +209,7 @@ fn warn_of_unlisted(registry: &Registry, issuers: &Issuers) {
     }
 }
 
-/// Who changes the form expects another name in envelopes than they will have.
+/// After a change of the form, operators may expect another name in envelopes than the registered one.
 fn warn_of_other_forms(registry: &Registry, issuers: &Issuers) {
     for one in registry.all().filter(|one| one.until_ms.is_none()) {
         let Some(listed) = issuers.listed(&one.issuer, one.from_ms) else {

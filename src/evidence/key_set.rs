@@ -35,7 +35,7 @@ pub struct KeySet {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeySetError {
     /// Not JSON.
-    #[error("it is no JSON: {0}")]
+    #[error("it is not JSON: {0}")]
     Json(#[from] JsonError),
     /// JSON of another kind.
     #[error("it has no array `keys`")]

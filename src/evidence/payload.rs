@@ -87,7 +87,7 @@ pub enum Payload {
     },
     /// A refusal.
     Error {
-        /// What was asked for.
+        /// The request.
         endpoint: Endpoint,
         /// Of the response.
         http_status: u16,

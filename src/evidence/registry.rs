@@ -9,7 +9,7 @@ use super::issuer::Issuer;
 /// offered.
 const CLOCK_SLACK_MS: i64 = 10_000;
 
-/// Of so many issuers a script chooses: the one of now and the next.
+/// Number of issuers between which a script chooses: the current and the next.
 const OFFERED: usize = 2;
 
 /// An issuer by its number, and when it signs.
@@ -17,7 +17,7 @@ const OFFERED: usize = 2;
 pub struct Registered {
     /// Names it in records; 1 or more.
     pub number: u32,
-    /// Who it is.
+    /// The issuer.
     pub issuer: Issuer,
     /// It signs what is decided from then on, in milliseconds since the epoch.
     pub from_ms: i64,

@@ -82,7 +82,7 @@ impl Ledger {
 /// How often a script is called again for reasons that the next call cures; more would hide a bug.
 const REPETITIONS_MAX: usize = 64;
 
-/// What a call assumes.
+/// The assumptions of a call.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
     /// Dead holds of the tenant that were due by then have been expired; none at the first call.

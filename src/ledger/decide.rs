@@ -20,7 +20,7 @@ use crate::store::runtime::decide::{Decide, DecideReply};
 use crate::store::runtime::replay::Replay;
 use crate::store::runtime::target::RuntimeTarget;
 
-/// How long the outcome of a decision or a dry run answers its idempotency key.
+/// How long the outcome of a decision or a dry run is replayed under its idempotency key.
 const RETENTION_MS: i64 = 86_400_000;
 
 impl Ledger {

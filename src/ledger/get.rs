@@ -35,7 +35,7 @@ object! {
         pub action: Action,
         /// The estimate, whatever the status.
         pub reserved: Amount,
-        /// What was charged. Only when committed.
+        /// Charged amount. Only when committed.
         pub committed: Option<Amount>,
         /// When it was created, in milliseconds since the epoch.
         pub created_at_ms: i64 { range: 0.. },

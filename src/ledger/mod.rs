@@ -89,7 +89,7 @@ impl Ledger {
         self
     }
 
-    /// `<bytes> <limit>` for the script of a request that stores so many bytes; `None` if they are not counted.
+    /// `<bytes> <limit>` for the script of a request that stores these bytes; `None` if they are not counted.
     fn counted_bytes(&self, bytes: usize) -> Option<String> {
         let counts = self.stored_bytes_max > 0 && bytes > UNCOUNTED_BYTES;
         // The envelope of evidence repeats them.

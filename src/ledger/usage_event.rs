@@ -31,13 +31,13 @@ object! {
         pub idempotency_key: IdempotencyKey,
         /// Whom the request charges.
         pub subject: Subject,
-        /// What was done.
+        /// The performed action.
         pub action: Action,
-        /// What it cost.
+        /// Actual amount.
         pub actual: Amount,
-        /// What happens where less remains than it cost. Policy, budget and tenant can set the default.
+        /// Overage policy, if less remains than the actual amount. Policy, budget and tenant can set the default.
         pub overage_policy: Option<OveragePolicy> { default: OveragePolicy::DEFAULT },
-        /// What the client measured.
+        /// Measurements of the client.
         pub metrics: Option<Metrics>,
         /// When it happened by the client's clock, in milliseconds since the epoch. Stored; decides nothing.
         pub client_time_ms: Option<i64> { range: 0.. },
@@ -55,14 +55,14 @@ words! {
 }
 
 object! {
-    /// What was charged.
+    /// Charged amount.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct EventCreateResponse: Serialize {
         /// Status of the report.
         pub status: EventStatus,
         /// Id of the charge.
         pub event_id: PostId,
-        /// What every budget was charged, if less than `actual`.
+        /// Amount charged to every budget, if less than `actual`.
         pub charged: Option<Amount>,
         /// The budgets that were charged, root first, after the charge.
         pub balances: Vec<Balance> { required: false },

@@ -40,7 +40,7 @@ impl GatherPlaces {
     /// Places of each owner: Redis sorts one list after the other, so that more are no faster.
     pub const PER_OWNER: usize = 2;
 
-    /// So many for each owner.
+    /// The limit per owner.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,

@@ -2,7 +2,7 @@
 //!
 //! Along an index, a page costs in proportion to its rows ([`page_along`]). Any other order gathers all rows that match,
 //! within bounds, and sorts them ([`gather`]). A list gives its [`Walk`], which takes steps along an index, reads the records
-//! and says which of them match; and its [`RowOrder`], which says where a row stands.
+//! and says which of them match; and its [`RowOrder`], which gives each row its position.
 //!
 //! ```ignore
 //! impl Walk for TenantWalk<'_> {
@@ -54,14 +54,14 @@ pub use position::{OneOrder, Position, RowOrder, Sort, SortKey, SortValue};
 pub use sorted::{GATHER_ROWS, Sorted, gather};
 pub use walk::{Bounds, Entry, STEP_ROWS, Step, Walk, each, page_along};
 
-/// What is asked of a list.
+/// A query of a list.
 #[derive(Debug, Clone)]
 pub struct ListQuery<F, K> {
-    /// Which rows.
+    /// The filter.
     pub filter: F,
     /// In which order.
     pub sort: Sort<K>,
-    /// Whether an order that has an index may stand in where there are too many rows to sort.
+    /// Whether an order with an index may replace a sort of too many rows.
     pub any_order: bool,
     /// Where the last page ended, in the same order; `None` for the first page.
     pub after: Option<Position>,
@@ -103,7 +103,7 @@ impl<F, K: SortKey> ListQuery<F, K> {
         places.take().await.map(Some).map_err(refusal)
     }
 
-    /// Whether an order that has an index may stand in for this one. An order that was begun is kept.
+    /// Whether an order with an index may replace this one. Later pages keep the order of the first.
     pub fn may_fall_back(&self) -> bool {
         self.any_order && self.after.is_none()
     }
@@ -128,7 +128,7 @@ impl<F, K: SortKey> ListQuery<F, K> {
 pub struct Page<T, K> {
     /// In order.
     pub rows: Vec<T>,
-    /// The order that they stand in.
+    /// Their order.
     pub sort: Sort<K>,
     /// After which position the next page starts; `None` on the last page. The next page may turn out to be empty.
     pub next: Option<Position>,

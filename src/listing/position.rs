@@ -1,4 +1,4 @@
-//! The order of a list, and where in it a row stands.
+//! The order of a list, and positions in it.
 
 use std::cmp::Ordering;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::domain::refusal::TooManyToSort;
 use crate::domain::words::{Word, words};
 
-/// What a row is sorted by. All rows of a list have a value of the same kind; one that has none comes after all others.
+/// The sort value of a row. All rows of a list have a value of the same kind; one that has none comes after all others.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SortValue {
@@ -37,10 +37,10 @@ impl<T: Into<SortValue>> From<Option<T>> for SortValue {
     }
 }
 
-/// Where in the order of a list a row stands.
+/// The position of a row in the order of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// What the list is sorted by, of this row.
+    /// The sort value of this row.
     pub value: SortValue,
     /// Names the row: decides between equal values.
     pub id: String,
@@ -77,24 +77,24 @@ impl Position {
     }
 }
 
-/// What a list can be sorted by; the words are those of `sort_by`.
+/// The sorts of a list; the words are those of `sort_by`.
 pub trait SortKey: Word {
     /// The order of a request that names none; largest first.
     const DEFAULT: Self;
-    /// Whether rows of one value stand by ascending id in both directions. Else their ids turn round with the values.
+    /// Whether rows of one value are in ascending order of ids in both directions. Else their ids follow the direction.
     const TIES_ASCEND: bool = false;
 }
 
 /// An order that rows of type `T` can be sorted into.
 pub trait RowOrder<T>: SortKey {
-    /// What the rows are, in the plural.
+    /// The name of the rows, in the plural.
     const ROWS: &'static str;
     /// How to ask for fewer rows, or for an order that has an index.
     const ADVICE: &'static str;
     /// Whether the list is of the runtime plane.
     const IS_OF_RUNTIME_PLANE: bool = false;
 
-    /// Where a row stands in this order.
+    /// The position of a row in this order.
     fn position(self, row: &T) -> Position;
 
     /// The refusal of more rows than may be sorted.
@@ -112,7 +112,7 @@ pub trait RowOrder<T>: SortKey {
 ///
 /// ```ignore
 /// orders! {
-///     /// What a list of tenants can be sorted by.
+///     /// Sorts of the list of tenants.
 ///     TenantSort of tenant: Tenant {
 ///         rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
 ///         id: tenant.tenant_id, default: CreatedAt, ties_ascend: true
@@ -180,7 +180,7 @@ pub struct Sort<K> {
 }
 
 impl<K: SortKey> Sort<K> {
-    /// Which of two rows comes first.
+    /// Compares two rows.
     pub fn compare(self, a: &Position, b: &Position) -> Ordering {
         let (values, ids) = (a.value.cmp(&b.value), a.id.cmp(&b.id));
         match (self.descending, K::TIES_ASCEND) {

@@ -12,7 +12,7 @@ use crate::domain::refusal::{TooManyGather, TooManyToSort};
 /// Rows that a script reads at once for a list that gathers, behind its first step: requests of others come between.
 pub const GATHER_ROWS: usize = 30;
 
-/// Between two steps a list that gathers waits so many times as long as the last one took, and leaves Redis to others. If further
+/// Between two steps a list that gathers waits this multiple of the time of the last step, and leaves Redis to others. If further
 /// lists of its owner gather, it waits as many times longer, so that together they take hardly more of Redis than one.
 const PAUSE_STEPS: u32 = 3;
 /// The longest pause, so that a list also ends beside others.
@@ -64,7 +64,7 @@ impl<'q, T, F, K: SortKey> Sorted<'q, T, F, K> {
         self.page(next)
     }
 
-    /// The page of the first `rows` rows, after which the list goes on at `next`.
+    /// The page of the first `rows` rows, after which the list continues at `next`.
     pub fn into_short_page(mut self, rows: usize, next: Position) -> Page<T, K> {
         self.rows.truncate(rows.min(self.query.limit));
         self.page(Some(next))

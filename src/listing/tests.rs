@@ -41,7 +41,7 @@ impl From<TooManyToSort> for Failure {
     }
 }
 
-/// Numbers in the order of an index. What `lost` names has an entry and no row.
+/// Numbers in the order of an index. Those in `lost` have an entry and no row.
 struct Numbers {
     left: Vec<i64>,
     step: usize,
@@ -193,7 +193,7 @@ fn above_either_bound_a_sort_is_refused() {
     assert_eq!(refused(31, |_| false), too_many(30));
     assert_eq!(refused(60, |number| number % 2 == 0), None);
     assert_eq!(refused(61, |number| number % 2 == 0), too_many(60));
-    // What was shown before counts as well: a list does not change its mind on a later page.
+    // Rows of earlier pages count as well: a list does not change its mind on a later page.
     let mut later = query::<Turning>(false, 5);
     later.after = Some(at(29));
     assert_eq!(gathered(&later, 31, |_| false).err(), too_many(30));

@@ -8,7 +8,7 @@ pub const STEP_ROWS: usize = 500;
 /// How much a list may look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Entries that a page in the order of an index looks at; with a sparse filter it may be short, and its cursor goes on.
+    /// Entries that a page in the order of an index looks at; with a sparse filter it may be short, and its cursor continues.
     pub page_rows: usize,
     /// Matches that any other order sorts.
     pub matches: usize,
@@ -29,13 +29,13 @@ impl Default for Bounds {
 /// One entry of an index.
 #[derive(Debug)]
 pub struct Entry<T> {
-    /// Where it stands in the index.
+    /// Its position in the index.
     pub position: Position,
     /// The row, if the list has it: its record is there and sound, the caller may see it, and it matches.
     pub row: Option<T>,
 }
 
-/// What one step of a walk found.
+/// The result of one step of a walk.
 #[derive(Debug)]
 pub struct Step<T> {
     /// All entries that were looked at, in order. One that cannot be read has a place here too: what ends a step, or a list,
@@ -43,7 +43,7 @@ pub struct Step<T> {
     pub entries: Vec<Entry<T>>,
     /// How far the walk has come, where that is beyond the last entry.
     pub reached: Option<Position>,
-    /// What was looked at without being an entry; counts against the bounds of the list.
+    /// Examined members that are not entries; they count against the bounds of the list.
     pub passed: usize,
     /// Whether the index ends here.
     pub complete: bool,
@@ -63,7 +63,7 @@ impl<T> Step<T> {
         }
     }
 
-    /// What counts against the bounds of the list.
+    /// The number of examined rows, which counts against the bounds of the list.
     pub(super) fn examined(&self) -> usize {
         self.entries.len() + self.passed
     }
@@ -71,7 +71,7 @@ impl<T> Step<T> {
 
 /// A walk along an index, which remembers where it is.
 pub trait Walk {
-    /// What the list is made of.
+    /// The items of the list.
     type Row;
     /// Why a step cannot be made.
     type Error;

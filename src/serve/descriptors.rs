@@ -5,7 +5,7 @@ use tracing::warn;
 /// Connections to Redis, logs and listeners, beside those that are counted.
 const OTHERS: u64 = 200;
 
-/// Raises the limit of open files to its maximum: the default of many systems is 1,024. Warns if the maximum is too low for so many
+/// Raises the limit of open files to its maximum: the default of many systems is 1,024. Warns if the maximum is too low for these
 /// connections.
 pub fn raise_limit(connections: usize) {
     let Some(limit) = raise_to_maximum() else {

@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 use crate::config::ConnectionLimits;
 
-/// What the times of all connections are counted from.
+/// The start from which the times of all connections are counted.
 static START: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 /// Counts the requests of a connection.

@@ -1,4 +1,4 @@
-//! What was fixed when the deployment was started, and whether it fits this process.
+//! The deployment's record: its fixed values, and whether they fit this process.
 
 use std::time::Duration;
 

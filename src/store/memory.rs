@@ -13,12 +13,12 @@ use crate::driver::node::Lane;
 pub struct FullestNode {
     /// Its address.
     pub node: String,
-    /// What it uses.
+    /// The used memory.
     pub share: MemoryShare,
 }
 
 impl Store {
-    /// What the fullest node uses, as last seen.
+    /// The share of the fullest node, as last read.
     pub fn fullest_share(&self) -> MemoryShare {
         self.inner.fullest.get()
     }

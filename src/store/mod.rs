@@ -53,7 +53,7 @@ use crate::driver::url::Topology;
 use crate::store::primaries::Primaries;
 use crate::store::unreadable::Unreadable;
 
-/// Which part of the time of a request replicas have to take a write: a request may wait for the group before its own as well.
+/// The share of a request's time that replicas have for a write: a request may wait for the group before its own as well.
 const WAIT_SHARE: u32 = 4;
 
 /// A name and its value.
@@ -138,7 +138,7 @@ impl Store {
         &self.inner.keys
     }
 
-    /// What the store counts.
+    /// Metrics of the store.
     pub fn metrics(&self) -> &StoreMetrics {
         &self.inner.metrics
     }

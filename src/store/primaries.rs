@@ -62,7 +62,7 @@ impl Store {
             self.metrics().primary_changes.inc();
             warn!(
                 redis.address = %address,
-                "Redis at {address} was restarted or replaced: what it had not saved or replicated is lost. Run \
+                "Redis at {address} was restarted or replaced: unsaved and unreplicated writes are lost. Run \
                  `budget-authority ledger verify` (docs/durability.md)"
             );
         }

@@ -50,7 +50,7 @@ impl Store {
     }
 }
 
-/// What a plain command replied.
+/// The reply of a plain command.
 ///
 /// # Errors
 /// [`StoreError::ErrorReply`] for a reply of another kind.

@@ -4,7 +4,7 @@ use super::signature::Signature;
 use super::{admin, deployment, dispatcher, evidence, runtime, tools};
 use crate::driver::script::Script;
 
-/// What is declared of every script.
+/// The declarations of all scripts.
 pub static SIGNATURES: &[&Signature] = &[
     &runtime::reserve::RESERVE,
     &runtime::commit::COMMIT,

@@ -1,11 +1,11 @@
-//! What a request is about. A script replies a word; the target turns it into a refusal that names the subject.
+//! The target of a request. A script replies a word; the target turns it into a refusal that names the subject.
 
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{AccessRefusal, Refusal, TenantRefusal, TooMany};
 use crate::store::signature::{Refused, ScriptCall, Signature};
 use crate::store::{Lane, ScriptError, Store, StoreError};
 
-/// What a request is about.
+/// The target of a request.
 pub(crate) trait Target {
     /// The tenant that it belongs to; `None` for what is the operator's, and while the owner is not known.
     fn tenant(&self) -> Option<&TenantId>;

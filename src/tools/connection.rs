@@ -167,7 +167,7 @@ pub fn logout(args: &LogoutArgs) -> ExitCode {
     }))
 }
 
-/// What the operator calls a key, behind the word.
+/// The operator's name for a key, after the word.
 fn named(key_name: Option<&str>) -> String {
     key_name.map_or_else(String::new, |name| format!(" `{name}`"))
 }

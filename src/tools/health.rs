@@ -37,7 +37,7 @@ pub struct HealthArgs {
     /// Ask whether the process runs (/live), not whether it can serve requests (/ready)
     #[arg(long)]
     live: bool,
-    /// Ask each address again until it is healthy, for so many seconds; then start no further request
+    /// Ask each address again until it is healthy, for at most this many seconds; then start no further request
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     wait_s: Option<u64>,
     /// How long to wait for a response, in milliseconds

@@ -43,7 +43,7 @@ impl ProfileName {
 #[derive(Debug, Clone)]
 pub(super) struct Profile {
     pub url: Url,
-    /// What the operator calls the key.
+    /// The operator's name for the key.
     pub key_name: Option<String>,
     pub key: SecretString,
 }

@@ -7,7 +7,7 @@ const NUMBER_WIDTH: usize = 9;
 
 /// Rows under headings: columns of names to the left, columns of numbers to the right.
 pub(super) struct Table {
-    /// Which columns are to the right.
+    /// The right-aligned columns.
     right: Vec<bool>,
     /// The least width of those.
     least: usize,

@@ -47,8 +47,8 @@ local audit_from = fields_to + 1
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/events, log/audit, access/idempotency
 local KEY_LIFE_MS = 90 * DAY_MS
--- The key was created when the directory learnt of it, which is what lists are in the order of; unless the directory's
--- node has another idea of time altogether.
+-- The time of creation is that of the registration in the directory, by which lists are ordered, unless the directory's
+-- node has an entirely different clock.
 local CLOCKS_DIFFER_MS = 60000
 
 -- Refusals: read only.

@@ -23,7 +23,7 @@ ARGV[5]     scope         text
 ARGV[6]     unit          text
 ARGV[7]     operation     text
 ARGV[8]     amount        int64
-ARGV[9]     spent         int64 or ''  What RESET_SPENT starts from.
+ARGV[9]     spent         int64 or ''  The value that RESET_SPENT sets.
 ARGV[10]    reason        text or ''
 ARGV[11]    foreign       1 or 0       Whether the scope is another tenant's.
 ARGV[12]    payload_hash  text

@@ -12,11 +12,11 @@ built    read              hash  budget:<tenant>:<unit>:<scope>
 ARGV[1]    key_hash       text                     Of the API key; empty for the admin key.
 ARGV[2]    tenant         text
 ARGV[3]    budget_prefix  prefix budget:<tenant>:
-ARGV[4]    scope_prefix   text                     What scopes start with.
+ARGV[4]    scope_prefix   text                     Prefix of the scopes.
 ARGV[5]    after          text or ''               An entry of budgets.
 ARGV[6]    direction      text                     asc or desc.
 ARGV[7]    rows           int64                    How many at most.
-ARGV[8]    bound          int64 or ''              What is gathered has no more ledgers.
+ARGV[8]    bound          int64 or ''              The most ledgers that may be gathered.
 ARGV[9..]  names          to the end
 
 Replies, the first that applies:

@@ -30,7 +30,7 @@ local hash, until_ms, response, in_progress, its_lease_ms =
   unpack(redis.call('HMGET', bulk, 'payload_hash', 'until_ms', 'response', 'in_progress', 'lease_ms'))
 if hash and payload_hash ~= '' and hash ~= payload_hash then return {'idempotency_mismatch'} end
 if response then return {'replayed', response, in_progress} end
--- A lease further ahead than its own duration is from before the clock went back.
+-- A lease further ahead than its own duration dates from before the clock was set back.
 local ahead = its_lease_ms and until_ms - its_lease_ms > now
 if hash and mode ~= 'renew' and now < tonumber(until_ms) and not ahead then return {'busy'} end
 redis.call('ZCARD', bulks)

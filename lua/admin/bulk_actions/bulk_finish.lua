@@ -15,7 +15,7 @@ KEYS[8]  write  unsealed         set     unsealed
 ARGV[1]    day           yyyymmdd
 ARGV[2]    day_start_ms  int64
 ARGV[3]    member        text        The entry in the index `bulks`.
-ARGV[4]    tenant        text        Whose audit entry it is; perhaps a sentinel.
+ARGV[4]    tenant        text        The tenant of the audit entry, or a sentinel.
 ARGV[5]    response      text
 ARGV[6]    in_progress   1 or 0      Whether a close has not ended.
 ARGV[7]    keep_ms       int64       For so long the response is kept.

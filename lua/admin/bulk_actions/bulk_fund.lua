@@ -18,7 +18,7 @@ ARGV[3]     tenant        text
 ARGV[4]     unit          text
 ARGV[5]     operation     text
 ARGV[6]     amount        int64
-ARGV[7]     spent         int64 or ''  What RESET_SPENT starts from.
+ARGV[7]     spent         int64 or ''  The value that RESET_SPENT sets.
 ARGV[8]     reason        text or ''
 ARGV[9]     context       text         The request cause, lines of name and value.
 ARGV[10..]  ledgers       to the end   Of each ledger its id, unit and scope.
@@ -93,7 +93,7 @@ for i = budgets_from, #KEYS do
   end
   reply[#reply + 1] = outcome
 end
--- What is written without having been read: one of another type raises here.
+-- Keys that are written without a read: one of the wrong type raises here.
 redis.call('ZCARD', days)
 redis.call('ZCARD', idempotency_due)
 redis.call('ZCARD', over_limit_or_in_debt)

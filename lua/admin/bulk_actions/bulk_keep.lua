@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/admin/bulk_rows.rs.
 Keeps the outcomes of rows of a bulk action that have none: of closes that went as far as they could, and of rows that
-could not be done. Answers the outcome of each, which may be an earlier one.
+could not be done. Returns the outcome of each, which may be an earlier one.
 
 KEYS[1]  write  bulk_rows        hash  bulkrow:<claim_id>
 KEYS[2]  write  idempotency_due  zset  idemdue

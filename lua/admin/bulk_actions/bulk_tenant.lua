@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/admin/bulk_rows.rs.
 Changes the status of one tenant for a bulk action, as update_tenant does, and keeps the outcome. Of a close it keeps
-that it has begun: its outcome is known later. A row that has an outcome is left alone.
+that it has started: its outcome is known later. A row that has an outcome is left alone.
 
 KEYS[1]  write  tenant_key       hash    tenant:<tenant>
 KEYS[2]  write  event_log        stream  events:<tenant>:<day>
@@ -42,7 +42,7 @@ local refused, settings = tenant_refusal(tenant_key)
 local status = settings[TENANT_STATUS]
 local closes = wanted == 'CLOSED'
 local begins = closes and redis.call('EXISTS', closing) == 0
--- Another process works on it: the time of the one that changed the status is not over, and nothing has failed.
+-- Another process closes it: the time of the process that changed the status is not over, and nothing has failed.
 local held = closes and not begins and not redis.call('HGET', closing, 'attempts')
   and now < tonumber(redis.call('ZSCORE', closings, tenant) or 0)
 local outcome
@@ -64,7 +64,7 @@ if changes then
   outcome = not closes and 'succeeded' or flips and 'closing' or 'closing_again'
   first_correlation_id, emitted = tenant_flip_fields(tenant_key, wanted, flips, now, close_correlation_id, set)
 end
--- What is written without having been read: one of another type raises here.
+-- Keys that are written without a read: one of the wrong type raises here.
 redis.call('ZCARD', closings)
 if flips then counts_check(counts) end
 redis.call('ZCARD', days)

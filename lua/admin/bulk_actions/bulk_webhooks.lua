@@ -52,10 +52,10 @@ local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local tenant_refused, settings = tenant_refusal(tenant_key)
 
--- What those that are to be resumed watch, blanks between.
+-- The thresholds of the subscriptions to resume, blanks between.
 local resumed = ''
 
--- The outcome of one; nil and its record where it is to be changed; '' where it was judged as another.
+-- The outcome of one; nil and its record if it is to be changed; '' if it has changed since the replica read it.
 local function judge(key, version, may_have_selectors)
   if tenant_refused == 'tenant_closed' then return 'failed TENANT_CLOSED The tenant is closed' end
   if tenant_refused == 'tenant_unreadable' then
@@ -105,7 +105,7 @@ for i = changed_from, #KEYS do
   end
   reply[#reply + 1] = outcome
 end
--- What is written without having been read: one of another type raises here.
+-- Keys that are written without a read: one of the wrong type raises here.
 redis.call('ZCARD', webhooks)
 redis.call('ZCARD', failing)
 redis.call('ZCARD', lanes)

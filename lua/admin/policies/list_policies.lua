@@ -10,7 +10,7 @@ built    read              hash  policy:<policy_id>
 
 ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
 ARGV[2]  tenant         text
-ARGV[3]  scope_pattern  text or ''      What the request filters by.
+ARGV[3]  scope_pattern  text or ''      The pattern filter of the request.
 ARGV[4]  policy_prefix  prefix policy:
 ARGV[5]  after          text or ''      An id.
 ARGV[6]  rows           int64           How many at most.

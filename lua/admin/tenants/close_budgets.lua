@@ -45,7 +45,7 @@ if not closing then return ends end
 local refused, settings = tenant_refusal(tenant_key)
 if refused ~= 'tenant_closed' then return {'none'} end
 
--- Reads: every ledger, and what it had got back.
+-- Reads: every ledger, and the amount returned to it.
 local members = redis.call('ZRANGE', list, closing.offset, closing.offset + rows - 1)
 local open, totals = {}, {}
 local released_sum = int64(redis.call('HGET', closing_key, 'reservations_released')) or 0

@@ -38,7 +38,7 @@ local closing, ends = closing_read(closing_key, 'reservations')
 if not closing then return ends end
 if redis.call('HGET', tenant_key, 'status') ~= 'CLOSED' then return {'none'} end
 
--- Reads: every record and every ledger, and what each ledger gets back in all.
+-- Reads: every record and every ledger, and the total that returns to each ledger.
 local page = redis.call('ZRANGE', due, 0, rows - 1, 'WITHSCORES')
 if page[2] and tonumber(page[2]) < now then return {'sweep_first', now} end
 local ids, released, later, corrupt, holds = {}, {}, {}, {}, holds_new(budget_prefix)
@@ -69,7 +69,7 @@ for _, budget in ipairs(moved) do
   local sum = int64_add(int64(redis.call('HGET', closing_key, name)) or 0, budget.returned)
   totals[#totals + 1], totals[#totals + 2] = name, int64_text(sum or INT64_MAX)
 end
--- What is written without having been read: one of another type raises here.
+-- Keys that are written without a read: one of the wrong type raises here.
 for _, index in ipairs({other_graces, due_tenants, quarantine}) do redis.call('ZCARD', index) end
 
 -- Effects: none can fail.

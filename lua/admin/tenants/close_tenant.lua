@@ -22,7 +22,7 @@ ARGV[2]  day_start_ms   int64
 ARGV[3]  tenant         text
 ARGV[4]  fencing_token  int64 or ''  Of the caller's lease, '' for a request.
 ARGV[5]  action         text
-ARGV[6]  what           text         What failed, or ''.
+ARGV[6]  what           text         The failed resources, or ''.
 
 Replies, the first that applies:
   clock now_ms | fenced | none | at phase | closed anything | paused | incomplete again_in_ms failed
@@ -45,7 +45,7 @@ if action == 'end' and phase ~= 'end' then return {'at', phase} end
 local _, settings = tenant_refusal(tenant_key)
 if settings[TENANT_STATUS] ~= 'CLOSED' then return {'none'} end
 redis.call('ZCARD', closings)
--- What is damaged of the intent must not fail what comes after the first write; what a failure starts anew is mended by that.
+-- Damaged fields of the intent must not fail the effects. A failure starts over, which repairs them.
 attempts = tonumber(attempts or 0) or 0
 failures = failures and (tonumber(failures) or 0)
 failed = failed or ''

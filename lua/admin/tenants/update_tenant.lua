@@ -68,7 +68,7 @@ for _, member in ipairs(changed) do of_settings = of_settings and SETTINGS[membe
 local flips = wanted ~= '' and wanted ~= status
 local first_correlation_id, emitted = tenant_flip_fields(tenant_key, wanted, flips, now, correlation_id, set)
 local begins = wanted == 'CLOSED' and redis.call('EXISTS', closing) == 0
--- What is written without having been read: one of another type raises here.
+-- Keys that are written without a read: one of the wrong type raises here.
 redis.call('ZCARD', closings)
 if flips then counts_check(counts) end
 local audit_append = audit_trail(tenant, audit_log, chain, unsealed, days, event_log, outbox)

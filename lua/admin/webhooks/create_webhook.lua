@@ -28,7 +28,7 @@ ARGV[4]                owner            text
 ARGV[5]                subscription_id  text
 ARGV[6]                mode             text
 ARGV[7]                scope_filter     text or ''
-ARGV[8]                watched          text            What it watches, blanks between.
+ARGV[8]                watched          text            The thresholds and limits that it watches, blanks between.
 ARGV[9]                webhooks_max     int64           Subscriptions that the owner may have.
 ARGV[10]               thresholds_max   int64           Different thresholds that they may watch.
 ARGV[11]               payload_hash     text

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/admin/webhooks.rs.
-Removes a subscription with its secrets. What is queued for it fails when it is picked up.
+Removes a subscription with its secrets. Its queued deliveries fail when they are picked up.
 
 watched: a version and a union of thresholds, empty unless every partition must copy them.
 

@@ -38,7 +38,7 @@ if not owner or (key_hash ~= '' and owner ~= tenant) then return {'webhook_not_f
 if not subscription_fence_allows(filter, scope_filter) then return {'scope_forbidden', filter} end
 local STEP = 200
 local reply = {'listed', '', ''}
--- By rank, because more may be of one time than a step has.
+-- By rank, because more rows may have one time than a step returns.
 local rank = after ~= '' and redis.call('ZREVRANK', deliveries, after)
 local from = rank and rank + 1 or to_ms ~= '+inf' and redis.call('ZCOUNT', deliveries, '(' .. to_ms, '+inf') or 0
 local found = redis.call('ZREVRANGE', deliveries, from, from + STEP - 1, 'WITHSCORES')

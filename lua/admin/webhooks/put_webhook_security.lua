@@ -10,7 +10,7 @@ KEYS[5]  write  days              zset    days
 
 ARGV[1]    day                   yyyymmdd
 ARGV[2]    day_start_ms          int64
-ARGV[3]    sentinel              text        Whose audit log it is.
+ARGV[3]    sentinel              text        The name of the audit log.
 ARGV[4]    blocked_cidr_ranges   text        JSON.
 ARGV[5]    allowed_url_patterns  text        JSON.
 ARGV[6]    allow_http            1 or 0

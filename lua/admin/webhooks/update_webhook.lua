@@ -30,7 +30,7 @@ ARGV[5]                subscription_id  text
 ARGV[6]                version          int64           The value that was read before.
 ARGV[7]                status           text            The value that was read before.
 ARGV[8]                scope_filter     text or ''      That it is to have.
-ARGV[9]                watched          text            What it watches, blanks between.
+ARGV[9]                watched          text            The thresholds and limits that it watches, blanks between.
 ARGV[10]               thresholds_max   int64           Different thresholds that the owner's subscriptions may watch.
 ARGV[11]               payload_hash     text
 ARGV[12]               context          text            The request cause, lines of name and value.

@@ -5,7 +5,7 @@ in the same script, so any process resumes where another stopped, and two at onc
 CLOSED nothing is added to what the tenant owns, so a place in a list is kept as a rank.
 ]]
 
-local CLOSING_FAILED_MAX = 100 -- so many resources that could not be closed are named
+local CLOSING_FAILED_MAX = 100 -- resources that could not be closed are named up to this number
 
 -- Checks the figures before a step, so that it cannot fail on the intent after its first write.
 local function closing_check(key)
@@ -29,7 +29,7 @@ local function closing_read(key, phase)
   }
 end
 
--- Notes what cannot be closed: the others are closed, and it is tried again later.
+-- Records a resource that cannot be closed: the others are closed, and it is retried later.
 local function closing_failed(closing, what)
   closing.failures = closing.failures + 1
   if closing.failures <= CLOSING_FAILED_MAX then

@@ -11,7 +11,7 @@ local function closing_request_keep(key, entry)
   redis.call('HSET', key, unpack(fields))
 end
 
--- Returns what has been closed so far, as names and values.
+-- Returns the counts closed so far, as names and values.
 local function closing_summary(key, in_progress)
   local counts = redis.call('HMGET', key, 'budgets_closed', 'webhooks_disabled', 'api_keys_revoked',
     'reservations_released', 'failures', 'failed')

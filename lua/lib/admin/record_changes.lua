@@ -1,7 +1,7 @@
 --[[
-record_changes: what a request changes of a record. args from..to holds, of each change, a member of the request, the field
+record_changes: the changes of a record by a request. args from..to holds, of each change, a member of the request, the field
 of the record, then = and the value, or '' to remove the field. Returns what HSET takes, what HDEL takes, and the names of the
-members that change. A field that is sent as it is stored is no change.
+members that change. A field with its stored value is no change.
 ]]
 
 local function record_changes(key, args, from, to)

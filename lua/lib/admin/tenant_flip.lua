@@ -1,5 +1,5 @@
 --[[
-tenant_flip: makes what a change of a tenant's status writes and emits, and the intent with which its close begins.
+tenant_flip: makes the writes and events of a change of a tenant's status, and the intent with which its close starts.
 ]]
 -- @include log/events
 

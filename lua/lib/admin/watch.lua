@@ -27,7 +27,7 @@ local function watch_union(...)
   return table.concat(thresholds, ' ')
 end
 
--- Adds what is watched, blanks between, to a set with its count and that of the windows of burn rates.
+-- Adds watched words, blanks between, to a set with its count and that of the windows of burn rates.
 local function watch_add(set, words)
   for word in words:gmatch('%S+') do
     if not set[word] then set[word], set.count = true, set.count + 1 end
@@ -68,7 +68,7 @@ local function watch_fields(union)
   return fields, absent
 end
 
--- Writes what applies to a tenant that has a record.
+-- Writes the thresholds of a tenant that has a record.
 local function watch_apply(tenant_key, watch, copied)
   local fields, absent = watch_fields(watch_union({copied}, redis.call('HVALS', watch)))
   if #fields > 0 then redis.call('HSET', tenant_key, unpack(fields)) end
@@ -81,7 +81,7 @@ local function watch_check(watch, thresholds)
   counter_check(thresholds, redis.call('HGET', thresholds, 'source_version') or '0')
 end
 
--- Writes what a subscription watches, '' for nothing. tenant_key is nil for the operator's own: then it returns the version
+-- Writes the watch of a subscription, '' for none. tenant_key is nil for the operator's own: then it returns the version
 -- and the union that every partition must copy, if they have changed.
 local function watch_write(watch, thresholds, tenant_key, subscription_id, words)
   if words == '' then

@@ -1,5 +1,5 @@
 --[[
-webhook_status: writes what else changes with the status of a subscription, for the dispatchers that deliver its events. An
+webhook_status: writes the fields that change with the status of a subscription, for the dispatchers that deliver its events. An
 event is for a subscription if it was ACTIVE when the event was emitted; a delivery that was queued before it stopped
 being ACTIVE fails. The mark shows dispatchers, which cache subscriptions, that one has changed.
 ]]
@@ -29,7 +29,7 @@ local function webhook_deliveries_end(lanes, subscription_id)
   redis.call('ZADD', lanes, 'XX', 0, subscription_id .. ':retries')
 end
 
--- Called where one that stays has stopped being ACTIVE. epoch: of the record, as it was read.
+-- Called where a subscription that is not deleted has stopped being ACTIVE. epoch: of the record, as it was read.
 local function webhook_deactivated(webhook, epoch, lanes, subscription_id)
   redis.call('HSET', webhook, 'epoch', (tonumber(epoch) or 0) + 1)
   webhook_deliveries_end(lanes, subscription_id)

@@ -34,7 +34,7 @@ local function place_reaches(place, other)
   return true
 end
 
--- prefixes: what the names of keys start with: delivery, lane, window, deliveries.
+-- prefixes: of the names of keys: delivery, lane, window, deliveries.
 local function queue_new(now, day, lane_concurrency, prefixes)
   return {now = ('%d'):format(now), day = day, lane_concurrency = tonumber(lane_concurrency), prefixes = prefixes,
     windows = {}, deliveries = {}, lanes = {}, ids = {}, added = {}}
@@ -108,7 +108,7 @@ end
 -- The hour of an event, by its place in its log.
 local function hour_of(place) return math.floor((tonumber(place:match('(%d+)%-%d+$')) or 0) / HOUR_MS) end
 
--- Returns whether so many more may be open.
+-- Returns whether this many more may be open.
 local function window_has_room(window, count)
   return window.open + count <= OPEN_MAX and window.owner.open + count <= OWNER_OPEN_MAX
 end

@@ -13,7 +13,7 @@ local FLYING_MAX, RETRYING_MAX = 64, 16
 local REPLAY_FLYING_MAX = 16
 -- Attempts in a row that may be lost with their dispatcher.
 local LOST_MAX = 5
--- Why deliveries fail without a further attempt.
+-- Reasons for which deliveries fail without a further attempt.
 local TOO_OLD, LOST = 'The delivery is too old', 'Attempts were lost'
 local NOT_ACTIVE, GONE = 'The subscription is not active', 'The subscription is gone'
 -- How long a first attempt is postponed at most, with a margin.
@@ -23,7 +23,7 @@ local ENDED_MS = '1209600000'
 
 local function integer_text(number) return ('%d'):format(number) end
 
--- prefixes: what the names of keys start with: delivery, window, webhook, tenant, lane, mark. key: the one that was read last.
+-- prefixes: of the names of keys: delivery, window, webhook, tenant, lane, mark. key: the last one read.
 -- landed, claimed, claimed_lanes: claims that end, and new ones with their times and their lanes, which state_write writes all at
 -- once.
 local function state_new(now, prefixes)
@@ -140,7 +140,7 @@ local function state_is_current(delivery, subscription)
 end
 
 -- Returns why a delivery fails without an attempt, or nil. stale_before_ms: what was queued before is too old; nil
--- while the clock is doubted.
+-- while the clock is in doubt.
 local function state_hopeless(delivery, subscription, stale_before_ms)
   if not subscription.exists then return GONE end
   if not state_is_current(delivery, subscription) then return NOT_ACTIVE end

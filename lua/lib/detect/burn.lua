@@ -6,7 +6,7 @@ doubles, so above 2^53 they may round: a burn rate is a warning, and no amount d
 
 local BURN_ROWS, BURN_BUCKETS = 15, 10
 
--- Whether a filter of a subscription allows a scope, as fan-out judges it.
+-- Whether a filter of a subscription matches a scope, as in fan-out.
 local function burn_filter_allows(filter, scope)
   if not filter:find('%S') then return true end
   if filter:sub(-1) ~= '*' then return filter == scope end
@@ -14,7 +14,7 @@ local function burn_filter_allows(filter, scope)
   return prefix == '' or #scope > #prefix and scope:sub(1, #prefix) == prefix
 end
 
--- Returns the limits that are watched of a ledger, {above, window} each, and the windows once each.
+-- Returns the watched limits of a ledger, {above, window} each, and the windows once each.
 local function burn_limits(watched, scope)
   local limits, windows, seen = {}, {}, {}
   for above, window, filter in (watched or ''):gmatch('burn_rate:([^:%s]+):(%d+):(%S*)') do

@@ -3,7 +3,7 @@ place: the place of an entry of evidence in its stream. Places only rise, so aft
 time of the last one. Its record then stores the place; otherwise the entry would count as removed long ago.
 ]]
 
--- How far an entry may be ahead of its record without that; more than a script takes.
+-- How far an entry may be ahead of its record without a stored place; more than a script takes.
 local EVIDENCE_AHEAD_MS = 60000
 
 -- Returns milliseconds and sequence of a place.

@@ -7,7 +7,7 @@ the trace and what the client named, the digest of the request; and what refusal
 -- The format of the envelope.
 local EVIDENCE_FORMAT = '1'
 
--- Returns what a record or an entry keeps for the envelope, and the digest; nil where no issuer signs at this time.
+-- Returns the inputs of the envelope for a record or an entry, and the digest; nil if no issuer signs at this time.
 local function evidence_inputs(evidence, now)
   local number, from_ms, until_ms, behind = evidence:match('^(%d+):(%d+):(%d*)()')
   while number and not (now >= tonumber(from_ms) and now < (tonumber(until_ms) or math.huge)) do

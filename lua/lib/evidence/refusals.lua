@@ -1,6 +1,6 @@
 --[[
 refusals: queues evidence of a refusal after evaluation. No record keeps a refusal, so its entry has all that the envelope
-is made of. Refusals cost their caller nothing, so a minute has only so many of a tenant.
+is made of. Refusals cost their caller nothing, so their number per tenant and minute is limited.
 ]]
 -- @include base/int64, evidence/queue
 

@@ -1,11 +1,11 @@
 --[[
-announced: what a ledger has announced, so that holds that come and go around a threshold do not flood. Its field
+announced: the thresholds that a ledger has emitted, so that holds that come and go around a threshold do not flood. Its field
 `announced` is '<millionths> <at_ms> <exhausted_at_ms>': the highest threshold whose rise was announced, when, and when
 the ledger was announced as exhausted. Each is 0 if there is none; the field is empty or absent if all are.
 ]]
 
 local ANNOUNCED_BAND = 50000 -- in millionths: a threshold falls, and rises again, only from that far below it
-local ANNOUNCED_MS = 10000 -- how old an announcement must be before it is taken back
+local ANNOUNCED_MS = 10000 -- how old an event must be before the threshold can fall
 
 -- Returns the threshold, at_ms and exhausted_at_ms.
 local function announced_read(budget)

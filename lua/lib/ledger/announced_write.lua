@@ -1,4 +1,4 @@
---[[ announced_write: writes what a ledger has announced, if it differs from what is stored. ]]
+--[[ announced_write: writes the emitted thresholds of a ledger, if they have changed. ]]
 
 local function announced_write(budget, threshold, at_ms, exhausted_at_ms)
   local text = ''

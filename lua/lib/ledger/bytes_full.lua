@@ -1,5 +1,5 @@
 --[[
-bytes_full: refuses requests of a tenant that has stored as many bytes of its own choice as a minute admits. Commits and
+bytes_full: refuses requests of a tenant that has stored as many client-chosen bytes as a minute allows. Commits and
 extensions are never refused for it. Where they exceed the limit, they mark the tenant, and until the minute ends all
 its new reservations and usage events are refused, small ones too.
 ]]

@@ -1,5 +1,5 @@
 --[[
-evaluate_dead_holds: finds holds past their grace period, which an operation that lacks funds may still count on.
+evaluate_dead_holds: finds holds past their grace period, which an operation that lacks funds may still use.
 ]]
 
 -- Returns whether the tenant has such holds. swept_until_ms: the clock of the first call, so that a caller sweeps a bounded

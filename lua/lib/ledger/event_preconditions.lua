@@ -1,5 +1,5 @@
 --[[
-event_preconditions: checks before the first write what must hold for the events of an operation; see
+event_preconditions: checks the conditions for the events of an operation before the first write; see
 no_threshold_crossed.
 ]]
 -- @include base/int64

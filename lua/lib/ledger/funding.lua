@@ -1,10 +1,10 @@
 --[[
-funding: computes what a funding operation makes of a ledger. It is moved in memory first, where a figure beyond its
+funding: applies a funding operation to a ledger. It is moved in memory first, where a figure beyond its
 range is still a refusal; `reserved` never moves.
 ]]
 -- @include base/int64, base/int64_wrapping, ledger/announced, ledger/announced_write, ledger/thresholds_crossed, log/events
 
--- Returns nil, or the refusal: corrupt, budget_exceeded or out_of_range. spent: what RESET_SPENT starts from. The figures as
+-- Returns nil, or the refusal: corrupt, budget_exceeded or out_of_range. spent: the value that RESET_SPENT sets. The figures as
 -- they were stay in `before`.
 local function funding_refusal(budget, operation, amount, spent)
   local before = {
@@ -35,7 +35,7 @@ local function funding_refusal(budget, operation, amount, spent)
   return nil
 end
 
--- Writes the ledger. What it has spent and owes beyond its records moves in its base by the same amounts.
+-- Writes the ledger. Its base moves by the same amounts, so that it still adds up with its records.
 local function funding_write(budget, base_spent, base_debt, now)
   redis.call('HSET', budget.key, 'remaining', budget.remaining, 'spent', budget.spent, 'allocated', budget.allocated,
     'debt', budget.debt, 'is_over_limit', budget.over and '1' or '0', 'updated_at_ms', now,
@@ -82,7 +82,7 @@ local function funding_events(events, budget, operation, unit, scope, thresholds
       'data.direction', direction, 'data.allocated', budget.allocated, 'data.remaining', budget.remaining,
       'data.spent', budget.spent, 'data.reserved', budget.reserved})
   end
-  -- What lies above the use may rise again at once.
+  -- Thresholds above the utilization may rise again at once.
   local _, at_ms = announced_read(budget)
   announced_write(budget, threshold_highest(thresholds, used, budget.allocated), direction == 'rising' and events.now or at_ms, 0)
   if budget.over ~= budget.before.over then

@@ -51,7 +51,7 @@ local function holds_return(holds, unit, scope_path, depths, estimate)
   return held ~= false
 end
 
--- Moves the ledgers in memory by what they get back, and returns those.
+-- Moves the ledgers in memory by the returned holds, and returns these ledgers.
 local function holds_moved(holds)
   local moved = {}
   for _, budget in ipairs(holds.order) do

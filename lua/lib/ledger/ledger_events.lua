@@ -1,5 +1,5 @@
 --[[
-ledger_events: emits what the move of a ledger caused, cause before effect. See no_threshold_crossed for when it is
+ledger_events: emits the events of a ledger's move, cause before effect. See no_threshold_crossed for when it is
 called.
 ]]
 -- @include base/int64, ledger/announced, ledger/announced_write, ledger/thresholds_crossed, log/events
@@ -20,7 +20,7 @@ local function ledger_events(events, budget, unit, scope, thresholds, debt_facts
   local fallen, risen, highest =
     thresholds_crossed(thresholds, allocated, used_before, used, announced, announced_is_old(at_ms, now))
   for _, millionths in ipairs(fallen) do
-    if int64_lt(used_before, used) then -- found before use rose
+    if int64_lt(used_before, used) then -- fallen before the utilization rose
       append_threshold('budget.threshold_crossed', millionths, 'falling', budget.before_remaining, budget.before_spent,
         budget.before_reserved)
     else

@@ -3,7 +3,7 @@ no_threshold_crossed: finds that the move of a ledger caused no event. It is the
 functions that emit events.
 ]]
 
--- What is used is at most allocated - remaining, so it stays below the lowest threshold while remaining stays above the
+-- The used amount is at most allocated - remaining, so it stays below the lowest threshold while remaining stays above the
 -- rest. Compared as doubles, with a margin.
 local function no_threshold_crossed(budget, thresholds, now)
   if budget.over or (budget.debt_by or 0) ~= 0 then return false end

@@ -1,5 +1,5 @@
 --[[
-over_limit_or_in_debt: indexes a partition's ledgers that owe something or are over their limit. One index has both:
+over_limit_or_in_debt: indexes a partition's ledgers that have debt or are over their limit. One index has both:
 an entry `debt …` by debt, an entry `over …` by -debt - 1, so that either kind has the highest debt at its own end.
 Scores are doubles and only rank; the figures are the ledger's.
 ]]

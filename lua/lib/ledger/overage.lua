@@ -1,6 +1,6 @@
 --[[
-overage: decides what may be charged beyond a hold. One figure for all scopes: a scope that may not go into debt caps
-it at what it has left, one that may takes the rest as debt up to its limit.
+overage: decides how much may be charged beyond a hold. One amount for all scopes: a scope that may not go into debt caps
+it at its remaining amount, one that may takes the rest as debt up to its limit.
 ]]
 -- @include base/int64
 
@@ -10,7 +10,7 @@ local function overage_available(budget)
   return int64_lt(0, budget.remaining) and budget.remaining or 0
 end
 
--- Returns a ledger that cannot cover the overage from what it has left, or nil.
+-- Returns a ledger whose remaining amount does not cover the overage, or nil.
 local function overage_short(budgets, overage)
   for _, budget in ipairs(budgets) do
     if int64_lt(budget.remaining, overage) then return budget end
@@ -18,7 +18,7 @@ local function overage_short(budgets, overage)
   return nil
 end
 
--- Returns what of the overage is charged, or nil, the reason and the ledger that refuses. Leaves in each ledger the part
+-- Returns the charged part of the overage, or nil, the reason and the ledger that refuses. Sets in each ledger the part
 -- that becomes its debt and whether it is over its limit afterwards.
 local function overage_charge(budgets, overage, policy)
   if not int64_lt(0, overage) then return 0 end

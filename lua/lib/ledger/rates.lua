@@ -1,6 +1,6 @@
 --[[
 rates: counts how often a scope has reserved and committed under a policy in the current UTC minute, and how many bytes
-the tenant's requests have stored of their own. One hash per tenant holds the counts of one minute; the first count of
+of client-chosen data the tenant's requests have stored. One hash per tenant holds the counts of one minute; the first count of
 the next one replaces it, and a TTL removes the last.
 ]]
 

@@ -1,5 +1,5 @@
 --[[
-events: emits what an operation caused: appends the facts of each event once to the tenant's log of the day, and one
+events: emits the events of an operation: appends the facts of each event once to the tenant's log of the day, and one
 pointer for all of them to the partition's outbox. Readers render the envelope of an event from its facts.
 ]]
 

@@ -15,7 +15,7 @@ use crate::store::admin::api_key_lists::ApiKeyEntry;
 use crate::store::{Store, StoreError};
 
 orders! {
-    /// What a list of API keys can be sorted by.
+    /// Sorts of the list of API keys.
     ApiKeySort of key: ApiKey {
         rows: "API keys", advice: "narrow the list by tenant_id, status or search, or sort by created_at",
         id: key.key_id, default: CreatedAt
@@ -41,7 +41,7 @@ pub struct ApiKeyFilter {
     pub tenant_id: Option<String>,
     /// Of this status, as the clock has it.
     pub status: Option<ApiKeyStatus>,
-    /// Whose id or name contains this.
+    /// A part of the id or name.
     pub search: Option<Search>,
 }
 
@@ -94,7 +94,7 @@ impl Admin {
     }
 }
 
-/// The entry that stands at a position of the index.
+/// The entry at a position of the index.
 fn entry_at(position: &Position) -> Option<ApiKeyEntry> {
     Some(ApiKeyEntry {
         created_at_ms: position.number()?,

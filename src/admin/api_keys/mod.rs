@@ -186,7 +186,7 @@ impl Admin {
         key.ok_or_else(|| StoreError::Corrupt("kept outcome of createApiKey".to_owned()))
     }
 
-    /// Whose key this is, where there is such a key. The first use of an id on this replica costs a look-up.
+    /// The tenant of a key, if the key exists. The first use of an id on this replica costs a look-up.
     ///
     /// # Errors
     /// Only of the store.
@@ -269,7 +269,7 @@ fn check_scopes(tenant: &TenantId, filter: Option<&ScopeFilter>) -> Result<(), S
     }
 }
 
-/// What the audit entry records of a change, lists with blanks between.
+/// The metadata of a change for its audit entry, lists with blanks between.
 fn audit_fields(update: &ApiKeyUpdateRequest) -> Pairs {
     let changes = update.fields().into_iter();
     let changes = changes.filter_map(|change| {

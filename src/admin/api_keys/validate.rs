@@ -13,7 +13,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::store::StoreError;
 use crate::store::admin::api_key_checks::{Grant, ValidateApiKeyReply};
 
-/// What a key may do, and where.
+/// Permissions and scopes of a key.
 #[derive(Debug, Clone, Default)]
 pub struct Granted {
     /// In the order in which they were granted.
@@ -27,11 +27,11 @@ pub struct Granted {
 pub struct ValidatedApiKey {
     /// The record that the key leads to.
     pub key_id: Option<KeyId>,
-    /// Whose record that is.
+    /// The tenant of that record.
     pub owner: Option<TenantId>,
     /// When the key expires; only if the whole key was presented.
     pub expires_at: Option<Moment>,
-    /// What it may do, or what is wrong with it.
+    /// Its permissions, or why it is invalid.
     pub outcome: Result<Granted, KeyProblem>,
 }
 
@@ -50,7 +50,7 @@ impl Admin {
         } = match self.store.validate_api_key(key).await {
             Err(failure @ StoreError::Script { .. }) => {
                 let id = key.key_id();
-                error!(key.id = %id, error = %failure, "the API key `{id}` cannot be judged: {failure}");
+                error!(key.id = %id, error = %failure, "the API key `{id}` cannot be validated: {failure}");
                 return Ok(ValidatedApiKey {
                     key_id: Some(id.clone()),
                     owner: None,
@@ -72,7 +72,7 @@ impl Admin {
         })
     }
 
-    /// What the caller's key may do.
+    /// Permissions of the caller's key.
     ///
     /// # Errors
     /// That the key is not good.

@@ -17,7 +17,7 @@ use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, TRACE_ID,
 pub type AuditLogs = Logs<AuditFilter>;
 
 orders! {
-    /// What a list of audit entries can be sorted by.
+    /// Sorts of the list of audit entries.
     AuditSort of entry: AuditLogEntry {
         rows: "audit entries", advice: "narrow the list with from and to, or sort by timestamp",
         id: entry.log_id, default: Timestamp
@@ -66,7 +66,7 @@ impl LogFilter for AuditFilter {
             (RESOURCE_ID, &self.resource_id),
             (KEY_ID, &self.key_id),
         ];
-        // What stands for no tenant has a log in every partition.
+        // A sentinel has a log in every partition.
         let tenant = self.tenant.as_deref();
         let sentinel = tenant.filter(|name| stands_for_no_tenant(name));
         let kind = || sentinel.map(|name| ViewIndex::Kind(name.to_owned()));

@@ -23,7 +23,7 @@ const PATH_CHARS_MAX: usize = 200;
 /// The longest method that an entry keeps, in characters.
 const METHOD_CHARS_MAX: usize = 16;
 
-/// Who made a request that failed. Refusals cost nothing, so those of all but operators are bounded.
+/// The caller of a failed request. Refusals cost nothing, so those of all but operators are bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailedCaller {
     /// Nobody knows.
@@ -37,7 +37,7 @@ pub enum FailedCaller {
 /// A request that was refused or failed.
 #[derive(Debug)]
 pub struct Failure<'a> {
-    /// Who asked, through which request.
+    /// The caller and the request.
     pub cause: &'a Cause,
     /// The HTTP method.
     pub method: &'a str,
@@ -51,7 +51,7 @@ pub struct Failure<'a> {
     pub message: &'a str,
     /// The tenant of the key, or that an operator was to act upon.
     pub tenant: Option<&'a TenantId>,
-    /// Who asked.
+    /// The caller.
     pub caller: FailedCaller,
     /// The partition of the key that was presented, where it names one.
     pub partition: Option<Partition>,

@@ -29,13 +29,13 @@ use crate::store::target::{Creation, Target};
 pub struct Funding {
     /// As it was sent: for the admin key alone, ignored from a tenant's.
     pub tenant_id: Option<String>,
-    /// Which scope.
+    /// The scope.
     pub scope: BudgetScope,
-    /// What is done.
+    /// The action.
     pub operation: FundingOperation,
     /// By how much, in the ledger's unit.
     pub amount: Amount,
-    /// What RESET_SPENT starts from, in the same unit; `None`: nothing was said, so 0.
+    /// The value that RESET_SPENT sets, in the same unit; `None`: not given, so 0.
     pub spent: Option<i64>,
     /// Recorded in the event and in the audit entry.
     pub reason: Option<String>,

@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_secs(5);
 /// How often it reads the state meanwhile.
 const POLL: Duration = Duration::from_millis(25);
 
-/// What every bulk action carries besides its own values.
+/// Arguments that all bulk actions share.
 #[derive(Debug)]
 pub struct BulkRequest<'a> {
     /// Cause, idempotency key and payload; the key is required.
@@ -77,7 +77,7 @@ struct BulkPlan {
     partition: Partition,
     scope: String,
     audit_tenant: String,
-    /// Whose rows are changed, where it is one tenant.
+    /// The tenant of the changed rows, if there is one.
     tenant: Option<TenantId>,
 }
 

@@ -173,7 +173,7 @@ async fn webhooks(
             return Ok(done);
         }
     }
-    let why = "The webhook was changed by others all the time";
+    let why = "The webhook was changed by other requests at each attempt";
     let why = Outcome::failed("INTERNAL_ERROR", why);
     let ids = left.iter().map(SubscriptionId::to_string).collect();
     let failed = keep_outcome(store, claim, owner.partition(), ids, &why).await?;

@@ -36,11 +36,11 @@ impl<F> Logs<F> {
     }
 }
 
-/// Which entries of a log are asked for.
+/// A filter of log entries.
 pub(in crate::admin) trait LogFilter: Sync + Sized {
-    /// What entries can be sorted by. The default is the order of time, which has an index.
+    /// Sorts of the entries. The default is the order of time, which has an index.
     type Sort: RowOrder<Self::Row>;
-    /// What the list is made of.
+    /// The items of the list.
     type Row: Send;
     /// Entries that one step of a sort reads.
     const SORT_ROWS: usize = ROWS;

@@ -30,7 +30,7 @@ pub(super) struct TenantLogs {
     low: String,
     high: String,
     descending: bool,
-    /// The times between which entries are asked for. An entry may stand later in its log than its time says.
+    /// The times between which entries are asked for. An entry may be later in its log than its time.
     window: Window,
     rows_first: usize,
     /// Whether a call has been made: the first checks the caller, so there is always one.

@@ -31,7 +31,7 @@ pub(super) struct LogEntry {
     pub at_ms: i64,
     /// Where it lies.
     pub row: Row,
-    /// What the entry holds, where it was read; empty where it is gone.
+    /// The fields of the entry, where it was read; empty where it is gone.
     pub facts: Option<Record>,
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn read_facts(
     Ok(())
 }
 
-/// What a walk is to bring.
+/// The request of a walk.
 #[derive(Debug)]
 pub(super) struct Route<'a> {
     /// Events or audit entries.
@@ -139,7 +139,7 @@ pub(super) struct LogWalk<'a> {
     pub scope_filter: ScopeFilter,
 }
 
-/// What a step of a walk in order of time found.
+/// The result of a step of a walk in order of time.
 pub(super) struct LogStep {
     /// In order.
     pub entries: Vec<LogEntry>,
@@ -185,7 +185,7 @@ impl<'a> LogWalk<'a> {
             sources.push_back(Source::View(ViewDays::new(store, &route, bounds).await?));
         }
         if let Some(tenant) = &route.tenant {
-            // What was not in the view when its watermark was read.
+            // Entries that were not in the view when its watermark was read.
             let low_ms = watermark_ms.map_or(low_ms, |watermark| low_ms.max(watermark));
             let logs = Source::Logs(TenantLogs::new(tenant.clone(), &route, (low_ms, high_ms)));
             match route.descending {

@@ -28,7 +28,7 @@ use crate::store::StoreError;
 use crate::store::admin::overview::{IndexReason, Totals};
 use crate::store::dispatcher::views::Row;
 
-/// How long an overview stands for the present.
+/// How long an overview is cached.
 const AGE: Duration = Duration::from_secs(3);
 /// Rows of each list.
 const ROWS: usize = 10;
@@ -76,7 +76,7 @@ impl Admin {
             .await?;
         let mut over_limit_scopes = rows(&over.worst, "scope", OverLimitScope::from_record);
         let mut debt_scopes = rows(&debt.worst, "scope", DebtScope::from_record);
-        // What has changed since the index was read is left out. Its scores are doubles; the figures are exact.
+        // Ledgers that have changed since the index was read are left out. Its scores are doubles; the figures are exact.
         over_limit_scopes.retain(|ledger| ledger.is_over_limit);
         over_limit_scopes.sort_by_key(|ledger| (Reverse(ledger.debt), ledger.scope.clone()));
         debt_scopes.retain(|ledger| ledger.debt > 0);
@@ -173,7 +173,7 @@ impl WebhookCounts {
     }
 }
 
-/// What can be read of these records, which the field `name` names.
+/// The readable ones of these records, which the field `name` names.
 fn rows<T>(
     records: &[Record],
     name: &str,

@@ -94,11 +94,11 @@ object! {
         pub scope: String,
         /// Unit of the figures.
         pub unit: Unit,
-        /// What the budget grants.
+        /// Allocated amount.
         pub allocated: i64,
-        /// What may still be reserved.
+        /// Amount that can still be reserved.
         pub remaining: i64,
-        /// What was charged beyond the funds.
+        /// Amount charged beyond the available funds.
         pub debt: i64,
         /// Whether it still is over its limit.
         pub is_over_limit: bool { internal: true },
@@ -113,7 +113,7 @@ object! {
         pub scope: String,
         /// Unit of the figures.
         pub unit: Unit,
-        /// What was charged beyond the funds.
+        /// Amount charged beyond the available funds.
         pub debt: i64,
         /// How much debt is allowed.
         pub overdraft_limit: i64,

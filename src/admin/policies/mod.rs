@@ -172,7 +172,7 @@ impl Admin {
     }
 }
 
-/// What the audit entry records of a change.
+/// The metadata of a change for its audit entry.
 fn audit_fields(update: &PolicyUpdateRequest) -> Pairs {
     let changes = update.fields().into_iter();
     let changes = changes.filter_map(|change| match change.member {

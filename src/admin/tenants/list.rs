@@ -13,7 +13,7 @@ use crate::listing::{
 use crate::store::{Store, StoreError};
 
 orders! {
-    /// What a list of tenants can be sorted by.
+    /// Sorts of the list of tenants.
     TenantSort of tenant: Tenant {
         rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
         id: tenant.tenant_id, default: CreatedAt, ties_ascend: true
@@ -28,14 +28,14 @@ orders! {
     CreatedAt = "created_at": tenant.created_at.as_ms(),
 }
 
-/// Which tenants are asked for; all of it must hold.
+/// A filter of tenants; all conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TenantFilter {
     /// Of this status.
     pub status: Option<TenantStatus>,
     /// With exactly this parent.
     pub parent_tenant_id: Option<String>,
-    /// Whose id or name contains this.
+    /// A part of the id or name.
     pub search: Option<Search>,
 }
 
@@ -53,7 +53,7 @@ impl TenantFilter {
     }
 }
 
-/// What is asked of the list of tenants.
+/// A query of the list of tenants.
 pub type TenantQuery = ListQuery<TenantFilter, TenantSort>;
 /// A page of tenants.
 pub type TenantPage = Page<Tenant, TenantSort>;

@@ -119,7 +119,7 @@ impl Webhooks {
             match created {
                 Ok(record) if is_own(&record) => {
                     if let Err(error) = entered {
-                        warn!(%error, webhook.id = %id, "{id} is not in the directory yet, a dispatcher enters it: {error}");
+                        warn!(%error, webhook.id = %id, "{id} is not in the directory yet; a dispatcher adds it: {error}");
                     }
                     self.created(&record)
                 }
@@ -172,7 +172,7 @@ impl Webhooks {
     /// Takes the id of a subscription that was not created out of the directory. Lists skip an entry that stays there.
     async fn leave_directory(&self, id: &SubscriptionId) {
         if let Err(error) = self.store.leave_webhook_directory(&[id.as_str()]).await {
-            warn!(%error, webhook.id = %id, "{id} is no subscription and is still in the directory: {error}");
+            warn!(%error, webhook.id = %id, "{id} does not exist but is still in the directory: {error}");
         }
     }
 

@@ -23,7 +23,7 @@ use crate::store::{Day, Store, StoreError};
 const KEPT_DAYS: i64 = 16;
 
 orders! {
-    /// What a list of subscriptions can be sorted by.
+    /// Sorts of the list of subscriptions.
     WebhookSort of subscription: Subscription {
         rows: "webhooks", advice: "narrow the list by tenant_id, status, event_type or search",
         id: subscription.subscription_id, default: ConsecutiveFailures
@@ -75,9 +75,9 @@ pub struct WebhookFilter {
     pub owner: OwnerFilter,
     /// Of this status.
     pub status: Option<WebhookStatus>,
-    /// Which name this type.
+    /// The event type that they name.
     pub event_type: Option<String>,
-    /// Whose id or address contains this.
+    /// A part of the id or URL.
     pub search: Option<Search>,
 }
 

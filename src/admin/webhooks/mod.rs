@@ -307,7 +307,7 @@ impl Webhooks {
         }
     }
 
-    /// Brings the operator's thresholds to every partition. What cannot be reached now is repaired by the dispatcher.
+    /// Copies the operator's thresholds to every partition. A dispatcher copies those that cannot be reached now.
     async fn copy_thresholds(&self, watched: Option<WatchedThresholds>) {
         let Some(watched) = watched else { return };
         let partitions: Vec<_> = Partition::all().collect();
@@ -318,7 +318,7 @@ impl Webhooks {
         if missed > 0 {
             warn!(
                 partitions = missed,
-                "the thresholds of the operator's webhooks did not reach {missed} partitions yet; a dispatcher brings them"
+                "the thresholds of the operator's webhooks did not reach {missed} partitions yet; a dispatcher copies them"
             );
         }
     }

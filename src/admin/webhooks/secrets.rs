@@ -10,7 +10,7 @@ use crate::domain::record::Record;
 use crate::domain::webhook::SubscriptionId;
 use crate::store::StoreError;
 
-/// What a subscription sends with.
+/// The secrets of a subscription.
 pub(super) struct Secrets {
     pub signing_secret: SecretString,
     pub headers: BTreeMap<String, SecretString>,
@@ -66,7 +66,7 @@ impl Webhooks {
     }
 }
 
-/// What a secret is authenticated with: a stored one fits into no other record and no other field.
+/// The associated data of a secret: a stored one fits into no other record and no other field.
 pub(super) fn associated(id: &str, field: &str) -> String {
     match field {
         "signing_secret" => id.to_owned(),

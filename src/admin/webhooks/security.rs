@@ -29,7 +29,7 @@ static PATTERN: Form = Form {
 };
 
 object! {
-    /// Rules for the addresses of receivers. What is absent has its default.
+    /// Rules for the addresses of receivers. Absent members have their defaults.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct WebhookSecurityConfig: Read + Serialize {
         /// Networks that no delivery goes to, besides some that are always refused. Loopback, link-local and metadata of

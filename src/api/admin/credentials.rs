@@ -39,13 +39,13 @@ object! {
         pub tenant_id: String,
         /// Id of the key.
         pub key_id: Option<KeyId>,
-        /// What a valid key may do.
+        /// Permissions of a valid key.
         pub permissions: Option<Vec<Permission>>,
         /// Scopes in which a valid key may act. Absent: everywhere in its tenant.
         pub scope_filter: Vec<String> { skip_if: Vec::is_empty },
         /// When it expires.
         pub expires_at: Option<Moment>,
-        /// What is wrong with it: `KEY_NOT_FOUND`, `INVALID_KEY`, `KEY_REVOKED`, `KEY_EXPIRED`, `KEY_NOT_OWNED_BY_TENANT`,
+        /// Why the key is invalid: `KEY_NOT_FOUND`, `INVALID_KEY`, `KEY_REVOKED`, `KEY_EXPIRED`, `KEY_NOT_OWNED_BY_TENANT`,
         /// `TENANT_NOT_FOUND`, `TENANT_SUSPENDED`, `TENANT_CLOSED` or `INTERNAL_ERROR`.
         pub reason: Option<KeyProblem> { described_as: || json!({"type": "string"}) },
     }
@@ -131,16 +131,16 @@ words! {
 }
 
 object! {
-    /// Who calls, and what they may do.
+    /// The caller and its permissions.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct AuthIntrospectResponse: Serialize + Open {
         /// Always true: otherwise the status is 401.
         pub authenticated: bool,
         /// Owner of the key.
         pub auth_type: AuthType,
-        /// What the key may do; `*` is everything.
+        /// Permissions of the key; `*` is everything.
         pub permissions: Vec<String>,
-        /// What a dashboard may offer.
+        /// Capabilities that a dashboard may offer.
         pub capabilities: Capabilities,
         /// Tenant of an API key.
         pub tenant_id: Option<TenantId>,
@@ -150,7 +150,7 @@ object! {
 }
 
 object! {
-    /// What a dashboard may offer to the holder of a key.
+    /// Capabilities that a dashboard may offer to the holder of a key.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct Capabilities as "AuthCapabilities": Serialize + Open {
         /// See the overview.

@@ -1,4 +1,4 @@
-//! What the handlers of the admin plane take as arguments.
+//! Extractors of the admin plane.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
@@ -24,13 +24,13 @@ use crate::domain::payload_hash::PayloadHash;
 pub struct Change<T, S = ()> {
     /// The services.
     pub state: AppState,
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
     /// The row of the index that was called.
     pub operation: &'static Operation,
     /// The body, read as its type.
     pub body: T,
-    /// What is changed.
+    /// The target of the change.
     pub target: S,
     cause: Cause,
     idempotency_key: Option<IdempotencyKey>,
@@ -38,7 +38,7 @@ pub struct Change<T, S = ()> {
 }
 
 impl<T, S> Change<T, S> {
-    /// What the service needs besides the values.
+    /// Arguments that all mutations share.
     pub fn request(&self) -> admin::Request<'_> {
         admin::Request {
             cause: &self.cause,
@@ -143,7 +143,7 @@ impl ChangeBody for NoBody {
     const PRESENCE: Presence = Presence::Ignored;
 }
 
-/// What a change is applied to.
+/// The target of a change.
 pub trait ChangeTarget: Sized {
     /// Reads the id in the path and the query string.
     ///
@@ -151,7 +151,7 @@ pub trait ChangeTarget: Sized {
     /// 400 naming the parameter.
     fn read(id: String, query: &str, caller: &Caller) -> Result<Self, ApiError>;
 
-    /// Names and values that tell it from other targets, for the payload hash.
+    /// Names and values that identify the target, for the payload hash.
     fn selected(&self) -> Vec<(&'static str, &str)>;
 }
 

@@ -124,7 +124,7 @@ async fn test_webhook(
 pub(in crate::api) const REPLAY: Declaration =
     declare!(replay_events, "Queues past events to be delivered again")
         .takes::<WebhookReplay>()
-        .returns::<ReplayResponse>(202, "What was queued.")
+        .returns::<ReplayResponse>(202, "The queued deliveries.")
         .refuses(&[404, 409]);
 
 async fn replay_events(
@@ -283,7 +283,7 @@ impl List for TenantWebhooks {
     }
 }
 
-/// Whose subscriptions are listed. The admin names a tenant; a tenant's key names its own by itself.
+/// The owner of the listed subscriptions. The admin names a tenant; a tenant's key names its own by itself.
 ///
 /// # Errors
 /// 400 when the parameter is missing, or must not be there.

@@ -55,7 +55,7 @@ impl Access {
     /// The caller that an API key claims. The first use of a key on this replica costs a look-up.
     ///
     /// # Errors
-    /// 401 when no key of this text can exist, or none stands in the store.
+    /// 401 when no key of this text can exist, or none is in the store.
     pub async fn runtime_caller(&self, text: &str) -> Result<RuntimeCaller, ApiError> {
         let refused = |why| ApiError::unauthorized(BadCredential::Key(why));
         let prefixes = self.dialect.words().api_key_prefixes;

@@ -29,12 +29,12 @@ use crate::domain::refusal::BadCredential;
 /// A request beyond the rate of its tenant is refused after so long.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
 
-/// What a route knows of the requests that it gets.
+/// The route's knowledge of its requests.
 #[derive(Clone)]
 pub struct Guard {
     /// Handles on the layers below.
     pub state: AppState,
-    /// Whose rules the route follows.
+    /// The plane whose rules the route follows.
     pub plane: Plane,
     /// The operation; `None` where path or method is unknown.
     pub operation: Option<&'static Operation>,
@@ -79,7 +79,7 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
         Ok(caller) if let Err(error) = admitted(&guard, caller) => {
-            // Each takes Redis a check of the key. Who repeats it at once would have as many as it can send.
+            // Each takes Redis a check of the key. Without the delay, a client could cause as many as it can send.
             sleep(LIMITED_AFTER).await;
             checked(&guard, caller, refused(error)).await
         }
@@ -175,7 +175,7 @@ fn count(guard: &Guard, caller: &Caller, changes: bool, response: &Response) {
         let stored = if changes { stored } else { 0 };
         guard.state.request_rates.count(guard.plane, tenant, stored);
     }
-    // Whether the key is valid, nobody could tell.
+    // It is unknown whether the key is valid.
     if response.status() != StatusCode::SERVICE_UNAVAILABLE {
         guard.state.ledger.traffic().tried(tenant, false);
     }

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::client_address::network_of;
 
-/// Addresses whose failures are counted, about 100 bytes each. Those beyond are not kept waiting: with so many addresses, a
+/// Addresses whose failures are counted, about 100 bytes each. Those beyond are not delayed: with that many addresses, a
 /// pause that they share would keep out operators, and guesses are hopeless anyway, because keys are long.
 const FAILING_MAX: usize = 4_096;
 /// Addresses from which a key was accepted; only who has a key can add one.
@@ -63,7 +63,7 @@ pub struct Paused {
 }
 
 impl AdminKeyBackoff {
-    /// Pauses begin after so many wrong keys.
+    /// Pauses start after this many wrong keys.
     pub fn new(failures_max: u32) -> Self {
         Self {
             failures_max,

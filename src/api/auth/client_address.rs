@@ -24,7 +24,7 @@ pub fn client_of(trusted: &[Cidr], parts: &Parts) -> IpAddr {
 /// The client's address, so far as proxies can be believed: the peer's, or, where that is a trusted proxy, the last
 /// address that trusted proxies forwarded for somebody else.
 ///
-/// Each proxy appends to what it was sent, so only the right end is theirs; what stands further left anybody may have
+/// Each proxy appends to what it was sent, so only the right end is theirs; anyone may have sent what is further left
 /// written. An entry that is no address ends the walk at the proxy that sent it.
 pub fn client_address(trusted: &[Cidr], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let mut client = peer.to_canonical();
@@ -49,7 +49,7 @@ pub fn is_trusted(trusted: &[Cidr], address: IpAddr) -> bool {
     trusted.iter().any(|cidr| cidr.contains(address))
 }
 
-/// What counts as one client: an IPv4 address, or the 64 bits of an IPv6 address below which it may choose at will.
+/// The address of one client: an IPv4 address, or the 64 bits of an IPv6 address below which it may choose at will.
 pub fn network_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

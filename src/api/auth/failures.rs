@@ -75,7 +75,7 @@ impl AuthFailures {
         pending.count += 1;
     }
 
-    /// Sends what is due at this time of Redis's clock. What Redis does not take is kept.
+    /// Sends what is due at this time of Redis's clock. Counts that Redis refuses are kept.
     ///
     /// # Errors
     /// [`StoreError`], the first.
@@ -110,7 +110,7 @@ impl AuthFailures {
             }
             let sent = self.inner.store.auth_failed(&subject, &failures).await;
             let Err(error) = sent else { continue };
-            // What may have been counted must not be twice.
+            // Counts that may have been stored must not be sent again.
             let counted = matches!(&error, StoreError::Unavailable(why) if why.effect_unknown());
             if !counted {
                 self.put_back(subject, failures, now_ms);

@@ -1,4 +1,4 @@
-//! Bounds how many requests the keys of one tenant make to this replica: so many at once, and from then on so many a second.
+//! Bounds how many requests the keys of one tenant make to this replica: a burst, and then a rate per second.
 //!
 //! A request is counted when its key has proved valid, or anybody could use up what belongs to a tenant. So requests at the
 //! same time may go beyond the bound; the ones after them wait for that.
@@ -18,7 +18,7 @@ const TENANTS_MAX: usize = 65_536;
 /// How often those who have paused are looked for at most.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
-/// So many bytes of a response that is stored count as a request.
+/// Bytes of a stored response that count as one request.
 const STORED_BYTES: u64 = 4_096;
 
 /// Requests per second, and how many at once.

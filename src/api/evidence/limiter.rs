@@ -34,7 +34,7 @@ struct Counts {
 }
 
 impl PublicLimiter {
-    /// With so many requests for each client and minute; 0 for no limit.
+    /// With a limit of requests per client and minute; 0 for no limit.
     pub fn new(limit: u32) -> Self {
         Self {
             limit,

@@ -1,4 +1,4 @@
-//! What anybody may read without a key: envelopes by their id, and the keys that signed them. A key in such a request is not judged,
+//! Public operations: envelopes by their id, and the keys that signed them. A key in such a request is not judged,
 //! so a wrong one harms nothing. The id of an envelope is its capability, and nothing lists ids.
 
 pub mod limiter;
@@ -33,7 +33,7 @@ pub static KEY_SET: Declaration = declare!(key_set, "Read the public keys that s
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
 /// A key set changes with a rotation, which is announced for longer than this.
 const FIVE_MINUTES: HeaderValue = HeaderValue::from_static("public, max-age=300");
-/// What is not there may be there in a second.
+/// An absent envelope may exist a second later.
 const NEVER: HeaderValue = HeaderValue::from_static("no-store");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

@@ -29,7 +29,7 @@ plain_field!(EvidenceEnvelope, (), |(), components| {
             "properties": {
                 "schema_version": {"type": "string", "const": Dialect::default().words().evidence_schema},
                 "artifact_type": {
-                    "type": "string", "enum": Artifact::WORDS, "description": "What is attested.",
+                    "type": "string", "enum": Artifact::WORDS, "description": "Kind of the attested operation.",
                 },
                 "server_id": {"type": "string", "description": "Base URL of the issuer."},
                 "signer_did": {"type": "string", "description": "Names the key of the signature."},

@@ -40,7 +40,7 @@ impl From<CursorError> for ApiError {
 /// Version, digest of the binding, sort, whether it is descending, and the position: its value and its id.
 type Sealed = (u32, String, String, bool, SortValue, String);
 
-/// What a cursor is bound to: a list, and all that selects its rows.
+/// The binding of a cursor: a list, and all parameters that select its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     /// Names the list.

@@ -42,7 +42,7 @@ pub use parameters::{Limit, Parameters};
 
 /// The body of a list's response.
 pub trait ListResponse: Serialize + Field<Rules = ()> {
-    /// What the list is made of.
+    /// The items of the list.
     type Row: Send;
 
     /// With a cursor there is more; without one there is not.
@@ -101,9 +101,9 @@ pub trait List: Sized + 'static {
     const SORTABLE: bool = Self::Sort::WORDS.len() > 1;
     /// Describes `sort_by`.
     const ABOUT_SORT: &'static str = "Order of the rows.";
-    /// Which rows are asked for.
+    /// The requested rows.
     type Filter: Clone + Send + Sync;
-    /// What the rows can be sorted by.
+    /// The sorts of the rows.
     type Sort: SortKey;
     /// The body of its response.
     type Response: ListResponse;
@@ -121,9 +121,9 @@ pub trait List: Sized + 'static {
     fn page(call: &mut ListCall<Self>) -> impl Future<Output = ReturnsPage<Self>> + Send;
 }
 
-/// What a request asks of a list.
+/// A parsed list request.
 pub struct ListRequest<L: List> {
-    /// Which rows.
+    /// The filter.
     pub filter: L::Filter,
     limit: usize,
     by: Option<L::Sort>,
@@ -229,7 +229,7 @@ pub fn parameters<L: List>() -> Vec<Value> {
     parameters.described()
 }
 
-/// What a query string asks of a list, for tests.
+/// The query of a query string, for tests.
 #[cfg(test)]
 pub fn query_of<L: List>(query: &str) -> Result<ListQuery<L::Filter, L::Sort>, ApiError> {
     ListRequest::<L>::parse(query)?.query(&DeploymentSecret::generate())

@@ -16,7 +16,7 @@ use crate::domain::moment::Moment;
 use crate::domain::refusal::BadCredential;
 use crate::listing::ListQuery;
 
-/// What [`List::page`] returns.
+/// The result of [`List::page`].
 pub type ReturnsPage<L> = Result<PageOf<L>, ApiError>;
 
 /// A call of a list.
@@ -29,7 +29,7 @@ pub struct ListCall<L: List> {
     pub caller: Caller,
     /// The id in the path, as it was sent.
     pub path_id: String,
-    /// What the query string says.
+    /// The parsed query string.
     pub list: ListRequest<L>,
 }
 

@@ -23,9 +23,9 @@ pub const LIST_VALUES_MAX: usize = 25;
 /// How many rows a page may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Limit {
-    /// From 1 to so many; another number is refused.
+    /// From 1 to the maximum; another number is refused.
     UpTo(usize),
-    /// From 1 to so many; another number is cut to that, because dashboards ask for more than there is.
+    /// From 1 to the maximum; another number is clamped, because dashboards ask for more.
     CutTo(usize),
     /// The same, and the description of the API names no bounds.
     QuietlyCutTo(usize),
@@ -59,7 +59,7 @@ impl<'q> Parameters<'q> {
         }
     }
 
-    /// What cursors are bound to.
+    /// The values that cursors are bound to.
     pub fn bound(&mut self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut self.bound)
     }

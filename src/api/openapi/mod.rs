@@ -54,8 +54,8 @@ pub fn document(dialect: Dialect) -> Value {
         },
         "servers": [{"url": "/"}],
         "tags": [
-            {"name": Plane::Runtime.as_str(), "description": "What agents and their gateways call."},
-            {"name": Plane::Admin.as_str(), "description": "What operators and dashboards call."},
+            {"name": Plane::Runtime.as_str(), "description": "Operations for agents and their gateways."},
+            {"name": Plane::Admin.as_str(), "description": "Operations for operators and dashboards."},
         ],
         "paths": paths,
         "components": {

@@ -1,4 +1,4 @@
-//! What an operation is: a row of the index ([`crate::api::operations`]), and the declaration that the row names.
+//! An operation: a row of the index ([`crate::api::operations`]), and the declaration that the row names.
 
 pub mod parameters;
 
@@ -18,21 +18,21 @@ use parameters::Parameter;
 pub struct Operation {
     /// The `operationId` of the description; also what audit entries call it.
     pub name: &'static str,
-    /// Whose rules it follows.
+    /// The plane whose rules it follows.
     pub plane: Plane,
     /// Its method. `HEAD` calls a `GET` operation too.
     pub method: Method,
     /// The same for the router.
     pub filter: MethodFilter,
-    /// Its path; `{name}` stands for one segment, `{key_set_file}` for a name of the dialect.
+    /// Its path; `{name}` is one segment, `{key_set_file}` a name of the dialect.
     pub path: &'static str,
-    /// Who may call it.
+    /// The callers that may use it.
     pub callers: Callers,
     /// What it takes and returns, and its handler.
     pub declaration: &'static Declaration,
 }
 
-/// What stands in the index for the file of the key set, which each dialect names otherwise.
+/// Placeholder in the index for the file of the key set, whose name depends on the dialect.
 const KEY_SET_FILE: &str = "{key_set_file}";
 
 impl Operation {
@@ -51,14 +51,14 @@ impl Operation {
 words! {
     /// The two halves of the API. They differ in how they refuse a caller, take a request id, and keep an audit log.
     Plane {
-        /// What agents and their gateways call.
+        /// Operations for agents and their gateways.
         Runtime = "runtime",
-        /// What operators and dashboards call, and tenants to govern themselves.
+        /// Operations for operators, dashboards, and tenants that manage themselves.
         Admin = "admin",
     }
 }
 
-/// Which keys open an operation, and the permission that an API key needs; `None`: every valid key will do.
+/// The keys that an operation accepts, and the permission that an API key needs; `None`: every valid key is enough.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Callers {
     /// The admin key alone.
@@ -96,7 +96,7 @@ impl Callers {
 /// `declare!(handler, "Summary").takes_change::<Body>().returns::<Body>(201, "The new one.").refuses(&[409])`
 #[derive(Clone, Copy)]
 pub struct Declaration {
-    /// What it does, in a sentence without a full stop.
+    /// Summary: a sentence without a full stop.
     pub summary: &'static str,
     /// Parameters of its query string.
     pub query: fn() -> Vec<Parameter>,
@@ -104,7 +104,7 @@ pub struct Declaration {
     pub idempotent: bool,
     /// Its body, if it takes one.
     pub request: Option<Request>,
-    /// What it returns when it succeeds.
+    /// The successful responses.
     pub responses: [Option<Response>; 2],
     /// Statuses of its refusals, besides those that every operation has ([`ERRORS`]) or every body ([`BODY_ERRORS`]).
     pub errors: &'static [u16],
@@ -231,7 +231,7 @@ pub struct Request {
 pub struct Response {
     /// Its status.
     pub status: u16,
-    /// What it holds, in a sentence.
+    /// Description, in a sentence.
     pub description: &'static str,
     /// The type of its body, if it has one.
     pub schema: Option<SchemaOf>,

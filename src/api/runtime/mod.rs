@@ -76,7 +76,7 @@ pub(in crate::api) const COMMIT: Declaration = declare!(
     "Charges what an action cost and returns the rest of its hold"
 )
 .takes_change::<CommitRequest>()
-.returns::<CommitResponse>(200, "What was charged.")
+.returns::<CommitResponse>(200, "The charged amount.")
 .refuses(&[404, 409, 410]);
 
 async fn commit(call: RuntimeCall<CommitRequest, ReservationId>) -> Returns<CommitResponse> {
@@ -90,7 +90,7 @@ async fn commit(call: RuntimeCall<CommitRequest, ReservationId>) -> Returns<Comm
 pub(in crate::api) const RELEASE: Declaration =
     declare!(release, "Returns a hold without a charge")
         .takes_change::<ReleaseRequest>()
-        .returns::<ReleaseResponse>(200, "What was returned.")
+        .returns::<ReleaseResponse>(200, "The returned amount.")
         .refuses(&[404, 409, 410]);
 
 async fn release(
@@ -123,7 +123,7 @@ pub(in crate::api) const CREATE_EVENT: Declaration = declare!(
     "Charges what was already spent, without a reservation"
 )
 .takes_change::<EventCreateRequest>()
-.returns::<EventCreateResponse>(201, "What was charged.")
+.returns::<EventCreateResponse>(201, "The charged amount.")
 .refuses(&[404, 409]);
 
 async fn create_event(call: RuntimeCall<EventCreateRequest>) -> Returns<EventCreateResponse> {

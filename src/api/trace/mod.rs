@@ -38,7 +38,7 @@ pub struct Correlation {
 }
 
 impl Correlation {
-    /// Reads the headers of a request. What is malformed counts as absent; no request is refused for it.
+    /// Reads the headers of a request. Malformed ones count as absent; no request is refused for them.
     pub fn of_request(dialect: Dialect, plane: Plane, headers: &HeaderMap) -> Self {
         let (trace_id, parent) = traceparent(headers).unzip();
         let (parent_id, trace_flags) = parent.unzip();
@@ -161,7 +161,7 @@ fn log_access(
             request.id = %correlation.request_id,
             trace.id = %correlation.trace_id,
         },
-        "{method} {route} answered {status} after {duration_us} µs"
+        "{method} {route} responded {status} after {duration_us} µs"
     );
 }
 
@@ -214,7 +214,7 @@ fn finish(response: Response, dialect: Dialect, correlation: &Correlation) -> Re
     Response::from_parts(parts, body)
 }
 
-/// An error that the router or a layer answered by itself, with a status and without a JSON body.
+/// An error that the router or a layer answered itself, with a status and without a JSON body.
 fn bare_error(parts: &axum::http::response::Parts) -> Option<ApiError> {
     let failed = parts.status.is_client_error() || parts.status.is_server_error();
     let content_type = parts
@@ -233,10 +233,10 @@ fn log_failure(error: &ApiError, correlation: &Correlation) {
     let (request_id, trace_id) = (&correlation.request_id, &correlation.trace_id);
     if error.status() == StatusCode::SERVICE_UNAVAILABLE {
         warn!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
-            "answered {status}: {chain}");
+            "responded {status}: {chain}");
     } else {
         error!(http.status = status, request.id = %request_id, trace.id = %trace_id, error = %chain,
-            "answered {status}: {chain}");
+            "responded {status}: {chain}");
     }
 }
 
@@ -247,7 +247,7 @@ fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
     ApiError::internal(format!("a handler panicked: {message}")).into_response()
 }
 
-/// Which pages may call the API from a browser. None unless origins are configured.
+/// The CORS policy. No origin may call the API unless origins are configured.
 fn cors(dialect: Dialect, origins: &CorsOrigins) -> Option<CorsLayer> {
     let allowed = match origins {
         CorsOrigins::Any => AllowOrigin::any(),

@@ -259,12 +259,12 @@ fn each_cause_of_a_failure_is_logged_once() {
     #[derive(Debug, thiserror::Error)]
     enum Link {
         #[error("unavailable: {0}")]
-        TellsItsCause(#[source] Box<Link>),
+        ShowsCause(#[source] Box<Link>),
         #[error("no connection in time")]
-        KeepsItsCause(#[source] std::io::Error),
+        HidesCause(#[source] std::io::Error),
     }
     let refused = std::io::Error::other("connection refused");
-    let error = Link::TellsItsCause(Box::new(Link::KeepsItsCause(refused)));
+    let error = Link::ShowsCause(Box::new(Link::HidesCause(refused)));
     assert_eq!(
         error_chain(&error),
         "unavailable: no connection in time: connection refused"

@@ -62,12 +62,12 @@ pub struct EvidenceArgs {
     /// Set it when BUDGET_EVIDENCE_PUBLIC_KEY is set
     #[arg(long, env = "BUDGET_EVIDENCE_NBF_MS", value_name = "MS")]
     evidence_nbf_ms: Option<i64>,
-    /// Time from which that key signs no more, at least 10 minutes ahead when it is added.
+    /// Time at which that key stops signing, at least 10 minutes ahead when it is added.
     ///
     /// Set it when another key is to take over
     #[arg(long, env = "BUDGET_EVIDENCE_EXP_MS", value_name = "MS")]
     evidence_exp_ms: Option<i64>,
-    /// Further keys, retired and coming ones: a JSON array of {"public_key", "kid", "nbf_ms", "exp_ms"}. The id `kid` is the first
+    /// Further keys, retired and future ones: a JSON array of {"public_key", "kid", "nbf_ms", "exp_ms"}. The id `kid` is the first
     /// 16 digits of the key by default.
     ///
     /// Set it when a key is to take over or has been retired
@@ -99,7 +99,7 @@ enum SignerWord {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct EvidenceSeedArgs {
-    /// Seeds of the keys that sign evidence, 64 hexadecimal digits each, comma-separated: one for each key whose time is not over.
+    /// Seeds of the keys that sign evidence, 64 hexadecimal digits each, comma-separated: one for each key that has not ended.
     ///
     /// Change it when a key is added or its time is over
     #[arg(

@@ -231,7 +231,7 @@ fn class_of(status: u16) -> &'static str {
     }
 }
 
-/// The delay after so many failed attempts; `None` where there is no further one.
+/// The delay after a number of failed attempts; `None` where there is no further one.
 fn delay_after(policy: &RetryPolicy, failures: u32) -> Option<Duration> {
     if i64::from(failures) > policy.max_retries {
         return None;

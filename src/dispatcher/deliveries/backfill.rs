@@ -85,7 +85,7 @@ pub struct Backfill {
 #[derive(Clone, Copy)]
 pub(super) struct PassTime {
     pub now_ms: i64,
-    /// What is older is not delivered any more; `None` while the clock is in doubt.
+    /// Older events are no longer delivered; `None` while the clock is in doubt.
     pub oldest_ms: Option<i64>,
 }
 

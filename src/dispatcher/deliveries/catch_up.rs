@@ -77,7 +77,7 @@ impl Backfill {
                 Err(failure) => {
                     error!(
                         webhook.id = id, error = %failure,
-                        "webhook `{id}` does not get what it missed: {failure}"
+                        "webhook `{id}` does not get its missed events: {failure}"
                     );
                     FAILED_MS
                 }

@@ -127,7 +127,7 @@ impl DeliveryWorker {
                 let state = Arc::clone(state);
                 polls.spawn(async move {
                     if let Err(failure) = state.poll(alive.as_deref(), hastens).await {
-                        warn!(error = %failure, "deliveries wait, because Redis cannot be asked: {failure}");
+                        warn!(error = %failure, "deliveries wait, because Redis does not respond: {failure}");
                     }
                 });
             }

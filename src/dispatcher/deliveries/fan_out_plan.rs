@@ -19,7 +19,7 @@ pub(super) const DELIVERIES: usize = 25;
 pub(super) const PASS_DELIVERIES: usize = 500;
 const TENANT_SHARE: usize = PASS_DELIVERIES / 2;
 
-/// So many events that only move a subscription's backlog cost as much as one delivery.
+/// Events that only move a subscription's backlog: this many cost as much as one delivery.
 const BACKLOG_PER_DELIVERY: usize = 8;
 pub(super) const CALL_COST: usize = DELIVERIES * BACKLOG_PER_DELIVERY;
 const PASS_COST: usize = PASS_DELIVERIES * BACKLOG_PER_DELIVERY;
@@ -88,7 +88,7 @@ impl AudienceCursor {
         (self.partition, done)
     }
 
-    /// The owner whose subscriptions get an event. What belongs to no tenant is for the operator alone.
+    /// The owner whose subscriptions get an event. An event without a tenant is for the operator alone.
     pub fn owner_of<'e>(&self, event: &'e OutboxEvent) -> Option<&'e str> {
         match self.audience {
             Audience::Tenants => {

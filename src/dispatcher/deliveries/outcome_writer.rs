@@ -45,7 +45,7 @@ impl Drop for OutcomeWriter {
 impl OutcomeWriter {
     async fn run(mut self) {
         loop {
-            // What has ended by now comes along.
+            // Attempts that have ended by now join the batch.
             yield_now().await;
             let Some(taken) = self.state.ends.take(self.partition) else {
                 self.is_done = true;

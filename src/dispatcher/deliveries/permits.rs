@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use crate::domain::ids::Partition;
 use crate::domain::webhook::{DeliveryId, Owner};
 
-/// An owner with so many times as many in flight as are free gets no more. So one alone has three quarters at most, of several each
+/// An owner with this multiple of the free permits in flight gets no more. So one alone has three quarters at most, of several each
 /// the same, and some stay free.
 const TIMES_FREE_MAX: usize = 3;
 
-/// From so many times on, it gets more only for subscriptions with none in flight: its own receivers that are slow leave room for
+/// From this multiple on, it gets more only for subscriptions with none in flight: its own receivers that are slow leave room for
 /// those that are not.
 const TIMES_FREE: usize = 1;
 
@@ -47,7 +47,7 @@ pub(super) struct Permit {
 }
 
 impl Permits {
-    /// So many in all.
+    /// All permits.
     pub fn new(most: usize) -> Arc<Self> {
         let in_flight = Mutex::default();
         Arc::new(Self { most, in_flight })
@@ -203,7 +203,7 @@ mod tests {
             hostile.pop();
         }
         assert!(hostile.len() < 70, "{}", hostile.len());
-        // What one gave up is for the other.
+        // Permits that one gave up are for the other.
         assert!(fill(&permits, "umbra", 1, &mut others) > 0);
         drop((hostile, others));
         assert_eq!(permits.free(), 100);

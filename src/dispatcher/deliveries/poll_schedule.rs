@@ -25,7 +25,7 @@ const BUSY_FOR: Duration = Duration::from_secs(5);
 /// How long cursors are cached: a node that fails over may have lost the last ones.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
 
-/// Outboxes that are further behind than this have a metric of their own, so many at most.
+/// Outboxes that are further behind than this have a metric of their own, up to this number.
 const LAG_MS: u64 = 1_000;
 const LAGGING: usize = 64;
 

@@ -12,7 +12,7 @@ use crate::store::{Keys, Lease, MemoryStep, StoreError};
 /// Replays of a partition that one pass looks at, those first that were not for longest.
 const ROWS: usize = 20;
 
-/// How long one waits that cannot go on, in milliseconds.
+/// Wait of a replay that cannot continue, in milliseconds.
 const PUT_OFF_MS: i64 = 60_000;
 
 /// Calls for one replay in a pass.
@@ -59,7 +59,7 @@ impl Backfill {
                     }
                     Err(failure) => {
                         let id = &replay.member;
-                        error!(replay.id = id, error = %failure, "replay `{id}` cannot go on: {failure}");
+                        error!(replay.id = id, error = %failure, "replay `{id}` cannot continue: {failure}");
                         let key = self.store.keys().replays(lease.partition);
                         let put_off = self.store.postpone(key, id, now_ms + PUT_OFF_MS);
                         if let Err(failure) = put_off.await {
@@ -82,7 +82,7 @@ impl Backfill {
         stale_before_ms: Option<i64>,
         pass: &mut BackfillPass,
     ) -> Result<bool, StoreError> {
-        // What would take memory waits.
+        // Work that would take memory waits.
         let is_full = self.store.memory_step(lease.partition) == MemoryStep::Refuse;
         let call = FeedReplay {
             fencing_token: lease,

@@ -141,7 +141,7 @@ impl Subscriber {
 
 impl Since {
     fn includes(self, when: Occurrence) -> bool {
-        // Entries go on from the last one where the clock went back, the times of events do not.
+        // After the clock is set back, entries continue from the last one; the times of events do not.
         let entry_ms = i64::try_from(when.entry.ms).unwrap_or(i64::MAX);
         let at_ms = when.at_ms.max(entry_ms);
         match when.outbox {
@@ -370,7 +370,7 @@ mod tests {
             assert!(includes(&id(first_ms), first_ms, outbox), "{outbox:?}");
             let before = first_ms - 1;
             assert!(!includes(&id(before), before, outbox), "{outbox:?}");
-            // The clock went back, and entries went on.
+            // The clock was set back, and entries continued.
             assert!(includes(&id(first_ms), before, outbox), "{outbox:?}");
         }
     }

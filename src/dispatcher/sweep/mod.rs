@@ -207,7 +207,7 @@ impl Sweeper {
                 match TenantId::parse(&due.member) {
                     Some(tenant) => tasks.push((*lease, tenant)),
                     None => {
-                        error!(partition = %lease.partition, "the due index of partition {} holds a name that is no tenant id", lease.partition);
+                        error!(partition = %lease.partition, "the due index of partition {} has an entry that is not a tenant id", lease.partition);
                         self.penalties.insert(due.member, Instant::now() + PENALTY);
                         sweep.failed += 1;
                     }

@@ -107,7 +107,7 @@ impl EventFollower {
         let now_ms = times.iter().map(|(_, ms)| *ms).min().unwrap_or(0);
         let outboxes = self.outboxes(leases, age).await?;
         pass.more = outboxes.iter().any(|outbox| !outbox.beyond.is_whole);
-        // What any of them lacks is later than this, by the clock of any node.
+        // Entries that any of them lacks are later than this, by the clock of any node.
         let as_of_ms = outboxes.iter().map(|outbox| outbox.beyond.as_of_ms);
         let as_of_ms = as_of_ms.min().unwrap_or(now_ms);
         let mut reached: BTreeSet<Partition> = outboxes
@@ -295,7 +295,7 @@ impl PendingRows {
         }
     }
 
-    /// Takes so many rows of those so far; the next ones begin where they end. In the middle of a pointer the cursor stays:
+    /// Takes this many of the rows so far; the next ones begin where they end. In the middle of a pointer the cursor stays:
     /// to add its first rows once more changes nothing.
     fn split(&mut self, count: usize) -> Followed {
         if let Some(read) = self.read

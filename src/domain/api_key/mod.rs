@@ -16,9 +16,9 @@ use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::KeyId;
 
 words! {
-    /// What is wrong with a key that an operator asks about; the first that holds.
+    /// Why a key that an operator validates is invalid; the first reason that holds.
     KeyProblem {
-        /// No record stands under the visible prefix, or the text is none that a key could have.
+        /// No record has the visible prefix, or the text is not a key.
         KeyNotFound = "KEY_NOT_FOUND",
         /// The secret is another one.
         InvalidKey = "INVALID_KEY",
@@ -65,10 +65,10 @@ object! {
         pub name: String { chars: 1..=NAME_CHARS_MAX, blank: Blank::Refused, recorded: false },
         /// Description.
         pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
-        /// What the key may do. Absent: the default permissions; empty: nothing.
+        /// Permissions of the key. Absent: the default permissions; empty: none.
         pub permissions: Option<Vec<Permission>> { recorded: false },
         /// Scopes in which the key may act, any of them: `tenant:acme/app:chat`, a path with all below it; `level:value` or
-        /// `level:*`, wherever such a segment stands. Absent or empty: everywhere in its tenant.
+        /// `level:*`, wherever it occurs. Absent or empty: everywhere in its tenant.
         pub scope_filter: Option<ScopeFilter>,
         /// When the key expires; cannot change. Absent: in 90 days.
         pub expires_at: Option<Moment> { recorded: false },
@@ -78,7 +78,7 @@ object! {
 }
 
 object! {
-    /// Changes an API key. What is absent stays; a list or an object replaces the whole of what was there; `null` removes
+    /// Changes an API key. Absent members keep their values; a list or an object replaces the stored one; `null` removes
     /// `description` and `metadata`.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct ApiKeyUpdateRequest: Read + Written {
@@ -86,10 +86,10 @@ object! {
         pub name: Option<String> { chars: ..=NAME_CHARS_MAX },
         /// Description.
         pub description: Patch<String> { chars: ..=DESCRIPTION_CHARS_MAX },
-        /// What the key may do from now on. Empty: nothing.
+        /// New permissions of the key. Empty: none.
         pub permissions: Option<Vec<Permission>>,
         /// Scopes in which the key may act from now on, any of them: `tenant:acme/app:chat`, a path with all below it;
-        /// `level:value` or `level:*`, wherever such a segment stands. Empty: everywhere in its tenant.
+        /// `level:value` or `level:*`, wherever it occurs. Empty: everywhere in its tenant.
         pub scope_filter: Option<ScopeFilter>,
         /// Data that the operator chooses.
         pub metadata: Patch<FreeObject>,
@@ -108,7 +108,7 @@ object! {
         pub key_prefix: String,
         /// Tenant that owns the key.
         pub tenant_id: TenantId,
-        /// What the key may do.
+        /// Permissions of the key.
         pub permissions: Vec<Permission> { required: false },
         /// When it was created.
         pub created_at: Moment,
@@ -137,7 +137,7 @@ object! {
         pub name: Option<String> { chars: ..=NAME_CHARS_MAX },
         /// Description.
         pub description: Option<String> { chars: ..=DESCRIPTION_CHARS_MAX },
-        /// What the key may do.
+        /// Permissions of the key.
         pub permissions: Vec<Permission> { required: false },
         /// Scopes in which the key may act. Absent: everywhere in its tenant.
         pub scope_filter: ScopeFilter {

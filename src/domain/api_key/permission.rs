@@ -1,4 +1,4 @@
-//! What an API key may do.
+//! Permissions of an API key.
 
 use crate::domain::record::stored_text;
 use crate::domain::words::words;
@@ -44,7 +44,7 @@ impl Permission {
         words.split_whitespace().filter_map(Self::parse).collect()
     }
 
-    /// What a key may do whose creator names nothing.
+    /// The default permissions of a key.
     pub const DEFAULT: [Self; 10] = [
         Self::ReservationsCreate,
         Self::ReservationsCommit,

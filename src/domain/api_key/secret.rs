@@ -77,7 +77,7 @@ impl ApiKeyText {
         &self.text[..self.prefix_chars]
     }
 
-    /// What the store keeps in the key's place.
+    /// The digest that the store keeps in place of the key.
     pub fn hash(&self) -> KeyHash {
         KeyHash(BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(&self.text)))
     }

@@ -1,4 +1,4 @@
-//! What an operation adds to its audit entry.
+//! Metadata of audit entries.
 //!
 //! A field `metadata.<name>` is a member, see [`log_fields`]; `metadata.<object>.<name>` is a member of an object. A field
 //! `metadata_json.<name>` holds JSON. An empty text says that a request removed the member's value.
@@ -26,7 +26,7 @@ impl Metadata {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Reads those among an entry's fields. What cannot be read is a text.
+    /// Reads those among an entry's fields. Unreadable values become texts.
     fn of_entry(entry: &Record) -> Self {
         let mut metadata = Self::default();
         let mut objects: BTreeMap<&str, BTreeMap<String, Json>> = BTreeMap::new();

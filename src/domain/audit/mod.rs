@@ -63,7 +63,7 @@ impl StoredEntry {
 }
 
 object! {
-    /// What a caller did, or tried to do.
+    /// The operation that a caller performed or tried.
     #[derive(Debug, Clone)]
     pub struct AuditLogEntry: Serialize + Recorded + Open {
         /// Id of the entry.
@@ -90,7 +90,7 @@ object! {
         pub status: i64 { described_as: || json!({"type": "integer"}) },
         /// Error code of a refusal.
         pub error_code: Option<String>,
-        /// What the operation adds.
+        /// The metadata of the operation.
         pub metadata: Metadata { skip_if: Metadata::is_empty },
     }
     unsent {

@@ -6,7 +6,7 @@ use crate::domain::moment::Window;
 use crate::domain::search::Search;
 use crate::domain::tenant::{NO_TENANT, SYSTEM, UNKNOWN_CALLER};
 
-/// What entries must have to be shown. All of it must hold; an empty list asks nothing.
+/// A filter of entries. All of its conditions must hold; an empty list is no condition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuditFilter {
     /// Their tenant, exactly; perhaps no tenant's.

@@ -22,13 +22,13 @@ words! {
 }
 
 words! {
-    /// What is to happen at the end of a period. Stored and returned; nothing happens by itself.
+    /// Treatment of the remaining amount at the end of a period. Stored and returned, without effect.
     RolloverPolicy {
         /// Nothing is carried over.
         None = "NONE",
-        /// What is left is carried over.
+        /// The remaining amount is carried over.
         CarryForward = "CARRY_FORWARD",
-        /// What is left is carried over, up to the allocation.
+        /// The remaining amount is carried over, up to the allocation.
         CapAtAllocated = "CAP_AT_ALLOCATED",
     }
 }
@@ -59,11 +59,11 @@ object! {
         pub scope: String { chars: 1..=SCOPE_CHARS_MAX, blank: Blank::Refused, recorded: false },
         /// Unit of all figures.
         pub unit: Unit { recorded: false },
-        /// What the budget grants.
+        /// Allocated amount.
         pub allocated: Amount { recorded: false },
         /// How much debt is allowed.
         pub overdraft_limit: Option<Amount> { recorded: false },
-        /// What a commit above its estimate does. Absent: the tenant's setting applies.
+        /// Overage policy of commits above their estimate. Absent: the tenant's setting applies.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Stored and returned; nothing is carried over.
         pub rollover_policy: RolloverPolicy { default: RolloverPolicy::None },
@@ -82,7 +82,7 @@ object! {
     pub struct BudgetUpdateRequest: Read + Written {
         /// How much debt is allowed.
         pub overdraft_limit: Option<Amount> { recorded: false },
-        /// What a commit above its estimate does; `null`: the tenant's setting applies.
+        /// Overage policy of commits above their estimate; `null`: the tenant's setting applies.
         pub commit_overage_policy: Patch<OveragePolicy>,
         /// Data that the operator chooses, replaced as a whole, not returned; `null` removes it.
         pub metadata: Patch<FreeObject>,
@@ -101,21 +101,21 @@ object! {
         pub scope: ScopePath,
         /// Unit of all figures.
         pub unit: Unit,
-        /// What the budget grants.
+        /// Allocated amount.
         pub allocated: Amount,
-        /// What may still be reserved. Negative in debt.
+        /// Amount that can still be reserved. Negative in debt.
         pub remaining: SignedAmount,
-        /// What active reservations hold.
+        /// Amount held by active reservations.
         pub reserved: Amount { required: false },
-        /// What was charged.
+        /// Charged amount.
         pub spent: Amount { required: false },
-        /// What was charged beyond the funds.
+        /// Amount charged beyond the available funds.
         pub debt: Amount { required: false },
         /// How much debt is allowed.
         pub overdraft_limit: Amount { required: false },
         /// Whether new reservations are refused until the budget is funded.
         pub is_over_limit: bool { required: false },
-        /// What a commit above its estimate does. Absent: the tenant's setting applies.
+        /// Overage policy of commits above their estimate. Absent: the tenant's setting applies.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Status.
         pub status: BudgetStatus,

@@ -15,15 +15,15 @@ object! {
         pub scope: String,
         /// The whole path, such as `tenant:acme/workspace:prod`.
         pub scope_path: ScopePath,
-        /// What may still be reserved. Negative in debt.
+        /// Amount that can still be reserved. Negative in debt.
         pub remaining: SignedAmount,
-        /// What reservations hold.
+        /// Amount held by reservations.
         pub reserved: Amount { required: false },
-        /// What was charged.
+        /// Charged amount.
         pub spent: Amount { required: false },
-        /// What was charged beyond the funds. Absent when zero.
+        /// Amount charged beyond the available funds. Absent when zero.
         pub debt: Option<Amount>,
-        /// What the budget grants.
+        /// Allocated amount.
         pub allocated: Amount { required: false },
         /// How much debt is allowed. Absent when zero.
         pub overdraft_limit: Option<Amount>,

@@ -14,7 +14,7 @@ pub use outcome::{BulkActionRowOutcome, BulkResult, Outcome};
 pub const ROWS_MAX: usize = 500;
 
 words! {
-    /// What is done to tenants.
+    /// Bulk actions on tenants.
     TenantAction {
         /// Their keys change nothing any more.
         Suspend = "SUSPEND",
@@ -26,11 +26,11 @@ words! {
 }
 
 words! {
-    /// What is done to webhook subscriptions.
+    /// Bulk actions on webhook subscriptions.
     WebhookAction {
         /// They get nothing until they are resumed.
         Pause = "PAUSE",
-        /// What was paused gets events again.
+        /// Paused subscriptions get events again.
         Resume = "RESUME",
         /// They are removed.
         Delete = "DELETE",
@@ -53,17 +53,17 @@ impl TenantAction {
 pub struct BulkFunding {
     /// Tenant of the ledgers.
     pub tenant: TenantId,
-    /// What is done.
+    /// The action.
     pub operation: FundingOperation,
     /// By how much; ledgers that count something else fail.
     pub amount: Amount,
-    /// What RESET_SPENT starts from; `None`: nothing was said, so 0.
+    /// The value that RESET_SPENT sets; `None`: not given, so 0.
     pub spent: Option<i64>,
     /// Emitted with the events.
     pub reason: Option<String>,
 }
 
-/// What is done to each row.
+/// The action on each row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BulkAction {
     /// To tenants.
@@ -93,7 +93,7 @@ impl BulkAction {
         }
     }
 
-    /// What the rows are.
+    /// The kind of the rows.
     pub fn resource(&self) -> &'static str {
         match self {
             Self::Tenants(_) => "tenant",
@@ -137,11 +137,11 @@ impl BulkAction {
 /// A bulk action as its claim stores it: all that is needed to resume it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bulk {
-    /// What is done.
+    /// The action.
     pub action: BulkAction,
     /// Lines of the cause, see [`super::cause::Cause::lines`].
     pub cause: String,
-    /// What chose the rows, as JSON.
+    /// The filter that selected the rows, as JSON.
     pub filter: String,
     /// As the client sent it.
     pub idempotency_key: String,
@@ -204,14 +204,14 @@ impl Bulk {
         self.cause_value("request_id").unwrap_or_default()
     }
 
-    /// What all its events share, save those of a tenant's close.
+    /// The correlation id of all its events, except those of a tenant's close.
     pub fn correlation_id(&self) -> String {
         let (resource, action) = (self.action.resource(), self.action.as_str());
         let action = action.to_ascii_lowercase();
         format!("{resource}_bulk_action:{action}:{}", self.request_id())
     }
 
-    /// What the events of a tenant's close share.
+    /// The correlation id of the events of a tenant's close.
     pub fn close_correlation_id(&self, tenant: &TenantId) -> String {
         format!("tenant_close_cascade:{tenant}:{}", self.request_id())
     }

@@ -10,7 +10,7 @@ use crate::domain::fields::object;
 pub enum Outcome {
     /// It is as asked.
     Succeeded,
-    /// It is a tenant that is closed; that all it owned ends goes on.
+    /// The tenant is closed, and its close continues.
     SucceededInProgress,
     /// It could not be done.
     Failed {
@@ -21,7 +21,7 @@ pub enum Outcome {
     },
     /// There was nothing to do.
     Skipped(String),
-    /// Not settled: the tenant is closed, by this action if `fresh`, and its close goes on.
+    /// Not final: the tenant is closed, by this action if `fresh`, and its close continues.
     Closing {
         /// Whether it was open before.
         fresh: bool,
@@ -94,7 +94,7 @@ pub struct BulkResult {
     /// Rows that were so already.
     pub skipped: Vec<BulkActionRowOutcome>,
     idempotency_key: String,
-    /// Tenants whose close goes on.
+    /// Tenants whose close continues.
     #[serde(skip)]
     pub in_progress: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Which events belong together. Events about one scope, one kind of action and one hour share an id, so that a warning,
+//! Correlation ids of related events. Events about one scope, one kind of action and one hour share an id, so that a warning,
 //! the denials behind it and the return to normal are found with one query. A single change by an operator has none: its
 //! request id says as much.
 

@@ -96,7 +96,7 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Json,
     Ok(Json::Object(data))
 }
 
-/// What a script appended. Most members are facts under `data.`, see [`log_fields`]; the others are made here.
+/// The facts that a script appended. Most members are facts under `data.`, see [`log_fields`]; the others are made here.
 struct Facts<'a> {
     tenant: &'a str,
     facts: &'a Record,

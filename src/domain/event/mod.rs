@@ -33,7 +33,7 @@ pub struct StoredEvent<'a> {
     pub tenant: &'a str,
     /// Id of the entry in its stream, `<ms>-<sequence>`.
     pub entry: &'a str,
-    /// What the script appended.
+    /// The facts that the script appended.
     pub facts: &'a Record,
 }
 
@@ -86,9 +86,9 @@ object! {
     pub struct Event: Serialize {
         /// Id of the event.
         pub event_id: String,
-        /// What has happened.
+        /// Type of the event.
         pub event_type: EventType,
-        /// What it is about.
+        /// Category of the event.
         pub category: EventCategory,
         /// When it happened.
         pub timestamp: Moment,
@@ -98,7 +98,7 @@ object! {
         pub source: String,
         /// Scope of the budget or reservation.
         pub scope: Option<String>,
-        /// Who caused it.
+        /// The actor that caused it.
         pub actor: EventActor { required: false, inline: true },
         /// Payload; its members depend on the type.
         pub data: Json { required: false },
@@ -131,7 +131,7 @@ impl RenderedEvent {
 plain_field!(RenderedEvent as Event);
 
 object! {
-    /// Who caused an event.
+    /// The actor that caused an event.
     #[derive(Debug, Clone)]
     pub struct EventActor: Serialize {
         /// Kind of actor.

@@ -11,7 +11,7 @@ use crate::domain::tenant::SYSTEM;
 use crate::domain::words::words;
 
 words! {
-    /// What a list of events can be sorted by.
+    /// Sorts of the list of events.
     EventSort {
         /// The type, by code point.
         EventType = "event_type",
@@ -26,7 +26,7 @@ words! {
     }
 }
 
-/// What events must have to be shown. All of it must hold.
+/// A filter of events. All of its conditions must hold.
 #[derive(Debug, Clone, Default)]
 pub struct EventFilter {
     /// Their tenant, exactly; perhaps no tenant's.
@@ -35,7 +35,7 @@ pub struct EventFilter {
     pub event_type: Option<String>,
     /// Their category.
     pub category: Option<EventCategory>,
-    /// What their scope begins with.
+    /// Prefix of their scope.
     pub scope: Option<String>,
     /// Exactly.
     pub correlation_id: Option<String>,

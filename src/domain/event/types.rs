@@ -1,4 +1,4 @@
-//! Which events there are, who may see them, and what a subscription selects.
+//! The types of events, their visibility, and the selectors of subscriptions.
 
 use crate::domain::fields::{Form, Text, plain_field};
 use crate::domain::ids::text_id;
@@ -6,7 +6,7 @@ use crate::domain::record::stored_text;
 use crate::domain::words::words;
 
 words! {
-    /// What an event is about: the part of its type before the dot.
+    /// Category of an event: the part of its type before the dot.
     EventCategory {
         /// Ledgers.
         Budget = "budget",
@@ -26,7 +26,7 @@ words! {
 }
 
 words! {
-    /// What has happened.
+    /// Type of the event.
     #[expect(missing_docs, reason = "the words are the documentation")]
     EventType {
         BudgetCreated = "budget.created",
@@ -84,7 +84,7 @@ words! {
 }
 
 impl EventType {
-    /// What it is about.
+    /// Category of the event.
     pub fn category(self) -> EventCategory {
         EventCategory::parse(category_of(self.as_str())).unwrap_or(EventCategory::System)
     }

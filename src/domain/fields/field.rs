@@ -15,7 +15,7 @@ use crate::domain::record::{FieldChange, Written, stored_text};
 
 /// A type that members of requests, responses and records can have.
 pub trait Field: Sized {
-    /// What can be demanded of a value beside its type.
+    /// Constraints of a value besides its type.
     type Rules: Default;
     /// The type of a default: what an `Option` or [`Patch`] holds, else the type itself.
     type Inner;
@@ -23,10 +23,10 @@ pub trait Field: Sized {
     /// The schema, or a reference to it. The named schemas that it refers to are added to `components`.
     fn schema(rules: &Self::Rules, components: &mut Components) -> Schema;
 
-    /// What an absent member is; `None` where it must be there.
+    /// The value of an absent member; `None` if it is required.
     fn absent(default: Option<Self::Inner>) -> Option<Self>;
 
-    /// What a member is that was sent as `null`.
+    /// The value of a member that was sent as `null`.
     fn null(default: Option<Self::Inner>) -> Option<Self> {
         Self::absent(default)
     }

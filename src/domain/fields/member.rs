@@ -78,7 +78,7 @@ impl<T: Field> Member<T> {
         field(field: &'static str) sets field = field;
         /// `false`: not written to records with the other members.
         recorded(recorded: bool) sets recorded = recorded;
-        /// What the field becomes when the member is cleared, where it is not removed.
+        /// The value of the field when the member is cleared, if it is not removed.
         cleared(cleared: &'static str) sets cleared = Some(cleared);
         /// The same as [`Self::default`], where the published description has no default.
         unpublished_default(default: T::Inner) sets default = Some(default);
@@ -98,7 +98,7 @@ impl<T: Field> Member<T> {
         keyword(keyword: Keyword) sets keyword = Some(keyword);
     }
 
-    /// What the member is when it is absent. On an `Option` it is only described: the code that uses the value applies it.
+    /// The default of the member. On an `Option` it is only described: the code that uses the value applies it.
     pub fn default(mut self, default: T::Inner) -> Self
     where
         T::Inner: Serialize,
@@ -229,11 +229,11 @@ impl<T: Field<Rules = Text>> Member<T> {
         chars(chars: impl Into<Bounds<usize>>) sets rules.chars = chars.into();
         /// How many characters, where the description says less than is enforced.
         unpublished_chars(chars: impl Into<Bounds<usize>>) sets rules.unpublished_chars = Some(chars.into());
-        /// What a text without content is.
+        /// The treatment of blank texts.
         blank(blank: Blank) sets rules.blank = blank;
         /// `true`: white space at both ends is dropped, after the characters were counted.
         trimmed(trimmed: bool) sets rules.trimmed = trimmed;
-        /// What the text must look like.
+        /// The form of the text.
         form(form: &'static Form) sets rules.form = Some(form);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! [`object!`] declares an object; its documentation shows what a declaration expands to. A type that members can have is a
 //! [`Field`]; one that requests have is a [`Read`]. Reading notes what is wrong with its path and what it should have been,
-//! and goes on, so that a client learns of all its mistakes at once. What follows from several members is checked last, once
+//! and continues, so that a client learns of all its mistakes at once. Rules over several members are checked last, once
 //! each of them is right.
 
 mod field;

@@ -8,7 +8,7 @@ use super::schema::Components;
 use crate::domain::json::Json;
 use crate::domain::record::{FieldChange, Written};
 
-/// What a request does to a value that may be stored.
+/// The change of an optional stored value.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Patch<T> {
     /// It stays as it is: the member is absent.
@@ -30,7 +30,7 @@ impl<T> Patch<T> {
         }
     }
 
-    /// What is set, if anything is.
+    /// The new value, if one is set.
     pub fn value(&self) -> Option<&T> {
         match self {
             Self::Set(value) => Some(value),

@@ -1,4 +1,4 @@
-//! What is wrong with a request.
+//! The problems of a request.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub struct Problems {
     of_record: bool,
 }
 
-/// What a problem is about.
+/// The place of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Form,

@@ -76,7 +76,7 @@ fn whole(bound: Schema) -> Schema {
     }
 }
 
-/// What a text without content is: white space alone, or nothing.
+/// The treatment of blank texts: white space alone, or nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Blank {
     /// A text like any other.
@@ -91,11 +91,11 @@ pub enum Blank {
 /// A form that texts must have.
 #[derive(Debug)]
 pub struct Form {
-    /// What a text must be, for messages: `must be …`.
+    /// The requirement on a text, for messages: `must be …`.
     pub wanted: &'static str,
     /// Whether a text is.
     pub accepts: fn(&str) -> bool,
-    /// What the description says of it: a regular expression and the number of characters.
+    /// Its form in the description: a regular expression and the number of characters.
     pub published: Option<(&'static str, RangeInclusive<usize>)>,
 }
 
@@ -110,7 +110,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Texts of so many characters.
+    /// Texts with bounds of characters.
     pub fn chars(chars: impl Into<Bounds<usize>>) -> Self {
         Self {
             chars: chars.into(),

@@ -146,7 +146,7 @@ impl<'p> Value<'p> {
         }
     }
 
-    /// A string of so many characters.
+    /// A string with bounds of characters.
     fn string(self, chars: Bounds<usize>) -> Option<String> {
         let Json::String(text) = self.json else {
             return self.wrong_type("a string");
@@ -168,7 +168,7 @@ impl<'p> Value<'p> {
         self.parsed(parse, || format!("one of {}", names.join(", ")))
     }
 
-    /// What is made of a string; `wanted` says what the string must be.
+    /// Parses a string; `wanted` says what the string must be.
     pub(super) fn parsed<T>(
         self,
         parse: impl FnOnce(&str) -> Option<T>,

@@ -121,7 +121,7 @@ impl TenantId {
     /// Fewest and most characters.
     pub const CHARS: std::ops::RangeInclusive<usize> = 3..=64;
 
-    /// What a new tenant's id must look like.
+    /// The form of a new tenant's id.
     pub const FORM: Form = Form {
         wanted: "3 to 64 characters of a-z 0-9 - other than system",
         accepts: |text| text != "system" && Self::parse(text).is_some(),
@@ -278,7 +278,7 @@ text_id! {
 }
 
 impl EvidenceId {
-    /// What an id looks like, as a regular expression.
+    /// The form of an id, as a regular expression.
     pub const PATTERN: &'static str = "^[0-9a-f]{64}$";
 
     /// Accepts exactly that.

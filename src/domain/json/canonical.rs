@@ -170,7 +170,7 @@ pub(super) fn is_rounded(literal: &str) -> bool {
     is_integer(literal) && literal != "-0" && text != literal
 }
 
-/// Writes a string as all forms have it. The library's escapes are the shortest, as the canonical ones want them.
+/// Writes a string as all forms have it. The library's escapes are the shortest, as the canonical form requires.
 pub fn push_string(string: &str, text: &mut String) {
     let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
     if string.bytes().all(is_plain) {

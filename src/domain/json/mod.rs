@@ -72,7 +72,7 @@ impl Json {
         .value(raw, 1)
     }
 
-    /// What kind of value it is, with its article, for messages.
+    /// The kind of the value with its article, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -158,7 +158,7 @@ impl From<i64> for Json {
     }
 }
 
-/// What is not finite is `null`.
+/// A number that is not finite is `null`.
 impl From<f64> for Json {
     fn from(number: f64) -> Self {
         let number = serde_json::Number::from_f64(number);

@@ -28,7 +28,7 @@ pub enum JsonError {
     /// Not JSON: broken syntax, bytes after the value, a lone surrogate.
     #[error("{reason} at byte {byte}")]
     Syntax {
-        /// What the lexer found wrong.
+        /// The problem that the lexer found.
         reason: String,
         /// Counted from 0.
         byte: usize,
@@ -140,7 +140,7 @@ impl<'t> Reader<'t> {
         Ok(Json::Object(members))
     }
 
-    /// Reads one literal whose kind is known. What fails here is a lone surrogate: the rest was checked with the whole.
+    /// Reads one literal whose kind is known. Only a lone surrogate fails here: the rest was checked with the whole.
     fn lex<T: Deserialize<'t>>(&self, literal: &'t str) -> Result<T, JsonError> {
         serde_json::from_str(literal).map_err(|error| JsonError::syntax(self.text, literal, &error))
     }

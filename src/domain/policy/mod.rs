@@ -22,13 +22,13 @@ random_id! {
 }
 
 words! {
-    /// What happens when an action cost more than was reserved for it.
+    /// How to charge an action that cost more than was reserved for it.
     OveragePolicy {
         /// The commit is refused.
         Reject = "REJECT",
-        /// What is left is charged, and the budgets that fell short are marked as over their limit.
+        /// The remaining amount is charged, and budgets without enough funds are marked as over their limit.
         AllowIfAvailable = "ALLOW_IF_AVAILABLE",
-        /// What is missing becomes debt, up to each budget's overdraft limit.
+        /// The missing amount becomes debt, up to each budget's overdraft limit.
         AllowWithOverdraft = "ALLOW_WITH_OVERDRAFT",
     }
 }
@@ -48,7 +48,7 @@ words! {
 }
 
 impl OveragePolicy {
-    /// What happens where neither request, policy, budget nor tenant says.
+    /// The default where request, policy, budget and tenant set none.
     pub const DEFAULT: Self = Self::AllowIfAvailable;
 }
 

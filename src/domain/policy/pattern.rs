@@ -1,4 +1,4 @@
-//! Which scopes a policy is for.
+//! The scopes that a policy matches.
 
 use crate::domain::fields::text_field;
 use crate::domain::ids::text_id;

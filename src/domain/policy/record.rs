@@ -59,7 +59,7 @@ object! {
         pub priority: i64 { range: 0.., default: 0 },
         /// Limits that the caller must keep: decisions become `ALLOW_WITH_CAPS`.
         pub caps: Option<Caps>,
-        /// What a commit above its estimate does, unless the reservation sets it.
+        /// Overage policy of commits above their estimate, unless the reservation sets it.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Lifetimes of reservations; overrides the tenant's settings.
         pub reservation_ttl_override: Option<ReservationTtlOverride>,
@@ -73,7 +73,7 @@ object! {
 }
 
 object! {
-    /// Changes a policy. What is absent stays; an object replaces the whole of what was there; `null` removes what is
+    /// Changes a policy. Absent members keep their values; an object replaces the stored one; `null` removes what is
     /// optional.
     #[derive(Debug, Clone, PartialEq, Eq, Default)]
     pub struct PolicyUpdateRequest: Read + Written {
@@ -85,7 +85,7 @@ object! {
         pub priority: Patch<i64> { range: 0.., cleared: "0" },
         /// Limits that the caller must keep.
         pub caps: Patch<Caps>,
-        /// What a commit above its estimate does, unless the reservation sets it.
+        /// Overage policy of commits above their estimate, unless the reservation sets it.
         pub commit_overage_policy: Patch<OveragePolicy>,
         /// Lifetimes of reservations; overrides the tenant's settings.
         pub reservation_ttl_override: Patch<ReservationTtlOverride>,
@@ -118,7 +118,7 @@ object! {
         pub priority: i64 { range: 0.., required: false },
         /// Limits that the caller must keep.
         pub caps: Option<Caps>,
-        /// What a commit above its estimate does, unless the reservation sets it.
+        /// Overage policy of commits above their estimate, unless the reservation sets it.
         pub commit_overage_policy: Option<OveragePolicy>,
         /// Lifetimes of reservations; overrides the tenant's settings.
         pub reservation_ttl_override: ReservationTtlOverride { skip_if: |ttl| *ttl == Default::default() },

@@ -29,7 +29,7 @@ pub struct PolicySelection {
 }
 
 impl Default for PolicySelection {
-    /// What holds for a tenant that never had a policy.
+    /// The set of a tenant that never had a policy.
     fn default() -> Self {
         Self {
             version: Arc::from(""),

@@ -23,14 +23,14 @@ pub enum AccessRefusal {
     #[error("The API key is restricted to other scopes; it may act in {}", named(.0))]
     ScopeForbidden(ScopeFilter),
     /// The request names another tenant than the API key's.
-    #[error("The request names another tenant than the API key's")]
+    #[error("The request names a tenant other than that of the API key")]
     OtherTenant,
     /// The idempotency key was first used with another request.
     #[error("The idempotency key was first used with another request; use a new key")]
     IdempotencyMismatch,
     /// The request has an idempotency key, but its outcome shows a secret, and there is no key to seal it for a replay.
     #[error(
-        "X-Idempotency-Key is not possible here: the response shows a secret, and there is no key to keep it under"
+        "X-Idempotency-Key cannot be used here: the response shows a secret, and no key is configured to encrypt it"
     )]
     NotRepeatable,
 }
@@ -83,7 +83,7 @@ impl BadKey {
     }
 }
 
-/// What is wrong with the credential of a request.
+/// The problem with the credential of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadCredential {
     /// There is no API key.
@@ -157,7 +157,7 @@ pub enum TenantRefusal {
     /// A closed tenant stays closed.
     #[error("Invalid status: the tenant {0} is closed, and a closed tenant stays closed")]
     StaysClosed(TenantId),
-    /// What is to be created lies in another tenant than the one that the request names.
+    /// The new record would be in another tenant than the one that the request names.
     #[error("Validation failed: {member}: {value} does not lie in the tenant {}", printable(.tenant))]
     Outside {
         /// The member that says where it lies.

@@ -15,7 +15,7 @@ use crate::domain::scope::ScopePath;
 pub struct BudgetName {
     /// Its scope.
     pub scope: ScopePath,
-    /// What it counts.
+    /// Unit of the budget.
     pub unit: Unit,
 }
 
@@ -32,7 +32,7 @@ pub enum BudgetRefusal {
     #[error("There is no budget at {0}")]
     NotFound(BudgetName),
     /// There is such a budget already.
-    #[error("There is a budget at {0} already")]
+    #[error("There is already a budget at {0}")]
     Duplicate(BudgetName),
     /// It is frozen already, and was to be.
     #[error("The budget at {0} is already frozen")]
@@ -54,9 +54,9 @@ pub enum BudgetRefusal {
     Exceeded {
         /// The budget.
         budget: BudgetName,
-        /// What is to be taken away.
+        /// The amount to take away.
         requested: i64,
-        /// What remains.
+        /// Remaining amount.
         remaining: i64,
     },
     /// A figure of the budget would leave the range of 64 bits.
@@ -74,7 +74,7 @@ pub enum PolicyRefusal {
     #[error("The policy {} belongs to another tenant", printable(.0))]
     OfOtherTenant(String),
     /// A policy of the tenant has this name already.
-    #[error("The tenant {tenant} has a policy of the name {} already", printable(.name))]
+    #[error("The tenant {tenant} already has a policy named {}", printable(.name))]
     Duplicate {
         /// The tenant.
         tenant: TenantId,
@@ -90,14 +90,14 @@ pub enum ApiKeyRefusal {
     #[error("There is no API key {}", printable(.0))]
     NotFound(String),
     /// It has been revoked already.
-    #[error("The API key {} has been revoked already", printable(.0))]
+    #[error("The API key {} has already been revoked", printable(.0))]
     Revoked(String),
     /// It has been revoked or has expired, so it cannot be changed.
-    #[error("The API key {} is {status} and cannot be changed any more", printable(.key_id))]
+    #[error("The API key {} is {status} and can no longer be changed", printable(.key_id))]
     Ended {
         /// The key.
         key_id: String,
-        /// Which of the two.
+        /// Its status.
         status: ApiKeyStatus,
     },
     /// It has ended since it was created, so a replay of its creation does not show it.
@@ -107,7 +107,7 @@ pub enum ApiKeyRefusal {
     EndedSince {
         /// The key.
         key_id: KeyId,
-        /// Which of the two.
+        /// Its status.
         status: ApiKeyStatus,
     },
     /// The new key would never be valid.
@@ -152,8 +152,8 @@ pub enum WebhookRefusal {
         printable(.0)
     )]
     HiddenSelector(String),
-    /// The mask stands for the value of this header, which has none to keep.
-    #[error("Validation failed: headers.{}: the mask keeps a value, and there is none to be kept", printable(.0))]
+    /// The mask keeps the value of this header, which has none.
+    #[error("Validation failed: headers.{}: the mask keeps the stored value, but there is none", printable(.0))]
     MaskedHeader(String),
     /// It is disabled, so it cannot be paused, only activated.
     #[error("Validation failed: status: a disabled webhook can be set ACTIVE, not PAUSED")]
@@ -173,7 +173,7 @@ pub enum WebhookRefusal {
     TooManyInWindow(usize),
     /// It was tested too often in this minute.
     #[error(
-        "The webhook {} was tested {most} times in this minute, the most that is allowed; try again in {} s",
+        "The webhook {} was tested {most} times in this minute, which is the limit; try again in {} s",
         printable(.id), seconds(*.retry_in_ms)
     )]
     TestedTooOften {
@@ -188,7 +188,7 @@ pub enum WebhookRefusal {
     },
     /// The owner's webhooks were tested too often in this minute.
     #[error(
-        "The webhooks of {} were tested {most} times in this minute, the most that is allowed; try again in {} s",
+        "The webhooks of {} were tested {most} times in this minute, which is the limit; try again in {} s",
         printable(.owner),
         seconds(*.retry_in_ms)
     )]
@@ -202,32 +202,32 @@ pub enum WebhookRefusal {
         /// From when on, on the store's clock, in milliseconds.
         until_ms: i64,
     },
-    /// Others changed it each time that it was about to be changed.
-    #[error("The webhook {} was changed by others at the same time; try again", printable(.0))]
+    /// Another request changed it at each attempt.
+    #[error("The webhook {} was changed by another request at the same time; try again", printable(.0))]
     Contended(String),
 }
 
 /// Why a bulk action does nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BulkRefusal {
-    /// More rows match than a bulk action may have: so many.
+    /// More rows match than a bulk action may have: the number.
     #[error(
         "Invalid filter: {0} rows match, and a bulk action has at most {most}; narrow the filter",
         most = ROWS_MAX
     )]
     TooManyMatched(usize),
-    /// Another number of rows matches than was expected: so many.
-    #[error("{0} rows match, another number than expected_count; nothing was changed")]
+    /// The number of matching rows differs from the expected one.
+    #[error("{0} rows match, which differs from expected_count; nothing was changed")]
     CountMismatch(usize),
     /// The bulk action under this idempotency key is still in progress.
-    #[error("the bulk action is still on its way")]
+    #[error("the bulk action is still in progress")]
     InProgress,
 }
 
 /// Why an event is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EventRefusal {
-    /// There is no event of this id. What was sent may be no id.
+    /// There is no event of this id. The request may not have named a valid id.
     #[error("There is no event {}", printable(.0))]
     NotFound(String),
 }

@@ -1,5 +1,5 @@
 //! Refusals after evaluation: a request that was understood and allowed, and then could not be done. Evidence attests these, so
-//! status, code and details of them stand here, and with the message in the refusal itself they are part of its format.
+//! status, code and details of them are here, and with the message in the refusal itself they are part of its format.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::domain::words::words;
 pub const MESSAGE_CHARS_MAX: usize = 4096;
 
 words! {
-    /// What went wrong, in a word that clients branch on.
+    /// Error code that clients branch on.
     EvaluatedCode {
         /// Too little remains.
         BudgetExceeded = "BUDGET_EXCEEDED",

@@ -3,7 +3,7 @@
 use crate::domain::words::words;
 
 words! {
-    /// What is counted.
+    /// Unit.
     CountLimit {
         /// Policies of a tenant.
         Policies = "policies",
@@ -72,7 +72,7 @@ impl CountLimits {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Too many {}: {present}, with a limit of {limit} ({}); {}", count.counted(), count.label(), count.way_out())]
 pub struct TooMany {
-    /// What is counted.
+    /// Unit.
     pub count: CountLimit,
     /// How many the owner may have.
     pub limit: i64,

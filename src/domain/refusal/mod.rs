@@ -1,5 +1,5 @@
 //! Why a request is refused: one enum per family of operations. A refusal names its subject, so that its reporter needs
-//! nothing else; its message is for people. Which status and code it becomes on the wire is decided elsewhere.
+//! nothing else; its message is for people. Its status and code on the wire are decided elsewhere.
 
 mod access;
 mod admin;
@@ -58,9 +58,9 @@ families! {
 
 /// More rows than may be sorted: the order that a list should have is not that of an index.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("more than {bound} {rows} match or must be looked at, too many to sort; {advice}")]
+#[error("more than {bound} {rows} match or must be examined, too many to sort; {advice}")]
 pub struct TooManyToSort {
-    /// What the rows are, in the plural.
+    /// The name of the rows, in the plural.
     pub rows: &'static str,
     /// How many can be sorted, or looked at for that.
     pub bound: usize,
@@ -73,7 +73,7 @@ pub struct TooManyToSort {
 /// As many lists of one owner as may gather rows at the same time do so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "Too many lists at the same time: {limit} are being sorted for {} already, the most that are allowed; \
+    "Too many lists at the same time: {limit} are already being sorted for {}, which is the limit; \
      try again in 1 s, or {advice}",
     owner.as_ref().map_or("operators", TenantId::as_str)
 )]

@@ -28,8 +28,8 @@ pub enum ReservationRefusal {
         /// How it has ended.
         status: Status,
     },
-    /// The reservation has been extended as often as is allowed: so many times.
-    #[error("The reservation has been extended {0} times, and more is not allowed")]
+    /// The reservation has reached its limit of extensions.
+    #[error("The reservation has reached its limit of {0} extensions")]
     TooManyExtensions(i64),
     /// The selected policy allows no more reservations at the scope in this minute.
     #[error("The rate limit of the policy {policy_id} is reached at {scope}")]
@@ -43,9 +43,9 @@ pub enum ReservationRefusal {
         /// When it begins, on the store's clock, in milliseconds.
         until_ms: i64,
     },
-    /// The requests of the tenant have stored as much of their own as a minute admits.
+    /// The requests of the tenant have stored as many bytes as a minute allows.
     #[error(
-        "The requests of this tenant have stored {present} bytes of their own in this minute, and at most {limit} are admitted; \
+        "The requests of this tenant have stored {present} bytes in this minute, with a limit of {limit}; \
          retry in {} s, or send less metadata",
         seconds(*.retry_in_ms)
     )]
@@ -79,9 +79,9 @@ pub enum ReservationRefusal {
         denial: Denial,
         /// Scope of the ledger.
         scope: String,
-        /// What is to be reserved or charged.
+        /// The amount to reserve or charge.
         requested: Amount,
-        /// What remains there; `None` where that makes no difference, as the ledger is not active.
+        /// The remaining amount there; `None` where that makes no difference, as the ledger is not active.
         remaining: Option<i64>,
         /// Id of the reservation or usage event whose charge took it over its limit, if one did.
         over_since: Option<String>,

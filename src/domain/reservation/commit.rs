@@ -17,9 +17,9 @@ object! {
     pub struct CommitRequest: Read {
         /// Identifies this attempt: the same key charges once.
         pub idempotency_key: IdempotencyKey,
-        /// What it cost, in the unit of the estimate.
+        /// Actual amount, in the unit of the estimate.
         pub actual: Amount,
-        /// What the client measured.
+        /// Measurements of the client.
         pub metrics: Option<Metrics>,
         /// Data that the client chooses, returned with the reservation as `committed_metadata`.
         pub metadata: Option<FreeObject>,
@@ -35,14 +35,14 @@ words! {
 }
 
 object! {
-    /// What was charged.
+    /// Charged amount.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct CommitResponse: Serialize {
         /// The reservation's status.
         pub status: CommitStatus,
-        /// What every budget was charged. Less than was used where the overage policy caps it.
+        /// Amount charged to every budget. Less than the actual amount if the overage policy caps it.
         pub charged: Amount,
-        /// What was returned. Absent when nothing was.
+        /// Returned amount. Absent if nothing was returned.
         pub released: Option<Amount>,
         /// The budgets that held the reservation, root first, after the charge.
         pub balances: Vec<Balance> { required: false },

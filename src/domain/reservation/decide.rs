@@ -18,7 +18,7 @@ object! {
         pub idempotency_key: IdempotencyKey,
         /// Whom the request charges.
         pub subject: Subject,
-        /// What is to be done.
+        /// The requested action.
         pub action: Action,
         /// Highest possible cost.
         pub estimate: Amount,
@@ -57,7 +57,7 @@ object! {
         pub decision: Decision,
         /// Every scope that encloses the subject, root first, whether or not it has a budget.
         pub affected_scopes: Vec<ScopePath> { required: false },
-        /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
+        /// Limits for the caller. Only with `ALLOW_WITH_CAPS`.
         pub caps: Option<Caps>,
         /// Why not. Only with `DENY`. Clients must expect values that they do not know.
         pub reason_code: Option<String> { chars: ..=128 },

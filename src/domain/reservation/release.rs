@@ -29,12 +29,12 @@ words! {
 }
 
 object! {
-    /// What was returned.
+    /// Returned amount.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct ReleaseResponse: Serialize {
         /// The reservation's status.
         pub status: ReleaseStatus,
-        /// What every budget got back: the whole hold.
+        /// Amount returned to every budget: the whole hold.
         pub released: Amount,
         /// The budgets that held the reservation, root first, after the return.
         pub balances: Vec<Balance> { required: false },

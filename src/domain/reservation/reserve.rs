@@ -24,7 +24,7 @@ object! {
         pub idempotency_key: IdempotencyKey,
         /// Whom the request charges.
         pub subject: Subject,
-        /// What is to be done.
+        /// The requested action.
         pub action: Action,
         /// Highest possible cost; held until the reservation ends.
         pub estimate: Amount,
@@ -32,7 +32,7 @@ object! {
         pub ttl_ms: Option<i64> { range: RESERVATION_TTL_MS, default: RESERVATION_TTL_MS_DEFAULT },
         /// Grace period: how long after expiry a commit or release still counts, in milliseconds.
         pub grace_period_ms: i64 { range: 0..=60_000, default: GRACE_PERIOD_MS_DEFAULT },
-        /// What a commit above the estimate does. Policy, budget and tenant can set the default.
+        /// Overage policy of a commit above the estimate. Policy, budget and tenant can set the default.
         pub overage_policy: Option<OveragePolicy> { default: OveragePolicy::DEFAULT },
         /// `true`: only reports what would happen.
         pub dry_run: bool { default: false },
@@ -50,7 +50,7 @@ object! {
 }
 
 words! {
-    /// How a request wants its limits to be applied.
+    /// The requested enforcement of limits.
     ObserveMode {
         /// Refuse what exceeds them.
         Enforce = "ENFORCE",
@@ -73,7 +73,7 @@ object! {
         pub affected_scopes: Vec<ScopePath>,
         /// Deepest scope of the subject.
         pub scope_path: ScopePath { required: false },
-        /// What is held: the estimate.
+        /// Held amount: the estimate.
         pub reserved: Option<Amount>,
         /// When the hold expires, in milliseconds since the epoch.
         pub expires_at_ms: Option<i64> { range: 0.. },
@@ -81,7 +81,7 @@ object! {
         pub remaining_ttl_ms: Option<i64> { range: 0.. },
         /// The budgets that hold it, root first, after the hold.
         pub balances: Option<Vec<Balance>>,
-        /// What the caller must keep to. Only with `ALLOW_WITH_CAPS`.
+        /// Limits for the caller. Only with `ALLOW_WITH_CAPS`.
         pub caps: Option<Caps>,
         /// Why not. Only with `DENY`. Clients must expect values that they do not know.
         pub reason_code: Option<String> { chars: ..=128 },

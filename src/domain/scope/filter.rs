@@ -6,7 +6,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::stored_text;
 
 /// The restriction of an API key to parts of the hierarchy. An entry `level:value` or `level:*` admits every scope with such
-/// a segment, wherever it stands; a path from the root, such as `tenant:acme/app:chat`, admits itself and what lies below it.
+/// a segment, wherever it occurs; a path from the root, such as `tenant:acme/app:chat`, admits itself and what lies below it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScopeFilter(Vec<String>);
 
@@ -102,7 +102,7 @@ fn is_path(entry: &str) -> bool {
     entry.contains('/') || entry.starts_with("tenant:")
 }
 
-/// Whether the text of an entry stands in the scope, from the beginning of a segment to the end of one.
+/// Whether the scope contains the text of an entry, from the start of a segment to the end of one.
 fn entry_matches(entry: &str, scope: &str) -> bool {
     let (text, ends) = match entry.strip_suffix('*') {
         Some(level) if level.ends_with(':') => (level, false),

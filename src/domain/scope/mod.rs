@@ -177,7 +177,7 @@ pub fn tenant_as_sent(scope: &str) -> Result<&str, ScopeError> {
 /// Most characters of a scope, or of a pattern of scopes, in a request.
 pub const SCOPE_CHARS_MAX: usize = 1024;
 
-/// Selects the scopes that contain every one of some segments, wherever they stand in the path.
+/// Selects the scopes that contain every one of some segments, anywhere in the path.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SegmentFilter(Vec<(Level, String)>);
 

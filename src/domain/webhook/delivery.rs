@@ -124,7 +124,7 @@ impl Delivery {
     }
 }
 
-/// What a delivery keeps of the trace of its event: the trace id, and behind a blank the flags, where the request had valid ones.
+/// The trace of a delivery's event: the trace id, and behind a blank the flags, where the request had valid ones.
 ///
 /// # Errors
 /// [`RecordError`] where the facts have no trace.

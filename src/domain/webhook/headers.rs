@@ -1,4 +1,4 @@
-//! The headers that a receiver wants on each delivery besides the usual ones.
+//! Custom headers of deliveries.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::domain::dialect::Dialect;
 use crate::domain::fields::plain_field;
 use crate::domain::record::stored_text;
 
-/// What is shown in place of every value.
+/// The mask of every value.
 pub const HEADER_MASK: &str = "********";
 
 /// The names of a subscription's own headers. Responses show them with [`HEADER_MASK`] for every value.

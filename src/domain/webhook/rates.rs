@@ -1,4 +1,4 @@
-//! Which rates a subscription watches, and from when on they are unusual.
+//! The rates that a subscription watches, and their limits.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ words! {
 }
 
 impl Metric {
-    /// What is emitted when it is too high.
+    /// The event that is emitted when it is too high.
     pub fn event_type(self) -> EventType {
         match self {
             Self::DenialRate => EventType::ReservationDenialRateSpike,

@@ -66,7 +66,7 @@ object! {
 }
 
 object! {
-    /// Changes a webhook subscription. What is absent stays; `null` clears, or restores the default.
+    /// Changes a webhook subscription. Absent members keep their values; `null` clears, or restores the default.
     #[derive(Debug, Clone)]
     pub struct WebhookUpdateRequest: Read {
         /// Name.

@@ -1,4 +1,4 @@
-//! Which events a subscription gets.
+//! The events that a subscription gets.
 
 use serde_json::Value;
 
@@ -36,7 +36,7 @@ pub fn check_selectors(
     }
 }
 
-/// What matters of an event for whether a subscription gets it.
+/// The facts of an event by which subscriptions select it.
 #[derive(Debug, Clone, Copy)]
 pub struct EventSummary<'a> {
     /// Its type.
@@ -86,7 +86,7 @@ impl CrossedThreshold {
     }
 }
 
-/// Whether a filter allows a scope. One that ends with `*` means what begins so and goes on; any other means itself. None
+/// Whether a filter allows a scope. One that ends with `*` matches every scope with this prefix; any other matches itself. None
 /// means everything, also what has no scope.
 fn allows(filter: Option<&str>, scope: Option<&str>) -> bool {
     let Some(filter) = filter.filter(|filter| !filter.trim().is_empty()) else {
@@ -103,7 +103,7 @@ fn allows(filter: Option<&str>, scope: Option<&str>) -> bool {
 }
 
 impl Subscription {
-    /// Whether it gets an event, its status aside. What a tenant may not see, its subscriptions never get, whatever they say.
+    /// Whether it gets an event, its status aside. A tenant's subscriptions never get events that the tenant may not see.
     pub fn selects(&self, event: &EventSummary<'_>) -> bool {
         let types = &self.event_types;
         let by_type = types.iter().any(|name| name.as_str() == event.event_type);

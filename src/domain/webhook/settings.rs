@@ -43,7 +43,7 @@ plain_field!(
 );
 
 object! {
-    /// When anomalies emit events. What is absent has its default.
+    /// When anomalies emit events. Absent members have their defaults.
     #[derive(Debug, Clone, PartialEq, Default)]
     pub struct Thresholds as "WebhookThresholdConfig": Read + Serialize + Json {
         /// Shares of a budget whose crossing emits `budget.threshold_crossed`, to six decimals, 20 at most. Absent: 0.8,
@@ -51,7 +51,7 @@ object! {
         pub budget_utilization: Option<Vec<Share>> { unpublished_items: ..=20 },
         /// How many times the usual rate a budget is charged at when that emits `budget.burn_rate_anomaly`.
         pub burn_rate_multiplier: Option<f64> { range: 1.5.., default: 3.0 },
-        /// The time over which the rate is taken, in seconds. What is usual is that of the twelve windows before.
+        /// Window of the rate, in seconds. The usual rate is that of the twelve windows before.
         pub burn_rate_window_seconds: Option<i64> { range: 60..=86_400, default: 300 },
         /// Share of creates and decisions above which the tenant's denials emit `reservation.denial_rate_spike`.
         pub denial_rate_threshold: Option<f64> { range: 0.0..=1.0, default: 0.1 },

@@ -6,7 +6,7 @@ use redis::Cmd;
 
 use crate::driver::clock::Day;
 
-/// How many places of ARGV a value takes, and what stands there.
+/// The number of ARGV entries of a value, and their texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// One place.

@@ -118,7 +118,7 @@ impl Script {
         })
     }
 
-    /// The `EVALSHA` of this script, which takes so many keys and then its arguments.
+    /// The `EVALSHA` of this script, with this number of keys, followed by its arguments.
     pub(crate) fn command(&self, keys: usize) -> Cmd {
         let mut command = Cmd::with_capacity(PARTS, BYTES);
         command.arg("EVALSHA").arg(self.sha()).arg(keys);

@@ -17,7 +17,7 @@ pub(super) const DEPTH_MAX: usize = 72;
 /// Bytes of most envelopes, at most.
 const CAPACITY: usize = 2_048;
 
-/// What an issuer attests.
+/// The content that an issuer attests.
 #[derive(Debug, Clone)]
 pub struct Statement {
     /// When it was decided, on the store's clock.
@@ -29,7 +29,7 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Checks that verifiers will accept its payload. What does not fit is a mistake of ours.
+    /// Checks that verifiers will accept its payload. A failure is a bug.
     ///
     /// # Errors
     /// [`Misfit`].

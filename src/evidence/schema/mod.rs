@@ -1,4 +1,4 @@
-//! Which members an envelope may have: every object is closed, no typed member is `null`.
+//! The members of an envelope: every object is closed, no typed member is `null`.
 
 mod mirrors;
 
@@ -53,15 +53,15 @@ impl Endpoint {
 pub(super) struct Mirror {
     required: &'static [(&'static str, Kind)],
     optional: &'static [(&'static str, Kind)],
-    /// What must hold of its members together; the reason where it does not.
+    /// The rule over several members; the reason where it fails.
     rule: fn(&Json) -> Result<(), &'static str>,
 }
 
-/// What a member holds.
+/// The kind of a member.
 enum Kind {
-    /// A text of so many characters.
+    /// A text with bounds of characters.
     Text(usize, usize),
-    /// Lower-case hexadecimal digits, so many.
+    /// A number of lower-case hexadecimal digits.
     Hex(usize),
     /// One of these texts.
     Word(&'static [&'static str]),
@@ -71,9 +71,9 @@ enum Kind {
     Flag,
     /// An object of the client's or of an error, whatever it holds.
     Free,
-    /// At most so many texts of so many characters.
+    /// A bounded number of texts with bounds of characters.
     Texts(usize, usize),
-    /// At most so many names with texts of so many characters.
+    /// A bounded number of names with texts of bounded length.
     Labels(usize, usize),
     /// An object.
     Object(&'static Mirror),

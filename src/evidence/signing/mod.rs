@@ -47,7 +47,7 @@ metrics! {
     }
 }
 
-/// Which entries of a stream are read.
+/// The range of a stream to read.
 #[derive(Debug, Clone, Copy)]
 enum Reading {
     /// Those that were not read yet.
@@ -56,7 +56,7 @@ enum Reading {
     Again,
 }
 
-/// What one pass did.
+/// The result of one pass.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SignerPass {
     /// Envelopes written.

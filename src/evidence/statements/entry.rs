@@ -1,4 +1,4 @@
-//! Entries of the queue of what is to be signed: which statement an entry stands for.
+//! Entries of the queue of unsigned evidence, and the statement of an entry.
 //!
 //! The create and the end of a reservation are read back from its record, so their entries name it. Everything else has a short
 //! life or no record, so its entry has all of it, with `inputs` as records have them. Each entry has `kind` and `digest`.
@@ -13,7 +13,7 @@ use crate::domain::reservation::OutcomeKind;
 use crate::domain::words::words;
 
 words! {
-    /// What an entry stands for.
+    /// The content of an entry.
     EntryKind {
         /// The create of a reservation, by its record.
         Create = "create",
@@ -56,7 +56,7 @@ pub fn reservation_of(entry: &Record) -> Result<Option<ReservationId>, RecordErr
     }
 }
 
-/// The statement that an entry stands for. `record`: of the reservation that it names.
+/// The statement of an entry. `record`: of the reservation that it names.
 ///
 /// # Errors
 /// [`EntryFault`].

@@ -75,7 +75,7 @@ pub const FIELDS: [&str; 44] = [
     "release.6",
 ];
 
-/// What a record keeps for the envelope of an operation, beside its own fields: `<format> <issuer> <trace id>`, then words.
+/// The fields that a record stores for the envelope of an operation, beside its own fields: `<format> <issuer> <trace id>`, then words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inputs {
     /// How the envelope is made from the record.
@@ -84,7 +84,7 @@ pub struct Inputs {
     pub issuer: u32,
     /// Of the request.
     pub trace_id: TraceId,
-    /// Which members with a default the client named, so that they are attested: see
+    /// The members with a default that the client named, so that they are attested: see
     /// [`named_defaults`](crate::domain::evidence::named_defaults).
     pub named: String,
 }
@@ -124,7 +124,7 @@ impl fmt::Display for Inputs {
     }
 }
 
-/// What a script puts behind format and issuer, which it knows itself.
+/// The words that a script appends to format and issuer, which it knows itself.
 pub(super) fn traced(trace_id: &TraceId, named: &str) -> String {
     match named {
         "" => trace_id.to_string(),
@@ -137,9 +137,9 @@ stored_text!(Inputs, Self::parse);
 /// A statement, and by whom it is issued.
 #[derive(Debug, Clone)]
 pub struct Attested {
-    /// What the record keeps for it.
+    /// The inputs that the record stores for it.
     pub inputs: Inputs,
-    /// What is attested.
+    /// The attested operation.
     pub statement: Statement,
 }
 
@@ -151,7 +151,7 @@ pub fn of_create(id: &ReservationId, record: &Record) -> Result<Option<Attested>
     let Some(inputs) = known_inputs(record, "create_inputs")? else {
         return Ok(None);
     };
-    // What the clock decides is not attested.
+    // Values that depend on the clock are not attested.
     let response = ReservationCreateResponse::replayed(id.clone(), 0, record)?;
     let payload = Payload::Reserve {
         request: Canonical::of_json(&requests::create(record, &inputs.named)?),
@@ -219,7 +219,7 @@ fn known_inputs(record: &Record, field: &str) -> Result<Option<Inputs>, RecordEr
     }
 }
 
-/// The format of inputs that another release wrote. What else they have, only that one knows.
+/// The format of inputs that another release wrote. Only that release knows their other fields.
 fn unknown_format(inputs: &str) -> Option<u32> {
     let format = inputs.split(' ').next()?.parse().ok()?;
     (format != FORMAT).then_some(format)

@@ -25,7 +25,7 @@ words! {
     }
 }
 
-/// What is known of the issuer's keys.
+/// The known keys of the issuer.
 #[derive(Debug, Clone, Copy)]
 pub enum Keys<'a> {
     /// Nothing: no set is named.
@@ -36,7 +36,7 @@ pub enum Keys<'a> {
     Set(&'a [u8]),
 }
 
-/// What a verification found.
+/// The result of a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
     /// The result.
@@ -100,7 +100,7 @@ pub fn verify(
     found
 }
 
-/// Whose words an envelope has, if it is one.
+/// The dialect of an envelope, if it is one.
 pub fn dialect_of(document: &[u8]) -> Option<Dialect> {
     let envelope = Json::parse_to_depth(document, DEPTH_MAX).ok()?;
     dialect_of_schema(envelope.member("schema_version")?.as_text()?)

@@ -95,7 +95,7 @@ fn a_raw_key_binds_and_a_key_set_gives_authority() {
         (&[("a", 1, AT_MS + 1, None)], SignerAuthorityFailed),
         (&[("a", 2, 0, None)], SignerAuthorityFailed),
         (&[], SignerAuthorityFailed),
-        // Whether two entries of one key are the same key twice, nobody can tell from outside.
+        // A reader cannot know whether two entries of one key are a repetition.
         (
             &[("a", 1, 0, None), ("b", 1, 5, None)],
             SignerAuthorityFailed,
@@ -275,10 +275,10 @@ fn every_repeated_member_refutes_an_envelope() {
 fn value_at(text: &str) -> &str {
     let ends = (1..=text.len()).filter(|end| text.is_char_boundary(*end));
     let whole = |end: &usize| {
-        // A number goes on until something else follows.
-        let goes_on =
+        // A number continues until something else follows.
+        let continues =
             text[*end..].starts_with(|next: char| next.is_ascii_alphanumeric() || next == '.');
-        !goes_on && Json::parse(&text.as_bytes()[..*end]).is_ok()
+        !continues && Json::parse(&text.as_bytes()[..*end]).is_ok()
     };
     let end = ends.into_iter().find(whole).expect("a value");
     &text[..end]

@@ -9,7 +9,7 @@ use crate::store::StoreError;
 struct Side<'a> {
     walk: ReservationWalk<'a>,
     index: ExpiryIndex,
-    /// Where in the list it stands; nothing that it will find comes before.
+    /// Its position in the list; later rows are never before it.
     reached: Option<Position>,
     complete: bool,
 }
@@ -70,7 +70,7 @@ pub(super) async fn page(
     }
 }
 
-/// The side to go on with: of those that are not complete, the one that has come least far.
+/// The side to continue with: of those that are not complete, the one that is furthest behind.
 fn furthest_behind<'s, 'a>(
     sides: &'s mut [Side<'a>; 2],
     query: &ReservationQuery,

@@ -24,7 +24,7 @@ use crate::store::{ExtraRoundTrip, StoreError};
 use walk::ReservationWalk;
 
 orders! {
-    /// What a list of reservations can be sorted by.
+    /// Sorts of the list of reservations.
     ReservationSort of row: Reservation {
         rows: "reservations", advice: "narrow the list with from and to, or sort by created_at_ms",
         id: row.reservation_id, default: CreatedAtMs,
@@ -46,7 +46,7 @@ orders! {
     ExpiresAtMs = "expires_at_ms": row.expires_at_ms,
 }
 
-/// Which reservations are asked for; all of it must hold.
+/// A filter of reservations; all conditions must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReservationFilter {
     /// The tenant as the client named it; whose reservations are listed is an argument of [`Ledger::list`].
@@ -63,7 +63,7 @@ pub struct ReservationFilter {
     pub expires: Window,
     /// When it was committed or released. Others are left out as soon as one end is given.
     pub finalized: Window,
-    /// What rows have besides the usual. It selects none.
+    /// Optional members of the rows. It does not select rows.
     pub include: Include,
 }
 
@@ -78,7 +78,7 @@ pub struct Include {
     pub evidence: bool,
 }
 
-/// What is asked of a list of reservations. A position has the value that they are sorted by, and the id.
+/// A query of the list of reservations. A position has the value that they are sorted by, and the id.
 pub type ReservationQuery = ListQuery<ReservationFilter, ReservationSort>;
 /// A part of a list of reservations.
 pub type ReservationPage = Page<Reservation, ReservationSort>;
@@ -106,7 +106,7 @@ impl Include {
         self.metadata || self.committed_metadata || self.evidence
     }
 
-    /// What can be included: evidence only while it is on.
+    /// The members that can be included: evidence only while it is on.
     fn available(self, evidence: bool) -> Self {
         Self {
             evidence: self.evidence && evidence,
@@ -186,7 +186,7 @@ impl Ledger {
     }
 
     /// The page with the data of the client's own that the query includes: the rows are read again, each as it is now. Where
-    /// their bytes would pass a bound the page is short, and its cursor goes on.
+    /// their bytes would pass a bound the page is short, and its cursor continues.
     async fn with_objects(
         &self,
         tenant: &TenantId,

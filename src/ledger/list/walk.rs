@@ -85,7 +85,7 @@ impl ExpiryIndex {
         }
     }
 
-    /// Where in the order of expiry an entry stands.
+    /// The position of an entry in the order of expiry.
     pub fn expiry(self, entry: Position) -> Position {
         let score = entry.number().unwrap_or_default();
         Position::new(score.saturating_sub(self.grace_ms()), entry.id)
@@ -96,7 +96,7 @@ impl ExpiryIndex {
 struct LookBack {
     /// Where the walk begins or ends by what it knows so far.
     low: i64,
-    /// What ended before this time is gone.
+    /// Reservations that ended before this time are gone.
     kept_from: Day,
     /// The bound of the query.
     from_ms: Option<i64>,
@@ -216,7 +216,7 @@ impl<'a> ReservationWalk<'a> {
         days(low, high, self.query.sort.descending)
     }
 
-    /// Reads so many rows, in so many of the indexes.
+    /// Reads up to a number of rows, in up to a number of the indexes.
     async fn read(&mut self, rows: usize, indexes: usize) -> Result<ListReply, StoreError> {
         let store = &self.ledger.store;
         if std::mem::replace(&mut self.has_begun, true) {
@@ -268,7 +268,7 @@ impl<'a> ReservationWalk<'a> {
         !descending
     }
 
-    /// Goes on behind the last row that was read in so many of the indexes; `None`: they hold no more.
+    /// Continues after the last row read, in up to a number of the indexes; `None`: they hold no more.
     fn advance(&mut self, last: Option<&(i64, String, i64)>, walked: usize) {
         let Some((index, id, score)) = last else {
             self.indexes.drain(..walked);

@@ -39,7 +39,7 @@ signature! {
     writes "Nothing."
 }
 
-/// What a key may do, as it is recorded.
+/// The recorded permissions of a key.
 #[derive(Debug, Clone, Default)]
 pub struct Grant {
     /// Words between blanks; `None` where the record does not say.
@@ -79,7 +79,7 @@ impl Store {
         outcome(self.run(Lane::Request, &call).await)
     }
 
-    /// What the caller's key may do.
+    /// Permissions of the caller's key.
     ///
     /// # Errors
     /// That the key is not good.

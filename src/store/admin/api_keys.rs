@@ -145,12 +145,12 @@ impl Store {
         target.named(outcome)
     }
 
-    /// Takes out an entry that came to nothing. One that stays does no harm.
+    /// Removes the entry of a failed create. An entry that stays does no harm.
     async fn unregister_api_key(&self, key_id: &KeyId) {
         let directory = self.keys().api_key_directory();
         let leave = command("ZREM", directory, key_id.as_str());
         if let Err(error) = self.send(Lane::Background, &leave).await {
-            warn!(key.id = %key_id, error = %error, "the directory keeps `{key_id}`, which no key has: {error}");
+            warn!(key.id = %key_id, error = %error, "`{key_id}` stays in the directory, although no such key exists: {error}");
         }
     }
 }

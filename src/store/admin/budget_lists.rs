@@ -26,13 +26,13 @@ signature! {
         key_hash of caller,
         tenant: &'a TenantId,
         budget_prefix = budget_prefix(tenant),
-        /// What scopes start with.
+        /// Prefix of the scopes.
         scope_prefix: &'a str,
         /// An entry of budgets.
         after: Option<&'a str>,
         direction: &'a str,
         rows: usize,
-        /// What is gathered has no more ledgers.
+        /// The most ledgers that may be gathered.
         bound: Option<usize>,
         names: &'a [&'a str],
     }
@@ -49,7 +49,7 @@ pub(crate) static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::fiel
 /// A part of the lists of ledgers.
 #[derive(Debug, Clone, Copy)]
 pub struct LedgerRange<'a> {
-    /// What scopes start with; may be empty.
+    /// Prefix of the scopes; may be empty.
     pub scope_prefix: &'a str,
     /// The entry beyond which the part begins, `scope unit_index UNIT`.
     pub after: Option<&'a str>,
@@ -99,7 +99,7 @@ impl Store {
         let entries = |(tenant, reply): (&TenantId, Result<Value, StoreError>)| {
             let found = reply.map(redis::from_redis_value::<Vec<String>>);
             let Ok(Ok(found)) = found else {
-                error!(tenant.id = %tenant, "the ledgers of `{tenant}` are left out of a list: their index is none");
+                error!(tenant.id = %tenant, "the ledgers of `{tenant}` are left out of a list: their index has the wrong type");
                 return Vec::new();
             };
             found

@@ -62,7 +62,7 @@ signature! {
         unit: &'a str,
         operation: &'a str,
         amount: i64,
-        /// What RESET_SPENT starts from.
+        /// The value that RESET_SPENT sets.
         spent: Option<i64>,
         reason: Option<&'a str>,
         /// Whether the scope is another tenant's.
@@ -173,17 +173,17 @@ impl FromReply for FigureChange {
     }
 }
 
-/// What a funding operation made of a ledger.
+/// A ledger after a funding operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FundedLedger {
     /// The script's clock; of the first request where this is a replay.
     pub at: Moment,
-    /// What may be spent in all.
+    /// Allocated amount.
     pub allocated: FigureChange,
-    /// What is left to reserve.
+    /// Remaining amount.
     pub remaining: FigureChange,
-    /// What was charged beyond the funds.
+    /// Amount charged beyond the available funds.
     pub debt: FigureChange,
-    /// What was charged.
+    /// Charged amount.
     pub spent: FigureChange,
 }

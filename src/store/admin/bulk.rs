@@ -48,7 +48,7 @@ signature! {
         day,
         /// The entry in the index `bulks`.
         member: String,
-        /// Whose audit entry it is; perhaps a sentinel.
+        /// The tenant of the audit entry, or a sentinel.
         tenant: &'a str,
         response: &'a str,
         /// Whether a close has not ended.
@@ -102,7 +102,7 @@ pub struct BulkClaim {
     pub id: String,
     /// How long ago it was made, in milliseconds.
     pub age_ms: i64,
-    /// What is to be done.
+    /// The requested action.
     pub bulk: Bulk,
 }
 
@@ -111,7 +111,7 @@ pub struct BulkClaim {
 pub struct BulkResponse {
     /// JSON.
     pub body: String,
-    /// Whether the close of a tenant went on when it was given.
+    /// Whether the close of a tenant was in progress at the response.
     pub in_progress: bool,
 }
 
@@ -132,10 +132,10 @@ pub enum BulkState {
     Unreadable(RecordError),
 }
 
-/// What a claim is asked for.
+/// The purpose of a claim.
 #[derive(Debug, Clone, Copy)]
 pub enum BulkMode<'a> {
-    /// How the action of a request with this payload hash stands; takes the lease if nobody has it.
+    /// The state of the action of a request with this payload hash; takes the lease if it is free.
     Look(&'a str),
     /// To begin the action, unless that is done.
     Begin(&'a str, &'a Bulk),

@@ -28,7 +28,7 @@ signature! {
         unit: &'a str,
         operation: &'a str,
         amount: i64,
-        /// What RESET_SPENT starts from.
+        /// The value that RESET_SPENT sets.
         spent: Option<i64>,
         reason: Option<&'a str>,
         context: String,
@@ -42,7 +42,7 @@ events, the outcomes."
 
 signature! {
     /// Changes the status of one tenant for a bulk action, as update_tenant does, and keeps the outcome. Of a close it keeps that
-    /// it has begun: its outcome is known later. A row that has an outcome is left alone.
+    /// it has started: its outcome is known later. A row that has an outcome is left alone.
     BULK_TENANT: BulkTenant -> BulkTenantReply = "admin/bulk_actions/bulk_tenant", flags "allow-oom";
     names { claim_id: &'a str }
     keys of partition of tenant {
@@ -98,7 +98,7 @@ signature! {
 
 signature! {
     /// Keeps the outcomes of rows of a bulk action that have none: of closes that went as far as they could, and of rows that
-    /// could not be done. Answers the outcome of each, which may be an earlier one.
+    /// could not be done. Returns the outcome of each, which may be an earlier one.
     BULK_KEEP: BulkKeep -> BulkKeepReply = "admin/bulk_actions/bulk_keep", flags "allow-oom";
     names { partition: Partition, claim_id: &'a str }
     keys of partition { write bulk_rows(claim_id), idempotency_due(); }
@@ -132,7 +132,7 @@ pub const BATCH_ROWS: usize = 10;
 /// A subscription to be changed, and how its selectors were judged.
 #[derive(Debug, Clone)]
 pub struct JudgedWebhook {
-    /// Which.
+    /// The subscription.
     pub id: SubscriptionId,
     /// At which version; `None` where that does not matter.
     pub judged: Option<Judged>,

@@ -101,7 +101,7 @@ signature! {
         /// Of the caller's lease, '' for a request.
         fencing_token: Option<Lease>,
         action: &'a str,
-        /// What failed, or ''.
+        /// The failed resources, or ''.
         what: &'a str,
     }
     replies {

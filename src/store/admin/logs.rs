@@ -25,7 +25,7 @@ signature! {
     args {
         key_hash of caller,
         tenant: &'a TenantId,
-        /// What the request filters by, or ''.
+        /// The scope filter of the request, or ''.
         scope: &'a str,
         direction: &'a str,
         /// Lowest entry, as XRANGE has it.

@@ -74,7 +74,7 @@ signature! {
 /// Names and values.
 pub type Pairs = Vec<Pair>;
 
-/// What a request changes of a record, as scripts take it: the member, the field, then `=` and the value or nothing.
+/// The changes of a record, as scripts take them: the member, the field, then `=` and the value or nothing.
 pub type Changes = Counted<Vec<(&'static str, &'static str, Option<String>)>>;
 
 /// The changes for a script.
@@ -86,7 +86,7 @@ pub(crate) fn changes_of(changes: &[FieldChange]) -> Changes {
     Counted(changes.iter().map(argument).collect())
 }
 
-/// What every change carries besides its own values.
+/// Arguments that all changes share.
 #[derive(Debug)]
 pub struct Change<'a> {
     /// The request cause, for events: lines of name and value.

@@ -22,7 +22,7 @@ pub enum IndexReason {
 }
 
 impl IndexReason {
-    /// What entries of the index begin with.
+    /// The prefix of entries of the index.
     fn word(self) -> &'static str {
         match self {
             Self::Debt => "debt",
@@ -96,7 +96,7 @@ impl Store {
             let counts: BTreeMap<String, String> = read_or_default(next());
             for (field, count) in counts {
                 let Ok(number) = count.parse::<i64>() else {
-                    error!(partition = %partition, field, "the count `{field}` of {partition} is no number");
+                    error!(partition = %partition, field, "the count `{field}` of {partition} is not a number");
                     continue;
                 };
                 *totals.by_status.entry(field).or_default() += number;

@@ -85,7 +85,7 @@ signature! {
     args {
         key_hash of caller,
         tenant: &'a TenantId,
-        /// What the request filters by.
+        /// The pattern filter of the request.
         scope_pattern: Option<&'a str>,
         policy_prefix = policy_prefix(),
         /// An id.

@@ -47,7 +47,7 @@ impl FromReply for Option<WatchedThresholds> {
 }
 
 impl Store {
-    /// What the operator's subscriptions watch now.
+    /// The thresholds that the operator's subscriptions watch now.
     pub async fn watched(&self) -> Result<Option<WatchedThresholds>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
         let read = command("HMGET", key, ("source_version", "source_union"));
@@ -60,7 +60,7 @@ impl Store {
         Ok(Some(WatchedThresholds { version, union }))
     }
 
-    /// Which of these partitions have not all of a version.
+    /// Those of these partitions that lack a version.
     pub async fn behind(
         &self,
         partitions: &[Partition],

@@ -32,7 +32,7 @@ signature! {
         subscription_id: &'a SubscriptionId,
         mode: &'a str,
         scope_filter: Option<&'a str>,
-        /// What it watches, blanks between.
+        /// The thresholds and limits that it watches, blanks between.
         watched: &'a str,
         /// Subscriptions that the owner may have.
         webhooks_max: u32,
@@ -104,7 +104,7 @@ signature! {
         status: &'a str,
         /// That it is to have.
         scope_filter: Option<&'a str>,
-        /// What it watches, blanks between.
+        /// The thresholds and limits that it watches, blanks between.
         watched: &'a str,
         /// Different thresholds that the owner's subscriptions may watch.
         thresholds_max: u32,
@@ -129,7 +129,7 @@ audit entry. Otherwise nothing."
 }
 
 signature! {
-    /// Removes a subscription with its secrets. What is queued for it fails when it is picked up.
+    /// Removes a subscription with its secrets. Its queued deliveries fail when they are picked up.
     ///
     /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     DELETE_WEBHOOK: DeleteWebhook -> DeleteWebhookReply = "admin/webhooks/delete_webhook", flags "allow-oom";
@@ -181,7 +181,7 @@ signature! {
     }
     args {
         day,
-        /// Whose audit log it is.
+        /// The name of the audit log.
         sentinel: &'a str,
         /// JSON.
         blocked_cidr_ranges: &'a str,

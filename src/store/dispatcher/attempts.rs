@@ -77,7 +77,7 @@ pub(crate) enum EndResult {
 impl FromReply for EndResult {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
         let mut row = reply.next_array()?;
-        // What is wrong with one is not the others' failure.
+        // A damaged one does not fail the others.
         let result = Self::read(&mut row);
         Ok(result.unwrap_or_else(|error| Self::Damaged(error.to_string())))
     }

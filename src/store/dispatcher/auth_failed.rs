@@ -39,12 +39,12 @@ signature! {
 /// In a key's place: all that are nobody's.
 const UNKNOWN: &str = "unknown";
 
-/// Whose failures share an event.
+/// The subject whose failures share an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// A key that has a record.
     Key {
-        /// Whose key it is.
+        /// The tenant of the key.
         tenant: TenantId,
         /// The key.
         key_id: KeyId,
@@ -60,7 +60,7 @@ pub struct Failures {
     pub count: u64,
     /// The cause of the first.
     pub context: String,
-    /// What was wrong in the first; a word of events.
+    /// The reason of the first; a word of events.
     pub reason: &'static str,
 }
 

@@ -65,7 +65,7 @@ signature! {
 /// The window of a subscription that is behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BehindWindow {
-    /// Whose subscription; '' where the window is gone.
+    /// The owner of the subscription; '' where the window is gone.
     pub owner: String,
     /// How many more deliveries may be queued.
     pub room: i64,
@@ -205,7 +205,7 @@ signature! {
         most: usize,
         /// First attempts of a lane that may be in flight at once.
         lane_concurrency: u32,
-        /// What was queued before is not attempted any more; '' while the clock is doubted.
+        /// Deliveries queued before are no longer attempted; '' while the clock is in doubt.
         stale_before_ms: Option<i64>,
         replay_lock_prefix = replay_lock_prefix(),
         delivery_prefix = delivery_prefix(),

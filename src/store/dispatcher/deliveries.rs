@@ -166,7 +166,7 @@ signature! {
         lane_concurrency: u32,
         /// Owners with much in flight, blanks between: each with a colon and how many of one subscription may be.
         busy_owners: &'a str,
-        /// What was queued before is not attempted any more; '' while the clock is doubted.
+        /// Deliveries queued before are no longer attempted; '' while the clock is in doubt.
         stale_before_ms: Option<i64>,
         delivery_prefix = delivery_prefix(),
         lane_prefix = lane_prefix(),

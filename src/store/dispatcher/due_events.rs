@@ -188,7 +188,7 @@ pub enum Emission {
 }
 
 impl Emission {
-    /// What a script replied that emits what is pending.
+    /// The reply of a script that emits pending events.
     pub(super) fn of(reply: Result<EmittedReply, ScriptError>) -> Result<Self, StoreError> {
         match reply {
             Err(ScriptError::Refused(Refused::Early, _)) => Ok(Self::Early),

@@ -33,7 +33,7 @@ pub(crate) type CursorsOfOutbox = [Option<Option<OutboxPosition>>; 2];
 
 signature! {
     /// Queues the deliveries of some events of outboxes, and moves the cursors of these, both or neither. Where a cursor is not as
-    /// the caller read it, another has followed that outbox meanwhile. Who remembers an owner's subscriptions proves by their mark
+    /// the caller read it, another has followed that outbox meanwhile. A caller that caches an owner's subscriptions proves by their mark
     /// that these are still the same; if they are not, nothing is written.
     ///
     /// A delivery that exists already is skipped. Where a subscription or its owner has as many open as may be, or Redis is full,
@@ -135,7 +135,7 @@ impl Store {
         owners: &[(String, String)],
         parts: &[FanOutPart],
     ) -> Result<FanOutReply, StoreError> {
-        // Cursors go on, or outboxes could not be trimmed: those of other nodes too, where the subscriptions are the operator's.
+        // Cursors must advance, or outboxes could not be trimmed: for operator subscriptions those of other nodes too.
         let is_full = self.memory_step(partition) == MemoryStep::Refuse;
         let mark = |(owner, _): &(String, String)| self.keys().webhooks_mark(partition, owner);
         let call = FanOut {

@@ -72,16 +72,16 @@ pub struct Denials {
     pub count: i64,
 }
 
-/// What was followed of one partition's outbox.
+/// The followed entries of one partition's outbox.
 #[derive(Debug)]
 pub struct Followed {
-    /// Whose.
+    /// The partition.
     pub partition: Partition,
     /// Its cursor as it was read; `None` if it has none yet.
     pub read: Option<EntryId>,
     /// The last entry that was followed.
     pub next: EntryId,
-    /// What its entries point to.
+    /// The events of its entries.
     pub rows: Vec<NewRow>,
 }
 

@@ -48,14 +48,14 @@ signature! {
 /// The right to work on a partition for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lease {
-    /// What may be worked on.
+    /// The leased partition.
     pub partition: Partition,
     /// Rises with each new owner. Scripts that write under the lease are given it and refuse a former owner's.
     pub token: i64,
 }
 
 impl Lease {
-    /// What may be worked on.
+    /// The leased partition.
     pub fn partition(&self) -> Partition {
         self.partition
     }

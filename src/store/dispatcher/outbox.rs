@@ -16,11 +16,11 @@ const COUNT_MAX: usize = 100_000;
 pub struct Pointer {
     /// Its place in the outbox.
     pub entry: EntryId,
-    /// What it points to; `None` where it is damaged.
+    /// The pointer; `None` where it is damaged.
     pub target: Option<EventRange>,
 }
 
-/// What an outbox holds beyond a cursor.
+/// The entries of an outbox beyond a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxPage {
     /// In order.
@@ -32,7 +32,7 @@ pub struct OutboxPage {
 /// Entries of the event log of a tenant, one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventRange {
-    /// Whose log; perhaps no tenant's.
+    /// The tenant of the log, or a sentinel.
     pub tenant: String,
     /// Of which day.
     pub day: Day,

@@ -1,4 +1,4 @@
-//! What is due next in many partitions at once, and Redis's clocks.
+//! The next due time of many partitions at once, and Redis's clocks.
 
 use redis::Value;
 use tokio::time::Instant;

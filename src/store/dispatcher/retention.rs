@@ -59,7 +59,7 @@ pub struct Walk {
 }
 
 words! {
-    /// Which records of a day.
+    /// The kind of records of a day.
     Records {
         /// Reservations.
         Reservations = "reservations",
@@ -153,7 +153,7 @@ pub const TRIM_ENTRIES: i64 = 2_000;
 impl Store {
     /// Removes what is older than a time from the partitions' outboxes, at most about [`TRIM_ENTRIES`] of each; answers
     /// how many entries went from those that were trimmed. Whole blocks of the streams only, which is what makes it cheap. What the view of
-    /// events has not followed yet stays, however old; where nobody can tell what that is, everything stays.
+    /// events has not followed yet stays, however old; if that is unknown, everything stays.
     pub async fn trim_outboxes(
         &self,
         partitions: &[Partition],

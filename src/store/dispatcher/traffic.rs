@@ -43,7 +43,7 @@ signature! {
         tenant: &'a str,
         fencing_token: Lease,
         context: &'a str,
-        /// Below so many samples nothing is unusual.
+        /// With fewer samples nothing is unusual.
         samples_min: u32,
     }
     replies { clock, fenced, early, flushed: Flushed { count: i64 } }
@@ -114,7 +114,7 @@ impl Store {
                 match self.count_some(partition, some).await {
                     Ok(burning) => counted.burning.extend(burning),
                     Err(error) => {
-                        // What may have been counted must not be twice.
+                        // Counts that may have been stored must not be sent again.
                         if !matches!(&error, StoreError::Unavailable(why) if why.effect_unknown()) {
                             counted.left.extend_from_slice(some);
                         }
@@ -185,7 +185,7 @@ signature! {
     writes "On flushed: the events, the state of the limits, the time in the index."
 }
 
-/// What the ledgers of a tenant were charged, by unit and scope.
+/// The charges of a tenant's ledgers, by unit and scope.
 pub type Charges = HashMap<(Unit, String), u128>;
 
 /// Ledgers of one call.

@@ -146,7 +146,7 @@ impl Store {
             }
             ViewIndex::Id(digest) => {
                 let low = format!("[{}", id_member(digest, low.max(0), ""));
-                // Behind all members of that millisecond: they go on with a blank.
+                // After all members of that millisecond: they continue with a blank.
                 let high = format!("({}!", id_member(digest, high.max(-1), "").trim_end());
                 (keys.view_ids(name, day), "ZLEXCOUNT", low, high)
             }

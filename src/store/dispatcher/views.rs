@@ -18,7 +18,7 @@ use crate::store::signature::signature;
 use crate::store::{Store, StoreError};
 
 signature! {
-    /// Records how far some partitions are in a view over all tenants. What was further stays.
+    /// Records how far some partitions are in a view over all tenants. Higher marks stay.
     ///
     /// A partition is under one time only. Dispatchers report one time for all partitions that they have followed to the end,
     /// so there are few of them, and a report is short however many partitions it is about. all: 0 while a partition has no time.
@@ -34,7 +34,7 @@ signature! {
 }
 
 words! {
-    /// What is seen.
+    /// The view.
     View {
         /// The event logs.
         Events = "events",
@@ -50,7 +50,7 @@ pub struct Row {
     pub partition: Partition,
     /// The entry.
     pub entry: EntryId,
-    /// Whose log; perhaps no tenant's.
+    /// The tenant of the log, or a sentinel.
     pub tenant: String,
     /// The type of an event; `None` in the audit log.
     pub kind: Option<String>,

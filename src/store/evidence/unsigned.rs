@@ -72,7 +72,7 @@ pub struct UnsignedEntry {
     pub record: Record,
 }
 
-/// What was read of a stream.
+/// A read of a stream.
 #[derive(Debug, Clone)]
 pub struct UnsignedRead {
     /// In order.

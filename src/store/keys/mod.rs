@@ -17,7 +17,7 @@ pub use catalogue::{deployment, directory, partition, views};
 pub struct Key {
     /// Its name in the code.
     pub name: &'static str,
-    /// What it starts with, behind the prefix of the deployment.
+    /// Its name, after the prefix of the deployment.
     pub place: &'static str,
     /// The Redis type; `prefix` for what several keys start with.
     pub kind: &'static str,
@@ -220,7 +220,7 @@ impl Keys {
         PartitionKeys { start }
     }
 
-    /// What every key starts with.
+    /// Prefix of every key.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }

@@ -10,7 +10,7 @@ use crate::store::Pair;
 use crate::store::signature::signature;
 
 signature! {
-    /// Ends an active reservation with a charge. What was spent is charged, the rest of the hold returns. What goes beyond
+    /// Ends an active reservation with a charge. The actual amount is charged, the rest of the hold returns. What goes beyond
     /// the hold is charged as the overage policy of the reservation allows.
     COMMIT: Commit -> CommitReply = "runtime/commit", flags "allow-oom";
     names { caller: &'a RuntimeCaller, key_id of caller }

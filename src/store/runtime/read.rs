@@ -134,7 +134,7 @@ impl Store {
         self.tenant_in(key).await
     }
 
-    /// Whose a policy is, `None` where there is no such policy. It never changes.
+    /// The tenant of a policy, `None` if it does not exist. It never changes.
     pub async fn tenant_of_policy(&self, id: &PolicyId) -> Result<Option<TenantId>, StoreError> {
         let key = self.keys().policy(id.partition(), id.as_str());
         self.tenant_in(key).await

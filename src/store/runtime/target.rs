@@ -1,4 +1,4 @@
-//! What a request of the runtime plane is about, and the refusals that name it.
+//! The target of a request of the runtime plane, and the refusals that name it.
 
 use crate::domain::amount::Amount;
 use crate::domain::ids::{ReservationId, TenantId};
@@ -7,16 +7,16 @@ use crate::domain::scope::ScopePath;
 use crate::store::signature::Refused;
 use crate::store::target::Target;
 
-/// What a request is about, as far as its refusals name it.
+/// The target of a request, as far as its refusals name it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct RuntimeTarget<'a> {
-    /// Whose money it is, where a closed or suspended tenant refuses.
+    /// The tenant that pays, for refusals of a closed or suspended one.
     pub tenant: Option<&'a TenantId>,
     /// A reservation.
     pub reservation: Option<&'a ReservationId>,
     /// The scope of the request's subject.
     pub scope: Option<&'a ScopePath>,
-    /// What is to be reserved or charged.
+    /// The amount to reserve or charge.
     pub amount: Option<Amount>,
 }
 

@@ -15,7 +15,7 @@ use crate::driver::script::{Argument, Form};
 use crate::store::dispatcher::lease::Lease;
 use crate::store::keys::{KeySegment, Keys};
 
-/// What a script replies besides the words that many share.
+/// The reply of a script besides the words that many share.
 pub trait Outcome: Sized {
     /// Reads what follows `word`; `None` for a word that is none of its own.
     ///
@@ -28,7 +28,7 @@ pub trait Outcome: Sized {
 pub(crate) trait ScriptCall: Sync {
     /// The replies that are its own.
     type Outcome: Outcome;
-    /// What is declared of the script.
+    /// The declaration of the script.
     const SIGNATURE: &'static Signature;
 
     /// The call, encoded with the keys of a day.

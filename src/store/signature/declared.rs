@@ -1,16 +1,16 @@
-//! What is known of a script from its declaration.
+//! The declaration of a script.
 
 use crate::driver::script::{Argument, Form, Script};
 use crate::store::keys::Key;
 
-/// What is declared of a script.
+/// The declaration of a script.
 #[derive(Debug)]
 pub struct Signature {
     /// The script.
     pub script: Script,
     /// The Rust file with the declaration.
     pub file: &'static str,
-    /// What it does.
+    /// Its description.
     pub summary: &'static str,
     /// Of Redis, in its first line.
     pub flags: &'static str,
@@ -26,11 +26,11 @@ pub struct Signature {
     pub by_day: bool,
     /// Its replies, in order of precedence.
     pub replies: &'static [Word],
-    /// What it writes.
+    /// The keys that it writes.
     pub writes: &'static str,
 }
 
-/// What a script does to a key.
+/// The access of a script to a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Only reads it.
@@ -44,7 +44,7 @@ pub enum Access {
 pub struct KeyUse {
     /// Its name in the script.
     pub local: &'static str,
-    /// What the script does to it.
+    /// The access of the script to it.
     pub access: Access,
     /// What it is.
     pub key: &'static Key,
@@ -59,9 +59,9 @@ pub struct KeyUse {
 pub struct KeyList {
     /// Its name in the script.
     pub local: &'static str,
-    /// What the script does to them.
+    /// The access of the script to them.
     pub access: Access,
-    /// What they can be.
+    /// Their possible keys.
     pub keys: &'static [&'static Key],
 }
 
@@ -74,11 +74,11 @@ pub struct ArgUse {
     pub form: Form,
     /// The key, or beginning of keys, that it names, with its parts.
     pub key: Option<(&'static Key, &'static [&'static str])>,
-    /// What is to be known of it, if its declaration says so.
+    /// Its comment, if it is declared.
     pub own_note: &'static str,
 }
 
-/// What is to be known of arguments that many scripts have.
+/// Comments of arguments that many scripts share.
 const USUAL_NOTES: &[(&str, &str)] = &[
     ("audit", "Names and values of the audit entry."),
     (
@@ -105,7 +105,7 @@ const USUAL_NOTES: &[(&str, &str)] = &[
 ];
 
 impl ArgUse {
-    /// What is to be known of it: as declared, else what is usual for an argument of its name.
+    /// Its comment: as declared, else the shared one for its name.
     pub fn note(&self) -> &'static str {
         let usual = || USUAL_NOTES.iter().find(|(name, _)| *name == self.local);
         match self.own_note.trim() {

@@ -85,17 +85,17 @@
 //!
 //! - `names`: what only keys are named by. `key_id of caller`, here or under `args`, is a field of the value `caller`, which
 //!   many calls share; the call has no such field. `keys of`: the place of the catalogue; a partition is a field, or that `of`
-//!   another value. Keys that the script writes follow `write`. A local name stands before the catalogue's where they differ.
+//!   another value. Keys that the script writes follow `write`. A local name precedes the catalogue's where they differ.
 //!   `when` names a field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of
 //!   keys, a field `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
 //! - `args`: a comment is the argument's note in the head of the script; `USUAL_NOTES` has those of arguments that many scripts
-//!   have. `day` stands for two, `day` and `day_start_ms`; the call is repeated with the day of the script's clock
+//!   have. `day` is two arguments, `day` and `day_start_ms`; the call is repeated with the day of the script's clock
 //!   when it replies `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
 //!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
 //! - `-> Reply declared elsewhere`: the replies are some of those of another script, and their type is its.
 //! - `replies`, in order of precedence: a word of [`Refused`] alone, or a word with its variant and fields. `replayed` alone
-//!   stands for the stored words of the first outcome.
+//!   is the stored words of the first outcome.
 
 mod call;
 mod declared;
@@ -220,7 +220,7 @@ macro_rules! signature {
     };
     (@outcome [declared] $outcome:ident $words:tt) => {};
     (@outcome [] $outcome:ident { $($word:ident: $variant:ident $({ $($field:ident: $field_type:ty),* })?,)* }) => {
-        /// What the script replies; see its declaration.
+        /// The reply of the script; see its declaration.
         #[allow(missing_docs, private_interfaces, reason = "the names are those of the declaration")]
         pub enum $outcome {
             $($variant $({ $($field: $field_type),* })?,)*

@@ -94,7 +94,7 @@ refused! {
     budget_not_found: BudgetNotFound,
     /// A ledger takes no charge.
     inactive: Inactive { status: String, scope: String },
-    /// A ledger cannot bear the amount.
+    /// A ledger denies the request.
     denied: Denied { reason: Denial, scope: String, remaining: i64 },
     /// A ledger is over its limit since this reservation or usage event.
     over_limit: OverLimit { scope: String, remaining: i64, since: String },

@@ -13,11 +13,11 @@ use crate::store::{Lane, Store, StoreError};
 pub struct Finding {
     /// Address of the node.
     pub node: String,
-    /// What is so, what it puts at risk, and what to do.
+    /// The finding, its risk and the remedy.
     pub message: String,
 }
 
-/// What is asked of each node, in the order of [`judge`]'s checks.
+/// The commands for each node, in the order of [`judge`]'s checks.
 const SETTINGS: [&str; 5] = [
     "maxmemory",
     "appendonly",

@@ -1,4 +1,4 @@
-//! What Redis has counted about its own work: for benchmarks, and to find what is slow.
+//! Statistics of Redis: for benchmarks, and to find slow scripts.
 
 use std::collections::BTreeMap;
 

@@ -109,22 +109,22 @@ const RECORD_FIELDS: [&str; 18] = [
 /// The figures of a ledger that records change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Amounts {
-    /// What is held.
+    /// Held amount.
     pub reserved: i64,
-    /// What was spent.
+    /// Spent amount.
     pub spent: i64,
-    /// What is owed.
+    /// Debt.
     pub debt: i64,
 }
 
 /// A ledger as it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figures {
-    /// What was allocated.
+    /// Allocated amount.
     pub allocated: i64,
-    /// What remains.
+    /// Remaining amount.
     pub remaining: i64,
-    /// What its records add up to, with the base.
+    /// The sums of its records and the base.
     pub stored: Amounts,
     /// What purged records changed, modulo 2^64. They hold nothing.
     pub base: Amounts,
@@ -168,7 +168,7 @@ pub struct Ledgers {
 /// A record and its place in the indexes, at one moment.
 #[derive(Debug)]
 pub struct StoredRecord {
-    /// Which record.
+    /// The record.
     pub id: String,
     /// When the index of due reservations has it, in milliseconds.
     pub due_ms: Option<i64>,
@@ -291,7 +291,7 @@ fn figures(fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
     }
     let ledger = Record::from_fields(&LEDGER_FIELDS, fields);
     let score = |name: &str| ledger.get(name).and_then(|text| text.parse().ok());
-    // The bases came to be later than the ledger: absent is 0.
+    // Older ledgers have no base: absent is 0.
     let base = |name: &str| Ok(ledger.optional(name)?.unwrap_or(0));
     let read = || {
         Ok::<_, RecordError>(Figures {

@@ -42,7 +42,7 @@ type Outcome = (String, Change);
 /// An operation, its estimate or actual, and its request.
 type Planned<'a> = (Operation, i64, &'a Request<Full<Bytes>>);
 
-/// What all clients of a run share.
+/// State that all clients of a run share.
 pub(super) struct Shared {
     pub url: Url,
     pub headers: HeaderMap,

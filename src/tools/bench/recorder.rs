@@ -60,7 +60,7 @@ pub(super) struct Recorder {
     times: BTreeMap<Operation, Times>,
     /// By status and code.
     pub errors: BTreeMap<(u16, String), Failure>,
-    /// What the operations changed in the ledgers.
+    /// The change of the ledgers by the operations.
     pub change: Change,
     /// Requests sent, warm-up and retries included.
     pub attempts: u64,

@@ -47,7 +47,7 @@ const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
 /// A reservation, and the idempotency key that made it.
 pub(super) type HeldReservation = (ReservationId, IdempotencyKey);
 
-/// What to call.
+/// The script.
 pub(super) enum Script {
     /// `reserve.lua`, for so long.
     Reserve(Duration),
@@ -55,7 +55,7 @@ pub(super) enum Script {
     Commit(Vec<HeldReservation>),
 }
 
-/// One script, called by so many clients at once over one connection.
+/// One script, called by concurrent clients over one connection.
 #[derive(Debug, Serialize)]
 pub(super) struct ScriptRun {
     pub clients: u16,
@@ -68,7 +68,7 @@ pub(super) struct ScriptRun {
     /// The reservations of all calls.
     #[serde(skip)]
     pub held: Vec<HeldReservation>,
-    /// What all calls changed.
+    /// The change of all calls.
     #[serde(skip)]
     pub change: Change,
 }

@@ -117,7 +117,7 @@ impl Service {
     }
 }
 
-/// What one or many operations changed. All name the same subject, so the change is the same for each ledger.
+/// The change of one or many operations. All name the same subject, so the change is the same for each ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Change {
     pub reserved: i64,
@@ -125,7 +125,7 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Adds so many changes like `other`.
+    /// Adds `count` changes like `other`.
     pub fn add(&mut self, other: Self, times: usize) {
         self.reserved += other.reserved * times as i64;
         self.spent += other.spent * times as i64;

@@ -106,7 +106,7 @@ Ask for more than there is, and be denied:
     )
 }
 
-/// What the agents in `examples` read.
+/// The variables that the agents in `examples` read.
 fn variables(address: SocketAddr, dialect: Dialect, key: &str) -> String {
     let words = dialect.words();
     let header = words.api_key_header;

@@ -16,7 +16,7 @@ use crate::tools::call::{Call, CallError};
 /// How many words the help of an argument lists.
 const LISTED_WORDS: usize = 8;
 const LIST: &str = "; repeated or comma-separated";
-/// What a word or a list is set to for its removal.
+/// The value that removes a word or a list.
 const NONE: &str = "none";
 
 /// Reads an argument; an error says what is wrong with it.
@@ -286,7 +286,7 @@ impl CommandRow {
     }
 }
 
-/// A value of the index: `$` and a name stand for the value of an argument.
+/// A value of the index: `$` and a name are the value of an argument.
 fn derived(value: &str, matches: &ArgMatches) -> Result<Value, CallError> {
     let Some(name) = value.strip_prefix('$') else {
         return Ok(value.into());

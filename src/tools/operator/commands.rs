@@ -20,7 +20,7 @@ pub(super) struct CommandRow {
     pub nothing: &'static str,
 }
 
-/// What a command does with the response.
+/// The treatment of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Action {
     /// Prints it.

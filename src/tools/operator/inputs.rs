@@ -35,7 +35,7 @@ pub(super) enum Place {
     Unit,
 }
 
-/// What a value looks like on the command line.
+/// The form of a value on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
@@ -65,10 +65,10 @@ pub(super) struct Input {
     pub path: Vec<String>,
     pub place: Place,
     pub kind: Kind,
-    /// What it is, as the description of the API says it.
+    /// Its description, as in the API.
     pub about: String,
     pub required: bool,
-    /// What a text may be, if that is one of some words.
+    /// The allowed words, if there are some.
     pub words: Vec<String>,
     pub default: Option<String>,
     /// The value that it always has.

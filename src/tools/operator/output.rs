@@ -163,7 +163,7 @@ pub(super) struct Style {
     pub width: Option<usize>,
 }
 
-/// What a text means to an operator, and the code of its colour.
+/// The meaning of a text for an operator, and the code of its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Heading = 1,
@@ -211,7 +211,7 @@ impl Style {
     }
 }
 
-/// What the word of a status means.
+/// The meaning of a status.
 pub(super) fn tone_of(word: &str) -> Option<Tone> {
     Some(match word {
         "ACTIVE" | "SUCCESS" => Tone::Good,

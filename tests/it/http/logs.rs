@@ -165,7 +165,7 @@ async fn no_secret_is_logged_at_any_level() {
         exercise(service.address, key, &[PASSWORD]).await;
         let log = eventually("the log is there", || async {
             let log = service.log();
-            match log.contains("answered 503") {
+            match log.contains("responded 503") {
                 true => Ok(log),
                 false => Err(format!("{log:.2000}")),
             }

@@ -61,8 +61,8 @@ async fn status(service: &Service, path: &str, headers: &[(&str, &str)]) -> u16 
 async fn a_replica_refuses_requests_while_the_deployment_record_is_missing_or_different() {
     let server = RedisServer::start();
     for (prefix, changed, why) in [
-        ("gone", false, "is gone from Redis"),
-        ("other", true, "is another one"),
+        ("gone", false, "is missing in Redis"),
+        ("other", true, "differs from that at the start"),
     ] {
         let meta = format!("{prefix}:meta");
         let fixture = LedgerFixture::on(store_of(&server, prefix, true)).await;

@@ -54,7 +54,7 @@ async fn creates_and_events_above_the_limit_are_refused_until_the_next_minute() 
     assert!((1..=60).contains(&wait));
     assert!(refused.header("x-ratelimit-reset").is_some());
     let message = format!(
-        "The requests of this tenant have stored {stored} bytes of their own in this minute, and at most 10000 are admitted; \
+        "The requests of this tenant have stored {stored} bytes in this minute, with a limit of 10000; \
          retry in {wait} s, or send less metadata"
     );
     assert_eq!(refused.text("/message"), message);

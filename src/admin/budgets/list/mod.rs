@@ -19,7 +19,7 @@ use walk::{BudgetWalk, TENANTS_MAX};
 const SORT_ROWS_MAX: usize = 10_000;
 
 orders! {
-    /// What a list of budgets can be sorted by.
+    /// Sorts of the list of budgets.
     BudgetSort of ledger: BudgetLedger {
         rows: "budgets", advice: "narrow the list by tenant_id or scope_prefix, or sort by scope",
         id: ledger.ledger_id, default: Utilization
@@ -32,11 +32,11 @@ orders! {
     Unit = "unit": ledger.unit.as_str(),
     /// The status.
     Status = "status": ledger.status.as_str(),
-    /// What a commit above its estimate does; those that leave it to the tenant come last.
+    /// Overage policy; budgets that leave it to the tenant come last.
     CommitOveragePolicy = "commit_overage_policy": ledger.commit_overage_policy.map(OveragePolicy::as_str),
-    /// What was charged of what was allocated. Fractions that are not negative stand in the order of their bits.
+    /// Charged share of the allocation. The bits of nonnegative fractions have the same order.
     Utilization = "utilization": utilization(ledger).to_bits().cast_signed(),
-    /// What was charged beyond the funds.
+    /// Amount charged beyond the available funds.
     Debt = "debt": ledger.debt.value(),
 }
 
@@ -46,7 +46,7 @@ impl BudgetSort {
     }
 }
 
-/// What was charged of what was allocated: 0 where nothing was allocated, above 1 where more was charged.
+/// Charged share of the allocation: 0 where nothing was allocated, above 1 where more was charged.
 fn utilization(ledger: &BudgetLedger) -> f64 {
     match ledger.allocated.value() {
         0 => 0.0,
@@ -54,7 +54,7 @@ fn utilization(ledger: &BudgetLedger) -> f64 {
     }
 }
 
-/// Which ledgers are asked for; all of it must hold.
+/// A filter of ledgers; all conditions must hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct BudgetFilter {
     /// As it was sent: for the admin key alone, ignored from a tenant's.
@@ -73,7 +73,7 @@ pub struct BudgetFilter {
     pub utilization_min: Option<f64>,
     /// Greatest utilization.
     pub utilization_max: Option<f64>,
-    /// Whose tenant or scope contains this.
+    /// A part of the tenant or scope.
     pub search: Option<Search>,
 }
 
@@ -108,7 +108,7 @@ impl BudgetFilter {
     }
 }
 
-/// What is asked of the list of budgets. In the order of scopes a position has the tenant as its value, and as its id the entry
+/// A query of the list of budgets. In the order of scopes a position has the tenant as its value, and as its id the entry
 /// of the tenant's index, empty after the last one.
 pub type BudgetQuery = ListQuery<BudgetFilter, BudgetSort>;
 

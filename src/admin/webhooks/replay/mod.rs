@@ -53,7 +53,7 @@ impl Webhooks {
         let replay_id = ReplayId::mint(loaded.subscription.owner.partition());
         let replayed = async {
             loaded.check_owner()?;
-            // What is paused gets nothing, replays included.
+            // A paused subscription gets nothing, replays included.
             if loaded.subscription.status != WebhookStatus::Active {
                 return self.queue(&loaded, &replay_id, None, &[], cause).await;
             }

@@ -36,7 +36,7 @@ const LOGGED_MAX: usize = 20_000;
 /// The order of a replay: time, partition, digest of the tenant, entry.
 type Order = (i64, Partition, String, EntryId);
 
-/// What was found so far.
+/// The events found so far.
 struct Selection<'a> {
     subscription: &'a Subscription,
     replay: &'a WebhookReplay,

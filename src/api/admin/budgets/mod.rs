@@ -34,21 +34,21 @@ object! {
     pub struct BudgetFundingResponse: Serialize + Open {
         /// How the figures changed.
         pub operation: FundingOperation { described_as: || json!({"type": "string"}) },
-        /// What the budget granted.
+        /// Allocated amount before.
         pub previous_allocated: Amount,
-        /// What the budget grants now.
+        /// Allocated amount now.
         pub new_allocated: Amount,
-        /// What could be reserved.
+        /// Remaining amount before.
         pub previous_remaining: SignedAmount,
-        /// What can be reserved now.
+        /// Remaining amount now.
         pub new_remaining: SignedAmount,
-        /// What was owed.
+        /// Debt before.
         pub previous_debt: Amount { required: false },
-        /// What is owed now.
+        /// Debt now.
         pub new_debt: Amount { required: false },
-        /// What had been charged.
+        /// Spent amount before.
         pub previous_spent: Amount { required: false },
-        /// What counts as charged now.
+        /// Spent amount now.
         pub new_spent: Amount { required: false },
         /// When it was funded.
         pub timestamp: Moment { required: false },

@@ -23,7 +23,7 @@ object! {
         pub operation: FundingOperation,
         /// By how much, or to what.
         pub amount: Amount,
-        /// What counts as spent afterwards. With `RESET_SPENT` only; absent: nothing.
+        /// Spent amount after the operation. Only with `RESET_SPENT`; absent: zero.
         pub spent: Option<Amount>,
         /// Reason, for the record.
         pub reason: Option<String> { chars: ..=512 },
@@ -50,12 +50,12 @@ impl BudgetFundingRequest {
     }
 }
 
-/// Which budget an operation is about: `scope` and `unit` of the query string.
+/// The budget that an operation names: `scope` and `unit` of the query string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetTarget {
     /// Its scope.
     pub scope: BudgetScope,
-    /// What it counts.
+    /// Unit of the budget.
     pub unit: Unit,
     /// The tenant that the query names, if it does.
     pub tenant_id: Option<String>,

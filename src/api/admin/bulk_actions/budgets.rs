@@ -65,7 +65,7 @@ object! {
         pub action: FundingOperation,
         /// By how much, or to what; required for every action. Budgets of another unit fail.
         pub amount: Amount { required: false },
-        /// What counts as spent afterwards. With `RESET_SPENT` only; absent: nothing.
+        /// Spent amount after the operation. Only with `RESET_SPENT`; absent: zero.
         pub spent: Option<Amount>,
         /// Reason, for the record.
         pub reason: Option<String> { chars: ..=512 },

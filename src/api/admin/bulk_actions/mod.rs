@@ -24,7 +24,7 @@ use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
 use crate::store::admin::bulk::BulkResponse;
 
-/// What is wrong with a filter that selects everything.
+/// The refusal of a filter that selects everything.
 const EMPTY: &str = "must have at least one member that is not blank";
 
 /// The body of a bulk action on rows of one kind.
@@ -82,7 +82,7 @@ macro_rules! response {
             $(#[doc = $doc])*
             #[derive(Debug)]
             pub struct $name: Serialize {
-                /// What was done.
+                /// The performed action.
                 pub action: $action,
                 /// How many rows matched.
                 pub total_matched: i64 { range: 0.. },

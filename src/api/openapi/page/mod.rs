@@ -24,7 +24,7 @@ use sections::{escaped, paragraphs};
 
 const STYLE: &str = include_str!("style.css");
 
-/// What is served in one dialect. It depends on nothing else, so a process makes it once.
+/// The pages of one dialect. They depend on nothing else, so a process renders them once.
 struct Texts {
     json: String,
     page: String,
@@ -33,7 +33,7 @@ struct Texts {
 }
 
 impl Texts {
-    /// Made for the first who wants it, since it takes some 10 MB that most replicas never need; off the threads that serve
+    /// Made for the first request, since it takes some 10 MB that most replicas never need; off the threads that serve
     /// connections.
     async fn served(dialect: Dialect) -> &'static Self {
         static SERVED: [OnceCell<Texts>; Dialect::ALL.len()] =
@@ -56,7 +56,7 @@ impl Texts {
     }
 }
 
-/// `/`, `/docs` and `/v1/openapi.json`. All are public: they tell nothing that depends on a deployment's data.
+/// `/`, `/docs` and `/v1/openapi.json`. All are public: they show nothing that depends on a deployment's data.
 pub fn router(dialect: Dialect) -> Router {
     Router::new()
         .route(
@@ -75,7 +75,7 @@ pub fn router(dialect: Dialect) -> Router {
         )
 }
 
-/// What the service is: JSON, or a page for a browser.
+/// A summary of the service: JSON, or a page for a browser.
 fn first_contact(texts: &'static Texts, headers: &HeaderMap) -> Response {
     let accepted = headers.get(header::ACCEPT).map(|value| value.as_bytes());
     let is_browser = accepted.is_some_and(|value| value.starts_with(b"text/html"));

@@ -39,7 +39,7 @@ pub(super) fn of_operation(
     )
 }
 
-/// Which keys open it.
+/// The keys that it accepts.
 fn keys(operation: &Value, document: &Value) -> String {
     let schemes = operation["security"].as_array().into_iter().flatten();
     let names = schemes.filter_map(|scheme| scheme.as_object()?.keys().next());
@@ -114,7 +114,7 @@ fn responses(operation: &Value, document: &Value) -> String {
     )
 }
 
-/// What a request or response holds as JSON.
+/// The JSON of a request or response.
 fn json_of(holder: &Value) -> &Value {
     &holder["content"]["application/json"]
 }
@@ -270,7 +270,7 @@ fn text_of(value: &Value) -> String {
         .map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A text as it may stand between tags and in a quoted attribute.
+/// A text escaped for use between tags and in a quoted attribute.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")

@@ -159,7 +159,7 @@ const NEVER_EMITTED: [&str; 8] = [
     "INTERNAL_ERROR",
 ];
 
-/// Which refusals are attested is the policy of who issues: a verifier accepts whatever the format can carry.
+/// The issuer decides which refusals it attests: a verifier accepts whatever the format can carry.
 #[test]
 fn e09_a_verifier_ignores_the_policy_of_the_issuer() {
     for code in NEVER_EMITTED {

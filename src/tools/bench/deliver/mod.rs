@@ -70,7 +70,7 @@ struct Drained {
 }
 
 impl Bench<'_> {
-    /// So many events in a run of this length.
+    /// Number of events in a run of this length.
     fn scaled(&self, events: usize) -> usize {
         self.share_of(events).max(5)
     }
@@ -89,7 +89,7 @@ impl Bench<'_> {
         Senders::make(&self.stack.service, &self.receivers, shape, kind).await
     }
 
-    /// Waits for so many arrivals, and counts the rest as missing.
+    /// Waits for this many arrivals, and counts the rest as missing.
     async fn arrived(&mut self, expected: usize) -> Vec<Arrival> {
         let arrivals = self.receivers.wait_for(expected).await;
         self.report.missing += expected.saturating_sub(arrivals.first.len()) as u64;

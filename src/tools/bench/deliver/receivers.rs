@@ -37,7 +37,7 @@ pub(super) struct Arrival {
     pub waited: Duration,
 }
 
-/// What has arrived since it was last taken.
+/// The requests that arrived since the last call.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     pub first: Vec<Arrival>,
@@ -76,7 +76,7 @@ impl Receivers {
         format!("http://{host}:{}/{delay_ms}/{number}", self.port)
     }
 
-    /// Waits for so many events, a minute at most, and takes what has arrived.
+    /// Waits for this many events, a minute at most, and takes the arrived ones.
     pub async fn wait_for(&self, events: usize) -> Arrivals {
         let begun = Instant::now();
         while self.arrivals.lock().first.len() < events && begun.elapsed() < Duration::from_secs(60)

@@ -54,7 +54,7 @@ impl Senders {
         self.subscriptions.len()
     }
 
-    /// Causes so many events of each tenant, as fast as one client can.
+    /// Causes this many events of each tenant, as fast as one client can.
     pub async fn cause(&self, events: usize) -> Result<(), BenchError> {
         for _ in 0..events {
             for tenant in &self.tenants {
@@ -64,7 +64,7 @@ impl Senders {
         Ok(())
     }
 
-    /// Causes events one after the other, so many a second, for a while. Returns how many there were.
+    /// Causes events one after the other, at a rate per second, for a while. Returns their number.
     pub async fn cause_for(&self, per_second: f64, time: Duration) -> Result<usize, BenchError> {
         let (until, mut count) = (Instant::now() + time, 0);
         let mut pace = interval(Duration::from_secs_f64(1.0 / per_second));

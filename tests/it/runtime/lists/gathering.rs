@@ -42,7 +42,7 @@ async fn a_tenant_gathers_two_lists_at_once_and_delays_no_other_tenant() {
     assert!(refused.header("x-ratelimit-reset").is_some(), "{refused:?}");
     assert_eq!(
         refused.text("/message"),
-        "Too many lists at the same time: 2 are being sorted for acme already, the most that are allowed; try again in 1 s, \
+        "Too many lists at the same time: 2 are already being sorted for acme, which is the limit; try again in 1 s, \
          or narrow the list with from and to, or sort by created_at_ms"
     );
     let counted = "budget_limit_refusals_total{limit=\"gathering_lists\"} 1\n";
