@@ -39,19 +39,19 @@ enum Change {
     BulkFund,
 }
 
-/// What is damaged.
+/// The damaged key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Damage {
-    /// The counts are no hash.
+    /// The key of counts is not a hash.
     Counts,
-    /// A count is no number.
+    /// A count is not a number.
     Count(&'static str),
     OverLimitOrInDebt,
     Failing,
     Expiring,
     Closings,
     Days,
-    /// The version of what the operator's webhooks watch is no number.
+    /// The version of the operator's thresholds is not a number.
     Version,
 }
 
@@ -98,7 +98,7 @@ async fn damaged_app() -> DamagedApp {
 }
 
 impl DamagedApp {
-    /// The damage, done.
+    /// Applies the damage.
     async fn damage(&self, change: Change, damage: Damage) {
         let keys = self.app.store.keys();
         let partition = match change {
@@ -197,7 +197,7 @@ impl DamagedApp {
         }
     }
 
-    /// Every key but those that record the refusal, and what a directory learns ahead of a record.
+    /// Every key except those that record the refusal, and entries of a directory ahead of their record.
     async fn everything(&self) -> BTreeMap<String, Vec<u8>> {
         let mut found = self.app.everything().await;
         let beside = ":audit :chain: :unsealed :bulk :idemdue :days {dir}";
@@ -320,7 +320,7 @@ async fn a_close_that_cannot_count_a_child_leaves_it_open_and_emits_no_event() {
             .run(&["HGET", &keys.counts(partition), &open])
             .await;
         assert_eq!(count, 1, "{open}");
-        // As soon as the count is right again, the close comes to its end.
+        // Once the count is repaired, the close ends.
         damaged
             .app
             .run::<()>(&["HSET", &keys.counts(partition), field, "0"])

@@ -1,4 +1,4 @@
-//! What few clients of the admin plane send, and what a damaged record takes away: nothing but itself.
+//! Rare requests of the admin plane, and damaged records, which hide no others.
 
 use budget_authority::domain::ids::Partition;
 use reqwest::Method;
@@ -129,7 +129,7 @@ async fn a_damaged_record_does_not_hide_the_other_tenants() {
         ids.sort();
         assert_eq!(ids, [Some("second"), Some("umbra")], "{sort}");
     }
-    // Asked for by name, it is not passed over in silence.
+    // A request for it by name is an error.
     app.get_as_admin(&format!("{TENANTS}/first"))
         .await
         .refused(500, "INTERNAL_ERROR");

@@ -1,4 +1,4 @@
-//! The admin plane over HTTP: who is let in, what comes back, what is recorded.
+//! The admin plane over HTTP: authentication, responses and records.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -68,7 +68,7 @@ async fn tenants_are_created_once_read_and_listed() {
     app.post_as_admin(TENANTS, json!({"tenant_id": "umbra", "name": "B"}))
         .await
         .refused(409, "DUPLICATE_RESOURCE");
-    // The literal routes beside it shadow no tenant's id.
+    // Literal routes shadow no tenant's id.
     for id in ["bulk-action", "lookup"] {
         app.post_as_admin(TENANTS, json!({"tenant_id": id, "name": id}))
             .await

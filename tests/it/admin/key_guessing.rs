@@ -44,7 +44,7 @@ async fn guessing_admin_keys_is_slowed_for_that_client_only() {
         );
     }
     ask(&app, ADMIN_KEY, operator).await.expect(200);
-    // The pause is short, and once a right key was sent, the neighbours' wrong ones do not keep it waiting any more.
+    // The pause is short, and after a valid key, the neighbours' wrong ones no longer delay it.
     eventually("the pause is over", || async {
         (ask(&app, ADMIN_KEY, guesser).await.status == 200).then_some(())
     })

@@ -79,7 +79,7 @@ async fn the_active_webhooks_of_an_owner_watch_no_more_thresholds_than_its_limit
     let more = json!({"thresholds": {"budget_utilization": [0.3, 0.6, 0.7]}});
     assert_too_many(&patch(&app, &first, more).await, SETTING, 3, 4);
 
-    // A paused one watches nothing, and is resumed only within the limit, alone or by a bulk action.
+    // A paused webhook watches nothing, and is resumed only within the limit, alone or by a bulk action.
     patch(&app, &second, json!({"status": "PAUSED"})).await;
     let third = made(&app, watching(&[0.8])).await;
     let resumed = patch(&app, &second, json!({"status": "ACTIVE"})).await;
@@ -89,7 +89,7 @@ async fn the_active_webhooks_of_an_owner_watch_no_more_thresholds_than_its_limit
     let failed = (second, "LIMIT_EXCEEDED".to_owned());
     assert_eq!(words(&response, "failed"), [failed]);
 
-    // Under a lower limit, what is watched already stays, and may become less.
+    // Under a lower limit, existing thresholds stay, and can be reduced.
     let narrow = app.replica(&["--thresholds", "1"]).await;
     let fewer = json!({"thresholds": {"budget_utilization": [0.6]}});
     assert_eq!(patch(&narrow, &first, fewer).await.status, 200);

@@ -10,13 +10,13 @@ use crate::harness::http;
 use crate::harness::redis::shared;
 
 /// A service with two addresses.
-struct Apart {
+struct SplitService {
     app: TestApp,
     api: SocketAddr,
     admin: SocketAddr,
 }
 
-impl Apart {
+impl SplitService {
     async fn spawn() -> Self {
         let app = TestApp::spawn_on(&shared().url(), &["--admin-listen", ANY]).await;
         app.budget("tenant:acme", 1_000, 0).await;
@@ -73,13 +73,13 @@ const ADMIN: (&str, &str) = ("X-Admin-API-Key", ADMIN_KEY);
 
 #[tokio::test]
 async fn the_api_address_has_no_admin_operation_and_the_admin_address_has_all() {
-    let apart = Apart::spawn().await;
+    let apart = SplitService::spawn().await;
     let key = ("X-Service-API-Key", apart.app.keys[0].as_str());
     let mut requests = operations();
     requests.push((404, (Method::GET, "/v1/admin/x", Value::Null)));
     for (expected, request) in &requests {
         let name = format!("{} {}", request.0, request.1);
-        // Whoever has a key learns that the path does not exist.
+        // With a key, the unknown path is 404.
         for headers in [&[][..], &[("X-Admin-API-Key", "wrong")]] {
             let response = apart.ask(apart.api, headers, request).await;
             assert_eq!(
@@ -106,7 +106,7 @@ async fn the_api_address_has_no_admin_operation_and_the_admin_address_has_all() 
 /// Listing, reading and releasing are operations of the runtime plane, which the admin key opens as well.
 #[tokio::test]
 async fn reservations_are_on_the_api_address_for_the_admin_key_too() {
-    let apart = Apart::spawn().await;
+    let apart = SplitService::spawn().await;
     let key = ("X-Service-API-Key", apart.app.keys[0].as_str());
     let response = apart.app.reserve("k", 10).await;
     let one = format!("/v1/reservations/{}", response.text("/reservation_id"));
@@ -135,7 +135,7 @@ async fn reservations_are_on_the_api_address_for_the_admin_key_too() {
 
 #[tokio::test]
 async fn probes_and_the_description_are_on_both() {
-    let apart = Apart::spawn().await;
+    let apart = SplitService::spawn().await;
     for address in [apart.api, apart.admin] {
         for path in ["/", "/live", "/ready", "/v1/openapi.json", "/docs"] {
             let response = http::get(format!("http://{address}{path}")).await;

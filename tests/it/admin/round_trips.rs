@@ -60,7 +60,7 @@ async fn a_key_update_costs_one_round_trip_and_one_look_up_on_another_replica() 
         let seen = block_in_place(|| monitor.seen());
         assert_eq!(seen, expected, "{method}");
     }
-    // A refusal is recorded by a script of its own.
+    // A separate script records a refusal.
     ask(&app, Method::PATCH, &path(1), change(5))
         .await
         .refused(409, "INVALID_REQUEST");

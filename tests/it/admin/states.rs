@@ -95,7 +95,7 @@ async fn a_blocked_close_emits_one_event_and_one_audit_entry() {
     assert_eq!(of_request[0].get("status"), Some("500"));
 }
 
-/// The request is answered though Redis goes away in the middle of the close: what it was for has happened.
+/// The request succeeds although Redis goes away in the middle of the close: the status has changed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_blocked_close_responds_that_it_is_in_progress() {
     let redis = tokio::task::block_in_place(RedisServer::start);
@@ -135,7 +135,7 @@ async fn a_blocked_close_responds_that_it_is_in_progress() {
     // Real time, in which the close must not continue: there is no dispatcher.
     tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
     assert!(tenant.active().await > 0 && tenant.is_closing().await);
-    eventually("another close comes to its end", || async {
+    eventually("another close ends", || async {
         let path = format!("{TENANTS}/umbra");
         let again = app
             .patch_as_admin(&path, json!({"status": "CLOSED"}))

@@ -1,17 +1,17 @@
-//! What a dispatcher logs of its attempts: each line names the attempt and what was recorded of it, and none holds a secret.
+//! Log lines of delivery attempts: each names the attempt and its recorded outcome, and none holds a secret.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::bad_luck::text;
 use super::fan_out::{fan_out, follow, fund};
+use super::process_fixture::text;
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::{SECRET_KEYS, TestApp};
 use crate::harness::behind::umbra;
 use crate::harness::deliveries::{deliveries, here};
 use crate::harness::eventually;
-use crate::harness::logged::Logged;
+use crate::harness::logged_dispatcher::LoggedDispatcher;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::free_port;
 
@@ -19,7 +19,7 @@ const TOKEN: &str = "url-token-Kp4wZx";
 const HEADER: &str = "header-value-Vb8rQm";
 const SECRET: &str = "signing-secret-Tn6yLc";
 
-/// A subscription whose every member that may hold something secret does.
+/// A subscription with a secret in every member that may hold one.
 async fn hook(app: &TestApp, url: String) -> String {
     let body = json!({
         "url": format!("{url}?token={TOKEN}"), "event_types": ["budget.funded"], "signing_secret": SECRET,
@@ -44,7 +44,7 @@ fn expected<'a>(id: &'a str, outcome: &'a str, reason: &'a str) -> [(&'a str, &'
     ]
 }
 
-/// A line names the attempt, its delivery, and what that is about; the message says it too.
+/// A line names the attempt, its delivery and event; so does the message.
 fn names(line: &Value, hook: &str, row: &Value) {
     assert_eq!(line["level"], "INFO", "{line}");
     assert_eq!(line["webhook.id"], hook, "{line}");
@@ -80,7 +80,7 @@ async fn attempt_log_lines_name_delivery_and_outcome_and_no_secret() {
     app.run::<()>(&["DEL", &lane]).await;
     app.run::<()>(&["SET", &lane, "something else"]).await;
 
-    let dispatcher = Logged::start(&app, &[]);
+    let dispatcher = LoggedDispatcher::start(&app, &[]);
     eventually("the slow receiver has it", || async {
         !slow.arrived().is_empty()
     })

@@ -1,4 +1,4 @@
-//! Gauges of the budgets of listed tenants: whose, of which dispatcher, and how many.
+//! Gauges of the budgets of listed tenants: tenants, dispatcher and number.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Gauges {
         }
     }
 
-    /// The series after a pass, without what stands around names and labels.
+    /// The series after a pass, as names and labels.
     async fn after_pass(&mut self, leases: &[Lease]) -> Vec<String> {
         self.worker.run_once(leases).await.expect("Redis responds");
         let text = TextEncoder::new().encode_to_string(&self.registry.gather());
@@ -88,7 +88,7 @@ async fn exactly_one_dispatcher_has_the_gauges_of_a_tenant() {
     let mut other = Gauges::of(&fixture.store, &["acme"], 1_000);
     assert_eq!(one.after_pass(&its).await.len(), 5);
     assert_eq!(other.after_pass(&rest).await, NONE);
-    // The lease goes over.
+    // The lease passes on.
     assert_eq!(one.after_pass(&[]).await, NONE);
     assert_eq!(other.after_pass(&its).await.len(), 5);
 }

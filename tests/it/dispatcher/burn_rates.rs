@@ -1,4 +1,4 @@
-//! A ledger that is charged far more than usual emits one event; only ledgers that somebody watches are counted.
+//! A ledger with an unusual burn rate emits one event; only watched ledgers are counted.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::json;
 
 use super::fan_out::{fan_out, follow, queued_to};
-use super::spikes::Watched;
+use super::spikes::SpikeFixture;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
@@ -24,8 +24,8 @@ use crate::harness::runtime_calls::ledger;
 const SCOPE: &str = "tenant:acme/app:chat";
 
 /// The tenant `acme`, which watches limits.
-async fn watching(words: &str) -> Watched {
-    let acme = Watched::start(Some("acme")).await;
+async fn watching(words: &str) -> SpikeFixture {
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.watch(words).await;
     let key = acme.redis.store.keys();
     let key = key.budget(acme.lease.partition, "acme", "TOKENS", SCOPE);
@@ -33,14 +33,14 @@ async fn watching(words: &str) -> Watched {
     acme
 }
 
-async fn charge(acme: &Watched, scope: &str, amount: u128) {
+async fn charge(acme: &SpikeFixture, scope: &str, amount: u128) {
     let tenant = TenantId::parse("acme").expect("an id");
     let charges = Charges::from([((Unit::Tokens, scope.to_owned()), amount)]);
     let counted = acme.redis.store.count_burn(&tenant, &charges);
     counted.await.expect("Redis answers");
 }
 
-async fn judge(acme: &Watched) -> i64 {
+async fn judge(acme: &SpikeFixture) -> i64 {
     let worker = due_events(&acme.redis.store);
     let pass = worker.run_once(&[acme.lease], |_| {}).await;
     let pass = pass.expect("Redis answers");
@@ -48,8 +48,8 @@ async fn judge(acme: &Watched) -> i64 {
     pass.done
 }
 
-/// Charges 100 in each of so many windows of a minute, and leaves the clock behind the last charge.
-async fn usual(acme: &Watched, windows: i64) {
+/// Charges 100 in each of this many windows of a minute, and leaves the clock after the last charge.
+async fn usual(acme: &SpikeFixture, windows: i64) {
     for window in 0..windows {
         acme.at(60 * window + 1).await;
         charge(acme, SCOPE, 100).await;
@@ -103,7 +103,7 @@ async fn the_first_charges_of_a_ledger_emit_nothing() {
         acme.at(60 * window + 7).await;
         assert_eq!(judge(&acme).await, 0, "{window}");
     }
-    // Three windows before the present one tell what is usual.
+    // Three windows before the present one define the usual rate.
     acme.at(181).await;
     charge(&acme, SCOPE, 1_000_000).await;
     acme.at(187).await;
@@ -131,7 +131,7 @@ async fn w30_only_watched_ledgers_and_windows_are_counted_and_others_deleted() {
     assert_eq!(windows("tenant:acme").await, [""; 0]);
     assert_eq!(windows(SCOPE).await, ["60", "600"]);
     assert_eq!(windows("tenant:acme/app:other").await, ["60"]);
-    // Nobody watches any more; or the tenant is closed.
+    // No subscription watches it any more, or the tenant is closed.
     acme.watch("").await;
     acme.at(7).await;
     assert_eq!(judge(&acme).await, 0);
@@ -181,12 +181,12 @@ async fn dispatchers_that_overlap_and_a_clock_that_steps_emit_one_event() {
         emitted += passes.0.expect("Redis answers").done + passes.1.expect("Redis answers").done;
     }
     assert_eq!((emitted, acme.events().await.len()), (1, 1));
-    // Twenty seconds back, to a time that was judged.
+    // Twenty seconds back, to a time that was evaluated.
     acme.at(227).await;
     charge(&acme, SCOPE, 1).await;
     acme.at(235).await;
     assert_eq!(judge(&acme).await, 0);
-    // An hour forward: what is usual is not known.
+    // An hour forward: the usual rate is unknown.
     acme.at(3_847).await;
     charge(&acme, SCOPE, 1_000_000).await;
     acme.at(3_853).await;
@@ -293,7 +293,7 @@ async fn a_burn_rate_event_goes_to_subscriptions_with_its_limit_and_scope() {
         json!({"url": URL, "event_types": ["budget.funded"], "event_categories": ["budget"]});
     let system = app.post_as_admin(HOOKS, system).await.expect(201);
     let system = system.text("/subscription/subscription_id").to_owned();
-    // What was usual, and a tenth of a window that is over, as the counts have it.
+    // The usual charge, and a tenth of a past window, as the counts have it.
     let keys = app.store.keys();
     let key = keys.burn(umbra.partition(), "umbra", "TOKENS", "tenant:umbra");
     let bucket = app.now_ms().await / 30_000;

@@ -1,4 +1,4 @@
-//! What finds no room is not lost: it is queued later, once, in order, as room comes.
+//! Subscriptions that are behind: missed events are queued later, once and in order.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::fan_out::{follow, fund, leases};
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::subscriptions::{HOOKS, patch};
-use crate::harness::behind::{Hooked, catch_up_of, umbra};
+use crate::harness::behind::{SubscriptionFixture, catch_up_of, umbra};
 use crate::harness::event_log::EventLog;
 use crate::harness::eventually;
 use crate::harness::redis_fixture::{command, now_ms};
@@ -20,7 +20,10 @@ const HOUR_MS: i64 = 3_600_000;
 
 #[tokio::test]
 async fn w13_missed_events_are_queued_once_and_in_order() {
-    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+    for mut hooked in [
+        SubscriptionFixture::own().await,
+        SubscriptionFixture::system().await,
+    ] {
         hooked.let_open(998).await;
         fund(&hooked.app, 130).await;
         assert_eq!(follow(&hooked.fan_out).await, 2);
@@ -47,7 +50,7 @@ async fn w13_missed_events_are_queued_once_and_in_order() {
 
 #[tokio::test]
 async fn while_a_subscription_is_behind_new_events_wait_for_missed_ones() {
-    let mut hooked = Hooked::own().await;
+    let mut hooked = SubscriptionFixture::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 60).await;
     assert_eq!(follow(&hooked.fan_out).await, 0);
@@ -61,7 +64,7 @@ async fn while_a_subscription_is_behind_new_events_wait_for_missed_ones() {
 
 #[tokio::test]
 async fn missed_events_are_queued_up_to_the_owners_limit() {
-    let mut hooked = Hooked::own().await;
+    let mut hooked = SubscriptionFixture::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 120).await;
     follow(&hooked.fan_out).await;
@@ -90,7 +93,7 @@ async fn while_redis_is_full_cursors_advance_and_events_are_queued_later() {
     for percent in [95, 110] {
         let (server, app) = service(&[]).await;
         let app = umbra_on(app).await;
-        let mut hooked = Hooked::both_on(app).await;
+        let mut hooked = SubscriptionFixture::both_on(app).await;
         fund(&hooked.app, 3).await;
         filled(&server, &hooked.app, percent).await;
         assert_eq!(follow(&hooked.fan_out).await, 0);
@@ -118,7 +121,7 @@ async fn while_redis_is_full_cursors_advance_and_events_are_queued_later() {
 
 #[tokio::test]
 async fn w13_an_owner_with_too_many_open_falls_behind() {
-    let mut hooked = Hooked::own().await;
+    let mut hooked = SubscriptionFixture::own().await;
     let owners = hooked.app.store.keys().open_deliveries(umbra());
     hooked
         .app
@@ -136,7 +139,7 @@ async fn w13_an_owner_with_too_many_open_falls_behind() {
 #[tokio::test]
 async fn events_missed_before_a_pause_are_not_sent() {
     for resumes in [true, false] {
-        let mut hooked = Hooked::own().await;
+        let mut hooked = SubscriptionFixture::own().await;
         hooked.let_open(1_000).await;
         fund(&hooked.app, 3).await;
         follow(&hooked.fan_out).await;
@@ -163,7 +166,7 @@ async fn events_missed_before_a_pause_are_not_sent() {
 #[tokio::test]
 async fn a_deleted_subscription_is_no_longer_behind() {
     for open in [0, 3] {
-        let mut hooked = Hooked::own().await;
+        let mut hooked = SubscriptionFixture::own().await;
         hooked.let_open(1_000).await;
         fund(&hooked.app, 3).await;
         follow(&hooked.fan_out).await;
@@ -181,7 +184,7 @@ async fn a_deleted_subscription_is_no_longer_behind() {
 
 #[tokio::test]
 async fn events_that_a_closed_tenant_missed_are_not_sent() {
-    let mut hooked = Hooked::own().await;
+    let mut hooked = SubscriptionFixture::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 3).await;
     follow(&hooked.fan_out).await;
@@ -197,7 +200,7 @@ async fn events_that_a_closed_tenant_missed_are_not_sent() {
 
 #[tokio::test]
 async fn w13_events_missed_for_a_day_are_counted_and_not_sent() {
-    let mut hooked = Hooked::own().await;
+    let mut hooked = SubscriptionFixture::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 2).await;
     follow(&hooked.fan_out).await;
@@ -226,7 +229,7 @@ async fn w13_events_missed_for_a_day_are_counted_and_not_sent() {
 
 #[tokio::test]
 async fn a_missed_event_older_than_a_day_is_counted_and_not_sent() {
-    let mut hooked = Hooked::own().await;
+    let mut hooked = SubscriptionFixture::own().await;
     hooked.let_open(1_000).await;
     let mut log = EventLog::on(&hooked.app.store);
     let now_ms = now_ms(&hooked.app.store).await;
@@ -248,7 +251,7 @@ async fn a_missed_event_older_than_a_day_is_counted_and_not_sent() {
 
 #[tokio::test]
 async fn a_dead_receiver_costs_less_than_a_megabyte() {
-    let hooked = Hooked::own().await;
+    let hooked = SubscriptionFixture::own().await;
     let mut log = EventLog::on(&hooked.app.store);
     let now_ms = now_ms(&hooked.app.store).await;
     let mut bytes = Vec::new();
@@ -288,7 +291,10 @@ async fn a_dead_receiver_costs_less_than_a_megabyte() {
 /// Two dispatchers, which end in the middle of anything, while more happens.
 #[tokio::test]
 async fn dispatchers_that_overlap_and_die_queue_each_event_once_and_in_order() {
-    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+    for mut hooked in [
+        SubscriptionFixture::own().await,
+        SubscriptionFixture::system().await,
+    ] {
         hooked.let_open(1_000).await;
         fund(&hooked.app, 200).await;
         follow(&hooked.fan_out).await;

@@ -1,5 +1,5 @@
 //! Random histories of two tenants whose subscriptions are changed: selectors, scope, receiver, secret and policy; until one of the
-//! tenants is closed. A model says what must arrive, what may, how often, in which order, and by which secrets it is signed.
+//! tenants is closed. A model predicts the events that must and may arrive, how often, in which order, and with which secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use rand::{RngExt as _, SeedableRng as _};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::changing_model::{FUNDED, Happened, Modelled, UPDATED};
+use super::changing_model::{FUNDED, ModelEvent, ModelSubscription, UPDATED};
 use super::noisy_tenants::quiet;
 use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::runtime_calls::tokens;
@@ -27,10 +27,10 @@ const HOOKED: usize = 5;
 struct History {
     app: TestApp,
     random: StdRng,
-    _dispatcher: Running,
+    _dispatcher: RunningDispatcher,
     tenants: [String; 2],
-    happened: Vec<Happened>,
-    hooks: Vec<Modelled>,
+    happened: Vec<ModelEvent>,
+    hooks: Vec<ModelSubscription>,
     /// Events behind this one may be unseen by the fan-out.
     seen: usize,
 }
@@ -40,7 +40,7 @@ impl History {
         let app = here().await;
         let other = quiet(&app).await;
         Self {
-            _dispatcher: Running::start(&app),
+            _dispatcher: RunningDispatcher::start(&app),
             tenants: ["umbra".to_owned(), other],
             app,
             random: StdRng::seed_from_u64(seed),
@@ -100,7 +100,7 @@ impl History {
             None => HOOKS.to_owned(),
         };
         let made = self.app.post_as_admin(&path, body).await.expect(201);
-        self.hooks.push(Modelled {
+        self.hooks.push(ModelSubscription {
             id: made.text("/subscription/subscription_id").to_owned(),
             owner,
             types,
@@ -133,7 +133,7 @@ impl History {
             .header("x-request-id")
             .expect("an id")
             .to_owned();
-        let what = Happened {
+        let what = ModelEvent {
             request,
             tenant,
             event_type,
@@ -177,7 +177,7 @@ impl History {
         patch(&self.app, &id, body).await.expect(200);
     }
 
-    /// Changes what a subscription selects. What happened a moment ago is judged by the old or the new selectors.
+    /// Changes what a subscription selects. Events of a moment ago are matched by the old or the new selectors.
     fn select(&mut self, at: usize, by_type: bool) -> Value {
         let (types, scope) = (self.types(), self.scope());
         let recent = self.happened[self.seen..].to_vec();
@@ -247,7 +247,7 @@ impl History {
         self.seen = self.happened.len();
     }
 
-    /// The tenant is closed: its subscriptions get nothing more, and the operator's hear of what happened before.
+    /// The tenant is closed: its subscriptions get nothing more, and the operator's get the earlier events.
     async fn close(&mut self) {
         let path = format!("/v1/admin/tenants/{}", self.tenants[1]);
         let body = json!({"status": "CLOSED"});
@@ -297,7 +297,7 @@ async fn w18_a_retry_after_a_change_of_the_secret_is_signed_with_the_new_one() {
     let body = json!({"url": receiver.url("/in"), "event_types": [FUNDED], "signing_secret": secrets[0],
         "retry_policy": {"initial_delay_ms": 2_000}});
     let id = made(&app, body).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     reached(&app, &id, "RETRYING", 1).await;
     patch(&app, &id, json!({"signing_secret": secrets[1]}))

@@ -1,25 +1,25 @@
-//! The model of `changing_histories`: what must arrive at the receivers of a subscription and what may, how often, in which order,
+//! The model of `changing_histories`: the events that must and may arrive at the receivers of a subscription, how often, in which order,
 //! and by which secrets it is signed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use budget_authority::domain::webhook::sign;
 
-use crate::harness::receiver::{Arrived, Receiver};
+use crate::harness::receiver::{ReceivedRequest, Receiver};
 
 pub(super) const FUNDED: &str = "budget.funded";
 pub(super) const UPDATED: &str = "tenant.updated";
 
-/// What happened: the request that caused it, and what a subscription selects by.
+/// An event: the request that caused it, and the facts that subscriptions select by.
 #[derive(Debug, Clone)]
-pub(super) struct Happened {
+pub(super) struct ModelEvent {
     pub request: String,
     pub tenant: usize,
     pub event_type: &'static str,
 }
 
 /// A subscription: its settings as they were after each change, and what it must get.
-pub(super) struct Modelled {
+pub(super) struct ModelSubscription {
     pub id: String,
     /// `None`: the operator's.
     pub owner: Option<usize>,
@@ -33,8 +33,8 @@ pub(super) struct Modelled {
     pub may: BTreeMap<String, usize>,
 }
 
-impl Modelled {
-    pub fn selects(&self, what: &Happened) -> bool {
+impl ModelSubscription {
+    pub fn selects(&self, what: &ModelEvent) -> bool {
         let scope = (what.event_type == FUNDED).then_some("tenant:umbra");
         let in_scope = match self.scope.as_deref() {
             None => true,
@@ -50,15 +50,15 @@ impl Modelled {
             && in_scope
     }
 
-    /// What arrived at any of its receivers, in that order.
-    fn arrived(&self) -> Vec<Arrived> {
+    /// The requests that arrived at any of its receivers, in that order.
+    fn arrived(&self) -> Vec<ReceivedRequest> {
         let mut all: Vec<_> = self.receivers.iter().flat_map(Receiver::arrived).collect();
         all.sort_by_key(|one| one.place);
         all
     }
 
     /// The requests whose events have not arrived, or have not been answered with 200.
-    fn without(&self, fits: impl Fn(&Arrived) -> bool) -> Vec<String> {
+    fn without(&self, fits: impl Fn(&ReceivedRequest) -> bool) -> Vec<String> {
         let arrived: BTreeSet<_> = self
             .arrived()
             .iter()
@@ -76,12 +76,12 @@ impl Modelled {
         self.without(|_| true)
     }
 
-    /// What must arrive, and has not succeeded.
+    /// The events that must arrive and have not succeeded.
     pub fn open(&self) -> Vec<String> {
         self.without(|one| one.is_taken)
     }
 
-    /// What has not arrived by now may or may not arrive.
+    /// Events that have not arrived by now may or may not arrive.
     pub fn leave(&mut self) {
         for request in self.missing() {
             let from = self.must.remove(&request).expect("it is there");
@@ -90,7 +90,7 @@ impl Modelled {
     }
 
     /// `happened`: all that did, in order.
-    pub fn check(&self, happened: &[Happened]) {
+    pub fn check(&self, happened: &[ModelEvent]) {
         let arrived = self.arrived();
         self.check_secrets(&arrived);
         self.check_doubles(&arrived);
@@ -98,8 +98,8 @@ impl Modelled {
         assert_eq!(self.missing(), Vec::<String>::new(), "{} lacks", self.id);
     }
 
-    /// What arrives is for it, and signed by a secret that was not outdated.
-    fn check_secrets(&self, arrived: &[Arrived]) {
+    /// Every arrived event is for it, and signed by a current secret.
+    fn check_secrets(&self, arrived: &[ReceivedRequest]) {
         for one in arrived {
             let request = request_of(one);
             let from = self.must.get(&request).or_else(|| self.may.get(&request));
@@ -114,8 +114,8 @@ impl Modelled {
         }
     }
 
-    /// Nothing is killed here: what was answered with 200 does not come again, at this receiver or at another.
-    fn check_doubles(&self, arrived: &[Arrived]) {
+    /// Nothing is killed here: an event that got 200 does not arrive again, at this receiver or at another.
+    fn check_doubles(&self, arrived: &[ReceivedRequest]) {
         let mut taken = BTreeSet::new();
         for one in arrived {
             let request = request_of(one);
@@ -132,7 +132,7 @@ impl Modelled {
 
     /// The first attempts of each tenant's events come in the order of the events, whatever the receiver was by then. Retries come at
     /// any time.
-    fn check_order(&self, arrived: &[Arrived], happened: &[Happened]) {
+    fn check_order(&self, arrived: &[ReceivedRequest], happened: &[ModelEvent]) {
         let place_of = |request: &String| {
             let place = happened.iter().position(|what| what.request == *request);
             place.expect("it happened")
@@ -153,6 +153,6 @@ impl Modelled {
 }
 
 /// The request that caused an event.
-fn request_of(one: &Arrived) -> String {
+fn request_of(one: &ReceivedRequest) -> String {
     one.header("x-request-id").expect("an id").to_owned()
 }

@@ -24,7 +24,7 @@ use crate::harness::three_scopes::ThreeScopes;
 use crate::harness::{eventually, store};
 use crate::runtime::lifecycle::live;
 
-/// What makes the clock of a process wrong by so many seconds.
+/// A library that shifts the clock of a process by this many seconds.
 fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
     vec![library(), ("WRONG_BY_S", seconds.to_string())]
 }
@@ -32,7 +32,7 @@ fn wrong_by(seconds: i64) -> Vec<(&'static str, String)> {
 /// A Redis whose clock jumps by the seconds that are written to a file.
 pub(crate) struct JumpingRedis {
     pub(crate) server: RedisServer,
-    /// What gives a process the same clock.
+    /// The environment that gives a process the same clock.
     pub(crate) environment: Environment,
     file: PathBuf,
 }
@@ -75,7 +75,7 @@ fn library() -> (&'static str, String) {
     ("LD_PRELOAD", library.display().to_string())
 }
 
-/// A replica that believes it is so many seconds later.
+/// A replica whose clock is this many seconds ahead.
 async fn replica(prefix: &str, seconds: i64) -> Replica {
     let settings = [LONG_REDIS_TIMEOUT, &["--admin-keys", ADMIN_KEY]].concat();
     let replica = Replica::start_in(wrong_by(seconds), &shared().url(), prefix, &settings);
@@ -123,10 +123,10 @@ async fn rule_127_replica_clocks_that_are_ten_minutes_wrong_change_nothing() {
         live(&store, slow.address, "slow")
     );
 
-    // Held by one, seen and settled by the other.
+    // Reserved at one, seen and committed at the other.
     let by_fast = ThreeScopes::of_tenant(&store, fast.address, "both").await;
     by_fast.ledgers([[1_000, 0], [1_000, 0], [1_000, 0]]).await;
-    let by_slow = by_fast.by_way_of(slow.address);
+    let by_slow = by_fast.via(slow.address);
     for (round, first, second) in [(1, &by_fast, &by_slow), (2, &by_slow, &by_fast)] {
         let lasting = first.reserve(&format!("lasting-{round}"), 10).await;
         let mut brief = first.request(&format!("brief-{round}"), "estimate", 10);

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, deliveries, fund, here};
+use crate::harness::deliveries::{RunningDispatcher, deliveries, fund, here};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::runtime_calls::tokens;
 use crate::harness::{eventually, within};
@@ -74,7 +74,7 @@ async fn rebuild(app: &TestApp, partition: Partition, index: &str) {
 }
 
 /// Whatever waits for the index arrives when it is repaired, and nothing else has to wait.
-async fn stops_its_own_work_alone(index: &str) {
+async fn stops_only_its_own_work(index: &str) {
     let app = here().await;
     app.budget(SCOPE, 1_000, 0).await;
     let partition = app.callers[0].partition;
@@ -83,7 +83,7 @@ async fn stops_its_own_work_alone(index: &str) {
     let id = hook(&app, "acme", &slow).await;
     let well = Receiver::start(Reply::Status(200, "")).await;
     hook(&app, "umbra", &well).await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     let hold = app.held(SCOPE, 10, json!({})).await;
     credit(&app, 3).await;
     arrive(&slow, 1).await;
@@ -136,25 +136,25 @@ async fn stops_its_own_work_alone(index: &str) {
 
 #[tokio::test]
 async fn w33_lanes_of_the_wrong_type_stop_only_the_deliveries_of_their_partition() {
-    stops_its_own_work_alone("lanes").await;
+    stops_only_its_own_work("lanes").await;
 }
 
 #[tokio::test]
 async fn w33_claims_of_the_wrong_type_stop_only_the_deliveries_of_their_partition() {
-    stops_its_own_work_alone("claims").await;
+    stops_only_its_own_work("claims").await;
 }
 
 #[tokio::test]
 async fn w33_counts_of_the_wrong_type_stop_only_the_deliveries_of_their_partition() {
-    stops_its_own_work_alone("open").await;
+    stops_only_its_own_work("open").await;
 }
 
 #[tokio::test]
 async fn w33_cursors_of_the_wrong_type_stop_only_the_fan_out_of_their_partition() {
-    stops_its_own_work_alone("fanned").await;
+    stops_only_its_own_work("fanned").await;
 }
 
 #[tokio::test]
 async fn w33_an_index_behind_of_the_wrong_type_stops_only_the_fan_out_of_its_partition() {
-    stops_its_own_work_alone("behind").await;
+    stops_only_its_own_work("behind").await;
 }

@@ -1,4 +1,4 @@
-//! W33: a key that holds something else than it should stops the deliveries of its own lane, and no others.
+//! W33: a key of the wrong type stops the deliveries of its own lane, and no others.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
 
@@ -38,7 +38,7 @@ async fn arrive(receiver: &Receiver, count: usize) {
 }
 
 /// How many lanes were found to be damaged.
-async fn found(running: &Running) {
+async fn found(running: &RunningDispatcher) {
     eventually("the damage is counted", || async {
         let metrics = running.telemetry.render().expect("metrics");
         let mut lines = metrics.lines();
@@ -66,7 +66,7 @@ async fn w33_a_key_of_the_wrong_type_stops_only_its_lane() {
             _ => format!("*:{what}:{sick}"),
         };
         damage(&app, &key(&app, &form).await).await;
-        let running = Running::start(&app);
+        let running = RunningDispatcher::start(&app);
         for count in 1..4 {
             fund(&app, 1).await;
             arrive(&well, count).await;
@@ -81,7 +81,7 @@ async fn w33_retries_of_the_wrong_type_stop_only_their_lane() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let sick = hook(&app, &receiver).await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     reached(&app, &sick, "RETRYING", 1).await;
     let well = Receiver::start(Reply::Status(200, "")).await;
@@ -99,13 +99,13 @@ async fn w33_an_outcome_is_recorded_although_its_lane_is_damaged_meanwhile() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let id = hook(&app, &receiver).await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     fund(&app, 2).await;
     arrive(&receiver, 1).await;
     damage(&app, &key(&app, &format!("*:lane:{id}:*")).await).await;
     reached(&app, &id, "SUCCESS", 1).await;
     found(&running).await;
-    // What happens now is fetched when the key is mended.
+    // Events from now on are fetched when the key is repaired.
     fund(&app, 1).await;
     let window = key(&app, &format!("*:window:{id}")).await;
     eventually("it is behind", || async {
@@ -129,7 +129,7 @@ async fn w33_a_batch_of_outcomes_is_recorded_except_the_damaged_one() {
         for _ in 0..6 {
             well.push(hook(&app, &receiver).await);
         }
-        let _running = Running::start(&app);
+        let _running = RunningDispatcher::start(&app);
         fund(&app, 1).await;
         arrive(&receiver, well.len()).await;
         arrive(&sick_receiver, 1).await;
@@ -159,7 +159,7 @@ async fn w33_an_index_of_the_wrong_type_stops_only_its_subscription() {
     damage(&app, &key(&app, &format!("*:deliveries:{sick}:*")).await).await;
     let well = Receiver::start(Reply::Status(200, "")).await;
     hook(&app, &well).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     for count in 1..4 {
         fund(&app, 1).await;
         arrive(&well, count).await;
@@ -176,7 +176,7 @@ async fn w33_a_place_damaged_in_flight_fails_its_delivery_and_the_lane_continues
         let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
         let made = app.post_as_admin(path, body).await.expect(201);
         let id = made.text("/subscription/subscription_id");
-        let running = Running::start(&app);
+        let running = RunningDispatcher::start(&app);
         fund(&app, 3).await;
         arrive(&receiver, 1).await;
         let lane = key(&app, &format!("*:lane:{id}:*")).await;
@@ -210,7 +210,7 @@ async fn w33_an_id_damaged_in_its_lane_is_skipped() {
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let id = hook(&app, &receiver).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 2).await;
     arrive(&receiver, 1).await;
     let lane = key(&app, &format!("*:lane:{id}:*")).await;
@@ -236,7 +236,7 @@ async fn the_lane_of_a_tenant_named_retries_is_a_lane_like_others() {
     app.post_as_admin("/v1/admin/webhooks?tenant_id=retries", body)
         .await
         .expect(201);
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     app.post_as_admin("/v1/admin/budgets", budget)
         .await
         .expect(201);

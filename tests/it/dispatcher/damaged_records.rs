@@ -10,8 +10,8 @@ use super::noisy_tenants::{neighbours, quiet, update};
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, made};
 use crate::harness::app::TestApp;
-use crate::harness::behind::{Hooked, catch_up_of, umbra};
-use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::behind::{SubscriptionFixture, catch_up_of, umbra};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
 use crate::redis::memory::service;
@@ -42,7 +42,7 @@ async fn w33_a_delivery_with_an_unreadable_place_fails_and_its_lane_continues() 
         let sick: String = app.run(&["LINDEX", &lane, at]).await;
         let record = keys.delivery(umbra(), &sick);
         app.run::<()>(&["HSET", &record, "place", place]).await;
-        let _running = Running::start(&app);
+        let _running = RunningDispatcher::start(&app);
         arrive(&receiver, 2).await;
         reached(&app, &id, "SUCCESS", 2).await;
         eventually("it fails", || async {
@@ -76,18 +76,21 @@ async fn w33_events_during_a_damaged_window_are_fetched_after_it_is_recreated() 
     assert_eq!(follow(&fan_out(&app)).await, 0);
     let sources: String = app.run(&["HGET", &window, "sources"]).await;
     assert_eq!(sources, "1");
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     arrive(&receiver, 5).await;
     reached(&app, &id, "SUCCESS", 5).await;
-    // What was open before is not counted in it.
+    // Earlier open deliveries are not counted in it.
     let open: String = app.run(&["HGET", &window, "open"]).await;
     assert_eq!(open, "0");
 }
 
 #[tokio::test]
 async fn w33_missed_events_of_a_damaged_window_are_fetched() {
-    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+    for mut hooked in [
+        SubscriptionFixture::own().await,
+        SubscriptionFixture::system().await,
+    ] {
         fund(&hooked.app, 1).await;
         assert_eq!(follow(&hooked.fan_out).await, 1);
         hooked.let_open(1_000).await;
@@ -108,7 +111,7 @@ async fn w33_missed_events_of_a_damaged_window_are_fetched() {
 #[tokio::test]
 async fn w33_missed_events_are_fetched_despite_damaged_fields_of_the_window() {
     for field in ["sources", "epoch", "missed", "open", "behind own"] {
-        let mut hooked = Hooked::own().await;
+        let mut hooked = SubscriptionFixture::own().await;
         hooked.let_open(1_000).await;
         fund(&hooked.app, 3).await;
         assert_eq!(follow(&hooked.fan_out).await, 0);
@@ -127,7 +130,7 @@ async fn w33_missed_events_are_fetched_despite_damaged_fields_of_the_window() {
 #[tokio::test]
 async fn w33_a_damaged_mark_or_tenant_delays_no_other_tenant_and_loses_nothing() {
     for is_mark in [true, false] {
-        let mut hooked = Hooked::own().await;
+        let mut hooked = SubscriptionFixture::own().await;
         let other = quiet(&hooked.app).await;
         let body = json!({"url": URL, "event_types": ["tenant.updated"]});
         let path = format!("{HOOKS}?tenant_id={other}");
@@ -146,7 +149,7 @@ async fn w33_a_damaged_mark_or_tenant_delays_no_other_tenant_and_loses_nothing()
         let lane = keys.lane(umbra(), format!("{other_id}:{}:{other}", umbra()));
         let queued = follow(&hooked.fan_out).await;
         assert_eq!(hooked.app.run::<i64>(&["LLEN", &lane]).await, 1);
-        // A mark is written anew; a record is repaired by the operator.
+        // A mark is rewritten; an operator repairs a record.
         assert_eq!(queued, if is_mark { 3 } else { 1 });
         if !is_mark {
             hooked.app.run::<()>(&["RENAME", &kept, &key]).await;
@@ -160,7 +163,7 @@ async fn w33_a_damaged_mark_or_tenant_delays_no_other_tenant_and_loses_nothing()
 #[tokio::test]
 async fn w33_a_damaged_list_of_subscriptions_is_counted_and_delays_no_other_tenant() {
     for is_marked in [true, false] {
-        let mut hooked = Hooked::own().await;
+        let mut hooked = SubscriptionFixture::own().await;
         let other = quiet(&hooked.app).await;
         let body = json!({"url": URL, "event_types": ["tenant.updated"]});
         let path = format!("{HOOKS}?tenant_id={other}");
@@ -197,7 +200,7 @@ async fn w33_a_damaged_list_of_subscriptions_is_counted_and_delays_no_other_tena
 #[tokio::test]
 async fn w33_events_wait_while_redis_refuses_to_read_the_list_of_subscriptions() {
     let (_server, app) = service(&[]).await;
-    let mut hooked = Hooked::both_on(umbra_on(app).await).await;
+    let mut hooked = SubscriptionFixture::both_on(umbra_on(app).await).await;
     fund(&hooked.app, 2).await;
     let registry = Registry::new();
     hooked.fan_out = fan_out_in(&hooked.app, &registry);
@@ -224,7 +227,7 @@ async fn w33_events_wait_while_redis_refuses_to_read_the_list_of_subscriptions()
 
 #[tokio::test]
 async fn w33_damaged_lists_of_subscriptions_do_not_delay_a_noisy_tenant() {
-    let hooked = Hooked::own().await;
+    let hooked = SubscriptionFixture::own().await;
     let app = &hooked.app;
     for tenant in neighbours(app, 3).await {
         let body = json!({"url": URL, "event_types": ["tenant.updated"]});
@@ -243,7 +246,7 @@ async fn w33_damaged_lists_of_subscriptions_do_not_delay_a_noisy_tenant() {
 
 #[tokio::test]
 async fn w33_missed_events_are_fetched_after_the_list_of_subscriptions_is_repaired() {
-    let mut hooked = Hooked::own().await;
+    let mut hooked = SubscriptionFixture::own().await;
     hooked.let_open(1_000).await;
     fund(&hooked.app, 3).await;
     assert_eq!(follow(&hooked.fan_out).await, 0);
@@ -263,7 +266,10 @@ async fn w33_missed_events_are_fetched_after_the_list_of_subscriptions_is_repair
 
 #[tokio::test]
 async fn w33_an_unreadable_cursor_restarts_without_queueing_twice() {
-    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+    for mut hooked in [
+        SubscriptionFixture::own().await,
+        SubscriptionFixture::system().await,
+    ] {
         fund(&hooked.app, 2).await;
         assert_eq!(follow(&hooked.fan_out).await, 2);
         for damaged in ["x", "5-1 x y", "5-1 2"] {
@@ -306,7 +312,7 @@ async fn w33_events_wait_until_an_unreadable_subscription_is_repaired() {
             "key" => app.run::<()>(&["SET", &record, "x"]).await,
             field => app.run::<()>(&["HDEL", &record, field]).await,
         }
-        let running = Running::start(&app);
+        let running = RunningDispatcher::start(&app);
         fund(&app, 2).await;
         arrive(&well, 3).await;
         eventually("it is counted", || async {
@@ -316,7 +322,7 @@ async fn w33_events_wait_until_an_unreadable_subscription_is_repaired() {
             lines.any(|line| line.strip_prefix(name).is_some_and(|count| count != "0"))
         })
         .await;
-        // Nothing was given up.
+        // No event was dropped.
         tokio::time::sleep(Duration::from_secs(1)).await;
         app.run::<i64>(&["COPY", &kept, &record, "REPLACE"]).await;
         let lane = format!("{}:{}:umbra", ids[0], umbra());

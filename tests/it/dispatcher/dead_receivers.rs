@@ -1,4 +1,4 @@
-//! W13: a receiver that is dead costs what the limits of its window say, however many events there are, and nobody else anything.
+//! W13: the cost of a dead receiver is bounded by the limits of its window, and no other receiver is affected.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::noisy_tenants::{quiet, update};
 use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, fund, here, webhook};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, webhook};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::within;
 
@@ -20,7 +20,7 @@ const OPEN_MAX: i64 = 1_000;
 /// Clients that cause events.
 const CLIENTS: usize = 8;
 
-/// Causes so many events, as fast as the service lets them.
+/// Causes this many events, as fast as the service accepts them.
 async fn flood(app: &TestApp, events: usize) {
     let some = || fund(app, events / CLIENTS);
     tokio::join!(
@@ -36,12 +36,12 @@ async fn flood(app: &TestApp, events: usize) {
 }
 
 /// A subscription whose receiver is dead.
-struct Dead {
+struct DeadReceiver {
     app: TestApp,
     id: String,
 }
 
-impl Dead {
+impl DeadReceiver {
     async fn new(url: &str, settings: &Value) -> Self {
         let app = here().await;
         let mut body = json!({"url": url, "event_types": ["budget.funded"]});
@@ -107,17 +107,17 @@ async fn w13_a_dead_receiver_costs_at_most_a_megabyte_and_more_events_nothing() 
     let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let refused = format!("http://{}/in", closed.local_addr().expect("bound"));
     drop(closed);
-    // No delivery is given up while the test runs: what ends the growth is the limit alone.
+    // No delivery fails for good while the test runs: only the limit ends the growth.
     let lasting = json!({"disable_after_failures": 10_000,
         "retry_policy": {"max_retries": 10, "initial_delay_ms": 60_000}});
     for (url, settings) in [(silent.url("/in"), json!({})), (refused, lasting)] {
-        let dead = Dead::new(&url, &settings).await;
+        let dead = DeadReceiver::new(&url, &settings).await;
         let good = Receiver::start(Reply::Status(200, "")).await;
         let tenant = quiet(&dead.app).await;
         let body = json!({"url": good.url("/in"), "event_types": ["tenant.updated"]});
         let path = format!("{HOOKS}?tenant_id={tenant}");
         dead.app.post_as_admin(&path, body).await.expect(201);
-        let _running = Running::start(&dead.app);
+        let _running = RunningDispatcher::start(&dead.app);
         flood(&dead.app, 1_104).await;
         dead.is_full().await;
         let (records, bytes) = dead.cost_at_rest().await;
@@ -164,8 +164,8 @@ async fn w13_failed_deliveries_are_bounded_by_the_limit_that_disables_the_webhoo
     let refused = format!("http://{}/in", closed.local_addr().expect("bound"));
     drop(closed);
     let settings = json!({"disable_after_failures": FAILURES, "retry_policy": {"max_retries": 0}});
-    let dead = Dead::new(&refused, &settings).await;
-    let running = Running::start(&dead.app);
+    let dead = DeadReceiver::new(&refused, &settings).await;
+    let running = RunningDispatcher::start(&dead.app);
     flood(&dead.app, 800).await;
     within(Duration::from_secs(15), "it is disabled", || async {
         webhook(&dead.app, &dead.id).await["status"] == "DISABLED"

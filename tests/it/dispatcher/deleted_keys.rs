@@ -1,4 +1,4 @@
-//! W33: a record that is deleted by hand costs its own delivery, and a lane those that waited in it; later ones arrive.
+//! W33: deleting a record by hand loses its delivery, deleting a lane those in it; later ones arrive.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached, webhook};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::within;
 
@@ -83,7 +83,7 @@ impl DamagedWebhook {
         assert_eq!(self.app.run::<i64>(&["DEL", key]).await, 1, "{key}");
     }
 
-    /// Spoils the count of an owner's open deliveries.
+    /// Damages the count of an owner's open deliveries.
     pub async fn damage_count(&self, owner: &str) {
         let open = self.app.store.keys().open_deliveries(self.at);
         self.app.run::<i64>(&["HSET", &open, owner, "many"]).await;
@@ -133,7 +133,7 @@ pub(super) async fn arrive(receiver: &Receiver, count: usize) {
     .await;
 }
 
-async fn is_damaged(running: &Running) {
+async fn is_damaged(running: &RunningDispatcher) {
     const METRIC: &str = "budget_webhook_damaged_lanes_total ";
     within(Duration::from_secs(20), "the damage is counted", || async {
         let metrics = running.telemetry.render().expect("metrics");
@@ -145,7 +145,7 @@ async fn is_damaged(running: &Running) {
 
 /// The credits that arrived, in order, by the budget's new sum.
 pub fn credits(receiver: &Receiver) -> Vec<i64> {
-    let sum = |request: &crate::harness::receiver::Arrived| {
+    let sum = |request: &crate::harness::receiver::ReceivedRequest| {
         let event: serde_json::Value = serde_json::from_slice(&request.body).expect("JSON");
         event["data"]["new_state"]["allocated"].as_i64()
     };
@@ -162,7 +162,7 @@ async fn w33_deleting_a_damaged_lane_loses_its_deliveries_and_later_ones_arrive(
         };
         hook.queue(4).await;
         hook.damage(&hook.lane()).await;
-        let running = Running::start(&hook.app);
+        let running = RunningDispatcher::start(&hook.app);
         is_damaged(&running).await;
         hook.delete(&hook.lane()).await;
         hook.look_now().await;
@@ -176,7 +176,7 @@ async fn w33_deleting_a_damaged_lane_loses_its_deliveries_and_later_ones_arrive(
 async fn w33_a_lane_deleted_in_flight_continues() {
     let receiver = Receiver::start(SLOW).await;
     let hook = DamagedWebhook::own(&receiver).await;
-    let _running = Running::start(&hook.app);
+    let _running = RunningDispatcher::start(&hook.app);
     fund(&hook.app, 3).await;
     arrive(&receiver, 1).await;
     reached(&hook.app, &hook.id, "PENDING", 3).await;
@@ -192,7 +192,7 @@ async fn w33_a_lane_deleted_in_flight_continues() {
 async fn w33_deleted_retries_stop_no_later_ones() {
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let hook = DamagedWebhook::own(&receiver).await;
-    let _running = Running::start(&hook.app);
+    let _running = RunningDispatcher::start(&hook.app);
     fund(&hook.app, 2).await;
     reached(&hook.app, &hook.id, "RETRYING", 2).await;
     hook.delete(&hook.retries()).await;
@@ -208,7 +208,7 @@ async fn w33_an_unreadable_count_of_open_deliveries_costs_no_attempt() {
     let hook = DamagedWebhook::own(&receiver).await;
     hook.queue(3).await;
     hook.damage_count("umbra").await;
-    let _running = Running::start(&hook.app);
+    let _running = RunningDispatcher::start(&hook.app);
     let ended = reached(&hook.app, &hook.id, "SUCCESS", 3).await;
     let attempts: Vec<_> = ended.iter().map(|row| &row["attempts"]).collect();
     assert_eq!(attempts, [1, 1, 1]);
@@ -223,7 +223,7 @@ async fn w33_a_deleted_delivery_is_no_longer_counted_and_the_others_arrive() {
         hook.queue(3).await;
         let record = hook.record(index).await;
         hook.damage(&record).await;
-        let running = Running::start(&hook.app);
+        let running = RunningDispatcher::start(&hook.app);
         is_damaged(&running).await;
         hook.delete(&record).await;
         hook.look_now().await;
@@ -243,7 +243,7 @@ async fn w33_a_delivery_deleted_in_flight_is_no_longer_counted() {
                 receiver.reply(Reply::Status(503, ""));
             }
             let hook = DamagedWebhook::own(&receiver).await;
-            let _running = Running::start(&hook.app);
+            let _running = RunningDispatcher::start(&hook.app);
             fund(&hook.app, 1).await;
             arrive(&receiver, 1).await;
             if is_retry {
@@ -276,7 +276,7 @@ async fn w33_a_delivery_deleted_in_flight_is_no_longer_counted() {
 async fn w33_a_repaired_record_with_an_old_claim_is_attempted() {
     let receiver = Receiver::start(SLOW).await;
     let hook = DamagedWebhook::own(&receiver).await;
-    let running = Running::start(&hook.app);
+    let running = RunningDispatcher::start(&hook.app);
     fund(&hook.app, 2).await;
     arrive(&receiver, 1).await;
     let record = hook.record("0").await;
@@ -313,9 +313,9 @@ async fn w33_a_lane_continues_after_its_first_delivery_is_deleted_and_the_dispat
             .run::<()>(&["ZREM", &keys.lanes(at), &hook.lane_name()])
             .await;
         hook.delete(&record).await;
-        let running = Running::start(&hook.app);
+        let running = RunningDispatcher::start(&hook.app);
         is_damaged(&running).await;
-        // A lane is looked at with each 50 deliveries, even while its first one seems to be in flight.
+        // A lane is examined with each 50 deliveries, even while its first one seems to be in flight.
         fund(&hook.app, 47).await;
         arrive(&receiver, 49).await;
     }
@@ -339,7 +339,7 @@ async fn w33_a_delivery_without_a_readable_event_fails_and_its_lane_continues() 
     let other: String = app.run(&["XADD", &log, "*", "type", "budget.funded"]).await;
     let elsewhere = format!("{partition} {tenant} {day} {other}");
     app.run::<()>(&["HSET", &broken, "place", &elsewhere]).await;
-    let running = Running::start(app);
+    let running = RunningDispatcher::start(app);
     arrive(&receiver, 1).await;
     reached(app, &hook.id, "FAILED", 2).await;
     for (record, message) in [

@@ -1,4 +1,4 @@
-//! Events arrive: signed, in order, again after a failure, and a receiver that fails too often is given up.
+//! Events arrive: signed, in order, again after a failure; a receiver that fails too often is disabled.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{made, patch};
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
-use crate::harness::receiver::{Arrived, Receiver, Reply};
+use crate::harness::deliveries::{RunningDispatcher, deliveries, fund, here, reached, webhook};
+use crate::harness::receiver::{ReceivedRequest, Receiver, Reply};
 use crate::harness::runtime_calls::tokens;
 
 const SECRET: &str = "a secret of sixteen characters or more";
@@ -33,7 +33,7 @@ async fn w20_an_event_arrives_signed_with_all_headers_and_its_times_are_stored()
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     let rows = reached(&app, &id, "SUCCESS", 1).await;
     let arrived = receiver.arrived();
@@ -77,7 +77,7 @@ async fn w26_valid_trace_flags_of_the_request_are_passed_on() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let parent = format!("00-{}-{}-00", "a1".repeat(16), "b2".repeat(8));
     let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
     let body = json!({"operation": "CREDIT", "amount": tokens(1)});
@@ -105,7 +105,7 @@ async fn an_event_arrives_soon() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     reached(&app, &id, "SUCCESS", 1).await;
     let mut took = Vec::new();
@@ -130,7 +130,7 @@ async fn w9_events_of_a_tenant_arrive_in_order() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
     fund(&app, 40).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "SUCCESS", 40).await;
     let queued: Vec<_> = rows
         .iter()
@@ -150,7 +150,7 @@ async fn a_failure_is_retried_and_delays_no_others() {
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     let policy = json!({"max_retries": 2, "initial_delay_ms": 100, "max_delay_ms": 1000});
     let id = made_for(&app, &receiver, json!({"retry_policy": policy})).await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     fund(&app, 2).await;
     let rows = reached(&app, &id, "FAILED", 2).await;
     let metrics = running.telemetry.render().expect("metrics");
@@ -188,7 +188,7 @@ async fn w4_the_configured_number_of_failures_disables_a_webhook_and_ends_its_de
     let settings = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": 3});
     let id = made_for(&app, &receiver, settings).await;
     fund(&app, 6).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "FAILED", 6).await;
     let attempts: Vec<_> = rows
         .iter()
@@ -209,7 +209,7 @@ async fn w4_the_configured_number_of_failures_disables_a_webhook_and_ends_its_de
             .count(),
         1
     );
-    // Active again, it begins anew, and gets what happens from now on.
+    // Once active again, it gets events from now on.
     patch(
         &app,
         &id,
@@ -227,7 +227,7 @@ async fn w3_waiting_retries_fail_at_once_when_the_webhook_is_paused_or_deleted()
     let receiver = Receiver::start(Reply::Status(503, "")).await;
     let policy = json!({"retry_policy": {"initial_delay_ms": 60_000}});
     let id = made_for(&app, &receiver, policy).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 2).await;
     let rows = reached(&app, &id, "RETRYING", 2).await;
     assert!(rows[0]["next_retry_at"].is_string(), "{rows:?}");
@@ -242,12 +242,12 @@ async fn another_dispatcher_continues_after_a_shutdown() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
-    let first = Running::start(&app);
+    let first = RunningDispatcher::start(&app);
     fund(&app, 5).await;
     reached(&app, &id, "SUCCESS", 5).await;
     first.stop().await;
     fund(&app, 5).await;
-    let _second = Running::start(&app);
+    let _second = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "SUCCESS", 10).await;
     assert!(rows.iter().all(|row| row["attempts"] == 1), "{rows:?}");
     assert_eq!(receiver.arrived().len(), 10);
@@ -258,7 +258,7 @@ async fn w17_a_delivery_in_flight_at_a_shutdown_is_returned() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Silence).await;
     let id = made_for(&app, &receiver, json!({})).await;
-    let first = Running::start(&app);
+    let first = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     crate::harness::eventually("it is in flight", || async {
         (deliveries(&app, &id).await.first()?["attempts"] == 1).then_some(())
@@ -268,7 +268,7 @@ async fn w17_a_delivery_in_flight_at_a_shutdown_is_returned() {
     let well = Receiver::start(Reply::Status(200, "")).await;
     patch(&app, &id, json!({"url": well.url("/")})).await;
     let begun = std::time::Instant::now();
-    let _second = Running::start(&app);
+    let _second = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "SUCCESS", 1).await;
     assert_eq!(rows[0]["attempts"], 2);
     assert!(begun.elapsed() < Duration::from_secs(10));
@@ -280,14 +280,14 @@ async fn deliveries_behind_a_returned_one_end_with_the_subscription() {
     let receiver = Receiver::start(Reply::Silence).await;
     let id = made_for(&app, &receiver, json!({})).await;
     fund(&app, 3).await;
-    let first = Running::start(&app);
+    let first = RunningDispatcher::start(&app);
     crate::harness::eventually("it is in flight", || async {
         (deliveries(&app, &id).await.first()?["attempts"] == 1).then_some(())
     })
     .await;
     patch(&app, &id, json!({"status": "PAUSED"})).await;
     first.stop().await;
-    let _second = Running::start(&app);
+    let _second = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "FAILED", 3).await;
     let attempts: Vec<_> = rows.iter().map(|row| row["attempts"].clone()).collect();
     assert_eq!(attempts, [json!(1), json!(0), json!(0)]);
@@ -301,29 +301,29 @@ async fn missed_events_arrive_once_and_in_order_when_the_receiver_recovers() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = made_for(&app, &receiver, json!({})).await;
     let window = app.store.keys().window(umbra(), &id);
-    // As if so many waited already.
+    // As if 950 were open already.
     app.run::<()>(&["HSET", &window, "open", "950"]).await;
     fund(&app, EVENTS).await;
     assert_eq!(follow(&fan_out(&app)).await, 50);
     app.run::<()>(&["HSET", &window, "open", "50"]).await;
-    let first = Running::start(&app);
+    let first = RunningDispatcher::start(&app);
     crate::harness::eventually("some arrive", || async {
         (receiver.arrived().len() > 60).then_some(())
     })
     .await;
     first.stop().await;
-    let _second = Running::start(&app);
+    let _second = RunningDispatcher::start(&app);
     crate::harness::eventually("all arrive", || async {
         (receiver.arrived().len() >= EVENTS).then_some(())
     })
     .await;
-    let allocated = |request: &Arrived| {
+    let allocated = |request: &ReceivedRequest| {
         let event: Value = serde_json::from_slice(&request.body).expect("JSON");
         let figure = event["data"]["new_state"]["allocated"].as_i64();
         figure.expect("a figure")
     };
     let mut arrived: Vec<_> = receiver.arrived().iter().map(allocated).collect();
-    // What was in flight when the first one ended may arrive again.
+    // Deliveries in flight when the first one stopped may arrive again.
     arrived.dedup();
     assert!(arrived.is_sorted(), "{arrived:?}");
     assert_eq!(arrived.len(), EVENTS);

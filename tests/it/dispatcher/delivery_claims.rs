@@ -1,4 +1,4 @@
-//! Claims: what an attempt costs whose dispatcher died, and when another one takes it over.
+//! Claims: attempts whose dispatcher died, and when another dispatcher takes them over.
 
 use std::time::Duration;
 
@@ -8,20 +8,20 @@ use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, deliveries, fund, here, reached, webhook};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis_fixture::now_ms;
 
 /// A delivery that was claimed by a dispatcher that has died.
-struct Claimed {
+struct AbandonedClaim {
     app: TestApp,
     webhook: String,
     id: String,
 }
 
-impl Claimed {
-    /// The last of so many attempts, of which so many in a row ended with their dispatchers before.
+impl AbandonedClaim {
+    /// The last of `attempts` attempts, of which `lost` in a row had no outcome before.
     async fn after(receiver: &Receiver, attempts: i64, lost: i64, settings: Value) -> Self {
         let app = here().await;
         let mut body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
@@ -60,8 +60,8 @@ impl Claimed {
 async fn w15_five_lost_attempts_in_a_row_end_a_delivery_uncounted_with_an_alarm() {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let settings = json!({"disable_after_failures": 1});
-    let claimed = Claimed::after(&receiver, 5, 4, settings).await;
-    let running = Running::start(&claimed.app);
+    let claimed = AbandonedClaim::after(&receiver, 5, 4, settings).await;
+    let running = RunningDispatcher::start(&claimed.app);
     let rows = reached(&claimed.app, &claimed.webhook, "FAILED", 1).await;
     assert_eq!(rows[0]["attempts"], 5, "{rows:?}");
     assert_eq!(rows[0]["error_message"], "Attempts were lost");
@@ -83,8 +83,8 @@ async fn w15_five_lost_attempts_in_a_row_end_a_delivery_uncounted_with_an_alarm(
 async fn w15_a_lost_attempt_counts_as_an_attempt_but_not_as_a_retry() {
     let receiver = Receiver::start(Reply::Status(500, "")).await;
     let settings = json!({"retry_policy": {"max_retries": 1, "initial_delay_ms": 100}});
-    let claimed = Claimed::after(&receiver, 4, 3, settings).await;
-    let _running = Running::start(&claimed.app);
+    let claimed = AbandonedClaim::after(&receiver, 4, 3, settings).await;
+    let _running = RunningDispatcher::start(&claimed.app);
     let rows = reached(&claimed.app, &claimed.webhook, "FAILED", 1).await;
     assert_eq!(rows[0]["attempts"], 6, "four lost ones and two: {rows:?}");
     assert_eq!(rows[0]["error_message"], "HTTP 500");
@@ -105,7 +105,7 @@ async fn w33_a_claim_whose_record_and_dispatcher_are_gone_leaves_no_count_behind
             "url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": {"initial_delay_ms": 2_000},
         });
         let webhook = made(&app, body).await;
-        let _running = Running::start(&app);
+        let _running = RunningDispatcher::start(&app);
         fund(&app, 1).await;
         if is_retry {
             reached(&app, &webhook, "RETRYING", 1).await;
@@ -142,9 +142,9 @@ async fn w33_a_claim_whose_record_and_dispatcher_are_gone_leaves_no_count_behind
 #[tokio::test]
 async fn w17_a_claim_of_a_running_dispatcher_passes_on_only_when_it_lapses() {
     let receiver = Receiver::start(Reply::Silence).await;
-    let claimed = Claimed::after(&receiver, 1, 0, json!({})).await;
+    let claimed = AbandonedClaim::after(&receiver, 1, 0, json!({})).await;
     let app = &claimed.app;
-    let _holder = Running::start(app);
+    let _holder = RunningDispatcher::start(app);
     eventually("it is in flight", || async {
         (receiver.arrived().len() == 1).then_some(())
     })
@@ -156,7 +156,7 @@ async fn w17_a_claim_of_a_running_dispatcher_passes_on_only_when_it_lapses() {
     let until_ms: i64 = app.run(&["ZSCORE", &claims, &claimed.id]).await;
     let left_ms = until_ms - now_ms(&app.store).await;
     assert!((30_000..=35_000).contains(&left_ms), "{left_ms} ms");
-    let _other = Running::start(app);
+    let _other = RunningDispatcher::start(app);
     // Claims of dead dispatchers are looked for every two seconds; this one lives.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     assert_eq!(claimed.field("claim").await, mine);

@@ -8,14 +8,14 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::task::block_in_place;
 
-use super::bad_luck::Deployment;
 use super::clocks::JumpingRedis;
 use super::fan_out::{fan_out, follow, fund};
+use super::process_fixture::Deployment;
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, reached};
+use crate::harness::deliveries::{RunningDispatcher, reached};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 
@@ -82,7 +82,7 @@ async fn a_retry_due_before_the_clock_was_set_back_is_made_soon() {
     let policy = json!({"max_retries": 1, "initial_delay_ms": 60_000});
     let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": policy});
     let id = made(&app, body).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 2).await;
     reached(&app, &id, "RETRYING", 2).await;
     redis.jump(-2 * HOUR_S);
@@ -98,7 +98,10 @@ async fn w17_a_clock_that_steps_ahead_ends_no_claim_of_a_running_dispatcher() {
     let receiver = Receiver::start(Reply::After(Duration::from_secs(8))).await;
     let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
     let id = made(&app, body).await;
-    let _running = [Running::start(&app), Running::start(&app)];
+    let _running = [
+        RunningDispatcher::start(&app),
+        RunningDispatcher::start(&app),
+    ];
     // Both are known to be alive, and have read the clock.
     tokio::time::sleep(Duration::from_secs(3)).await;
     fund(&app, 1).await;

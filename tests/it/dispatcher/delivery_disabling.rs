@@ -1,4 +1,4 @@
-//! What is written, and where, when failures disable a webhook.
+//! Records and events when failures disable a webhook.
 
 use budget_authority::domain::ids::Partition;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached, webhook};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 
@@ -16,7 +16,7 @@ async fn of_operator(app: &TestApp, body: Value) -> String {
     made.text("/subscription/subscription_id").to_owned()
 }
 
-/// The events that arrived, when there are so many, sorted by type.
+/// The arrived events, once there are this many, sorted by type.
 async fn events(receiver: &Receiver, count: usize) -> Vec<Value> {
     eventually("all arrive", || async {
         (receiver.arrived().len() == count).then_some(())
@@ -48,7 +48,7 @@ async fn w7_tenant_and_operator_webhooks_are_disabled_with_events_in_their_own_p
         let watcher = json!({"url": well.url("/in"), "event_types": types});
         of_operator(&app, watcher).await;
         fund(&app, 3).await;
-        let _running = Running::start(&app);
+        let _running = RunningDispatcher::start(&app);
         let rows = reached(&app, &id, "FAILED", 3).await;
         let attempts: Vec<_> = rows.iter().map(|row| row["attempts"].clone()).collect();
         assert_eq!(attempts, [json!(1), json!(1), json!(0)], "{rows:?}");
@@ -92,7 +92,7 @@ async fn w19_deliveries_change_the_webhooks_version_only_when_they_disable_it() 
         version.unwrap_or(0)
     };
     let audited = || app.admin_fixture().tenant_audit("umbra").len();
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     reached(&app, &id, "SUCCESS", 1).await;
     patch(&app, &id, json!({"url": dead.url("/in")}))
@@ -124,12 +124,12 @@ async fn w25_a_failure_to_report_a_failure_is_not_reported() {
         json!({"url": dead.url("/in"), "event_types": [event_type], "retry_policy": once})
     };
     let id = made(&app, failing("budget.funded")).await;
-    // Each would be told of the other's failures.
+    // Each would get events of the other's failures.
     let mut watchers = Vec::new();
     for _ in 0..2 {
         watchers.push(of_operator(&app, failing("system.webhook_delivery_failed")).await);
     }
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     for count in 1..4 {
         fund(&app, 1).await;
         reached(&app, &id, "FAILED", count).await;

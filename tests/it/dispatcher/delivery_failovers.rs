@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::block_in_place;
 
-use super::bad_luck::Deployment;
+use super::process_fixture::Deployment;
 use crate::harness::redis::{RedisCluster, SentinelTrio};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,7 +25,7 @@ async fn w6_on_a_cluster_tenants_and_the_operator_get_their_events() {
     deployment.check_attempts(0).await;
 }
 
-/// What the new master lacks is lost with the old one; what it has arrives, under the ids that it had before.
+/// Events that the new master lacks are lost; the others arrive under their former ids.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn w34_deliveries_continue_after_a_failover_and_repeat_only_the_same_events() {
     let mut trio = block_in_place(SentinelTrio::start);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::task::block_in_place;
 
-use super::bad_luck::Deployment;
 use super::fan_out::{fan_out, follow};
+use super::process_fixture::Deployment;
 use crate::harness::redis::{RedisServer, shared};
 use crate::harness::within;
 
@@ -16,7 +16,7 @@ const KILLS: usize = 6;
 /// Kills one of the dispatchers now and then, and starts it again; before the kill of this number also Redis.
 async fn strike(deployment: &Deployment, mut redis: Option<&mut RedisServer>) {
     for kill in 0..KILLS {
-        // A kill at any moment is what the tests are about.
+        // The tests kill at any moment.
         tokio::time::sleep(Duration::from_millis(rand::random_range(400..1_300))).await;
         if kill == KILLS / 2
             && let Some(redis) = redis.take()
@@ -29,7 +29,7 @@ async fn strike(deployment: &Deployment, mut redis: Option<&mut RedisServer>) {
     }
 }
 
-/// Events go on while that happens; then all must have arrived. `more`: how many attempts of a lane may be lost besides.
+/// Emits events meanwhile; then all must have arrived. `more`: how many attempts of a lane may be lost besides.
 async fn survive(url: &str, redis: Option<&mut RedisServer>, more: i64) {
     let deployment = Deployment::start(url, 2).await;
     let stop = AtomicBool::new(false);
@@ -75,7 +75,7 @@ async fn missed_events_arrive_once_while_the_fetching_dispatchers_are_killed() {
     const EVENTS: usize = 300;
     let deployment = Deployment::start(&shared().url(), 0).await;
     let (app, keys) = (&deployment.app, deployment.app.store.keys());
-    // As if so many waited already: all of them fall behind.
+    // As if as many as may be were open: all subscriptions fall behind.
     let open = async |count: &str| {
         for hook in &deployment.hooks {
             let window = keys.window(hook.partition, &hook.id);
@@ -95,7 +95,7 @@ async fn missed_events_arrive_once_while_the_fetching_dispatchers_are_killed() {
             queued(&deployment).await > before
         })
         .await;
-        // A kill at any moment of it is what the test is about.
+        // The test kills at any moment of it.
         tokio::time::sleep(Duration::from_millis(rand::random_range(0..30))).await;
         block_in_place(|| deployment.dispatchers.lock().expect("no panic").clear());
     }

@@ -1,11 +1,11 @@
-//! What the status of the owner means for deliveries.
+//! Deliveries by the status of the owner.
 
 use reqwest::Method;
 use serde_json::json;
 
 use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{HOOKS, made};
-use crate::harness::deliveries::{Running, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached, webhook};
 use crate::harness::receiver::{Receiver, Reply};
 
 #[tokio::test]
@@ -36,7 +36,7 @@ async fn w2_a_closed_tenant_gets_no_events_and_the_operator_gets_those_of_the_cl
     app.as_admin(Method::PATCH, "/v1/admin/tenants/umbra", &closed)
         .await
         .expect(200);
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let rows = reached(&app, &system, "SUCCESS", 6).await;
     let types: Vec<_> = rows.iter().map(|row| row["event_type"].clone()).collect();
     assert_eq!(

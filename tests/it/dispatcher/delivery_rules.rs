@@ -1,4 +1,4 @@
-//! What a delivery is worth when something changes around it: the owner, the subscription, the rules for addresses.
+//! Deliveries while the owner, the subscription or the address rules change.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached, webhook};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 
@@ -18,7 +18,7 @@ async fn hooked(app: &TestApp, receiver: &Receiver, event_type: &str) -> String 
 }
 
 fn types(receiver: &Receiver) -> Vec<String> {
-    let name = |request: &crate::harness::receiver::Arrived| {
+    let name = |request: &crate::harness::receiver::ReceivedRequest| {
         request
             .header("x-service-event-type")
             .expect("a type")
@@ -36,7 +36,7 @@ async fn w16_a_blocked_address_is_no_attempt_and_does_not_count() {
     let path = "/v1/admin/config/webhook-security";
     app.as_admin(Method::PUT, path, &rules).await.expect(200);
     fund(&app, 1).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "FAILED", 1).await;
     assert_eq!(rows[0]["attempts"], 0, "{}", rows[0]);
     assert_eq!(
@@ -52,7 +52,7 @@ async fn w2_a_suspended_tenant_gets_the_event_of_its_suspension() {
     let app = here().await;
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let id = hooked(&app, &receiver, "tenant.suspended").await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let suspended = json!({"status": "SUSPENDED"});
     app.as_admin(Method::PATCH, "/v1/admin/tenants/umbra", &suspended)
         .await
@@ -68,7 +68,7 @@ async fn w25_a_webhook_gets_the_event_of_its_own_change() {
     let body = json!({"url": receiver.url("/in"), "event_types": ["webhook.updated"]});
     let id = app.post_as_admin(HOOKS, body).await.expect(201);
     let id = id.text("/subscription/subscription_id").to_owned();
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     patch(&app, &id, json!({"name": "renamed"}))
         .await
         .expect(200);
@@ -80,7 +80,7 @@ async fn w25_a_webhook_gets_the_event_of_its_own_change() {
 #[tokio::test]
 async fn w4_deliveries_in_flight_at_a_pause_end_uncounted() {
     let app = here().await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let slow_good = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let hanging_up = Receiver::start(Reply::Silence).await;
     let good = hooked(&app, &slow_good, "budget.funded").await;
@@ -113,7 +113,7 @@ async fn w18_waiting_deliveries_go_to_the_new_url() {
     patch(&app, &id, json!({"url": new.url("/in")}))
         .await
         .expect(200);
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     reached(&app, &id, "SUCCESS", 3).await;
     assert_eq!((old.accepted(), new.arrived().len()), (0, 3));
 }
@@ -127,7 +127,7 @@ async fn w18_after_a_lower_limit_of_retries_the_next_failure_is_the_last_and_cou
         "url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": policy(5),
     });
     let id = made(&app, body).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, 1).await;
     eventually("it was retried once", || async {
         (receiver.arrived().len() == 2).then_some(())
@@ -148,14 +148,14 @@ async fn w36_overlapping_lanes_start_in_order_with_at_most_64_in_flight() {
     let receiver = Receiver::start(Reply::After(Duration::from_millis(1_500))).await;
     let id = hooked(&app, &receiver, "budget.funded").await;
     fund(&app, EVENTS).await;
-    let _running = Running::with_lanes(&app, 64);
-    eventually("so many are in flight as may be", || async {
+    let _running = RunningDispatcher::with_lanes(&app, 64);
+    eventually("the maximum is in flight", || async {
         (receiver.arrived().len() >= 64).then_some(())
     })
     .await;
     assert!(receiver.open() <= 64, "{}", receiver.open());
     reached_all(&receiver, EVENTS).await;
-    let allocated = |request: &crate::harness::receiver::Arrived| -> i64 {
+    let allocated = |request: &crate::harness::receiver::ReceivedRequest| -> i64 {
         let event: Value = serde_json::from_slice(&request.body).expect("JSON");
         event["data"]["new_state"]["allocated"]
             .as_i64()
@@ -189,7 +189,7 @@ async fn w3_deliveries_behind_one_in_flight_fail_within_seconds_of_a_pause() {
         let made = app.post_as_admin(&path, body).await.expect(201);
         let id = made.text("/subscription/subscription_id").to_owned();
         fund(&app, 12).await;
-        let _running = Running::start(&app);
+        let _running = RunningDispatcher::start(&app);
         reached_all(&receiver, 1).await;
         let status = json!({"status": "PAUSED"});
         let path = format!("{HOOKS}/{id}");

@@ -1,4 +1,4 @@
-//! Receivers that take long leave room for the others, whoever owns them.
+//! Slow receivers leave room for the others of any owner.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::noisy_tenants::{quiet, update};
 use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, fund, here};
+use crate::harness::deliveries::{RunningDispatcher, fund, here};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, within};
 
@@ -20,7 +20,7 @@ async fn subscribe(app: &TestApp, tenant: &str, receiver: &Receiver, event_type:
     app.post_as_admin(&path, body).await.expect(201);
 }
 
-/// Waits until a receiver has so many requests.
+/// Waits until a receiver has this many requests.
 async fn has(receiver: &Receiver, count: usize) {
     eventually("they are in flight", || async {
         receiver.arrived().len() >= count
@@ -28,7 +28,7 @@ async fn has(receiver: &Receiver, count: usize) {
     .await;
 }
 
-/// Waits until each of so many events has arrived, one after the other.
+/// Waits until each of this many events has arrived, one after the other.
 async fn arrive_soon(receiver: &Receiver, app: &TestApp, tenant: &str) {
     for count in 1..4 {
         update(app, tenant).await;
@@ -51,7 +51,7 @@ async fn slow_receivers_of_one_tenant_delay_no_other_tenant() {
     for _ in 0..24 {
         subscribe(&app, "umbra", &slow, "budget.funded").await;
     }
-    let _running = Running::with_room(&app, 16);
+    let _running = RunningDispatcher::with_room(&app, 16);
     fund(&app, 2).await;
     has(&slow, 12).await;
     arrive_soon(&good, &app, &name).await;
@@ -70,7 +70,7 @@ async fn slow_receivers_delay_no_other_receiver_of_their_tenant() {
     }
     subscribe(&app, "umbra", &good, "tenant.updated").await;
     fund(&app, 20).await;
-    let _running = Running::with(&app, 16, 64);
+    let _running = RunningDispatcher::with(&app, 16, 64);
     has(&slow, 32).await;
     arrive_soon(&good, &app, "umbra").await;
 }

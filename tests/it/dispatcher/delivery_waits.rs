@@ -9,20 +9,20 @@ use super::fan_out::{fan_out, follow};
 use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, deliveries, fund, here, reached, webhook};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::{eventually, within};
 
-/// Two events that wait for a receiver that is well.
-struct Waiting {
+/// Two events that wait for a healthy receiver.
+struct WaitingDeliveries {
     app: TestApp,
     receiver: Receiver,
     id: String,
-    running: Running,
+    running: RunningDispatcher,
 }
 
-impl Waiting {
+impl WaitingDeliveries {
     /// `damage`: what happens to Redis before there is a dispatcher.
     async fn after(damage: impl AsyncFnOnce(&TestApp, &str)) -> Self {
         let app = here().await;
@@ -33,7 +33,7 @@ impl Waiting {
         fund(&app, 2).await;
         assert_eq!(follow(&fan_out(&app)).await, 2);
         damage(&app, &id).await;
-        let running = Running::start(&app);
+        let running = RunningDispatcher::start(&app);
         Self {
             app,
             receiver,
@@ -42,7 +42,7 @@ impl Waiting {
         }
     }
 
-    /// The lane is looked at again after so many seconds, and nothing was sent or counted.
+    /// Checks that the lane is due again after this many seconds, and nothing was sent or counted.
     async fn waits(&self, reason: &str, seconds: i64) {
         let line =
             format!(r#"budget_webhook_attempts_total{{outcome="later",reason="{reason}"}} 1"#);
@@ -78,7 +78,7 @@ impl Waiting {
         assert_eq!(self.receiver.accepted(), 0);
     }
 
-    /// When it is looked at again, all arrive.
+    /// Makes the lane due; then all arrive.
     async fn resume(&self) {
         let lanes = self.app.store.keys().lanes(umbra());
         let lane = format!("{}:{}:umbra", self.id, umbra());
@@ -103,7 +103,7 @@ async fn unsealable(app: &TestApp, id: &str) -> String {
 #[tokio::test]
 async fn w24_a_lane_with_an_undecryptable_secret_waits_and_is_retried_each_minute() {
     let mut sealed = String::new();
-    let waiting = Waiting::after(async |app, id| {
+    let waiting = WaitingDeliveries::after(async |app, id| {
         sealed = unsealable(app, id).await;
     })
     .await;
@@ -117,7 +117,7 @@ async fn w24_a_lane_with_an_undecryptable_secret_waits_and_is_retried_each_minut
 #[tokio::test]
 async fn w3_postponed_deliveries_fail_within_seconds_of_a_pause_or_deletion() {
     for is_deleted in [false, true] {
-        let waiting = Waiting::after(async |app, id| {
+        let waiting = WaitingDeliveries::after(async |app, id| {
             unsealable(app, id).await;
         })
         .await;
@@ -150,7 +150,7 @@ async fn w3_postponed_deliveries_fail_within_seconds_of_a_pause_or_deletion() {
 
 #[tokio::test]
 async fn w23_while_the_address_rules_are_unreadable_nothing_is_sent_or_counted() {
-    let waiting = Waiting::after(async |app, _| {
+    let waiting = WaitingDeliveries::after(async |app, _| {
         let rules = app.store.keys().webhook_security(Partition::FIRST);
         app.run::<()>(&["RENAME", &rules, &format!("{rules}:kept")])
             .await;
@@ -168,7 +168,7 @@ async fn w23_while_the_address_rules_are_unreadable_nothing_is_sent_or_counted()
 
 #[tokio::test]
 async fn w12_a_delivery_that_waited_for_a_day_fails_uncounted() {
-    let waiting = Waiting::after(async |app, id| {
+    let waiting = WaitingDeliveries::after(async |app, id| {
         let rows = deliveries(app, id).await;
         let old = rows[0]["delivery_id"].as_str().expect("an id");
         let record = app.store.keys().delivery(umbra(), old);
@@ -200,7 +200,7 @@ async fn w28_at_most_sixteen_retries_of_a_subscription_are_in_flight() {
         "retry_policy": {"max_retries": 1, "initial_delay_ms": 6_000}});
     let id = made(&app, body).await;
     fund(&app, EVENTS).await;
-    let _running = Running::with_lanes(&app, 64);
+    let _running = RunningDispatcher::with_lanes(&app, 64);
     reached(&app, &id, "RETRYING", EVENTS).await;
     patch(&app, &id, json!({"url": slow.url("/in")}))
         .await

@@ -9,7 +9,7 @@ use budget_authority::domain::moment::Moment;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::bad_luck::{Deployment, Hook, LIMIT, text};
+use super::process_fixture::{Deployment, Hook, LIMIT, text};
 use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::harness::deliveries::webhook;
 use crate::harness::receiver::Reply;
@@ -23,7 +23,7 @@ fn seconds() -> u64 {
     set.and_then(|text| text.parse().ok()).unwrap_or(SECONDS)
 }
 
-/// Which kills are of Redis: each of this number.
+/// Every kill of this number is of Redis.
 const REDIS: i64 = 4;
 
 /// A Redis that loses nothing when it is killed.
@@ -39,7 +39,7 @@ async fn strike(
 ) -> i64 {
     let mut kills = 0;
     while !is_over().await {
-        // A kill at any moment is what the tests are about.
+        // The tests kill at any moment.
         tokio::time::sleep(Duration::from_millis(rand::random_range(400..1_300))).await;
         if kills % REDIS == REDIS / 2 {
             block_in_place(|| redis.restart());
@@ -71,7 +71,7 @@ fn check_failures(record: &Value, rows: &[Value]) {
     );
 }
 
-/// Waits until so many events of a type, about a subscription, are listed.
+/// Waits until this many events of a type, about a subscription, are listed.
 async fn emitted(deployment: &Deployment, hook: &Hook, event_type: &str, times: usize) {
     let path = format!("/v1/admin/events?event_type={event_type}&");
     let is_of_hook = |event: &&Value| {

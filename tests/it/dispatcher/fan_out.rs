@@ -112,7 +112,7 @@ async fn w1_a_paused_subscription_gets_no_events_of_the_pause() {
     assert_eq!(queued_to(&app, &id).await.len(), 2);
 }
 
-/// A former release stored neither since when a subscription is active nor a mark.
+/// An earlier release stored neither the start of a subscription nor a mark.
 #[tokio::test]
 async fn w31_a_subscription_of_an_earlier_release_gets_events_once_it_was_read() {
     for gone in [true, false] {
@@ -127,7 +127,7 @@ async fn w31_a_subscription_of_an_earlier_release_gets_events_once_it_was_read()
         let system = system.text("/subscription/subscription_id").to_owned();
         let keys = app.store.keys();
         let umbra = TenantId::parse("umbra").expect("an id").partition();
-        // Nor what it watches of rates.
+        // Nor the limits of rates that it watches.
         let (tenant, watch) = (keys.tenant(umbra, "umbra"), keys.watch(umbra, "umbra"));
         let watched: String = app.run(&["HGET", &tenant, "watched_rates"]).await;
         app.run::<()>(&["HDEL", &tenant, "watched_rates"]).await;

@@ -1,4 +1,4 @@
-//! Random histories of subscriptions and events, beside a model that says what must arrive, what may, and what must not.
+//! Random histories of subscriptions and events, with a model of the events that must, may and must not arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::admin::webhooks::subscriptions::{HOOKS, patch};
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, fund, here};
+use crate::harness::deliveries::{RunningDispatcher, fund, here};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 
@@ -18,8 +18,8 @@ const STEPS: usize = 90;
 /// Subscriptions at once.
 const HOOKED: usize = 4;
 
-/// A subscription to the events of `umbra`, which are told apart by the allocation behind them.
-struct Modelled {
+/// A subscription to the events of `umbra`, which differ by the allocation after them.
+struct ModelSubscription {
     id: String,
     receiver: Receiver,
     is_active: bool,
@@ -31,7 +31,7 @@ struct Modelled {
     is_replayed: bool,
 }
 
-impl Modelled {
+impl ModelSubscription {
     async fn make(app: &TestApp, is_own: bool) -> Self {
         let receiver = Receiver::start(Reply::Status(204, "")).await;
         let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
@@ -74,7 +74,7 @@ impl Modelled {
         self.must.iter().all(came)
     }
 
-    /// What has not arrived when it is left is not sent any more, unless it is under way.
+    /// Events that have not arrived when it becomes inactive are no longer sent, unless they are in flight.
     fn leave(&mut self) {
         let counts = self.counts();
         for (event, times) in &mut self.must {
@@ -115,8 +115,8 @@ impl Modelled {
 struct History {
     app: TestApp,
     random: StdRng,
-    dispatchers: Vec<Running>,
-    hooks: Vec<Modelled>,
+    dispatchers: Vec<RunningDispatcher>,
+    hooks: Vec<ModelSubscription>,
     /// The allocation behind the last event.
     last: i64,
     stops: usize,
@@ -129,7 +129,7 @@ impl History {
         let ledger = app.get_as_admin(ledger).await.expect(200);
         Self {
             last: ledger.at("/allocated/amount").as_i64().expect("a figure"),
-            dispatchers: vec![Running::start(&app)],
+            dispatchers: vec![RunningDispatcher::start(&app)],
             app,
             random: StdRng::seed_from_u64(seed),
             hooks: Vec::new(),
@@ -143,7 +143,9 @@ impl History {
 
     /// One of the subscriptions that are active, or that are paused.
     fn one(&mut self, is_active: bool) -> Option<usize> {
-        let fits = |(_, hook): &(usize, &Modelled)| hook.is_active == is_active && !hook.is_deleted;
+        let fits = |(_, hook): &(usize, &ModelSubscription)| {
+            hook.is_active == is_active && !hook.is_deleted
+        };
         let those: Vec<_> = self
             .hooks
             .iter()
@@ -182,7 +184,8 @@ impl History {
     async fn create(&mut self) {
         if self.hooks.iter().filter(|hook| !hook.is_deleted).count() < HOOKED {
             let is_own = self.is(0.6);
-            self.hooks.push(Modelled::make(&self.app, is_own).await);
+            self.hooks
+                .push(ModelSubscription::make(&self.app, is_own).await);
         }
     }
 
@@ -246,7 +249,7 @@ impl History {
     /// Starts a second dispatcher, or stops one of two.
     async fn change_dispatchers(&mut self) {
         if self.dispatchers.len() < 2 {
-            self.dispatchers.push(Running::start(&self.app));
+            self.dispatchers.push(RunningDispatcher::start(&self.app));
         } else {
             let at = self.random.random_range(0..2);
             self.dispatchers.swap_remove(at).stop().await;
@@ -278,7 +281,7 @@ async fn deliveries_match_a_model_on_a_random_history() {
         }
     }
     history.drained().await;
-    // What should not come gets time to come.
+    // Leaves time for unexpected requests to arrive.
     history.fund().await;
     history.drained().await;
     for hook in &history.hooks {

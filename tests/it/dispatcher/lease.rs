@@ -21,7 +21,7 @@ fn keeper_with(store: &Store, name: &str, lease: Duration) -> LeaseKeeper {
     LeaseKeeper::new(store.clone(), name.to_owned(), lease, metrics)
 }
 
-/// Lets everyone renew; answers who holds what. Panics when a partition has two owners.
+/// Lets every dispatcher renew; returns the partitions of each. Panics when a partition has two owners.
 async fn renew(keepers: &[&LeaseKeeper]) -> HashMap<Partition, usize> {
     let mut owners = HashMap::new();
     for keeper in keepers {
@@ -118,7 +118,7 @@ async fn the_partitions_of_a_silent_dispatcher_pass_on_before_its_leases_lapse()
     renew(&[&silent]).await;
     let lost = silent.leases().current();
     store.end_heartbeat("silent").await.expect("Redis answers");
-    // It may have just come: a young lease stands.
+    // It may have just started: a young lease is kept.
     assert_eq!(heir.run_once().await.expect("Redis answers").held, 0);
     let redis = RedisFixture::on(store.clone());
     let half_ms = lease.as_millis() as i64 / 2;
@@ -131,7 +131,7 @@ async fn the_partitions_of_a_silent_dispatcher_pass_on_before_its_leases_lapse()
             .all(|lease| lease.token == lost[0].token + 1)
     );
 
-    // When it speaks again, it shares anew.
+    // When it sends heartbeats again, it gets a share.
     renew(&[&silent, &heir]).await;
     assert_eq!(counts(&renew(&[&silent, &heir]).await, 2), [512, 512]);
 }

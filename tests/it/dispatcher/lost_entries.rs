@@ -1,8 +1,8 @@
-//! An outbox that lost what the cursor of the fan-out names, because a replica took over, is followed again from before that.
+//! An outbox that lost the entry of the fan-out's cursor in a failover is followed again from before that entry.
 
 use super::fan_out::{fan_out, follow, fund, leases};
 use crate::harness::app::TestApp;
-use crate::harness::behind::{Hooked, umbra};
+use crate::harness::behind::{SubscriptionFixture, umbra};
 use crate::harness::redis_fixture::RedisFixture;
 
 /// The last entry of the outbox is lost: the one that the cursor names.
@@ -33,7 +33,7 @@ async fn lose_last_but_one(app: &TestApp) {
 }
 
 /// A few passes, of which the last finds nothing more to do; how many deliveries were queued.
-async fn follow_on(hooked: &Hooked) -> i64 {
+async fn follow_to_end(hooked: &SubscriptionFixture) -> i64 {
     let mut queued = 0;
     for _ in 0..20 {
         let pass = hooked.fan_out.run_once(&leases()).await;
@@ -48,16 +48,19 @@ async fn follow_on(hooked: &Hooked) -> i64 {
 
 #[tokio::test]
 async fn a_lost_entry_behind_more_than_one_read_stops_nothing() {
-    for hooked in [Hooked::own().await, Hooked::system().await] {
+    for hooked in [
+        SubscriptionFixture::own().await,
+        SubscriptionFixture::system().await,
+    ] {
         let app = &hooked.app;
         fund(app, 130).await;
         follow(&hooked.fan_out).await;
         lose_last(app).await;
         fund(app, 1).await;
-        assert_eq!(follow_on(&hooked).await, 1);
+        assert_eq!(follow_to_end(&hooked).await, 1);
         hooked.expect_in_order(131).await;
         fund(app, 2).await;
-        assert_eq!(follow_on(&hooked).await, 2);
+        assert_eq!(follow_to_end(&hooked).await, 2);
         assert_eq!(follow(&fan_out(app)).await, 0);
         hooked.expect_in_order(133).await;
     }
@@ -66,7 +69,10 @@ async fn a_lost_entry_behind_more_than_one_read_stops_nothing() {
 #[tokio::test]
 async fn w34_entries_with_lower_ids_than_a_lost_one_are_followed() {
     for is_within in [false, true] {
-        for hooked in [Hooked::own().await, Hooked::system().await] {
+        for hooked in [
+            SubscriptionFixture::own().await,
+            SubscriptionFixture::system().await,
+        ] {
             let app = &hooked.app;
             for _ in 0..3 {
                 fund(app, 1).await;
@@ -78,17 +84,17 @@ async fn w34_entries_with_lower_ids_than_a_lost_one_are_followed() {
             }
             fund(app, 1).await;
             lose_last_but_one(app).await;
-            assert_eq!(follow_on(&hooked).await, 1);
+            assert_eq!(follow_to_end(&hooked).await, 1);
             fund(app, 1).await;
-            assert_eq!(follow_on(&hooked).await, 1);
+            assert_eq!(follow_to_end(&hooked).await, 1);
             assert_eq!(follow(&fan_out(app)).await, 0);
             hooked.expect_in_order(5).await;
         }
     }
 }
 
-/// The cursor stands in the middle of its entry.
-async fn stand_within(hooked: &Hooked) {
+/// The cursor is in the middle of its entry.
+async fn stand_within(hooked: &SubscriptionFixture) {
     let fanned = hooked.app.store.keys().fanned(hooked.partition);
     let cursor: String = hooked.app.run(&["HGET", &fanned, &hooked.source]).await;
     let within = format!("{cursor} 0 {}", hooked.id);
@@ -100,7 +106,10 @@ async fn stand_within(hooked: &Hooked) {
 
 #[tokio::test]
 async fn a_subscription_behind_a_lost_entry_gets_entries_with_lower_ids() {
-    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+    for mut hooked in [
+        SubscriptionFixture::own().await,
+        SubscriptionFixture::system().await,
+    ] {
         for _ in 0..3 {
             fund(&hooked.app, 1).await;
             RedisFixture::on(hooked.app.store.clone()).next_ms().await;
@@ -109,7 +118,7 @@ async fn a_subscription_behind_a_lost_entry_gets_entries_with_lower_ids() {
         fund(&hooked.app, 1).await;
         lose_last_but_one(&hooked.app).await;
         hooked.let_open(1_000).await;
-        assert_eq!(follow_on(&hooked).await, 0);
+        assert_eq!(follow_to_end(&hooked).await, 0);
         assert!(hooked.is_behind().await);
         hooked.let_open(3).await;
         assert_eq!(hooked.catch_up().await, 1);

@@ -1,4 +1,4 @@
-//! Replies of Redis that get lost behind a claim.
+//! Replies of Redis to claims that get lost.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, deliveries, fund, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, deliveries, fund, here, reached};
 use crate::harness::lossy_proxy::LossyProxy;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::shared;
@@ -26,13 +26,13 @@ fn takes(request: &[u8]) -> bool {
     has(request, "35000") && has(request, ":claims") && has(request, ":lease")
 }
 
-/// A call that looks claims through: it does not say how long they last.
+/// A call that scans claims: it does not name their duration.
 fn looks_through(request: &[u8]) -> bool {
     has(request, ":claims") && has(request, ":lease") && !has(request, "35000")
 }
 
-/// A call that books an outcome, without a lease.
-fn books(request: &[u8]) -> bool {
+/// A call that records outcomes, without a lease.
+fn records_outcomes(request: &[u8]) -> bool {
     has(request, "35000") && has(request, ":claims") && has(request, ":failing")
 }
 
@@ -41,14 +41,14 @@ const SOON: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn a_claim_with_a_lost_reply_lapses_within_seconds() {
-    for loses in [takes, books] {
+    for loses in [takes, records_outcomes] {
         let app = here().await;
         let receiver = Receiver::start(Reply::Status(200, "")).await;
         let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
         let id = made(&app, body).await;
         let proxy = LossyProxy::to(shared().port, loses).await;
         fund(&app, 1).await;
-        let _running = Running::over(&proxy.url(), &app, 1, 100);
+        let _running = RunningDispatcher::over(&proxy.url(), &app, 1, 100);
         reached(&app, &id, "SUCCESS", 1).await;
         proxy.lose_one();
         fund(&app, 2).await;
@@ -73,8 +73,8 @@ async fn outcomes_with_a_lost_reply_are_recorded_once_and_their_lanes_continue()
         let body = json!({"url": receiver.url("/in"), "event_types": ["budget.funded"]});
         ids.push(made(&app, body).await);
     }
-    let proxy = LossyProxy::to(shared().port, books).await;
-    let _running = Running::over(&proxy.url(), &app, 1, 100);
+    let proxy = LossyProxy::to(shared().port, records_outcomes).await;
+    let _running = RunningDispatcher::over(&proxy.url(), &app, 1, 100);
     proxy.lose_one();
     fund(&app, 2).await;
     let all = || async {
@@ -89,11 +89,11 @@ async fn outcomes_with_a_lost_reply_are_recorded_once_and_their_lanes_continue()
     };
     within(SOON, "all are attempted", all).await;
     assert!(proxy.has_lost());
-    // What was claimed behind the lost reply was never sent by the dispatcher that did not hear of it.
+    // Deliveries claimed in the lost reply were never sent, since the dispatcher does not know of them.
     assert_eq!(receiver.arrived().len(), 2 * ids.len());
 }
 
-/// So many claims that are over before any later one, and have to be looked through before it.
+/// Claims that end before any later one, and are scanned before it.
 const CLAIMS: &str = "for n = 1, 4000 do
   redis.call('HSET', KEYS[2] .. n, 'subscription', ARGV[1], 'at_ms', ARGV[2], 'place', ARGV[3], 'claim', ARGV[4])
   redis.call('ZADD', KEYS[1], ARGV[2] + 34000, ARGV[5] .. n)
@@ -133,7 +133,7 @@ async fn a_claim_made_during_a_paged_scan_stays() {
     let slow = SlowProxy::of(lossy.port, looks_through).await;
     // Claims that are older than twice that end, if no task has them.
     let settings = ["--redis-timeout-ms", "1000"];
-    let _running = Running::over_with(&slow.url(), &app, 64, 100, &settings);
+    let _running = RunningDispatcher::over_with(&slow.url(), &app, 64, 100, &settings);
     fund(&app, 1).await;
     let arrived = async |count: usize| {
         within(SOON, "they arrive", || async {

@@ -1,8 +1,6 @@
 //! The dispatcher's work.
 
 mod attempt_lines;
-mod bad_luck;
-mod booking_times;
 mod budget_gauges;
 pub(crate) mod burn_rates;
 mod catch_up;
@@ -37,7 +35,9 @@ mod noisy_tenants;
 mod outboxes;
 mod overlaps;
 pub(crate) mod process;
+mod process_fixture;
 mod rebuilt_indexes;
+mod recording_times;
 mod replay_kill;
 mod replay_steps;
 pub(crate) mod replays;

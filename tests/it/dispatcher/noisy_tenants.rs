@@ -1,4 +1,4 @@
-//! A tenant with more deliveries than its share of a pass holds up no other of its partition, and loses nothing.
+//! A tenant with more deliveries than its share of a pass delays no other tenant of its partition, and loses nothing.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) async fn quiet(app: &TestApp) -> String {
     neighbours(app, 1).await.remove(0)
 }
 
-/// So many of them.
+/// Number of events.
 pub(super) async fn neighbours(app: &TestApp, count: usize) -> Vec<String> {
     let names = (0..).map(|number| format!("quiet-{number}"));
     let names = names.filter(|name| TenantId::parse(name).expect("an id").partition() == umbra());

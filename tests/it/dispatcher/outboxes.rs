@@ -12,7 +12,7 @@ use crate::harness::event_log::{EventLog, KEEP, everywhere, partition_of};
 use crate::harness::redis::RedisServer;
 use crate::harness::store;
 
-/// How old what is at hand may be here.
+/// Maximal age of cached entries.
 const AGE: Duration = Duration::from_secs(60);
 
 /// Both followers over the same outboxes; and their metrics.
@@ -91,7 +91,7 @@ async fn the_lag_of_a_partition_is_exposed_while_it_is_more_than_a_second() {
     let store = store(&server.url());
     let (_, fan_out, registry) = followers(&store);
     let mut event_log = EventLog::on(&store);
-    let told = || {
+    let exposed = || {
         let families = registry.gather();
         let lags = families
             .iter()
@@ -105,11 +105,11 @@ async fn the_lag_of_a_partition_is_exposed_while_it_is_more_than_a_second() {
     };
     let now = event_log.now_ms().await;
     event_log.emit("acme", now, &[]).await;
-    // It is told from a second on.
+    // It is exposed from a second on.
     sleep(Duration::from_millis(1_100)).await;
     event_log.emit("umbra", now, &[]).await;
     fan_out.run_once(&everywhere()).await.expect("a pass");
-    assert_eq!(told(), [partition_of("acme").to_string()]);
+    assert_eq!(exposed(), [partition_of("acme").to_string()]);
     fan_out.run_once(&everywhere()).await.expect("a pass");
-    assert_eq!(told(), Vec::<String>::new());
+    assert_eq!(exposed(), Vec::<String>::new());
 }

@@ -13,12 +13,12 @@ use super::deleted_keys::credits;
 use crate::admin::webhooks::subscriptions::{HOOKS, made};
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
-use crate::harness::deliveries::{Running, fund, here, reached};
-use crate::harness::logged::Logged;
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
+use crate::harness::logged_dispatcher::LoggedDispatcher;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::within;
 
-/// A way out on which one name is resolved only when it may be, and each owner has one look-up at a time.
+/// An egress that resolves one name only when the test allows it, with one look-up per owner at a time.
 fn with_a_slow_name(may: &Arc<Semaphore>) -> Egress {
     let may = Arc::clone(may);
     let resolver = Resolver::of(move |host| {
@@ -38,7 +38,7 @@ async fn hook(app: &TestApp, url: &str, event_type: &str) -> String {
 }
 
 /// Waits until attempts with these labels were counted.
-async fn counted(running: &Running, labels: &str) {
+async fn counted(running: &RunningDispatcher, labels: &str) {
     within(Duration::from_secs(15), labels, || async {
         let metrics = running.telemetry.render().expect("metrics");
         let name = format!("budget_webhook_attempts_total{{{labels}}}");
@@ -56,7 +56,7 @@ async fn w36_a_first_attempt_waits_for_a_postponed_one_of_its_lane() {
     hook(&app, &slow, "tenant.updated").await;
     let url = format!("http://fast.example:{port}/in");
     let id = hook(&app, &url, "budget.funded").await;
-    let running = Running::reaching(&app, 3, with_a_slow_name(&may));
+    let running = RunningDispatcher::reaching(&app, 3, with_a_slow_name(&may));
     let path = "/v1/admin/tenants/umbra";
     app.as_admin(
         reqwest::Method::PATCH,
@@ -102,7 +102,7 @@ async fn w36_a_postponed_lane_stays_postponed_when_another_of_its_attempts_ends(
     let app = here().await;
     let receiver = Receiver::start(Reply::After(Duration::from_secs(2))).await;
     let id = hook(&app, &receiver.url("/in"), "budget.funded").await;
-    let running = Running::with_lanes(&app, 3);
+    let running = RunningDispatcher::with_lanes(&app, 3);
     for count in 1..4 {
         fund(&app, 1).await;
         within(Duration::from_secs(10), "it is in flight", || async {
@@ -169,7 +169,7 @@ async fn w3_postponed_deliveries_end_among_many_lanes_due_in_one_millisecond() {
     app.as_admin(reqwest::Method::PATCH, &path, &pause)
         .await
         .expect(200);
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     reached(&app, &id, "FAILED", 2).await;
     counted(
         &running,
@@ -193,7 +193,7 @@ async fn w36_first_attempts_that_overlap_start_in_order_among_retries() {
         "disable_after_failures": 10_000, "retry_policy": policy});
     let id = made(&app, body).await;
     fund(&app, EVENTS).await;
-    let dispatcher = Logged::start(&app, &["--webhook-lane-concurrency", "8"]);
+    let dispatcher = LoggedDispatcher::start(&app, &["--webhook-lane-concurrency", "8"]);
     reached(&app, &id, "SUCCESS", EVENTS).await;
 
     let mut events = BTreeMap::new();

@@ -67,7 +67,7 @@ impl Dispatcher {
         .await;
     }
 
-    /// Ends it as a failure of its machine would.
+    /// Kills it, as a failure of its machine would.
     pub(crate) fn kill(self) {}
 
     async fn stop(mut self) {

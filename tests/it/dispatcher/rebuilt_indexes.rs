@@ -1,11 +1,14 @@
-//! W33: what docs/operating.md says of damaged indexes holds for those of subscriptions.
+//! W33: the repair of damaged indexes of subscriptions, as in docs/operating.md.
 
 use super::fan_out::{fan_out, follow, fund};
-use crate::harness::behind::{Hooked, umbra};
+use crate::harness::behind::{SubscriptionFixture, umbra};
 
 #[tokio::test]
 async fn w33_missed_events_are_fetched_after_the_index_of_subscriptions_behind_is_rebuilt() {
-    for mut hooked in [Hooked::own().await, Hooked::system().await] {
+    for mut hooked in [
+        SubscriptionFixture::own().await,
+        SubscriptionFixture::system().await,
+    ] {
         hooked.let_open(1_000).await;
         fund(&hooked.app, 3).await;
         assert_eq!(follow(&hooked.fan_out).await, 0);
@@ -33,7 +36,7 @@ async fn w33_missed_events_are_fetched_after_the_index_of_subscriptions_behind_i
 
 #[tokio::test]
 async fn w33_events_are_queued_after_an_owners_list_of_subscriptions_is_rebuilt() {
-    let hooked = Hooked::own().await;
+    let hooked = SubscriptionFixture::own().await;
     fund(&hooked.app, 1).await;
     assert_eq!(follow(&hooked.fan_out).await, 1);
     let keys = hooked.app.store.keys();

@@ -1,4 +1,4 @@
-//! One step of a replay at a time: how much it queues, and what it leaves for others.
+//! One step of a replay at a time: how much it queues, and the room that it leaves.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,7 +44,7 @@ async fn look_again(app: &TestApp) {
     }
 }
 
-/// A replay of so many events, and a lease of its partition.
+/// A replay of this many events, and a lease of its partition.
 async fn begun(app: &TestApp, count: usize) -> (String, Lease) {
     let mut log = EventLog::on(&app.store);
     let at_ms = log.now_ms().await;
@@ -61,7 +61,7 @@ async fn begun(app: &TestApp, count: usize) -> (String, Lease) {
     (id, lease)
 }
 
-/// Open deliveries of the subscription, those of replays, and what waits to be queued.
+/// Open deliveries of the subscription, those of replays, and the ones to be queued.
 async fn figures(app: &TestApp, id: &str) -> (i64, i64, i64) {
     let (keys, partition) = (app.store.keys(), umbra_partition());
     let window: Vec<Option<i64>> = app
@@ -216,7 +216,7 @@ async fn a_replay_waits_while_redis_is_full() {
     filled(&server, &app, 95).await;
     let waits = pass(&mut replays, lease).await;
     assert_eq!((waits.replayed, waits.ended, waits.replays), (0, 0, 1));
-    // What frees memory goes on.
+    // Operations that free memory continue.
     app.as_admin(Method::DELETE, &format!("{HOOKS}/{id}"), &Value::Null)
         .await
         .expect(204);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::admin::webhooks::replay::replay;
 use crate::admin::webhooks::subscriptions::{HOOKS, made, patch};
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, deliveries, fund, here, reached, webhook};
+use crate::harness::deliveries::{RunningDispatcher, deliveries, fund, here, reached, webhook};
 use crate::harness::event_log::{EventLog, partition_of};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
@@ -104,7 +104,7 @@ async fn replayed_events_of_all_tenants_arrive_in_order_as_new_deliveries() {
     let id = app.post_as_admin(HOOKS, body).await.expect(201);
     let id = id.text("/subscription/subscription_id").to_owned();
     let replay = replayed(&app, &id, 30).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "SUCCESS", 30).await;
     assert_eq!(arrived(&receiver), expected);
     assert_eq!(ids(&rows), expected);
@@ -137,7 +137,7 @@ async fn live_events_arrive_beside_a_replay() {
     past(&app, 60).await;
     let id = made(&app, hook(&receiver, json!({}))).await;
     replayed(&app, &id, 60).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     eventually("the replay has begun", || async {
         receiver.arrived().len() > 2
     })
@@ -158,14 +158,14 @@ async fn live_events_arrive_beside_a_replay() {
         "{:?}",
         begun.elapsed()
     );
-    assert!(receiver.arrived().len() < 60, "the replay goes on");
+    assert!(receiver.arrived().len() < 60, "the replay continues");
 }
 
 #[tokio::test]
 async fn a_replay_takes_a_quarter_of_the_deliveries_in_flight() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
-    let _running = Running::with_lanes(&app, 64);
+    let _running = RunningDispatcher::with_lanes(&app, 64);
     eventually("it is in flight", || async {
         receiver.arrived().len() == 16
     })
@@ -191,7 +191,7 @@ async fn w11_a_replay_ends_with_its_last_first_attempt_and_retries_continue() {
     replay(&app, &id, json!({}))
         .await
         .refused(409, "REPLAY_IN_PROGRESS");
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     over(&app, &id).await;
     let rows = deliveries(&app, &id).await;
     let waiting = rows.iter().filter(|row| row["status"] == "RETRYING");
@@ -214,7 +214,7 @@ async fn failures_of_a_replay_count_and_disabling_the_webhook_ends_it() {
     let settings = json!({"retry_policy": {"max_retries": 0}, "disable_after_failures": 3});
     let id = made(&app, hook(&receiver, settings)).await;
     replayed(&app, &id, 8).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     let rows = reached(&app, &id, "FAILED", 8).await;
     let attempts: Vec<_> = rows
         .iter()
@@ -229,7 +229,7 @@ async fn failures_of_a_replay_count_and_disabling_the_webhook_ends_it() {
     over(&app, &id).await;
 }
 
-/// A replay of 300 events to a receiver that answers nothing, in progress.
+/// A replay of 300 events to a silent receiver, in progress.
 async fn stuck(app: &TestApp) -> (String, Receiver) {
     let receiver = Receiver::start(Reply::Silence).await;
     past(app, 300).await;
@@ -256,7 +256,7 @@ pub(crate) async fn having(app: &TestApp, id: &str, status: &str) -> usize {
 async fn pausing_ends_a_replay_within_seconds() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     eventually("it is in flight", || async {
         receiver.arrived().len() == 1
     })
@@ -285,7 +285,7 @@ async fn pausing_ends_all_retries_of_a_replay_at_once() {
     let policy = json!({"retry_policy": {"initial_delay_ms": 60_000}});
     let id = made(&app, hook(&receiver, policy)).await;
     replayed(&app, &id, 40).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     reached(&app, &id, "RETRYING", 40).await;
     let begun = Instant::now();
     for status in ["PAUSED", "ACTIVE"] {
@@ -312,7 +312,7 @@ async fn closing_the_tenant_ends_a_replay_that_has_not_started() {
     app.patch_as_admin("/v1/admin/tenants/umbra", close)
         .await
         .expect(200);
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     over(&app, &id).await;
     assert_eq!(having(&app, &id, "FAILED").await, 300);
     assert!(receiver.arrived().is_empty());
@@ -322,7 +322,7 @@ async fn closing_the_tenant_ends_a_replay_that_has_not_started() {
 async fn deleting_the_webhook_ends_a_replay_and_leaves_no_keys() {
     let app = here().await;
     let (id, receiver) = stuck(&app).await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     eventually("it is in flight", || async {
         receiver.arrived().len() == 1
     })
@@ -343,7 +343,7 @@ async fn deleting_the_webhook_ends_a_replay_and_leaves_no_keys() {
         Vec::<String>::new()
     );
     running.stop().await;
-    let _second = Running::start(&app);
+    let _second = RunningDispatcher::start(&app);
     over(&app, &id).await;
 }
 
@@ -354,11 +354,14 @@ async fn another_dispatcher_continues_a_replay_under_the_same_ids() {
     past(&app, 90).await;
     let id = made(&app, hook(&receiver, json!({}))).await;
     replayed(&app, &id, 90).await;
-    let first = Running::start(&app);
+    let first = RunningDispatcher::start(&app);
     eventually("it has begun", || async { receiver.arrived().len() > 10 }).await;
     first.stop().await;
     assert!(receiver.arrived().len() < 90);
-    let (_second, _third) = (Running::start(&app), Running::start(&app));
+    let (_second, _third) = (
+        RunningDispatcher::start(&app),
+        RunningDispatcher::start(&app),
+    );
     let rows = reached(&app, &id, "SUCCESS", 90).await;
     let mut seen = arrived(&receiver);
     seen.dedup();
@@ -382,7 +385,7 @@ async fn w12_deliveries_of_a_replay_fail_a_day_after_its_request() {
         &day.to_string(),
     ];
     app.run::<i64>(&words).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     over(&app, &id).await;
     assert_eq!(having(&app, &id, "FAILED").await, 300);
     let rows = deliveries(&app, &id).await;

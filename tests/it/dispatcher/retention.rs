@@ -32,7 +32,7 @@ fn retention_after(store: &Store, records: Duration) -> Retention {
     Retention::new(store.clone(), clock, periods, metrics)
 }
 
-/// Passes until nothing due is left; answers the sum.
+/// Passes until nothing due is left; returns the sum.
 pub async fn run(retention: &Retention, lease: Lease) -> RetentionPass {
     let mut sum = RetentionPass::default();
     loop {
@@ -137,7 +137,7 @@ async fn old_records_are_purged_and_their_charges_stay_in_the_ledgers_base() {
         .filter(|found| found.what == "ledger")
         .collect();
     assert!(ledgers.is_empty(), "{ledgers:?}");
-    // The active one is looked at daily; the other is due only in 20 days.
+    // The active one is examined daily; the other is due only in 20 days.
     let again = past.look_again_at().await.expect("still registered");
     assert!(
         (again - past.now_ms - DAY_MS).abs() < 60_000,
@@ -277,7 +277,7 @@ async fn damaged_records_are_kept_and_postponed() {
     let other_key = past.tenant.reservation_key(&other);
     past.tenant.run::<i64>(&["DEL", &other_key]).await;
     past.tenant.run::<()>(&["SET", &other_key, "x"]).await;
-    // A registered day that is none, and a key of another type where an index belongs.
+    // A registered day that is not a day, and a key of the wrong type in place of an index.
     let days = store.keys().days(past.lease.partition);
     past.tenant
         .run::<i64>(&["ZADD", &days, "1", "acme:20269999"])
@@ -337,7 +337,7 @@ async fn the_outbox_is_trimmed_by_age_in_steps() {
     past.tenant.write().await;
     let retention = retention(&store);
 
-    // What the view over all tenants has not followed stays, however old, also before any follower has run.
+    // Entries that the view over all tenants has not followed stay, however old, even before any follower has run.
     assert_eq!(run(&retention, past.lease).await.outbox, 0);
     let (cursors, partition) = (store.keys().view_cursors(), past.lease.partition);
     let set = [&cursors, &partition.to_string(), &format!("{old_ms}-2500")];

@@ -1,4 +1,4 @@
-//! A random history of outcomes fires as a simple model of sliding windows does.
+//! Spikes in a random history of outcomes match a simple model of sliding windows.
 
 #![cfg(target_os = "linux")]
 
@@ -8,9 +8,9 @@ use budget_authority::store::dispatcher::traffic::Tally;
 use rand::rngs::SmallRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use super::spikes::Watched;
+use super::spikes::SpikeFixture;
 
-/// The limits of the history: what is counted, the threshold, the window and the width of its buckets.
+/// The limits of the history: the counted outcome, the threshold, the window and the width of its buckets.
 const LIMITS: [(bool, f64, i64, i64); 5] = [
     (true, 0.1, 300, 5),
     (false, 0.1, 300, 5),
@@ -19,7 +19,7 @@ const LIMITS: [(bool, f64, i64, i64); 5] = [
     (false, 0.3, 7_200, 180),
 ];
 
-/// What is right: the counts with their times, and of each limit when it last fired and whether it was met since.
+/// The model: the counts with their times, and for each limit when it was last exceeded and whether it was met since.
 #[derive(Default)]
 struct Model {
     seen: Vec<(i64, Tally)>,
@@ -60,7 +60,7 @@ impl Model {
 async fn spikes_match_a_model_on_a_random_history() {
     let seed: u64 = rand::random();
     let mut random = SmallRng::seed_from_u64(seed);
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.watch(
         "denial_rate:0.5:60 denial_rate:0.25:900 auth_failure_rate:0.3:7200 expiry_rate:1:60",
     )

@@ -1,4 +1,4 @@
-//! What requests came to is counted; limits are watched while somebody watches them, and who does not hears of none.
+//! Counts of request outcomes, and limits of rates, which only apply to the subscriptions that have them.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::admin::http::key;
 use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made, patch};
 use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, here};
+use crate::harness::deliveries::{RunningDispatcher, here};
 use crate::harness::due_events::due_events;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::receiver::{Receiver, Reply};
@@ -20,7 +20,7 @@ use crate::harness::{eventually, within};
 
 const SPIKE: &str = "reservation.denial_rate_spike";
 
-/// What was counted of a tenant: decided, denied, ended, expired, tried, refused.
+/// The counts of a tenant: decided, denied, ended, expired, tried, refused.
 async fn counted(fixture: &LedgerFixture, tenant: &str) -> Vec<u64> {
     let partition = match tenant {
         "__system__" => budget_authority::domain::ids::Partition::FIRST,
@@ -69,7 +69,7 @@ async fn the_outcome_of_each_request_is_counted_once() {
     app.release(id.text("/reservation_id"), "r")
         .await
         .expect(200);
-    // Neither is decided about.
+    // Neither is a decision.
     app.create("none", "tenant:acme/app:x", -1, json!({}))
         .await
         .expect(400);
@@ -114,7 +114,7 @@ async fn a_spike_is_delivered_while_it_lasts() {
     )
     .await;
     let (_, key) = key(&app, &["reservations:create"]).await;
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     for number in 0..12 {
         let body = ask_body(&format!("d{number}"), "tenant:umbra", 1_000_000);
         let denied = app.by_key(&key, Method::POST, "/v1/decide", &body).await;

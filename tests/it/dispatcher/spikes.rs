@@ -16,7 +16,7 @@ use crate::harness::redis_fixture::{Fields, RedisFixture};
 use crate::harness::store;
 
 /// A tenant whose time the test chooses.
-pub(super) struct Watched {
+pub(super) struct SpikeFixture {
     pub redis: RedisFixture,
     jumping: Option<JumpingRedis>,
     tenant: Option<TenantId>,
@@ -24,7 +24,7 @@ pub(super) struct Watched {
     spikes: DueEvents,
 }
 
-/// Denied creates of so many.
+/// A tally of denied creates.
 pub(super) fn denied(denied: u64, decided: u64) -> Tally {
     Tally {
         denied,
@@ -33,8 +33,8 @@ pub(super) fn denied(denied: u64, decided: u64) -> Tally {
     }
 }
 
-impl Watched {
-    /// On a Redis whose clock stands at the beginning of a bucket until [`Watched::at`] moves it.
+impl SpikeFixture {
+    /// On a Redis whose clock is at the start of a bucket until [`SpikeFixture::at`] moves it.
     pub async fn start(tenant: Option<&str>) -> Self {
         let jumping = block_in_place(JumpingRedis::start);
         let redis = RedisFixture::on(store(&jumping.server.url()));
@@ -59,7 +59,7 @@ impl Watched {
         }
     }
 
-    /// Sets Redis's clock to so many seconds behind a bucket's beginning in the future.
+    /// Sets Redis's clock to this many seconds after the start of a future bucket.
     pub async fn at(&self, seconds: i64) {
         let jumping = self.jumping.as_ref().expect("a clock of its own");
         let local = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -104,7 +104,7 @@ impl Watched {
         self.redis.set(&key, &fields).await;
     }
 
-    /// When the tenant is looked at next; `None` where nothing of it is unusual.
+    /// When the tenant is evaluated next; `None` if nothing of it is counted.
     pub async fn due_ms(&self) -> Option<i64> {
         let index = self.redis.store.keys().traffic_due(self.lease.partition);
         self.redis.run(&["ZSCORE", &index, self.name()]).await
@@ -113,7 +113,7 @@ impl Watched {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn w29_a_spike_emits_once_until_its_limit_is_met_again() {
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.count(denied(2, 20)).await;
     acme.at(10).await;
     assert_eq!(acme.judge().await, 0, "10 % are not above 10 %");
@@ -154,7 +154,7 @@ async fn w29_a_spike_emits_once_until_its_limit_is_met_again() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn w29_a_limit_emits_at_most_once_per_window() {
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.count(denied(10, 10)).await;
     acme.at(10).await;
     assert_eq!(acme.judge().await, 1);
@@ -173,7 +173,7 @@ async fn w29_a_limit_emits_at_most_once_per_window() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn too_few_samples_emit_nothing_and_past_spikes_are_forgotten() {
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.count(denied(9, 9)).await;
     acme.at(10).await;
     assert_eq!(acme.judge().await, 0);
@@ -193,7 +193,7 @@ async fn too_few_samples_emit_nothing_and_past_spikes_are_forgotten() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_tenants_with_denials_expiries_or_refusals_are_examined() {
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     let well = Tally {
         decided: 1_000,
         ended: 1_000,
@@ -212,7 +212,7 @@ async fn only_tenants_with_denials_expiries_or_refusals_are_examined() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn dispatchers_that_overlap_and_repeat_emit_one_event() {
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.count(denied(20, 20)).await;
     acme.at(10).await;
     let others: Vec<DueEvents> = (0..4).map(|_| due_events(&acme.redis.store)).collect();
@@ -233,7 +233,7 @@ async fn dispatchers_that_overlap_and_repeat_emit_one_event() {
         }
     }
     assert_eq!((emitted, acme.events().await.len()), (1, 1));
-    // Who has lost the partition writes nothing.
+    // A dispatcher that has lost the partition writes nothing.
     acme.count(denied(0, 10_000)).await;
     acme.at(20).await;
     let old = Lease {
@@ -247,7 +247,7 @@ async fn dispatchers_that_overlap_and_repeat_emit_one_event() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_step_neither_floods_nor_silences_events() {
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.at(7_200).await;
     acme.count(denied(20, 20)).await;
     acme.at(7_210).await;
@@ -277,7 +277,7 @@ async fn a_clock_step_neither_floods_nor_silences_events() {
 #[tokio::test(flavor = "multi_thread")]
 async fn spikes_are_detected_for_suspended_but_not_for_closed_tenants() {
     for (status, expected) in [("CLOSED", 0), ("SUSPENDED", 1)] {
-        let acme = Watched::start(Some("acme")).await;
+        let acme = SpikeFixture::start(Some("acme")).await;
         let key = acme.redis.store.keys();
         let key = key.tenant(acme.lease.partition, "acme");
         acme.redis.set(&key, &[("status", status)]).await;
@@ -295,7 +295,7 @@ async fn spikes_of_refused_keys_are_detected_for_tenant_and_operator() {
         refused: 3,
         ..denied(20, 20)
     };
-    let acme = Watched::start(Some("acme")).await;
+    let acme = SpikeFixture::start(Some("acme")).await;
     acme.count(refused).await;
     acme.at(10).await;
     assert_eq!(acme.judge().await, 2);
@@ -312,7 +312,7 @@ async fn spikes_of_refused_keys_are_detected_for_tenant_and_operator() {
             "api_key.auth_failure_rate_spike"
         ]
     );
-    let nobody = Watched::start(None).await;
+    let nobody = SpikeFixture::start(None).await;
     nobody.count(refused).await;
     nobody.at(10).await;
     assert_eq!(nobody.judge().await, 1);

@@ -1,4 +1,4 @@
-//! Events about the store: one pair for an outage, whoever noticed it, and none for a short one.
+//! Events about the store: one pair per outage, from whichever dispatcher, and none for a short one.
 
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ async fn a_slow_store_is_reported_once_per_window() {
     let mut watches = [watch(&calm.store, limit)];
     for _ in 0..5 {
         probe(&mut watches, 30).await;
-        // Real time: a window goes by.
+        // Real time: a window passes.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(emitted(&calm).await.is_empty());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
 
-use super::bad_luck::Deployment;
+use super::process_fixture::Deployment;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::process::{Process, Replica};
 use crate::harness::random_clients::{RandomClients, check_clients, seed_ledgers};
@@ -27,7 +27,7 @@ fn builds() -> (PathBuf, PathBuf) {
 
 /// Lets a build serve requests, or two side by side.
 async fn serve() {
-    // What happens in this time is what the test is about.
+    // The test covers the requests in this time.
     tokio::time::sleep(Duration::from_millis(700)).await;
 }
 

@@ -40,7 +40,7 @@ async fn damaged_or_missing_entries_are_skipped_and_hide_no_others() {
         .run::<i64>(&["XDEL", &event_log.log("acme", now), &gone.to_string()])
         .await;
     event_log.point("acme", now, gone, 1).await;
-    // Facts that no event can be made of.
+    // Facts that cannot be rendered as an event.
     for (name, value) in [("type", "Budget X"), ("at_ms", "soon"), ("at_ms", "5")] {
         let key = event_log.log("acme", now);
         let id = format!("{}-*", now + 2);
@@ -57,7 +57,7 @@ async fn damaged_or_missing_entries_are_skipped_and_hide_no_others() {
     assert!(pass.watermark_ms > 0);
     let rows = event_log.view().await;
     assert_eq!(rows.len(), 2, "{rows:?}");
-    // None is met again.
+    // None is read again.
     let pass = follower(&store)
         .run_once(&everywhere())
         .await

@@ -83,7 +83,7 @@ async fn rows_and_cursor_are_written_together_or_not_at_all() {
     };
     let parts = [followed(None, first, vec![row(7, now, 0)]), other];
     assert_eq!(index(&parts).await, [Some(first), Some(entry(6, 1))]);
-    // Whoever read the cursor before that adds nothing.
+    // A caller that read the cursor before adds nothing.
     let late = [followed(None, entry(9, 9), vec![row(7, now, 1)])];
     assert_eq!(index(&late).await, [Some(first)]);
     let next = [followed(

@@ -1,4 +1,4 @@
-//! What an attempt under way costs.
+//! The memory of an attempt in flight.
 
 use std::process::Stdio;
 use std::time::Duration;

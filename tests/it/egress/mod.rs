@@ -37,7 +37,7 @@ fn outgoing(body: &str) -> OutgoingRequest {
     }
 }
 
-/// One delivery to the subscription `to`, checked anew.
+/// One delivery to the subscription `to`, checked again.
 async fn deliver(egress: &Egress, to: &str, url: &str) -> Result<ReceiverResponse, PostError> {
     deliver_within(egress, to, url, LIMITS).await
 }

@@ -1,4 +1,4 @@
-//! What a receiver may answer.
+//! The responses of a receiver.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use super::{LIMITS, deliver, deliver_within, here, status};
 use crate::harness::receiver::{Receiver, Reply};
 
 /// The status of two deliveries in a row to a receiver that always sends these bytes, and how many connections they took.
-async fn twice(reply: Reply) -> (Result<u16, PostError>, Result<u16, PostError>, usize) {
+async fn deliver_twice(reply: Reply) -> (Result<u16, PostError>, Result<u16, PostError>, usize) {
     let egress = here();
     let receiver = Receiver::start(reply).await;
     let first = status(&egress, &receiver).await;
@@ -52,7 +52,7 @@ async fn a_redirect_is_a_response_and_is_not_followed() {
 async fn interim_responses_are_skipped() {
     let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n\
                    HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(twice(bytes(interim)).await, (Ok(202), Ok(202), 1));
+    assert_eq!(deliver_twice(bytes(interim)).await, (Ok(202), Ok(202), 1));
 }
 
 #[tokio::test]
@@ -93,31 +93,31 @@ async fn a_body_of_64_kib_is_read_to_its_end_and_a_longer_one_is_not() {
         let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n");
         Reply::Bytes(head + &"x".repeat(length))
     };
-    assert_eq!(twice(body(65_536)).await, (Ok(200), Ok(200), 1));
-    assert_eq!(twice(body(65_537)).await, (Ok(200), Ok(200), 2));
+    assert_eq!(deliver_twice(body(65_536)).await, (Ok(200), Ok(200), 1));
+    assert_eq!(deliver_twice(body(65_537)).await, (Ok(200), Ok(200), 2));
 }
 
 #[tokio::test]
 async fn a_wrong_length_keeps_the_status_and_closes_the_connection() {
     let long = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort";
-    let ended = twice(Reply::BytesThenEnd(long.to_owned())).await;
+    let ended = deliver_twice(Reply::BytesThenEnd(long.to_owned())).await;
     assert_eq!(ended, (Ok(200), Ok(200), 2));
-    let waiting = twice(bytes(long)).await;
+    let waiting = deliver_twice(bytes(long)).await;
     assert_eq!(waiting, (Ok(200), Ok(200), 2));
     let short = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok, and more than that";
-    assert_eq!(twice(bytes(short)).await, (Ok(200), Ok(200), 2));
+    assert_eq!(deliver_twice(bytes(short)).await, (Ok(200), Ok(200), 2));
     let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nno length\r\n";
-    assert_eq!(twice(bytes(chunks)).await, (Ok(200), Ok(200), 2));
+    assert_eq!(deliver_twice(bytes(chunks)).await, (Ok(200), Ok(200), 2));
     // Without a length, the body ends with the connection.
     let none = Reply::BytesThenEnd("HTTP/1.1 200 OK\r\n\r\nok".to_owned());
-    assert_eq!(twice(none).await, (Ok(200), Ok(200), 2));
+    assert_eq!(deliver_twice(none).await, (Ok(200), Ok(200), 2));
 }
 
 #[tokio::test]
 async fn an_unrequested_response_is_not_used_for_a_later_request() {
     let two =
         "HTTP/1.1 500 x\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 x\r\nContent-Length: 0\r\n\r\n";
-    assert_eq!(twice(bytes(two)).await, (Ok(500), Ok(500), 2));
+    assert_eq!(deliver_twice(bytes(two)).await, (Ok(500), Ok(500), 2));
 }
 
 #[tokio::test]
@@ -131,7 +131,11 @@ async fn bytes_that_are_not_http_and_endless_heads_are_no_response() {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         "<html></html>\r\n\r\n",
     ] {
-        assert_eq!(twice(bytes(text)).await, (broken, broken, 2), "{text}");
+        assert_eq!(
+            deliver_twice(bytes(text)).await,
+            (broken, broken, 2),
+            "{text}"
+        );
     }
     let padded = |length: usize| {
         let pad = "x".repeat(length);
@@ -139,25 +143,25 @@ async fn bytes_that_are_not_http_and_endless_heads_are_no_response() {
             "HTTP/1.1 200 OK\r\nX-Pad: {pad}\r\nContent-Length: 0\r\n\r\n"
         ))
     };
-    assert_eq!(twice(padded(30_000)).await, (Ok(200), Ok(200), 1));
-    assert_eq!(twice(padded(40_000)).await, (broken, broken, 2));
+    assert_eq!(deliver_twice(padded(30_000)).await, (Ok(200), Ok(200), 1));
+    assert_eq!(deliver_twice(padded(40_000)).await, (broken, broken, 2));
     let interim = |count: usize| {
         let interim = "HTTP/1.1 100 Continue\r\n\r\n".repeat(count);
         bytes(&format!(
             "{interim}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
         ))
     };
-    assert_eq!(twice(interim(40)).await, (Ok(200), Ok(200), 1));
-    assert_eq!(twice(interim(4_000)).await, (broken, broken, 2));
+    assert_eq!(deliver_twice(interim(40)).await, (Ok(200), Ok(200), 1));
+    assert_eq!(deliver_twice(interim(4_000)).await, (broken, broken, 2));
     let half = Reply::BytesThenEnd("HTTP/1.1 200 OK\r\nContent-".to_owned());
     let ended = Err(PostError::NoResponse);
-    assert_eq!(twice(half).await, (ended, ended, 2));
+    assert_eq!(deliver_twice(half).await, (ended, ended, 2));
 }
 
 #[tokio::test]
 async fn an_unoffered_protocol_is_a_failure() {
     let upgrade = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n";
-    let (first, second, accepted) = twice(bytes(upgrade)).await;
+    let (first, second, accepted) = deliver_twice(bytes(upgrade)).await;
     assert!(first.is_err() || first == Ok(101), "{first:?}");
     assert_eq!((second, accepted), (first, 2));
 }

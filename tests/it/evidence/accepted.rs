@@ -1,9 +1,9 @@
-//! What the API accepts fits the format of evidence, at the bounds of every member too.
+//! Accepted requests fit the format of evidence, at the bounds of every member too.
 
 use budget_authority::evidence::Endpoint;
 use serde_json::{Map, Value, json};
 
-use super::issued::Issued;
+use super::fixture::EvidenceFixture;
 use crate::harness::admin_calls::policy_body;
 use crate::harness::runtime_calls::{tokens, with};
 
@@ -20,7 +20,7 @@ fn nested(levels: usize) -> Value {
     (1..levels).fold(json!([]), |inner, _| json!([inner]))
 }
 
-/// An object within so many levels: one that makes the body as deep as it may be, or an empty one.
+/// An object within this many levels: one that makes the body as deep as it may be, or an empty one.
 fn free(is_most: bool, outer: usize) -> Value {
     match is_most {
         true => {
@@ -104,7 +104,7 @@ fn release(is_most: bool) -> Value {
     json!({"idempotency_key": key(is_most, 'r'), "reason": text(is_most, 0, 256)})
 }
 
-/// Caps with every member, of so many bytes of JSON text.
+/// Caps with every member, of this many bytes of JSON text.
 fn caps(bytes: usize) -> Value {
     let caps = |filling: usize| {
         json!({
@@ -121,7 +121,7 @@ fn caps(bytes: usize) -> Value {
 }
 
 /// Gives the tenant the largest caps that are accepted; they come with whatever is allowed below it.
-async fn with_caps(issued: &Issued) {
+async fn with_caps(issued: &EvidenceFixture) {
     let create = async |bytes: usize| {
         let caps = caps(bytes);
         let body = policy_body("acme", "caps", "tenant:acme/*", json!({ "caps": caps }));
@@ -133,7 +133,7 @@ async fn with_caps(issued: &Issued) {
 
 #[tokio::test]
 async fn e09_an_accepted_request_at_all_bounds_is_attested() {
-    let mut issued = Issued::spawn(&[]).await;
+    let mut issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget("tenant:acme", LARGEST, 0).await;
     let mut seen = Vec::new();
     for is_most in [false, true] {
@@ -177,7 +177,7 @@ async fn e09_an_accepted_request_at_all_bounds_is_attested() {
 
 #[tokio::test]
 async fn e09_a_refusal_at_all_bounds_is_attested() {
-    let mut issued = Issued::spawn(&[]).await;
+    let mut issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget("tenant:acme", LARGEST - 1, 0).await;
     let body = reserve(true, 'k', false);
     let refused = issued.app.post("/v1/reservations", body.clone()).await;

@@ -1,11 +1,11 @@
-//! What an outage has left is signed as fast as what is new, and what others must sign delays nothing.
+//! The backlog of an outage is signed as fast as new entries, and entries for other signers delay nothing.
 
 use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
 use tokio::time::timeout;
 
-use super::issued::{Issued, ON, measured_signer, signer, signing_config};
+use super::fixture::{EvidenceFixture, ON, measured_signer, signer, signing_config};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::evidence_keys::key;
@@ -16,7 +16,7 @@ use budget_authority::evidence::signing::SignerPass;
 
 const SCOPE: &str = "tenant:acme";
 
-/// Queues the first entry so many times more, by an issuer and with traces from a number on.
+/// Queues the first entry `count` more times, by an issuer and with traces from a number on.
 const COPY: &str = "
     local row = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', 1)[1][2]
     for n = ARGV[1], ARGV[1] + ARGV[2] - 1 do
@@ -27,7 +27,7 @@ const COPY: &str = "
     end
     return tonumber(ARGV[2])";
 
-/// Queues so many entries by an issuer, with traces from a number on.
+/// Queues `count` entries by an issuer, with traces from a number on.
 async fn queue(app: &TestApp, issuer: &str, from: usize, count: usize) {
     let unsigned = app.store.keys().unsigned(app.callers[0].partition);
     let (from, count) = (from.to_string(), count.to_string());
@@ -40,13 +40,13 @@ async fn decide(app: &TestApp, key: &str) {
     decided.expect(200);
 }
 
-async fn pass(issued: &mut Issued) -> SignerPass {
+async fn pass(issued: &mut EvidenceFixture) -> SignerPass {
     let pass = issued.signer.run_once(&leases()).await;
     pass.expect("Redis answers")
 }
 
 /// Passes until one has signed something; what it did.
-async fn first_signed(issued: &mut Issued) -> SignerPass {
+async fn first_signed(issued: &mut EvidenceFixture) -> SignerPass {
     loop {
         let done = pass(issued).await;
         if done.signed > 0 {
@@ -58,7 +58,7 @@ async fn first_signed(issued: &mut Issued) -> SignerPass {
 }
 
 /// Passes as long as there is more, without a pause; what they have signed.
-async fn passes(issued: &mut Issued) -> usize {
+async fn passes(issued: &mut EvidenceFixture) -> usize {
     let mut signed = 0;
     loop {
         let done = pass(issued).await;
@@ -78,7 +78,7 @@ async fn e16_the_backlog_of_an_outage_is_signed_as_fast_as_new_entries() {
     app.budget(SCOPE, 1_000, 0).await;
     decide(&app, "d").await;
     queue(&app, "1", 1, NEW - 1).await;
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,
@@ -90,7 +90,7 @@ async fn e16_the_backlog_of_an_outage_is_signed_as_fast_as_new_entries() {
     // Redis takes no envelope, so each entry was tried, and waits.
     decide(&issued.app, "e").await;
     queue(&issued.app, "1", NEW, LEFT - 1).await;
-    let memory = async |issued: &Issued, most: &str| {
+    let memory = async |issued: &EvidenceFixture, most: &str| {
         let full = ["CONFIG", "SET", "maxmemory", most];
         issued.app.run::<String>(&full).await;
     };
@@ -111,7 +111,7 @@ async fn e22_entries_for_other_signers_delay_only_by_their_reading() {
     const FOREIGN: usize = 5_000;
     /// Entries that a pass reads.
     const BATCH: usize = 2_000;
-    let mut issued = Issued::spawn(&[]).await;
+    let mut issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     decide(&issued.app, "before").await;
     // Of a former server id, whose seed this dispatcher does not have.
@@ -127,7 +127,7 @@ async fn e22_entries_for_other_signers_delay_only_by_their_reading() {
     queue(&issued.app, "2", 1, FOREIGN).await;
     decide(&issued.app, "behind").await;
 
-    // Who takes over reads all of them once.
+    // A dispatcher that takes over reads all of them once.
     let (other, metrics) = measured_signer(&issued.app, signing_config(ON));
     issued.signer = other;
     let (mut signed, mut count) = (0, 0);
@@ -141,7 +141,7 @@ async fn e22_entries_for_other_signers_delay_only_by_their_reading() {
     assert_eq!((signed, count), (2, FOREIGN / BATCH + 1));
     let left = metrics.entries.with_label_values(&["unknown"]);
     assert_eq!(left.get(), FOREIGN as u64);
-    // What is decided from then on is signed by the next pass, and none of them is tried again.
+    // Later decisions are signed by the next pass, and none of these entries is tried again.
     decide(&issued.app, "after").await;
     let done = pass(&mut issued).await;
     assert_eq!((done.signed, done.more), (1, false));
@@ -151,7 +151,7 @@ async fn e22_entries_for_other_signers_delay_only_by_their_reading() {
 /// After a failover, a stream may have entries at places that were read before.
 #[tokio::test]
 async fn e16_a_skipped_entry_is_signed_although_an_earlier_one_waits() {
-    let mut issued = Issued::spawn(&[]).await;
+    let mut issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     decide(&issued.app, "d").await;
     let stream = issued

@@ -1,24 +1,24 @@
-//! What is attested and what is not, at the edges of the other features.
+//! Attested and unattested requests, at the edges of the other features.
 
 use std::time::Duration;
 
 use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 
-use super::issued::{Issued, ON, signer};
+use super::fixture::{EvidenceFixture, ON, signer};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
 use crate::redis::memory::{filled, service};
 
 const SCOPE: &str = "tenant:acme";
 
-async fn with_ledger(more: &[&'static str]) -> Issued {
-    let issued = Issued::spawn(more).await;
+async fn with_ledger(more: &[&'static str]) -> EvidenceFixture {
+    let issued = EvidenceFixture::spawn(more).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     issued
 }
 
-async fn held(issued: &Issued, key: &str, more: Value) -> (String, Value) {
+async fn held(issued: &EvidenceFixture, key: &str, more: Value) -> (String, Value) {
     let body = with(ask_body(key, SCOPE, 100), more);
     let held = issued.app.post("/v1/reservations", body).await.expect(200);
     (held.text("/reservation_id").to_owned(), held.body)
@@ -265,7 +265,7 @@ async fn e16_envelopes_that_a_full_redis_refuses_are_signed_later() {
     let (server, app) = service(ON).await;
     let held = app.post("/v1/reservations", ask_body("k", SCOPE, 1)).await;
     held.expect(200);
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,

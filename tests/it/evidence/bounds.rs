@@ -1,11 +1,11 @@
-//! What the signer reads and writes at once has a bounded number of bytes, however large requests are.
+//! The signer reads and writes a bounded number of bytes at once, however large requests are.
 
 use budget_authority::domain::log_entry::EntryId;
 use budget_authority::evidence::statements::FIELDS;
 use budget_authority::store::evidence::unsigned::{ReadBounds, UnsignedRead};
 use serde_json::json;
 
-use super::issued::{Issued, ON, signer};
+use super::fixture::{EvidenceFixture, ON, signer};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
@@ -13,8 +13,8 @@ use crate::harness::runtime_calls::{ask_body, with};
 
 const LARGE: &[&str] = &["--metadata-bytes", "1048576"];
 
-/// So many reservations of each of two tenants, with so many bytes of metadata.
-async fn reserve(issued: &Issued, count: usize, bytes: usize) {
+/// Reservations of each of two tenants, with metadata of this size.
+async fn reserve(issued: &EvidenceFixture, count: usize, bytes: usize) {
     for n in 0..count {
         for (key, tenant) in issued.app.keys.iter().zip(["acme", "bolt"]) {
             let scope = format!("tenant:{tenant}");
@@ -36,7 +36,7 @@ async fn e16_large_requests_are_signed_a_few_at_once() {
     let app = TestApp::spawn_on(&redis.url(), &settings).await;
     app.budget("tenant:acme", 1_000, 0).await;
     app.budget_of(1, "tenant:bolt", 1_000).await;
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer(&app, ON),
         settings,
         app,
@@ -56,7 +56,7 @@ async fn e16_large_requests_are_signed_a_few_at_once() {
 
 #[tokio::test]
 async fn a_read_is_bounded_in_bytes_but_has_at_least_one_entry() {
-    let issued = Issued::spawn(LARGE).await;
+    let issued = EvidenceFixture::spawn(LARGE).await;
     issued.app.budget("tenant:acme", 1_000, 0).await;
     for (n, bytes) in [10, 10, 50_000, 10].into_iter().enumerate() {
         let metadata = json!({"metadata": {"x": "y".repeat(bytes)}});

@@ -3,7 +3,7 @@
 use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 
-use super::issued::Issued;
+use super::fixture::EvidenceFixture;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
 
 const SCOPE: &str = "tenant:acme/app:chat";
@@ -11,8 +11,8 @@ const SCOPE: &str = "tenant:acme/app:chat";
 const METADATA: &str = r#"{"note":"café € \"x\"\n","z":[null,{"b":1.50,"a":-0.0}],"tiny":1e-7}"#;
 
 /// A service with two ledgers.
-async fn with_ledgers(more: &[&'static str]) -> Issued {
-    let issued = Issued::spawn(more).await;
+async fn with_ledgers(more: &[&'static str]) -> EvidenceFixture {
+    let issued = EvidenceFixture::spawn(more).await;
     issued.app.budget("tenant:acme", 10_000, 50).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     issued

@@ -1,15 +1,15 @@
-//! What a later release wrote, in a format that this one does not know.
+//! Records of a later release, in a format that this one does not know.
 
 use serde_json::{Value, json};
 
-use super::issued::Issued;
+use super::fixture::EvidenceFixture;
 use crate::harness::runtime_calls::{ask_body, with};
 
 const SCOPE: &str = "tenant:acme";
 
 #[tokio::test]
 async fn e02_a_record_of_a_later_format_has_no_reference_here() {
-    let issued = Issued::spawn(&[]).await;
+    let issued = EvidenceFixture::spawn(&[]).await;
     let (app, keys) = (&issued.app, issued.app.store.keys());
     app.budget(SCOPE, 1_000, 0).await;
     let ask = ask_body("k", SCOPE, 5);
@@ -72,10 +72,10 @@ async fn e02_a_record_of_a_later_format_has_no_reference_here() {
     assert_eq!(list.at("/reservations/0/evidence"), &Value::Null);
 }
 
-/// What a record gives back has an envelope only if a verifier would accept that, so that the signer signs it.
+/// A record has a reference only if a verifier would accept its envelope, so that the signer signs it.
 #[tokio::test]
 async fn a_damaged_record_has_no_reference_to_an_unsigned_envelope() {
-    let issued = Issued::spawn(&[]).await;
+    let issued = EvidenceFixture::spawn(&[]).await;
     let app = &issued.app;
     app.budget(SCOPE, 1_000, 0).await;
     let ask = ask_body("k", SCOPE, 5);

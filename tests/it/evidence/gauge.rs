@@ -6,7 +6,7 @@ use budget_authority::dispatcher::BacklogGauge;
 use budget_authority::dispatcher::sweep::ClockWatch;
 use budget_authority::evidence::signing::{Signer, SignerMetrics};
 
-use super::issued::{Issued, ON, clock_watch, measured_signer, signing_config};
+use super::fixture::{EvidenceFixture, ON, clock_watch, measured_signer, signing_config};
 #[cfg(target_os = "linux")]
 use crate::dispatcher::clocks::JumpingRedis;
 use crate::dispatcher::fan_out::leases;
@@ -16,9 +16,9 @@ use crate::harness::runtime_calls::ask_body;
 
 const SCOPE: &str = "tenant:acme";
 
-/// A service with one decision that waits since so many seconds, by an issuer of this number.
-async fn waiting(seconds: i64, issuer: &str) -> Issued {
-    let issued = Issued::spawn(&[]).await;
+/// A service with one unsigned decision of this age in seconds, by an issuer of this number.
+async fn waiting(seconds: i64, issuer: &str) -> EvidenceFixture {
+    let issued = EvidenceFixture::spawn(&[]).await;
     let app = &issued.app;
     app.budget(SCOPE, 1_000, 0).await;
     let decided = app.post("/v1/decide", ask_body("d", SCOPE, 1)).await;

@@ -5,7 +5,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
-use super::issued::Issued;
+use super::fixture::EvidenceFixture;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
 
 /// Requests of one history.
@@ -18,9 +18,9 @@ const SCOPES: [&str; 4] = [
     "tenant:acme/workspace:w/toolset:t",
 ];
 
-/// What a client of a history knows.
+/// The knowledge of a client of a history.
 struct Client<'a> {
-    issued: &'a Issued,
+    issued: &'a EvidenceFixture,
     random: StdRng,
     keys: usize,
     /// Reservations, ended ones too.
@@ -142,7 +142,7 @@ impl Client<'_> {
 
 async fn history(more: &[&'static str]) {
     let free = ["--evidence-requests-per-minute", "0"];
-    let mut issued = Issued::spawn(&[more, &free].concat()).await;
+    let mut issued = EvidenceFixture::spawn(&[more, &free].concat()).await;
     for (scope, allocated, limit) in [
         ("tenant:acme", 9_000, 2_000),
         (SCOPES[1], 2_000, 0),

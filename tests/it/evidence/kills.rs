@@ -9,7 +9,7 @@ use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, clock_watch, signer};
+use super::fixture::{EvidenceFixture, ON, PUBLIC, SEED, SERVER_ID, clock_watch, signer};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::process::{Environment, Process};
@@ -31,26 +31,26 @@ fn environment() -> Environment {
 }
 
 /// A service that attests on a Redis of the test's choice; the signer of the test itself is not used.
-async fn issued(url: &str) -> Issued {
+async fn issued(url: &str) -> EvidenceFixture {
     let settings = [ON, &["--evidence-requests-per-minute", "0"]].concat();
     let app = TestApp::spawn_on(url, &settings).await;
     app.budget(SCOPE, 1_000_000_000, 0).await;
-    Issued {
+    EvidenceFixture {
         signer: signer(&app, ON),
         settings,
         app,
     }
 }
 
-fn dispatcher(issued: &Issued) -> Process {
+fn dispatcher(issued: &EvidenceFixture) -> Process {
     let prefix = issued.app.store.keys().prefix();
     Process::dispatcher_in(environment(), &issued.app.redis_url, prefix)
 }
 
 type Seen = Vec<(Endpoint, Value, Value)>;
 
-/// Reserves and commits until it is told to stop; what was sent and came back. What gets no response is sent again.
-async fn decide_until(issued: &Issued, stop: &AtomicBool) -> Seen {
+/// Reserves and commits until it is stopped; the requests and responses. Requests without a response are sent again.
+async fn decide_until(issued: &EvidenceFixture, stop: &AtomicBool) -> Seen {
     let post = async |path: &str, body: &Value| {
         within(Duration::from_secs(60), "a response", || async {
             let response = issued.app.post(path, body.clone()).await;
@@ -73,7 +73,7 @@ async fn decide_until(issued: &Issued, stop: &AtomicBool) -> Seen {
 }
 
 /// Every reference leads to its envelope soon.
-async fn check(issued: &Issued, seen: &Seen) {
+async fn check(issued: &EvidenceFixture, seen: &Seen) {
     for (endpoint, sent, got) in seen {
         let reference = issued.reference(got).expect("a reference");
         let id = reference["evidence_id"].as_str().expect("an id");
@@ -89,7 +89,7 @@ async fn check(issued: &Issued, seen: &Seen) {
 }
 
 /// Each decision was queued once, and has one envelope.
-async fn count(issued: &Issued, seen: &Seen) {
+async fn count(issued: &EvidenceFixture, seen: &Seen) {
     let counted = (issued.ever_queued().await, issued.envelopes().await.len());
     assert_eq!(counted, (seen.len(), seen.len()));
 }
@@ -102,7 +102,7 @@ async fn survive(url: &str, mut redis: Option<&mut RedisServer>) {
     let stop = AtomicBool::new(false);
     let killing = async {
         for kill in 0..KILLS {
-            // A kill at any moment is what the tests are about.
+            // The tests kill at any moment.
             tokio::time::sleep(Duration::from_millis(rand::random_range(300..1_000))).await;
             if kill == KILLS / 2
                 && let Some(redis) = redis.take()
@@ -119,7 +119,7 @@ async fn survive(url: &str, mut redis: Option<&mut RedisServer>) {
     count(&issued, &seen).await;
 }
 
-/// Runs a future for so many steps, each as long as it waits for nothing; `None` if it did not end.
+/// Polls a future at most this many times; `None` if it did not end.
 async fn killed_after<T>(steps: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut left, mut future) = (steps, pin!(future));
     std::future::poll_fn(|context| match left.checked_sub(1) {
@@ -136,7 +136,7 @@ async fn killed_after<T>(steps: usize, future: impl Future<Output = T>) -> Optio
 async fn e16_a_dispatcher_killed_at_any_step_loses_and_repeats_nothing() {
     let mut issued = issued(&shared().url()).await;
     let mut seen = Seen::new();
-    let decide = async |issued: &Issued, seen: &mut Seen| {
+    let decide = async |issued: &EvidenceFixture, seen: &mut Seen| {
         let body = ask_body(&format!("k{}", seen.len()), SCOPE, 1);
         let held = issued.app.post("/v1/reservations", body.clone()).await;
         seen.push((Endpoint::Reserve, body, held.expect(200).body));
@@ -249,7 +249,7 @@ async fn e22_an_unsignable_entry_shows_its_age() {
     }
 }
 
-/// What the new master lacks is lost with the old one, references too; what it has is signed.
+/// Decisions that the new master lacks are lost with their references; the others are signed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e23_after_a_failover_the_entries_of_the_new_master_are_signed() {
     let mut trio = block_in_place(SentinelTrio::start);

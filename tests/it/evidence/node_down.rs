@@ -6,7 +6,7 @@ use budget_authority::domain::ids::{EvidenceId, Partition};
 use budget_authority::store::RedisOptions;
 use serde_json::json;
 
-use super::issued::{ON, signer};
+use super::fixture::{ON, signer};
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
 use crate::harness::evidence_keys::{key, seed};
@@ -20,17 +20,17 @@ const SCOPE: &str = "tenant:acme";
 /// Partitions of which the signer reads the streams in one go.
 const READ_AT_ONCE: usize = 64;
 
-/// The node that is lost. Clients are told of another one first.
+/// The node that is lost. Clients are given another one first.
 const DOWN: usize = 2;
 
 /// An entry of a decision, and the key of its envelope.
-struct Decided {
+struct QueuedDecision {
     entry: Vec<String>,
     envelope: String,
 }
 
 /// Decides until the key of the envelope is right, and takes the decisions from the queue.
-async fn decided(app: &TestApp, name: &str, is_there: impl Fn(&str) -> bool) -> Decided {
+async fn decided(app: &TestApp, name: &str, is_there: impl Fn(&str) -> bool) -> QueuedDecision {
     let keys = app.store.keys();
     let stream = keys.unsigned(app.callers[0].partition);
     for number in 0..100 {
@@ -45,14 +45,14 @@ async fn decided(app: &TestApp, name: &str, is_there: impl Fn(&str) -> bool) -> 
         app.run::<i64>(&["DEL", &stream]).await;
         if is_there(&envelope) {
             let entry = rows[0].1.clone();
-            return Decided { entry, envelope };
+            return QueuedDecision { entry, envelope };
         }
     }
     panic!("no envelope there");
 }
 
 /// Queues an entry in a partition.
-async fn queue(app: &TestApp, partition: Partition, decided: &Decided) {
+async fn queue(app: &TestApp, partition: Partition, decided: &QueuedDecision) {
     let stream = app.store.keys().unsigned(partition);
     let words = ["XADD", &stream, "*"].into_iter();
     let entry: Vec<&str> = words
@@ -70,7 +70,7 @@ async fn e17_an_unreachable_envelope_delays_no_other_partition() {
     let keys = json!([{"public_key": next, "nbf_ms": ends_ms}]).to_string();
     let settings = [ON, &["--evidence-exp-ms", &ends, "--evidence-keys", &keys]].concat();
     let app = TestApp::spawn_on(&cluster.url(), &settings).await;
-    // Whether another dispatcher signed this one cannot be told, once the node is lost.
+    // Once the node is lost, nobody can know whether another dispatcher signed this one.
     let left = decided(&app, "left", |key| place_of(&cluster, key) == DOWN).await;
     eventually("the next key signs", || async {
         now_ms(&store).await > ends_ms

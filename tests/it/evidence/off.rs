@@ -1,4 +1,4 @@
-//! What evidence costs while it is off: no command, no field and no key.
+//! The cost of evidence while it is off: no command, no field and no key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,13 +26,13 @@ type Commands = BTreeMap<String, u64>;
 type Counts = [(&'static str, u64)];
 
 /// A tenant with two ledgers on a server of the test, which does nothing else.
-struct Measured {
+struct MeasuredTenant {
     server: RedisServer,
     fixture: LedgerFixture,
     attests: bool,
 }
 
-impl Measured {
+impl MeasuredTenant {
     async fn new(attests: bool) -> Self {
         let server = block_in_place(RedisServer::start);
         let mut fixture = LedgerFixture::on(store(&server.url())).await;
@@ -107,7 +107,7 @@ impl Measured {
         (found, [committed, released])
     }
 
-    /// What scripts ran since the last call of this.
+    /// The scripts that ran since the last call.
     fn commands(&self) -> Commands {
         let stats: String = block_in_place(|| self.server.run(&["INFO", "commandstats"]));
         block_in_place(|| self.server.run::<String>(&["CONFIG", "RESETSTAT"]));
@@ -137,7 +137,7 @@ impl Measured {
     }
 }
 
-/// What is left of some commands without others.
+/// Some commands without others.
 fn less(all: &Commands, own: &Commands) -> Commands {
     let left = |(name, count): (&String, &u64)| {
         let rest = count - own.get(name).copied().unwrap_or(0);
@@ -155,7 +155,10 @@ fn commands(counts: &Counts) -> Commands {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn e18_while_it_is_off_evidence_costs_no_command_no_byte_and_no_key() {
-    let (off, on) = (Measured::new(false).await, Measured::new(true).await);
+    let (off, on) = (
+        MeasuredTenant::new(false).await,
+        MeasuredTenant::new(true).await,
+    );
     for measured in [&off, &on] {
         // Scripts, the deployment's secret and what else is read once.
         measured.each("first ").await;
@@ -174,7 +177,7 @@ async fn e18_while_it_is_off_evidence_costs_no_command_no_byte_and_no_key() {
             ("time", 1),
         ],
     ];
-    // What scripts do for two ledgers, and what evidence adds.
+    // Commands of scripts for two ledgers, and those of evidence.
     let expected: [(&str, &Counts, &Commands); 6] = [
         (
             "create",

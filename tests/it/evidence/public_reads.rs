@@ -17,13 +17,13 @@ use crate::harness::{eventually, store_with};
 const KEY_SET: &str = "/v1/.well-known/service-jwks.json";
 
 /// A service with evidence, and an envelope in its store.
-struct Published {
+struct PublishedEnvelope {
     app: TestApp,
     id: EvidenceId,
     bytes: String,
 }
 
-impl Published {
+impl PublishedEnvelope {
     async fn new(more: &[&str]) -> Self {
         let own = settings('a');
         let words: Vec<&str> = own
@@ -84,7 +84,7 @@ fn header<'a>(response: &'a reqwest::Response, name: &str) -> Option<&'a str> {
 
 #[tokio::test]
 async fn e17_the_stored_bytes_are_served_verbatim_and_verify() {
-    let published = Published::new(&[]).await;
+    let published = PublishedEnvelope::new(&[]).await;
     let response = published.get(&published.path(), &[]).await;
     assert_eq!(response.status(), 200);
     let tag = format!("\"{}\"", published.id);
@@ -113,7 +113,7 @@ async fn e17_the_stored_bytes_are_served_verbatim_and_verify() {
 
 #[tokio::test]
 async fn e30_the_command_verifies_what_the_service_publishes() {
-    let published = Published::new(&[]).await;
+    let published = PublishedEnvelope::new(&[]).await;
     let url = |path: &str| format!("http://{}{path}", published.app.address);
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_budget-authority"));
     command.args(["evidence", "verify", &url(&published.path())]);
@@ -126,7 +126,7 @@ async fn e30_the_command_verifies_what_the_service_publishes() {
 
 #[tokio::test]
 async fn e17_head_and_a_matching_etag_have_no_body() {
-    let published = Published::new(&[]).await;
+    let published = PublishedEnvelope::new(&[]).await;
     for path in [published.path(), KEY_SET.to_owned()] {
         let head = send(&published.app, Method::HEAD, &path, &[]).await;
         assert_eq!(head.status(), 200, "{path}");
@@ -147,7 +147,7 @@ async fn e17_head_and_a_matching_etag_have_no_body() {
 
 #[tokio::test]
 async fn e17_an_absent_envelope_is_not_found_and_not_cached() {
-    let published = Published::new(&[]).await;
+    let published = PublishedEnvelope::new(&[]).await;
     let absent = published.get(&path_of(&"0".repeat(64)), &[]).await;
     assert_eq!(header(&absent, "cache-control"), Some("no-store"));
     let request = published
@@ -164,7 +164,7 @@ async fn e17_an_absent_envelope_is_not_found_and_not_cached() {
             .expect("found"),
         [Some(false), Some(true)]
     );
-    Published::keep(store, &id, &bytes, Some(60_000)).await;
+    PublishedEnvelope::keep(store, &id, &bytes, Some(60_000)).await;
     assert_eq!(
         published.get(&path_of(id.as_str()), &[]).await.status(),
         200
@@ -180,7 +180,7 @@ async fn e17_reads_and_lists_do_not_wait_for_each_other() {
     options.timeout = Duration::from_secs(5);
     let store = store_with(options);
     let (id, bytes) = signed(&issuers(&[listed('a', 0, None)]), 'a', 5);
-    Published::keep(&store, &id, &bytes, None).await;
+    PublishedEnvelope::keep(&store, &id, &bytes, None).await;
     let clients = || server.run::<String>(&["CLIENT", "LIST"]).lines().count();
     store
         .ping(Duration::from_secs(1))
@@ -244,7 +244,7 @@ async fn e18_while_it_is_off_nothing_is_published_and_a_malformed_id_is_400() {
 #[tokio::test]
 async fn e18_retired_keys_are_published_without_a_present_one() {
     let more = ["--evidence-exp-ms", "5"];
-    let published = Published::new(&more).await;
+    let published = PublishedEnvelope::new(&more).await;
     assert_eq!(published.get(&published.path(), &[]).await.status(), 200);
     let set = published
         .get(KEY_SET, &[])
@@ -257,7 +257,7 @@ async fn e18_retired_keys_are_published_without_a_present_one() {
 
 #[tokio::test]
 async fn e25_keys_are_ignored_and_a_wrong_method_needs_none() {
-    let published = Published::new(&[]).await;
+    let published = PublishedEnvelope::new(&[]).await;
     let app = &published.app;
     for path in [published.path(), KEY_SET.to_owned()] {
         for sent in [
@@ -297,7 +297,7 @@ async fn e26_a_client_is_limited_on_these_paths_only() {
         "--trusted-proxies",
         "127.0.0.0/8",
     ];
-    let published = Published::new(&more).await;
+    let published = PublishedEnvelope::new(&more).await;
     let app = &published.app;
     let client = [("x-forwarded-for", "203.0.113.9")];
     let malformed = path_of("x");
@@ -335,7 +335,7 @@ async fn e26_a_client_is_limited_on_these_paths_only() {
 
 #[tokio::test]
 async fn e26_the_limit_can_be_off() {
-    let published = Published::new(&["--evidence-requests-per-minute", "0"]).await;
+    let published = PublishedEnvelope::new(&["--evidence-requests-per-minute", "0"]).await;
     for _ in 0..320 {
         assert_eq!(published.get(KEY_SET, &[]).await.status(), 200);
     }
@@ -343,7 +343,7 @@ async fn e26_the_limit_can_be_off() {
 
 #[tokio::test]
 async fn e27_pages_of_any_origin_may_read_evidence() {
-    let published = Published::new(&["--cors-origins", "https://app.example"]).await;
+    let published = PublishedEnvelope::new(&["--cors-origins", "https://app.example"]).await;
     let origin = ("origin", "https://verifier.example");
     for path in [
         published.path(),
@@ -371,9 +371,9 @@ async fn e27_pages_of_any_origin_may_read_evidence() {
 
 #[tokio::test]
 async fn e28_an_envelope_is_deleted_after_its_retention() {
-    let published = Published::new(&[]).await;
+    let published = PublishedEnvelope::new(&[]).await;
     let store = &published.app.store;
-    Published::keep(store, &published.id, &published.bytes, Some(30)).await;
+    PublishedEnvelope::keep(store, &published.id, &published.bytes, Some(30)).await;
     eventually("it is gone", || async {
         published.get(&published.path(), &[]).await.status() == 404
     })

@@ -46,7 +46,7 @@ impl Deployment {
         assert_eq!(self.stored().await, before, "nothing is registered");
     }
 
-    /// What a failover may do.
+    /// The loss in a failover.
     async fn loses(&self, fields: &[&str]) {
         let key = self.store.keys().issuers();
         let mut command = ::redis::cmd("HDEL");
@@ -165,7 +165,7 @@ async fn e20_after_a_gap_a_key_may_start_at_once() {
     let now = deployment.now;
     let old = listed('a', 0, Some(now - MINUTE));
     deployment.starts(std::slice::from_ref(&old)).await;
-    // What an end was once, it stays, and it is over by now.
+    // An end never changes, and it is over by now.
     deployment
         .refuses(&[listed('a', 0, None)], &["`a`", "never changes"])
         .await;

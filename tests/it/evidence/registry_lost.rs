@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer};
+use super::fixture::{EvidenceFixture, ON, PUBLIC, SEED, SERVER_ID, signer};
 use crate::harness::app::TestApp;
 use crate::harness::evidence_keys::{key, seed};
 use crate::harness::redis_fixture::now_ms;
@@ -89,7 +89,7 @@ async fn e20_a_registry_lost_while_nothing_ran_references_and_signs_nothing_wron
         app.run::<i64>(&["DEL", &registry]).await;
         let app = app.replica(&without_seeds(&other)).await;
         assert_eq!(reads(&app, &path).await, Value::Null);
-        let mut issued = Issued {
+        let mut issued = EvidenceFixture {
             signer: signer(&app, &other),
             settings: ON.to_vec(),
             app,
@@ -99,14 +99,14 @@ async fn e20_a_registry_lost_while_nothing_ran_references_and_signs_nothing_wron
         assert_eq!(issued.queued().await, 1);
     }
 
-    // What was lost is restored, and all processes are started again.
+    // The lost registry is restored, and all processes are started again.
     app.run::<i64>(&["DEL", &registry]).await;
     for (number, issuer) in backup {
         app.run::<i64>(&["HSET", &registry, &number, &issuer]).await;
     }
     let app = app.replica(&without_seeds(&retired)).await;
     assert_eq!(reads(&app, &path).await, reference);
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer(&app, &retired),
         settings: ON.to_vec(),
         app,

@@ -8,7 +8,7 @@ use budget_authority::store::ExtraRoundTrip;
 use serde_json::json;
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, signer};
+use super::fixture::{EvidenceFixture, ON, signer};
 use crate::dispatcher::clocks::JumpingRedis;
 use crate::harness::app::TestApp;
 use crate::harness::redis_fixture::now_ms;
@@ -22,7 +22,7 @@ fn trips(app: &TestApp, trip: ExtraRoundTrip) -> u64 {
 }
 
 /// Decides and reserves, each of which is to be repeated for this reason; what was sent and came back is attested once.
-async fn decide(issued: &mut Issued, trip: ExtraRoundTrip, before: impl AsyncFn()) {
+async fn decide(issued: &mut EvidenceFixture, trip: ExtraRoundTrip, before: impl AsyncFn()) {
     for (path, endpoint) in [
         ("/v1/decide", Endpoint::Decide),
         ("/v1/reservations", Endpoint::Reserve),
@@ -45,7 +45,7 @@ async fn decide(issued: &mut Issued, trip: ExtraRoundTrip, before: impl AsyncFn(
 
 #[tokio::test]
 async fn e03_a_decision_repeated_for_outdated_policies_is_attested_once() {
-    let mut issued = Issued::spawn(&[]).await;
+    let mut issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let other = issued.app.replica(ON).await;
     let caps = |ms: i64| json!({"caps": {"cooldown_ms": ms}});
@@ -66,7 +66,7 @@ async fn e03_a_decision_repeated_at_midnight_is_attested_once() {
     let redis = block_in_place(JumpingRedis::start);
     let app = TestApp::spawn_on(&redis.server.url(), ON).await;
     app.budget(SCOPE, 1_000, 0).await;
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,

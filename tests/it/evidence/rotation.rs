@@ -10,7 +10,9 @@ use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, PUBLIC, SEED, SERVER_ID, signer, signer_with, signing_config};
+use super::fixture::{
+    EvidenceFixture, ON, PUBLIC, SEED, SERVER_ID, signer, signer_with, signing_config,
+};
 use crate::dispatcher::clocks::JumpingRedis;
 use crate::dispatcher::fan_out::leases;
 use crate::harness::app::TestApp;
@@ -89,7 +91,7 @@ async fn reserve(app: &TestApp, name: &str) -> (Value, Value) {
 
 /// Signs all, and checks it.
 async fn check(app: TestApp, settings: &[String], seen: &[(Value, Value)], at_ms: i64) {
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer_of(&app, settings),
         settings: Vec::new(),
         app,
@@ -99,7 +101,7 @@ async fn check(app: TestApp, settings: &[String], seen: &[(Value, Value)], at_ms
 }
 
 /// Checks each envelope beside the key of its time.
-async fn check_each(issued: &Issued, seen: &[(Value, Value)], at_ms: i64) {
+async fn check_each(issued: &EvidenceFixture, seen: &[(Value, Value)], at_ms: i64) {
     let mut by_new = 0;
     for (sent, got) in seen {
         let envelope = issued.check(Endpoint::Reserve, sent, got).await;
@@ -151,7 +153,7 @@ async fn e20_a_replica_with_a_fast_clock_references_only_envelopes_that_are_sign
     redis.jump(0);
     let body = ask_body("behind", SCOPE, 1);
     let decided = app.post("/v1/decide", body).await.expect(200);
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer_of(&app, &settings),
         settings: Vec::new(),
         app,
@@ -169,7 +171,7 @@ async fn e20_a_replica_with_a_fast_clock_references_only_envelopes_that_are_sign
 
 #[tokio::test]
 async fn e20_decisions_under_a_former_server_id_are_still_signed() {
-    let mut issued = Issued::spawn(&["--evidence-signer", "did"]).await;
+    let mut issued = EvidenceFixture::spawn(&["--evidence-signer", "did"]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let (_, got) = reserve(&issued.app, "before").await;
     // Its window ends now, as if that had been announced, and another key under another server id follows.
@@ -199,7 +201,7 @@ async fn e20_decisions_under_a_former_server_id_are_still_signed() {
 
 #[tokio::test]
 async fn e19_changing_the_form_changes_no_envelope_of_a_registered_key() {
-    let mut issued = Issued::spawn(&[]).await;
+    let mut issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let before = reserve(&issued.app, "before").await;
     let changed = [ON, &["--evidence-signer", "did"]].concat();
@@ -350,7 +352,7 @@ async fn e20_the_runbook_works_under_load_until_the_old_seed_is_destroyed() {
     let config = signing_config(&[&words(&swapped)[..], &["--evidence-seeds", &seeds]].concat());
     let keys = vec![key('b')];
     let by_new = signer_with(&third, SigningConfig { keys, ..config });
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: by_new,
         settings: Vec::new(),
         app: third,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, measured_signer_on, signer, signing_config};
+use super::fixture::{EvidenceFixture, ON, measured_signer_on, signer, signing_config};
 use crate::dispatcher::fan_out::leases;
 use crate::dispatcher::retention::{retention, run};
 use crate::harness::app::TestApp;
@@ -20,9 +20,9 @@ use budget_authority::store::{RedisOptions, Store, StoreMetrics};
 
 const SCOPE: &str = "tenant:acme";
 
-/// A service with so many reservations.
-async fn reserved(count: usize) -> Issued {
-    let issued = Issued::spawn(&[]).await;
+/// A service with this many reservations.
+async fn reserved(count: usize) -> EvidenceFixture {
+    let issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000_000, 0).await;
     for n in 0..count {
         let body = ask_body(&format!("k{n}"), SCOPE, 1);
@@ -138,12 +138,12 @@ async fn e16_an_entry_that_could_not_be_removed_is_removed_later() {
     app.budget(SCOPE, 1_000, 0).await;
     let body = ask_body("k", SCOPE, 1);
     app.post("/v1/reservations", body).await.expect(200);
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,
     };
-    let allow = async |issued: &Issued, right: &str| {
+    let allow = async |issued: &EvidenceFixture, right: &str| {
         let user = ["ACL", "SETUSER", "default", right];
         issued.app.run::<String>(&user).await;
     };
@@ -157,7 +157,7 @@ async fn e16_an_entry_that_could_not_be_removed_is_removed_later() {
 }
 
 /// Passes until nothing is queued.
-async fn eventually_signed(issued: &mut Issued) {
+async fn eventually_signed(issued: &mut EvidenceFixture) {
     let begun = Instant::now();
     while issued.queued().await > 0 {
         assert!(begun.elapsed() < Duration::from_secs(60), "all is signed");

@@ -1,15 +1,15 @@
-//! What evidence takes of Redis's memory: the figures of docs/capacity.md.
+//! Memory of evidence in Redis: the figures of docs/capacity.md.
 
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
-use super::issued::{Issued, ON, signer};
+use super::fixture::{EvidenceFixture, ON, signer};
 use crate::harness::app::TestApp;
 use crate::harness::redis::RedisServer;
 use crate::harness::runtime_calls::{ask_body, tokens, with};
 
 const ROUNDS: usize = 200;
-/// A stream grows by whole nodes of so many bytes.
+/// Bytes of a node of a stream; it grows by whole nodes.
 const NODE: usize = 4_096;
 const SCOPE: &str = "tenant:acme/workspace:w/agent:a";
 
@@ -47,7 +47,11 @@ async fn mean(app: &TestApp, keys: &[String]) -> usize {
 }
 
 /// Makes calls and signs them; the bytes of an entry, and of an envelope.
-async fn measured(issued: &mut Issued, calls: &[(String, Value)], status: u16) -> [usize; 2] {
+async fn measured(
+    issued: &mut EvidenceFixture,
+    calls: &[(String, Value)],
+    status: u16,
+) -> [usize; 2] {
     let partition = issued.app.callers[0].partition;
     let unsigned = issued.app.store.keys().unsigned(partition);
     let before = bytes(&issued.app, &unsigned).await;
@@ -77,7 +81,7 @@ async fn evidence_takes_the_documented_number_of_bytes() {
         app.budget(scope, 1_000_000, 0).await;
     }
     let off = app.replica(&[]).await;
-    let mut issued = Issued {
+    let mut issued = EvidenceFixture {
         signer: signer(&app, ON),
         settings: ON.to_vec(),
         app,

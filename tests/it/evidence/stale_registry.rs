@@ -1,4 +1,4 @@
-//! A replica that could not read the registry of keys for long attests nothing: another key may have taken over.
+//! A replica that could not read the registry of keys for minutes attests nothing: another key may have taken over.
 
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ async fn e20_a_replica_without_the_registry_for_long_attests_nothing() {
     .await;
     assert_eq!(replica.decide("second").await.evidence, None);
     assert_eq!(replica.counted().await, (1, 1.0));
-    // What was decided before keeps its reference, and the signer knows its issuer.
+    // Earlier decisions keep their references, and the signer knows their issuer.
     assert_eq!(replica.decide("first").await.evidence, first);
     let known = replica.issuing.registry(store).await.expect("known");
     assert!(known.issuing_at(1, 0).is_some());

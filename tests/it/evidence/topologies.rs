@@ -20,7 +20,7 @@ async fn app(redis_url: &str) -> TestApp {
     TestApp::spawn_on(redis_url, &words).await
 }
 
-/// So many envelopes, stored.
+/// Number of stored envelopes.
 async fn stored(store: &Store, count: i64) -> Vec<(EvidenceId, String)> {
     let issuers = issuers(&[listed('a', 0, None)]);
     let envelopes: Vec<_> = (0..count).map(|at| signed(&issuers, 'a', at)).collect();

@@ -3,14 +3,14 @@
 use budget_authority::evidence::Endpoint;
 use serde_json::{Value, json};
 
-use super::issued::Issued;
+use super::fixture::EvidenceFixture;
 use crate::harness::runtime_calls::{ask_body, with};
 
 const SCOPE: &str = "tenant:acme/app:chat";
 
 #[tokio::test]
 async fn e10_a_refused_decision_in_another_unit_is_attested() {
-    let mut issued = Issued::spawn(&[]).await;
+    let mut issued = EvidenceFixture::spawn(&[]).await;
     issued.app.budget(SCOPE, 1_000, 0).await;
     let amount = json!({"unit": "CREDITS", "amount": 5});
     let body = |key: &str, more: Value| {

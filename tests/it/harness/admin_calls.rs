@@ -77,7 +77,7 @@ impl TestApp {
         self.as_admin(Method::GET, path, &Value::Null).await
     }
 
-    /// Makes a policy of the first tenant and answers its id.
+    /// Makes a policy of the first tenant and returns its id.
     pub async fn policy(&self, name: &str, pattern: &str, more: Value) -> String {
         let body = policy_body("acme", name, pattern, more);
         let response = self

@@ -8,22 +8,22 @@ use tokio::process::Command;
 
 use super::app::{ADMIN_KEY, TestApp};
 
-/// What one command came to.
+/// The result of one command.
 #[derive(Debug)]
-pub struct Exited {
+pub struct CommandOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl Exited {
+impl CommandOutput {
     /// The one JSON object that was printed.
     pub fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{self:?}");
         serde_json::from_str(&self.out).unwrap_or_else(|_| panic!("{self:?}"))
     }
 
-    /// That it was done.
+    /// Panics unless the command succeeded.
     pub fn done(&self) {
         assert_eq!(self.code, 0, "{self:?}");
     }
@@ -44,7 +44,7 @@ impl Exited {
     }
 }
 
-/// A service, and who runs it.
+/// A service, and the command that operates it.
 pub struct AdminCli {
     pub app: TestApp,
 }
@@ -86,7 +86,7 @@ impl AdminCli {
     }
 
     /// Runs a command.
-    pub async fn run(&self, words: &str) -> Exited {
+    pub async fn run(&self, words: &str) -> CommandOutput {
         ran(self
             .command(words)
             .output()
@@ -95,10 +95,10 @@ impl AdminCli {
     }
 }
 
-/// What a process came to.
-pub fn ran(output: Output) -> Exited {
+/// The result of a process.
+pub fn ran(output: Output) -> CommandOutput {
     let text = |bytes| String::from_utf8(bytes).expect("text");
-    Exited {
+    CommandOutput {
         code: output.status.code().expect("an exit code"),
         out: text(output.stdout),
         err: text(output.stderr),

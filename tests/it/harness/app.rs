@@ -32,7 +32,7 @@ struct Cli {
     limits: LimitArgs,
 }
 
-/// Words of tests for limits that no setting of the service changes.
+/// Flags of tests for limits that are constants of the service.
 #[derive(Args)]
 struct LimitArgs {
     #[arg(long)]
@@ -88,7 +88,7 @@ pub fn config(redis_url: &str, settings: &[&str]) -> ServeConfig {
 /// A free port of this machine.
 pub const ANY: &str = "127.0.0.1:0";
 
-/// A running service. It ends with the value.
+/// A running service. It stops when dropped.
 pub struct TestApp {
     fixture: LedgerFixture,
     pub address: SocketAddr,
@@ -128,7 +128,7 @@ impl TestApp {
         Self::start(redis_url, prefix, settings, None, None).await
     }
 
-    /// On the shared Redis, under a prefix of its own, with a way out of the test's choice.
+    /// On the shared Redis, under a prefix of its own, with an egress of the test's choice.
     pub async fn spawn_reaching(egress: Egress, settings: &[&str]) -> Self {
         let prefix = format!("t{:016x}", rand::random::<u64>());
         Self::spawn_under(&prefix, egress, settings).await
@@ -211,7 +211,7 @@ impl TestApp {
         }
     }
 
-    /// Tells the service to end, as a signal would.
+    /// Shuts the service down, as a signal would.
     pub fn stop(&self) {
         self.shutdown.begin();
     }
@@ -293,7 +293,7 @@ impl TestApp {
         self.seed(0, scope, unit, allocated, limit).await;
     }
 
-    /// Creates a reservation of TOKENS for the first tenant; the answer whatever it is.
+    /// Creates a reservation of TOKENS for the first tenant; the response, whatever its status.
     pub async fn reserve(&self, key: &str, amount: i64) -> Response {
         self.post("/v1/reservations", reserve_body(key, amount))
             .await
@@ -357,7 +357,7 @@ fn has_null(value: &Value) -> bool {
         Value::Array(items) => items.iter().any(|item| item.is_null() || has_null(item)),
         Value::Object(members) => members
             .iter()
-            // What is in there is the client's own.
+            // The client chose its content.
             .filter(|(name, _)| !["metadata", "committed_metadata"].contains(&name.as_str()))
             .any(|(_, member)| member.is_null() || has_null(member)),
         _ => false,

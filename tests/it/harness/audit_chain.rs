@@ -22,13 +22,13 @@ pub fn sealer(store: &Store) -> Sealer {
     sealer_counting(store, &Registry::new())
 }
 
-/// One whose metrics are looked at.
+/// A sealer with metrics.
 pub fn sealer_counting(store: &Store, registry: &Registry) -> Sealer {
     let views = ViewMetrics::register(registry).expect("a fresh registry");
     Sealer::new(store.clone(), KEEP, views, registry).expect("a fresh registry")
 }
 
-/// Seals what every partition has, and brings it to the view over all logs.
+/// Seals every partition, and adds the entries to the view over all logs.
 pub async fn seal_everything(store: &Store) {
     let leases = every_lease(store).await;
     let sealer = sealer(store);
@@ -94,7 +94,7 @@ impl TenantFixture {
             .seals(self.partition(), self.name(), store.today())
     }
 
-    /// So many more entries of today.
+    /// Appends this many entries of today.
     pub async fn record_failures(&self, entries: usize) {
         let (cause, tenant) = (cause(Actor::Admin(None)), tenant_id(self.name()));
         for _ in 0..entries {
@@ -113,7 +113,7 @@ impl TenantFixture {
         }
     }
 
-    /// So many entries of a past day, as a script left them then.
+    /// Appends this many entries of a past day, as a script of that time.
     pub async fn write_audit_entries(&self, day: Day, entries: i64) {
         let (keys, partition) = (self.store.keys(), self.partition());
         let log = keys.audit(partition, self.name(), day);

@@ -14,10 +14,10 @@ use crate::admin::webhooks::subscriptions::{HOOKS, URL, hooked, made};
 use crate::dispatcher::fan_out::{fan_out, leases};
 
 /// A subscription with its window, and the workers that queue for it.
-pub struct Hooked {
+pub struct SubscriptionFixture {
     pub app: TestApp,
     pub id: String,
-    /// Where it lies.
+    /// The partition of the subscription.
     pub partition: Partition,
     /// The field of its cursor.
     pub source: String,
@@ -38,7 +38,7 @@ pub fn catch_up_of(app: &TestApp) -> (Backfill, Registry) {
     (worker.expect("distinct names"), registry)
 }
 
-impl Hooked {
+impl SubscriptionFixture {
     /// Of `umbra`.
     pub async fn own() -> Self {
         let app = hooked().await;
@@ -81,7 +81,7 @@ impl Hooked {
         self.app.store.keys().window(self.partition, &self.id)
     }
 
-    /// Lets the window say that so many deliveries are open.
+    /// Sets the count of open deliveries in the window.
     pub async fn let_open(&self, count: i64) {
         let count = count.to_string();
         let window = self.window();
@@ -89,7 +89,7 @@ impl Hooked {
         self.look_now().await;
     }
 
-    /// The next pass looks whether there is room.
+    /// Makes the subscription due at the next pass.
     pub async fn look_now(&self) {
         let behind = self.app.store.keys().behind(self.partition);
         self.app
@@ -101,7 +101,7 @@ impl Hooked {
         self.app.run(&["HGET", &self.window(), name]).await
     }
 
-    /// Where it is behind.
+    /// The place up to which it has events.
     pub async fn place(&self) -> Option<String> {
         self.field(&format!("behind {}", self.source)).await
     }
@@ -126,7 +126,7 @@ impl Hooked {
         }
     }
 
-    /// So many wait, each once and in order.
+    /// Checks that `count` deliveries wait, each once and in order.
     pub async fn expect_in_order(&self, count: usize) {
         expect_in_order(&self.app, self.partition, &self.id, count).await;
     }
@@ -139,7 +139,7 @@ impl Hooked {
     }
 }
 
-/// In the lane of `umbra` to a subscription so many deliveries wait, each once and in order.
+/// Checks that `count` deliveries wait in the lane of `umbra` to a subscription, each once and in order.
 pub async fn expect_in_order(app: &TestApp, partition: Partition, id: &str, count: usize) {
     let keys = app.store.keys();
     let lane = keys.lane(partition, format!("{id}:{}:umbra", umbra()));

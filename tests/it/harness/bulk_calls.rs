@@ -48,14 +48,14 @@ pub async fn ledgers(store: &Store, tenant: &str, count: usize) {
     store.send_all(&commands).await.expect("written");
 }
 
-/// The ids of the rows in one of the lists of an answer.
+/// The ids of the rows in one of the lists of a response.
 pub fn ids(response: &Response, list: &str) -> Vec<String> {
     let rows = response.body[list].as_array().expect("a list").iter();
     rows.map(|row| row["id"].as_str().expect("an id").to_owned())
         .collect()
 }
 
-/// What a row says besides its id: the word of its error or the reason why it was skipped.
+/// Error code of a row, or the reason why it was skipped.
 pub fn words(response: &Response, list: &str) -> Vec<(String, String)> {
     let rows = response.body[list].as_array().expect("a list").iter();
     let word = |row: &Value| {

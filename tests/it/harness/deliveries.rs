@@ -22,25 +22,25 @@ use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::HOOKS;
 
-/// A dispatcher of a service. It ends with the value.
-pub struct Running {
+/// A dispatcher of a service. It stops when dropped.
+pub struct RunningDispatcher {
     pub telemetry: Telemetry,
     shutdown: Shutdown,
     dispatcher: Option<Dispatcher>,
 }
 
-impl Running {
+impl RunningDispatcher {
     /// A dispatcher for a service of [`here`].
     pub fn start(app: &TestApp) -> Self {
         Self::with_lanes(app, 1)
     }
 
-    /// The same, with at most so many deliveries in flight.
+    /// The same, with at most this many deliveries in flight.
     pub fn with_room(app: &TestApp, in_flight: usize) -> Self {
         Self::with(app, 1, in_flight)
     }
 
-    /// The same, with so many first attempts of a lane in flight.
+    /// The same, with this many first attempts of a lane in flight.
     pub fn with_lanes(app: &TestApp, lane_concurrency: u32) -> Self {
         Self::with(app, lane_concurrency, dispatch::IN_FLIGHT_MAX)
     }
@@ -50,12 +50,12 @@ impl Running {
         Self::over(&app.redis_url, app, lane_concurrency, in_flight)
     }
 
-    /// The same, over another way to the service's Redis.
+    /// The same, over another connection URL of the service's Redis.
     pub fn over(redis_url: &str, app: &TestApp, lane_concurrency: u32, in_flight: usize) -> Self {
         Self::over_with(redis_url, app, lane_concurrency, in_flight, &[])
     }
 
-    /// The same, with more settings of the way to Redis.
+    /// The same, with more settings.
     pub fn over_with(
         redis_url: &str,
         app: &TestApp,
@@ -67,7 +67,7 @@ impl Running {
         Self::launch(redis_url, app, limits, none, settings, local())
     }
 
-    /// A dispatcher with another way out, and with so many first attempts of a lane in flight.
+    /// A dispatcher with another egress, and with this many first attempts of a lane in flight.
     pub fn reaching(app: &TestApp, lane_concurrency: u32, way_out: Egress) -> Self {
         let limits = (lane_concurrency, dispatch::IN_FLIGHT_MAX);
         Self::launch(
@@ -118,7 +118,7 @@ impl Running {
         }
     }
 
-    /// Ends as at a signal.
+    /// Shuts it down as a signal does.
     pub async fn stop(mut self) {
         self.shutdown.begin();
         let dispatcher = self.dispatcher.take().expect("it runs");
@@ -126,12 +126,12 @@ impl Running {
     }
 }
 
-/// A way out on which every name is this machine.
+/// An egress that resolves every name to this machine.
 fn local() -> Egress {
     egress(|_| vec![IpAddr::from([127, 0, 0, 1])]).0
 }
 
-/// Looks how short of memory Redis is, as the process of a dispatcher does.
+/// Reads the memory of Redis, as the process of a dispatcher does.
 async fn look_at_memory(store: Store, shutdown: Shutdown) {
     while !shutdown.has_begun() {
         store.look_at_memory(Duration::from_millis(500)).await;
@@ -140,20 +140,20 @@ async fn look_at_memory(store: Store, shutdown: Shutdown) {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningDispatcher {
     fn drop(&mut self) {
         self.shutdown.begin();
     }
 }
 
-/// A service on which every name is this machine, and may be delivered to.
+/// A service that resolves every name to this machine and may deliver there.
 pub async fn here() -> TestApp {
     let app = umbra_on(TestApp::spawn_reaching(local(), &[]).await).await;
     open(&app).await;
     app
 }
 
-/// Credits the budget of `umbra` so often: an event `budget.funded` each.
+/// Credits the budget of `umbra` `times` times: an event `budget.funded` each.
 pub async fn fund(app: &TestApp, times: usize) {
     for _ in 0..times {
         let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
@@ -171,7 +171,7 @@ pub async fn deliveries(app: &TestApp, id: &str) -> Vec<Value> {
     rows
 }
 
-/// The subscription's record, as it is shown.
+/// The subscription, as the API returns it.
 pub async fn webhook(app: &TestApp, id: &str) -> Value {
     let path = format!("{HOOKS}/{id}");
     app.as_admin(Method::GET, &path, &json!({}))
@@ -181,7 +181,7 @@ pub async fn webhook(app: &TestApp, id: &str) -> Value {
         .clone()
 }
 
-/// Waits until so many deliveries to a subscription have this status.
+/// Waits until `count` deliveries to a subscription have this status.
 pub async fn reached(app: &TestApp, id: &str, status: &str, count: usize) -> Vec<Value> {
     eventually("the deliveries get there", || async {
         let rows = deliveries(app, id).await;

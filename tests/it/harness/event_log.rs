@@ -41,7 +41,7 @@ pub fn everywhere() -> Vec<Lease> {
     Partition::all().map(lease).collect()
 }
 
-/// Follows until nothing is left. What happened before the call lies before the watermark then.
+/// Follows until nothing is left. Events from before the call are then below the watermark.
 pub async fn follow(store: &Store) {
     RedisFixture::on(store.clone()).next_ms().await;
     let follower = follower(store);
@@ -60,7 +60,7 @@ pub struct LoggedEvent {
 }
 
 impl LoggedEvent {
-    /// The event as it must be shown.
+    /// The expected event.
     pub fn envelope(&self) -> Value {
         let entry = self.row.entry.to_string();
         let event = StoredEvent {
@@ -81,7 +81,7 @@ pub struct EventLog {
     taken: BTreeMap<(String, i64), u64>,
 }
 
-/// Where the logs of a name lie: that of no tenant are in the first partition.
+/// The partition of the logs of a name: those without a tenant are in the first partition.
 pub fn partition_of(tenant: &str) -> Partition {
     TenantId::parse(tenant).map_or(Partition::FIRST, |tenant| tenant.partition())
 }
@@ -165,7 +165,7 @@ impl EventLog {
         (kinds, ids)
     }
 
-    /// The rows that the logs of all tenants call for.
+    /// The expected rows for the logs of all tenants.
     pub async fn logged(&self) -> BTreeSet<String> {
         let events = self.events().await;
         events.iter().map(|events| events.row.member()).collect()

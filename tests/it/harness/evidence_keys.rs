@@ -10,7 +10,7 @@ use budget_authority::evidence::{
 /// The server id of tests that run no service.
 pub const SERVER_ID: &str = "https://authority.example.com/v1";
 
-/// The seed of that many times the same digit.
+/// The seed of one repeated digit.
 pub fn seed(digit: char) -> String {
     digit.to_string().repeat(64)
 }

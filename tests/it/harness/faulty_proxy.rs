@@ -18,7 +18,7 @@ use tokio::net::TcpListener;
 
 use super::http;
 
-/// What goes wrong.
+/// The injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The service performs the operation, and the connection breaks before the response.
@@ -88,9 +88,9 @@ async fn respond(State(proxy): State<Arc<Proxy>>, request: Request) -> Response 
             if let Some(actual) = actual {
                 proxy.charge(&head.headers, actual).await;
             }
-            return Body::new(Breaks).into_response();
+            return Body::new(BrokenBody).into_response();
         }
-        Fault::LosesResponses => return Body::new(Breaks).into_response(),
+        Fault::LosesResponses => return Body::new(BrokenBody).into_response(),
         Fault::ChargesAUnit | Fault::Refuses => {}
     }
     response
@@ -133,9 +133,9 @@ fn error(status: StatusCode, code: &str) -> Response {
 }
 
 /// A body that breaks the connection before its end.
-struct Breaks;
+struct BrokenBody;
 
-impl hyper::body::Body for Breaks {
+impl hyper::body::Body for BrokenBody {
     type Data = Bytes;
     type Error = io::Error;
 

@@ -2,7 +2,7 @@
 
 use reqwest::{Client, ClientBuilder, IntoUrl, Response};
 
-/// A client that answers within whatever it takes.
+/// A client without a timeout.
 pub fn client() -> Client {
     builder().build().expect("a client")
 }

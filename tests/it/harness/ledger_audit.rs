@@ -76,14 +76,14 @@ impl LedgerAudit {
 
     /// Reads them and audits them, and has the service's own verification do the same.
     pub async fn run(fixture: &LedgerFixture, tenant: usize) -> Self {
-        let books = Self::read(fixture, tenant).await;
-        books.audit();
+        let ledger_audit = Self::read(fixture, tenant).await;
+        ledger_audit.audit();
         let id = &fixture.callers[tenant].tenant;
         let report = verify(&fixture.store, Some(id), |_| {}).await;
         let report = report.expect("Redis answers");
         assert!(report.is_right(), "{}", report.table(false));
-        assert_eq!(report.ledgers.len(), books.ledgers.len());
-        books
+        assert_eq!(report.ledgers.len(), ledger_audit.ledgers.len());
+        ledger_audit
     }
 
     /// Panics when a ledger is not what its records say, to the unit, or has been oversubscribed.

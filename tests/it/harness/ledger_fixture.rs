@@ -49,7 +49,7 @@ impl LedgerFixture {
         fixture
     }
 
-    /// The same tenants by way of another store.
+    /// The same tenants through another store.
     pub fn with_store(&self, store: Store) -> Self {
         Self {
             callers: self.callers.clone(),
@@ -121,7 +121,7 @@ impl LedgerFixture {
         self.store.keys().api_key(id.partition(), id.as_str())
     }
 
-    /// Who asks, for events.
+    /// The caller, for events.
     pub fn cause(&self, tenant: usize) -> Cause {
         Cause {
             source: "service-server",

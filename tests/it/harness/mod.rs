@@ -1,4 +1,4 @@
-//! What the tests share: fixtures, clients, private Redis servers.
+//! Shared by the tests: fixtures, clients, private Redis servers.
 
 pub mod admin_calls;
 pub mod admin_cli;
@@ -15,7 +15,7 @@ pub mod faulty_proxy;
 pub mod http;
 pub mod ledger_audit;
 pub mod ledger_fixture;
-pub mod logged;
+pub mod logged_dispatcher;
 pub mod lossy_proxy;
 pub mod names;
 pub mod past_day;
@@ -81,7 +81,7 @@ pub fn store_with(options: RedisOptions) -> Store {
     Store::new(&options, keys, "service", metrics).expect("a usable URL")
 }
 
-/// What a condition says when it is asked: reached, or the state that it found instead.
+/// The result of a condition: met, or the state that it found.
 pub trait Condition {
     type Reached;
 

@@ -1,6 +1,6 @@
 //! The header names of a dialect, as clients write them.
 
-/// What clients of a dialect send and read.
+/// Names that clients of a dialect send and read.
 #[derive(Debug, PartialEq)]
 pub struct Names {
     /// Request header with the API key.
@@ -9,7 +9,7 @@ pub struct Names {
     pub trace: &'static str,
     /// Response header with the tenant.
     pub tenant: &'static str,
-    /// What API keys start with.
+    /// Prefix of API keys.
     pub key_prefix: &'static str,
 }
 

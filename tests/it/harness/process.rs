@@ -35,12 +35,16 @@ impl Process {
     }
 
     /// A dispatcher that opens the secrets of webhooks.
-    pub fn courier(redis_url: &str, prefix: &str) -> Self {
-        Self::courier_in(Environment::new(), redis_url, prefix)
+    pub fn delivering_dispatcher(redis_url: &str, prefix: &str) -> Self {
+        Self::delivering_dispatcher_in(Environment::new(), redis_url, prefix)
     }
 
     /// The same with more in its environment.
-    pub fn courier_in(environment: Environment, redis_url: &str, prefix: &str) -> Self {
+    pub fn delivering_dispatcher_in(
+        environment: Environment,
+        redis_url: &str,
+        prefix: &str,
+    ) -> Self {
         let keys = ["--secret-keys", super::app::SECRET_KEYS];
         let arguments = ["--redis-url", redis_url, "--key-prefix", prefix];
         Self::start(

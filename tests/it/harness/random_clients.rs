@@ -1,4 +1,4 @@
-//! Clients that send random requests and remember what was granted.
+//! Clients that send random requests and record the granted ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,20 +22,20 @@ pub struct RandomClient {
     workspace: String,
     name: String,
     keys: u64,
-    granted: Vec<Granted>,
-    /// Whether the store may forget what it has just acknowledged.
+    granted: Vec<GrantedRequest>,
+    /// Whether the store may lose acknowledged writes.
     lossy: bool,
 }
 
 /// A request that was granted.
 #[derive(Clone)]
-struct Granted {
+struct GrantedRequest {
     path: String,
     body: Value,
     response: Response,
 }
 
-/// What the responses to some clients add up to.
+/// The sums of the responses to some clients.
 #[derive(Default)]
 pub struct Totals {
     pub reservations: BTreeSet<String>,
@@ -59,7 +59,7 @@ impl RandomClients {
         Self::spawn(client, tenant, count, false)
     }
 
-    /// The same on a store that may forget what it has just acknowledged.
+    /// The same on a store that may lose acknowledged writes.
     pub fn start_on_lossy_store(client: &RetryingClient, tenant: &str, count: usize) -> Self {
         Self::spawn(client, tenant, count, true)
     }
@@ -137,7 +137,7 @@ impl RandomClient {
         }
     }
 
-    /// Comes about when the reservation expires; what no longer can be committed is reported with the same key.
+    /// Ends about when the reservation expires; a late amount is charged as an event under the same key.
     async fn commit_late(&mut self, amount: i64) {
         let Some(id) = self.reserve(amount, 1_000).await else {
             return;
@@ -184,7 +184,7 @@ impl RandomClient {
         match response.status {
             200 | 201 => {
                 let response = response.clone();
-                self.granted.push(Granted {
+                self.granted.push(GrantedRequest {
                     path,
                     body,
                     response,
@@ -219,7 +219,7 @@ impl RandomClient {
 
     fn add_to(&self, totals: &mut Totals) {
         let mut estimates = BTreeMap::new();
-        for Granted {
+        for GrantedRequest {
             path,
             body,
             response,
@@ -262,7 +262,7 @@ impl RandomClient {
     }
 }
 
-impl Granted {
+impl GrantedRequest {
     async fn replay(&self, client: &RetryingClient) {
         let again = client.post(&self.path, &self.body).await;
         assert_eq!(
@@ -341,7 +341,7 @@ pub async fn check_clients(
 /// Returns how many outcomes are lost; those that are there must be as they were granted.
 pub fn lost_outcomes(audit: &LedgerAudit, clients: &[RandomClient]) -> usize {
     let mut lost = 0;
-    for Granted {
+    for GrantedRequest {
         path,
         body,
         response,
@@ -383,7 +383,7 @@ pub fn lost_outcomes(audit: &LedgerAudit, clients: &[RandomClient]) -> usize {
     lost
 }
 
-/// What the tests' reservations are for.
+/// The action of the tests' reservations.
 pub fn action() -> Value {
     json!({"kind": "llm.completion", "name": "openai:gpt-4o-mini"})
 }

@@ -55,7 +55,7 @@ pub async fn exchange_slowly(address: SocketAddr, parts: &[&[u8]]) -> Vec<Raw> {
                 // The subject: the server has handled the part before the next one comes.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
-            // A server that has read enough answers and closes while we are still writing.
+            // A server may respond and close while the client is still writing.
             let _ = stream.write_all(part).await;
         }
         let mut bytes = Vec::new();

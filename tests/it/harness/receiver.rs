@@ -16,18 +16,18 @@ use tokio_rustls::TlsAcceptor;
 
 use super::redis::tls_file;
 
-/// What a receiver answers to each request of a connection.
+/// The replies of a receiver to each request of a connection.
 #[derive(Debug, Clone)]
 pub enum Reply {
     /// This status, with these lines of headers.
     Status(u16, &'static str),
     /// The same, then the end of the connection.
     Last(u16),
-    /// 200 to so many requests of a connection; the next one gets the end of the connection.
+    /// 200 to this many requests of a connection, then it closes the connection.
     Times(usize),
     /// 200 to the first request of a connection; the second one gets half a head, then the end.
     HalfLater,
-    /// Of a hundred requests so many fail: with 500, half a head, or the end of the connection. Of two thousand so many get no
+    /// This percentage of requests fails: with 500, half a head, or a closed connection. Of two thousand this many get no
     /// response. The others get 200 after a moment.
     Fitful { failing: u32, silent: u32 },
     /// 200 after a while.
@@ -50,7 +50,7 @@ pub enum Reply {
 
 /// A request that arrived.
 #[derive(Debug, Clone)]
-pub struct Arrived {
+pub struct ReceivedRequest {
     /// The first line.
     pub line: String,
     /// Headers, names in lower case.
@@ -65,19 +65,19 @@ pub struct Arrived {
 /// How many requests have arrived anywhere.
 static ARRIVED: AtomicUsize = AtomicUsize::new(0);
 
-impl Arrived {
+impl ReceivedRequest {
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// It ends with the test.
+/// It stops when dropped.
 #[derive(Clone)]
 pub struct Receiver {
     pub address: SocketAddr,
     reply: Arc<Mutex<Reply>>,
-    arrived: Arc<Mutex<Vec<Arrived>>>,
+    arrived: Arc<Mutex<Vec<ReceivedRequest>>>,
     connections: Arc<Connections>,
 }
 
@@ -141,13 +141,13 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// What it answers from the next request on.
+    /// Its reply from the next request on.
     pub fn reply(&self, reply: Reply) {
         *self.reply.lock().expect("no panic") = reply;
     }
 
     /// All that arrived so far.
-    pub fn arrived(&self) -> Vec<Arrived> {
+    pub fn arrived(&self) -> Vec<ReceivedRequest> {
         self.arrived.lock().expect("no panic").clone()
     }
 
@@ -182,7 +182,7 @@ fn tls_acceptor() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config.expect(read)))
 }
 
-async fn serve<S>(mut stream: S, replies: &Mutex<Reply>, kept: &Mutex<Vec<Arrived>>)
+async fn serve<S>(mut stream: S, replies: &Mutex<Reply>, kept: &Mutex<Vec<ReceivedRequest>>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -293,7 +293,7 @@ async fn flood<S: AsyncWrite + Unpin>(stream: &mut S) -> io::Result<()> {
     }
 }
 
-async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Arrived> {
+async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<ReceivedRequest> {
     let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
@@ -310,7 +310,7 @@ async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> Option<Arrived> {
                 .unwrap_or(0);
             if bytes.len() >= end + 4 + length {
                 let body = bytes[end + 4..end + 4 + length].to_vec();
-                return Some(Arrived {
+                return Some(ReceivedRequest {
                     line,
                     headers,
                     body,

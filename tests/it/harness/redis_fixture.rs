@@ -13,7 +13,7 @@ use super::{eventually, within};
 /// The fields of a stored record, or the facts of an entry of a log.
 pub type Fields = BTreeMap<String, String>;
 
-/// See the module documentation. The other fixtures stand on one.
+/// See the module documentation. The other fixtures contain one.
 #[derive(Clone)]
 pub struct RedisFixture {
     pub store: Store,
@@ -140,7 +140,7 @@ impl RedisFixture {
         }
     }
 
-    /// Everything under the prefix, byte for byte, but for what replicas flush for detectors whenever it is time.
+    /// Everything under the prefix, byte for byte, except the counts that replicas flush for detectors at any time.
     pub async fn everything(&self) -> BTreeMap<String, Vec<u8>> {
         let mut dumps = BTreeMap::new();
         for key in self.keys_like("*").await {

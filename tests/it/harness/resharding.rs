@@ -3,7 +3,7 @@
 use super::eventually_blocking;
 use super::redis::{RedisCluster, RedisServer};
 
-/// A slot on its way.
+/// A migrating slot.
 pub struct Resharding<'a> {
     cluster: &'a RedisCluster,
     source: &'a RedisServer,

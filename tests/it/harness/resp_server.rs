@@ -1,4 +1,4 @@
-//! A server that speaks the Redis protocol and says what a test wants, in place of a Redis that is not installed.
+//! A server that speaks the Redis protocol with scripted replies, in place of a Redis that is not installed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,13 +12,13 @@ pub fn serve(reply: impl Fn(&[String]) -> String + Send + Sync + 'static) -> Str
     std::thread::spawn(move || {
         for connection in listener.incoming().flatten() {
             let reply = Arc::clone(&reply);
-            std::thread::spawn(move || converse(connection, &*reply));
+            std::thread::spawn(move || serve_connection(connection, &*reply));
         }
     });
     format!("redis://127.0.0.1:{port}")
 }
 
-fn converse(mut connection: TcpStream, reply: impl Fn(&[String]) -> String) {
+fn serve_connection(mut connection: TcpStream, reply: impl Fn(&[String]) -> String) {
     let mut requests = BufReader::new(connection.try_clone().expect("a second handle"));
     while let Some(words) = request(&mut requests) {
         let sent = connection.write_all(reply(&words).as_bytes());

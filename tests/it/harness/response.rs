@@ -1,4 +1,4 @@
-//! What a client gets, and what a test expects of it.
+//! A response, and the expectations of tests on it.
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;

@@ -15,7 +15,7 @@ use super::response::Response;
 /// How long a request may take in Redis in all, by default.
 const REDIS_TIMEOUT: Duration = RedisOptions::DEFAULT_TIMEOUT;
 
-/// How long a replica may take to answer, whatever happens to Redis: that, and some slack for a busy machine.
+/// How long a replica may take to respond, whatever happens to Redis, with some slack for a busy machine.
 pub const RESPONSE_WITHIN: Duration = REDIS_TIMEOUT.saturating_add(Duration::from_millis(1_500));
 
 /// The same where processes are killed and started under load, which makes any machine busy.
@@ -38,7 +38,7 @@ pub struct RetryingClient {
 }
 
 impl RetryingClient {
-    /// A client that is to be answered in time.
+    /// A client whose requests must be answered in time.
     pub fn new(replicas: &[SocketAddr], key: &str) -> Self {
         Self::start(replicas, key, RESPONSE_UNDER_LOAD_WITHIN)
     }
@@ -59,12 +59,12 @@ impl RetryingClient {
         }
     }
 
-    /// How often this client and its clones had to ask again.
+    /// How often this client and its clones had to retry.
     pub fn retries(&self) -> usize {
         self.repeated.load(Ordering::Relaxed)
     }
 
-    /// Asks one replica once; `None` when the connection failed before the answer was there.
+    /// Asks one replica once; `None` when the connection failed before the response.
     pub async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Option<Response> {
         let replica = self.replicas[rand::random_range(0..self.replicas.len())];
         let url = format!("http://{replica}{path}");
@@ -90,7 +90,7 @@ impl RetryingClient {
         }
     }
 
-    /// Asks until there is a decision. A response that is none must say that asking again helps.
+    /// Retries until there is a decision. Any other response must be retryable.
     pub async fn retry(&self, method: Method, path: &str, body: Option<&Value>) -> Response {
         let begun = Instant::now();
         loop {

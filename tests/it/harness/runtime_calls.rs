@@ -57,7 +57,7 @@ impl Event {
     }
 }
 
-/// What a ledger has announced, at another time.
+/// The alert state of a ledger, at another time.
 pub fn announced_at(announced: &str, at_ms: i64) -> String {
     let words = announced.split_whitespace().enumerate();
     let moved = words.map(|(place, word)| match place {
@@ -101,7 +101,7 @@ pub fn ask_body(key: &str, scope_path: &str, amount: i64) -> Value {
     })
 }
 
-/// The body of a post-only event on a scope.
+/// The body of a usage event on a scope.
 pub fn event_body(key: &str, scope_path: &str, amount: i64) -> Value {
     json!({
         "idempotency_key": key,
@@ -112,13 +112,13 @@ pub fn event_body(key: &str, scope_path: &str, amount: i64) -> Value {
 }
 
 impl TestApp {
-    /// Creates a reservation of the first tenant with further members; the answer whatever it is.
+    /// Creates a reservation of the first tenant with further members; the response, whatever its status.
     pub async fn create(&self, key: &str, scope: &str, amount: i64, more: Value) -> Response {
         self.post("/v1/reservations", with(ask_body(key, scope, amount), more))
             .await
     }
 
-    /// Creates a reservation and answers its id. The scope is its idempotency key too.
+    /// Creates a reservation and returns its id. The scope is its idempotency key too.
     pub async fn held(&self, scope: &str, amount: i64, more: Value) -> String {
         let response = self.create(scope, scope, amount, more).await.expect(200);
         response.text("/reservation_id").to_owned()
@@ -142,14 +142,14 @@ impl TestApp {
             .await
     }
 
-    /// Gives a reservation back.
+    /// Releases a reservation.
     pub async fn release(&self, id: &str, key: &str) -> Response {
         let body = json!({"idempotency_key": key});
         self.post(&format!("/v1/reservations/{id}/release"), body)
             .await
     }
 
-    /// Gives a reservation back under the admin key.
+    /// Releases a reservation under the admin key.
     pub async fn admin_release(&self, id: &str, key: &str) -> Response {
         let path = format!("/v1/reservations/{id}/release");
         let body = json!({"idempotency_key": key, "reason": "stuck"});
@@ -176,7 +176,7 @@ impl TestApp {
         self.get(&format!("/v1/reservations/{id}")).await
     }
 
-    /// A ledger of the first tenant in TOKENS with figures of the test's choice; `spent` takes what is left over.
+    /// A ledger of the first tenant in TOKENS with figures of the test's choice; `spent` is the rest.
     pub async fn place(&self, scope: &str, allocated: i64, limit: i64, found: Ledger) {
         self.budget(scope, allocated, limit).await;
         let spent = i128::from(allocated)
@@ -236,7 +236,7 @@ impl TestApp {
     }
 
     /// The stored figures of a ledger of the first tenant in TOKENS. They must agree with the balances that are served.
-    pub async fn books(&self, scope: &str) -> Ledger {
+    pub async fn stored_ledger(&self, scope: &str) -> Ledger {
         let names = ["remaining", "reserved", "spent", "debt", "is_over_limit"];
         let mut words = vec!["HMGET".to_owned(), self.ledger_key(0, scope)];
         words.extend(names.map(str::to_owned));
@@ -245,7 +245,7 @@ impl TestApp {
         assert_eq!(
             stored[..4],
             [remaining, reserved, spent, debt],
-            "the books of {scope}"
+            "the ledger of {scope}"
         );
         Ledger {
             over: stored[4] == 1,
@@ -279,7 +279,7 @@ impl TestApp {
         self.set(&key, &[("announced", &announced)]).await;
     }
 
-    /// What a sweep of the first tenant expires now.
+    /// The number of holds that a sweep of the first tenant expires now.
     pub async fn sweep(&self) -> i64 {
         use budget_authority::domain::cause::Cause;
         let (tenant, cause) = (&self.callers[0].tenant, Cause::sweep().lines());

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use super::redis::RedisServer;
 
-/// So many tests share a server: who looks for keys by a pattern goes through those of all of them.
+/// Tests per server: a search for keys by a pattern scans the keys of all of them.
 const TESTS_PER_SERVER: usize = 50;
 
 struct Servers {

@@ -68,7 +68,7 @@ impl SlowProxy {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// From now on each answer takes so much longer.
+    /// Delays each reply from now on.
     pub fn delay(&self, delay: Duration) {
         let delay_ms = u64::try_from(delay.as_millis()).expect("not that long");
         self.delay_ms.store(delay_ms, Ordering::Relaxed);

@@ -84,15 +84,15 @@ impl TenantFixture {
         }
     }
 
-    /// With ledgers, a frozen one among them; holds on them; keys of each kind; subscriptions of each kind. Answers the ids
+    /// With ledgers, a frozen one among them; holds on them; keys of each kind; subscriptions of each kind. Returns the ids
     /// of the holds.
-    pub async fn furnished() -> (Self, Vec<ReservationId>) {
+    pub async fn populated() -> (Self, Vec<ReservationId>) {
         let tenant = Self::new().await;
-        let ids = tenant.furnish().await;
+        let ids = tenant.populate().await;
         (tenant, ids)
     }
 
-    pub async fn furnish(&self) -> Vec<ReservationId> {
+    pub async fn populate(&self) -> Vec<ReservationId> {
         for place in ["", "/agent:a", "/agent:b", "/workspace:w"] {
             self.budget(place, 10_000).await;
         }
@@ -125,7 +125,7 @@ impl TenantFixture {
         ids
     }
 
-    /// How many holds stand.
+    /// The number of active holds.
     pub async fn active(&self) -> usize {
         let due = self.keys().due(self.id.partition(), self.name());
         self.run(&["ZCARD", &due]).await

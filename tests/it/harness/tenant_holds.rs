@@ -28,7 +28,7 @@ impl TenantFixture {
         keys.other_graces(partition, self.name())
     }
 
-    /// Writes `count` holds of 10 each, due at `due_ms` after a grace of 1 s; answers their ids.
+    /// Writes `count` holds of 10 each, due at `due_ms` after a grace of 1 s; returns their ids.
     pub async fn write_holds(&mut self, count: usize, due_ms: i64) -> Vec<String> {
         let (keys, partition) = (self.store.keys().clone(), self.id.partition());
         let (name, ledger) = (self.id.as_str().to_owned(), self.ledger_key());

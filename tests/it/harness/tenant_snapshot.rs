@@ -1,4 +1,4 @@
-//! What is stored of a tenant, and the check that a close has ended all of it: each part once, the tenant last.
+//! A snapshot of a tenant's records, and the check that a close has ended them all: each once, the tenant last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::eventually;
 use super::redis_fixture::Fields;
 use super::tenant_fixture::TenantFixture;
 
-/// What is stored of a tenant.
+/// A snapshot of a tenant's records.
 pub struct TenantSnapshot {
     /// By name: scope and unit.
     pub ledgers: BTreeMap<(String, String), Fields>,
@@ -86,7 +86,7 @@ impl TenantFixture {
         }
     }
 
-    /// Whether the intent of a close stands.
+    /// Whether the intent of a close exists.
     pub async fn is_closing(&self) -> bool {
         let key = self.keys().closing(self.id.partition(), self.name());
         self.run(&["EXISTS", &key]).await
@@ -167,7 +167,7 @@ impl TenantFixture {
                 .expect("an id");
             let kind = event["type"].clone();
             released_events += usize::from(kind.starts_with("reservation."));
-            assert!(seen.insert((kind, id.clone())), "told twice: {event:?}");
+            assert!(seen.insert((kind, id.clone())), "emitted twice: {event:?}");
         }
         let expected: BTreeSet<_> = children
             .iter()

@@ -1,9 +1,9 @@
-//! A terminal for a command that wants one.
+//! A terminal for a command that requires one.
 
 use std::fs::File;
 use std::os::fd::FromRawFd;
 
-/// Both ends of a new terminal of so many columns: ours, and that of the command.
+/// Both ends of a new terminal of this many columns: ours, and that of the command.
 pub fn terminal(columns: u16) -> (File, File) {
     let size = libc::winsize {
         ws_row: 24,

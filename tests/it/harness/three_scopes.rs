@@ -30,8 +30,8 @@ impl ThreeScopes {
         }
     }
 
-    /// The same tenant by way of another replica.
-    pub fn by_way_of(&self, service: SocketAddr) -> Self {
+    /// The same tenant through another replica.
+    pub fn via(&self, service: SocketAddr) -> Self {
         let fixture = self.app.with_store(self.store.clone());
         Self {
             app: TestApp::attach(fixture, service),
@@ -99,7 +99,7 @@ impl ThreeScopes {
         })
     }
 
-    /// Reserves for the agent and answers the id.
+    /// Reserves for the agent and returns the id.
     pub async fn reserve(&self, key: &str, amount: i64) -> String {
         let body = self.request(key, "estimate", amount);
         let response = self.post("/v1/reservations", &body, 200).await;

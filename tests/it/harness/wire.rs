@@ -12,7 +12,7 @@ pub struct Wire {
     received: Vec<u8>,
 }
 
-/// An answer, and whether the server asked to close the connection.
+/// A response, and whether the server asked to close the connection.
 #[derive(Debug)]
 pub struct Reply {
     pub status: u16,
@@ -28,7 +28,7 @@ impl Wire {
         Some(Self { stream, received })
     }
 
-    /// Sends a `POST` and reads its answer; `None` when the connection ended before the answer was complete.
+    /// Sends a `POST` and reads its response; `None` when the connection ended before it was complete.
     pub async fn post(&mut self, key: &str, path: &str, body: &Value) -> Option<Reply> {
         let body = body.to_string();
         let request = format!(

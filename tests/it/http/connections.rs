@@ -1,4 +1,4 @@
-//! Too many connections: who makes room, and that probes are served all the same.
+//! Too many connections: the ones that are closed, and that probes are still served.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -155,7 +155,7 @@ async fn a_client_that_reads_nothing_keeps_its_place() {
         ask(stream, "/large").await;
         assert!(is_served(stream).await);
     }
-    // The rest of both responses is on its way. Neither is idle, so no more of the address are let in besides them.
+    // The rest of both responses is on its way. Neither is idle, so no more connections of the address are accepted.
     assert!(is_closed(&mut open(service.api).await).await);
     drop((first, second));
     crate::harness::eventually("there are places again", || async {

@@ -10,7 +10,7 @@ use crate::harness::http;
 /// A phone's width, in pixels.
 const PHONE: u32 = 360;
 
-/// Names what is wider than the phone. A block of code scrolls by itself, so what is inside does not count.
+/// Names elements that are wider than the phone. A block of code scrolls by itself, so what is inside does not count.
 const MEASURE: &str = r#"<script>
 document.body.style.width = "WIDTHpx";
 const isWide = (e) => e.getBoundingClientRect().right > WIDTH && (e.tagName === "PRE" || !e.closest("pre"));

@@ -1,4 +1,4 @@
-//! What is logged, and that secrets never are, at any level.
+//! The log, which has no secrets at any level.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -20,7 +20,7 @@ const ADMIN_KEYS: [&str; 2] = [
     "admin-key-new-Yr7m-of-32-characters",
 ];
 
-/// The built service with all of its log in a file of the test's.
+/// The built service with its log in a file.
 pub(crate) struct Service {
     pub child: Child,
     address: SocketAddr,
@@ -185,7 +185,7 @@ async fn no_secret_is_logged_at_any_level() {
             });
         for secret in hidden.chain(hashes) {
             let line = log.lines().find(|line| line.contains(secret));
-            assert_eq!(line, None, "tells {secret}");
+            assert_eq!(line, None, "reveals {secret}");
         }
     }
 }

@@ -74,7 +74,7 @@ fn every_reference_resolves() {
     }
 }
 
-/// What is verified is closed; what readers are told is open, so that they bear what a later release adds.
+/// Verified objects are closed; described ones are open, so that readers accept members of later releases.
 #[test]
 fn e09_the_schema_of_evidence_is_open() {
     let document = document(Dialect::Service);

@@ -35,20 +35,20 @@ pub(crate) struct Service {
     pub(crate) metrics: SocketAddr,
     pub(crate) shutdown: Shutdown,
     pub(crate) running: JoinHandle<Result<(), ServeError>>,
-    /// What goes on at `/held`.
-    pub(crate) held: Arc<Held>,
+    /// The requests in progress at `/held`.
+    pub(crate) held: Arc<HeldRequests>,
 }
 
-/// Requests that the test holds back.
+/// Requests that the test holds.
 #[derive(Default)]
-pub(crate) struct Held {
+pub(crate) struct HeldRequests {
     pub(crate) begun: AtomicUsize,
     pub(crate) done: AtomicUsize,
     /// Lets one of them go.
     pub(crate) go: Notify,
 }
 
-impl Held {
+impl HeldRequests {
     async fn hold(&self) -> &'static str {
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.go.notified().await;
@@ -73,7 +73,7 @@ impl Service {
             address(&listeners.api),
             address(listeners.metrics.as_ref().expect("bound")),
         );
-        let held = Arc::new(Held::default());
+        let held = Arc::new(HeldRequests::default());
         let holding = Arc::clone(&held);
         let router = Router::new()
             .route("/held", post(async move || holding.hold().await))
@@ -232,7 +232,7 @@ async fn during_the_shutdown_delay_it_is_not_ready_and_accepts_connections() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(served_until > delay / 2, "{served_until:?}");
-    // Who has a connection already may still use it for a moment: nothing is closed on a request that is on its way.
+    // An open connection may still be used for a moment: none is closed while a request is in flight.
     idle.write_all(b"GET /peer HTTP/1.1\r\nHost: x\r\n\r\n")
         .await
         .expect("sent");

@@ -21,12 +21,12 @@ const FUND: &str = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant
 
 /// A span, and the service that sent it.
 #[derive(Debug, Clone)]
-struct Exported {
+struct ExportedSpan {
     service: String,
     span: Span,
 }
 
-impl Exported {
+impl ExportedSpan {
     fn attribute(&self, name: &str) -> Option<String> {
         attribute(&self.span.attributes, name)
     }
@@ -50,7 +50,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// All that arrived at a collector.
-fn exported(collector: &Receiver) -> Vec<Exported> {
+fn exported(collector: &Receiver) -> Vec<ExportedSpan> {
     let mut spans = Vec::new();
     for arrived in collector.arrived() {
         assert!(
@@ -71,7 +71,7 @@ fn exported(collector: &Receiver) -> Vec<Exported> {
                 .scope_spans
                 .into_iter()
                 .flat_map(|scope| scope.spans);
-            spans.extend(all.map(|span| Exported {
+            spans.extend(all.map(|span| ExportedSpan {
                 service: service.clone(),
                 span,
             }));
@@ -106,7 +106,8 @@ async fn a_request_its_scripts_and_its_delivery_attempt_share_one_trace() {
     let prefix = app.store.keys().prefix();
     let admin = ["--admin-keys", ADMIN_KEY];
     let replica = Replica::start_in(variables(&collector), &app.redis_url, prefix, &admin);
-    let _courier = Process::courier_in(variables(&collector), &app.redis_url, prefix);
+    let _dispatcher =
+        Process::delivering_dispatcher_in(variables(&collector), &app.redis_url, prefix);
     replica.ready().await;
     let amount = json!({"unit": "TOKENS", "amount": 1});
     let funded = http::client()
@@ -133,7 +134,7 @@ async fn a_request_its_scripts_and_its_delivery_attempt_share_one_trace() {
         (is_there("budget-authority") && is_there("budget-dispatcher")).then_some(of_trace)
     })
     .await;
-    let named = |name: &str| -> &Exported {
+    let named = |name: &str| -> &ExportedSpan {
         let found = spans.iter().find(|it| it.span.name == name);
         found.unwrap_or_else(|| panic!("no {name} among {spans:#?}"))
     };
@@ -207,7 +208,7 @@ async fn a_request_without_a_traceparent_is_sampled_as_configured() {
             .to_str()
             .expect("text");
         traces.push(trace.to_owned());
-        // What is left is exported at the end.
+        // Remaining spans are exported at shutdown.
         replica.process.terminate();
         eventually("it has ended", || async {
             http::get(format!("http://{}/live", replica.address))

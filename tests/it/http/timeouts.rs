@@ -54,7 +54,7 @@ async fn a_body_that_stalls_is_refused_and_its_connection_closed() {
     assert_eq!(raw.error(), (400, "INVALID_REQUEST".to_owned()));
     assert!(raw.body.contains("did not arrive within 300 ms"), "{raw:?}");
     assert_eq!(raw.header("connection"), Some("close"));
-    // Nobody without a good key learns even that.
+    // Without a valid key, even that is not revealed.
     let strange = half_a_create(&app, "sk_live_000aaaaaaaaaaaa");
     let raw = response_to(app.address, strange.as_bytes()).await;
     assert_eq!(raw.error(), (401, "UNAUTHORIZED".to_owned()));

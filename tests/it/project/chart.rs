@@ -32,7 +32,7 @@ fn the_alerts_are_valid_and_fire() {
     promtool(&arguments).expect("alerts that fire, and are silent");
 }
 
-/// Those whose silence would be noticed last have a test of when they fire.
+/// The alerts whose silence would be noticed last have a test.
 #[test]
 fn alerts_about_evidence_webhooks_memory_and_secrets_are_tested() {
     let tests: String = files("helm/tests", "yaml")

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{files, read, root};
 
-/// Which module uses which others.
+/// The modules that each module uses.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 /// The path of the module in a file of `src`: `store::runtime` for `src/store/runtime/mod.rs`.
@@ -103,7 +103,7 @@ fn circles(imports: &Imports) -> BTreeSet<Vec<String>> {
     reach.keys().filter(in_circle).map(circle).collect()
 }
 
-/// Which file of `src` uses which others. A module and those inside it count as one another's own.
+/// The files that each file of `src` uses. A module and those inside it count as one another's own.
 fn imports_of_files() -> Imports {
     let modules: BTreeMap<_, _> = files("src", "rs")
         .iter()

@@ -103,7 +103,7 @@ fn bare(words: &[String]) -> &[String] {
 /// Whether our own command line takes these words; a word with `…` stands for any.
 fn refusal(words: &[String]) -> Option<String> {
     let (program, arguments) = words.split_first()?;
-    // As in a synopsis, where what may be left out is in brackets.
+    // As in a synopsis, where optional arguments are in brackets.
     let arguments = arguments.iter().map(|word| word.trim_matches(['[', ']']));
     let arguments: Vec<&str> = arguments.filter(|word| *word != "…").collect();
     let known = Path::new(program).file_name()?.to_str()?;

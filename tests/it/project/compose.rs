@@ -1,4 +1,4 @@
-//! docker-compose.yml and .env.example, as far as that takes no Docker: what confines the containers, who reaches whom, and that
+//! docker-compose.yml and .env.example, as far as that takes no Docker: confinement of the containers, their networks, and that
 //! the processes accept their settings.
 
 use std::collections::{BTreeMap, BTreeSet};

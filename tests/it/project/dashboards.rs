@@ -15,7 +15,7 @@ use super::chart::promtool;
 use super::{files, read, root};
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::{ANY, TestApp};
-use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::{eventually, http};
 
@@ -85,7 +85,7 @@ fn every_panel_has_a_description_and_names_its_processes() {
     }
 }
 
-/// Every metric of a query is of the chosen processes, and what counts stands in a rate or an increase.
+/// Every metric of a query is of the chosen processes, and counters are in a rate or an increase.
 fn check_query(query: &str) {
     let mut metrics = 0;
     for (at, _) in query.match_indices('{') {
@@ -149,7 +149,7 @@ fn metrics(text: &str) -> BTreeSet<String> {
     ours.map(without).collect()
 }
 
-/// Serves what a process exposes, as it does itself; the address.
+/// Serves the metrics of a process, as the process does; the address.
 async fn serving(telemetry: &Telemetry) -> String {
     let listener = TcpListener::bind(ANY).await.expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -189,7 +189,7 @@ async fn use_all(app: &TestApp) {
 #[tokio::test]
 async fn dashboards_and_alerts_use_metrics_that_a_running_service_exposes() {
     let app = here().await;
-    let running = Running::with_gauges(&app, &["umbra"]);
+    let running = RunningDispatcher::with_gauges(&app, &["umbra"]);
     use_all(&app).await;
     let mut texts: Vec<String> = dashboards()
         .iter()

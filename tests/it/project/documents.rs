@@ -31,7 +31,7 @@ pub(super) fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// What stands between two marks on one line of a text.
+/// The texts between two marks on one line.
 fn between<'t>(text: &'t str, open: &'static str, close: &'static str) -> Vec<&'t str> {
     let mut found = Vec::new();
     for line in text.lines() {

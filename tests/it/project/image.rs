@@ -21,7 +21,7 @@ fn below(from: &str) -> Vec<String> {
         .collect()
 }
 
-/// What follows a word at the start of an instruction of the last stage.
+/// The rest of an instruction of the last stage that begins with this word.
 fn last(word: &str) -> String {
     let all = below("FROM scratch");
     let mut found = all

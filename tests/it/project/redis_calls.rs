@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{files, read, root};
 
-/// The functions that send whatever they are given, from any module that may use the store.
+/// The functions that send arbitrary commands, from any module that may use the store.
 const WAYS: [&str; 7] = [
     "run",
     "run_each",
@@ -15,7 +15,7 @@ const WAYS: [&str; 7] = [
     "send_to_nodes",
 ];
 
-/// What is sent: a call of a script, encoded or not, and plain commands. Requests of the admin plane have a `Request` of their own.
+/// Types that are sent: a call of a script, encoded or not, and plain commands. Requests of the admin plane have a `Request` of their own.
 const SENT: [&str; 4] = ["Call", "Cmd", "Pipeline", "ScriptCall"];
 
 /// Files that may use the driver's connection: each call, the reading of the deployment before the first call, and the walk

@@ -7,7 +7,7 @@ use budget_authority::domain::dialect::Dialect;
 
 use super::{files, read, root};
 
-/// What each module of the library may use besides itself; `domain` and `telemetry` use nothing above them.
+/// Modules that each module of the library may use besides itself; `domain` and `telemetry` use nothing above them.
 const ARROWS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("metrics", &[]),
@@ -215,7 +215,7 @@ fn no_file_has_more_than_400_lines() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
-/// Whoever waits for something asks for it again and again (`eventually`). A pause is the subject of its test, as the comment
+/// Tests poll for a condition (`eventually`). A pause is part of the test, as the comment
 /// above it says.
 #[test]
 fn every_pause_in_a_test_has_a_reason() {

@@ -1,4 +1,4 @@
-//! What stands at the top of the tree, and the workflow that checks a change on a build server.
+//! The top folder, and the workflow that checks a change on a build server.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -14,7 +14,7 @@ use redis::{ClientTlsConfig, TlsCertificates, Value};
 use crate::harness::redis::{RedisServer, shared, tls_file};
 use crate::harness::{eventually, store, store_with};
 
-/// Any script will do: this one answers five fields for a key of its own.
+/// An arbitrary script, which returns five fields of its key.
 async fn call(store: &Store) -> Result<Value, StoreError> {
     let key = store.keys().meta();
     let args = ["1", "1024", "secret", "service"];

@@ -1,4 +1,4 @@
-//! What an acknowledged request survives, by the settings of Redis: each row of `docs/durability.md`.
+//! Durability of acknowledged requests, by the settings of Redis: each row of `docs/durability.md`.
 
 use tokio::task::block_in_place;
 

@@ -1,4 +1,4 @@
-//! One master of a cluster has no memory left: the tenants of the others notice nothing, and on it everything continues that
+//! One master of a cluster has no memory left: tenants of the others are not affected, and on it everything continues that
 //! frees memory.
 
 use std::collections::BTreeSet;
@@ -15,9 +15,9 @@ use super::node_down::{cluster, fund, names, place_of};
 use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::dispatcher::fan_out::leases;
-use crate::evidence::issued::{ON, signer};
+use crate::evidence::fixture::{ON, signer};
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::Running;
+use crate::harness::deliveries::RunningDispatcher;
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::within;
@@ -51,7 +51,7 @@ impl Tenant {
         format!("tenant:{}", self.name)
     }
 
-    /// Holds some until it is settled, or for so long.
+    /// Holds an amount until the reservation ends, or for this time.
     async fn hold(&self, key: &str, ttl_ms: i64) -> String {
         let life = json!({"ttl_ms": ttl_ms, "grace_period_ms": 0});
         let held = self.client.create(key, &self.scope(), 10, life).await;
@@ -59,7 +59,7 @@ impl Tenant {
         held.text("/reservation_id").to_owned()
     }
 
-    /// Waits until so many events have arrived, or more.
+    /// Waits until at least this many events have arrived.
     async fn gets(&self, count: usize) {
         within(Duration::from_secs(15), "its events arrive", || async {
             let arrived = self.receiver.arrived().len();
@@ -68,14 +68,14 @@ impl Tenant {
         .await;
     }
 
-    /// What its ledger holds.
+    /// The holds of its ledger.
     async fn reserved(&self) -> i64 {
         let ledger = self.client.ledger_key(0, &self.scope());
         self.client.run(&["HGET", &ledger, "reserved"]).await
     }
 
-    /// Waits until the sweeper has expired all that is held.
-    async fn holds_nothing(&self) {
+    /// Waits until the sweeper has expired all holds.
+    async fn wait_until_all_expired(&self) {
         within(Duration::from_secs(25), "its holds return", || async {
             let reserved = self.reserved().await;
             (reserved == 0).then_some(()).ok_or(reserved)
@@ -83,7 +83,7 @@ impl Tenant {
         .await;
     }
 
-    /// Decides so often; the references of the decisions.
+    /// Makes this many decisions; their references.
     async fn decide(&self, count: usize) -> Vec<EvidenceId> {
         let mut ids = Vec::new();
         for number in 0..count {
@@ -118,11 +118,11 @@ async fn notices_nothing(app: &TestApp, tenant: &Tenant) {
     let event = client.post_event("event", &scope, 1, json!({})).await;
     event.expect(201);
     fund(app, &vec![tenant.name.clone(); 2]).await;
-    tenant.holds_nothing().await;
+    tenant.wait_until_all_expired().await;
     tenant.gets(3).await;
 }
 
-/// Which of these envelopes are not stored.
+/// Those of these envelopes that are not stored.
 async fn lacking(app: &TestApp, ids: &[EvidenceId]) -> BTreeSet<String> {
     let found = app.store.envelopes_found(ids).await.expect("a reply");
     let found = ids
@@ -146,12 +146,12 @@ async fn sign_all(app: &TestApp, signer: &mut Signer, ids: &[EvidenceId]) {
     }
 }
 
-/// What works on both masters, while the one or the other is full.
+/// The operations that work on both masters while one of them is full.
 async fn continues(is_first_full: bool) {
     let cluster = cluster();
     let app = TestApp::spawn_on(&cluster.url(), ON).await;
     open(&app).await;
-    // It has the rules for receivers, and what belongs to all tenants.
+    // It has the rules for receivers, and the keys of all tenants.
     let first = place_of(&cluster, &app.store.keys().outbox(Partition::FIRST));
     let (full, other) = match is_first_full {
         true => (first, (first + 1) % 3),
@@ -160,7 +160,7 @@ async fn continues(is_first_full: bool) {
     let names = names(&cluster, &app.store, 1).concat();
     let sick = Tenant::new(&app, &names[full]).await;
     let well = Tenant::new(&app, &names[other]).await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     let committed = sick.hold("a", LONG_MS).await;
     // It expires when there is no memory any more.
     sick.hold("b", 12_000).await;
@@ -175,11 +175,11 @@ async fn continues(is_first_full: bool) {
     assert_eq!(refused.header("retry-after"), Some("5"));
     assert_eq!(sick.reserved().await, 20, "none has expired yet");
 
-    // What happened there before is delivered, and what is held there is settled.
+    // Earlier events are delivered there, and holds can be committed or released.
     sick.gets(4).await;
     let commit = sick.client.commit(&committed, "commit", 4).await;
     commit.expect(200);
-    sick.holds_nothing().await;
+    sick.wait_until_all_expired().await;
     notices_nothing(&app, &well).await;
 
     // Envelopes lie anywhere: those whose master is full are stored when it has room.

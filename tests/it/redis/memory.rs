@@ -1,4 +1,4 @@
-//! What happens as Redis's memory gets short: each step, replays, and what gives memory back.
+//! Behaviour while Redis's memory gets short: each step, replays, and operations that free memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -111,7 +111,7 @@ async fn from_85_percent_denials_are_only_counted() {
     let denials = app.store.keys().denials(app.callers[0].partition, "acme");
     let counted: [u32; 2] = app.run(&["HMGET", &denials, "count", "suppressed"]).await;
     assert_eq!(counted, [3, 3]);
-    // The first denial of the next minute emits their number.
+    // The first denial of the next minute emits the rollup.
     let minute: i64 = app.run(&["HGET", &denials, "minute_ms"]).await;
     let past = (minute - 60_000).to_string();
     app.set(&denials, &[("minute_ms", &past)]).await;
@@ -247,7 +247,7 @@ async fn outboxes_shrink_while_memory_is_full() {
     assert!(trimmed >= 200, "{trimmed}");
 }
 
-/// What else a full Redis refuses: whatever an operator or a tenant adds, besides what the runtime plane creates, and counts for detectors.
+/// The scripts that a full Redis also refuses: creates of operators and tenants, and counts for detectors.
 #[test]
 fn every_other_script_runs_while_memory_is_full() {
     let refused: Vec<_> = SIGNATURES

@@ -14,7 +14,7 @@ use crate::harness::store;
 
 const MIDNIGHT_MS: i64 = 1_709_251_200_000;
 
-/// A server that says what Redis says when its day ends between two calls.
+/// A server that replies like Redis when its day ends between two calls.
 #[derive(Clone)]
 struct ServerAtMidnight {
     /// The times of its clock at the next calls; at other calls it shows the day that it is asked for.

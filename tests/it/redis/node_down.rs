@@ -18,7 +18,7 @@ use crate::admin::webhooks::subscriptions::HOOKS;
 use crate::dispatcher::fan_out::{fan_out, leases};
 use crate::harness::app::TestApp;
 use crate::harness::behind::catch_up_of;
-use crate::harness::deliveries::Running;
+use crate::harness::deliveries::RunningDispatcher;
 use crate::harness::due_events::due_events;
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::RedisCluster;
@@ -82,7 +82,7 @@ pub(crate) fn place_of(cluster: &RedisCluster, key: &str) -> usize {
     place.expect("a master")
 }
 
-/// Names of so many tenants on each master, in the order of the masters.
+/// Names of this many tenants on each master, in the order of the masters.
 pub(super) fn names(cluster: &RedisCluster, store: &Store, count: usize) -> [Vec<String>; 3] {
     let mut found: [Vec<String>; 3] = [vec![], vec![], vec![]];
     for number in 0.. {
@@ -248,7 +248,7 @@ async fn tenants_of_the_other_masters_get_their_events_within_seconds() {
     hooked(&app, &names[other][..1], &receiver.url("/own")).await;
     let system = json!({"url": receiver.url("/system"), "event_types": ["budget.funded"], "scope_filter": format!("tenant:{}", names[other][0])});
     app.post_as_admin(HOOKS, system).await.expect(201);
-    let _running = Running::start(&app);
+    let _running = RunningDispatcher::start(&app);
     fund(&app, &names[down]).await;
     eventually("every delivery is to be attempted again", || async {
         failing.arrived().len() >= 10

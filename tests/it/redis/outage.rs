@@ -153,7 +153,7 @@ async fn a_silent_redis_is_handled_like_an_unreachable_one() {
     all_recovered(&app, &client, &reservations).await;
 }
 
-/// The answer to a request, which must come in time and be no decision.
+/// The response to a request, which must come in time and be no decision.
 async fn refused_in_time(
     client: &RetryingClient,
     method: Method,
@@ -220,7 +220,7 @@ async fn all_calls_of_a_request_share_one_deadline() {
     let still_left: usize = server.run(&["ZCARD", &tenant.due_key()]);
     assert!(
         still_left < left,
-        "the next try goes on where the last one ended"
+        "the next attempt continues where the last one ended"
     );
 
     way.delay(Duration::ZERO);
@@ -317,6 +317,6 @@ async fn a_terminated_replica_responds_to_every_request_it_received() {
     let audit = LedgerAudit::run(&app, 0).await;
     assert!(
         audit.reservations.keys().eq(&granted),
-        "all that was done was told"
+        "every operation has its event"
     );
 }

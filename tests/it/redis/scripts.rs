@@ -46,7 +46,7 @@ fn every_fragment_loads_alone() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// What luacheck says about an assembled script that may use these globals, with the places in the files it came from.
+/// The warnings of luacheck about an assembled script with these globals, with file and line.
 fn complaints(script: &Script, globals: &[&str]) -> Vec<String> {
     let mut luacheck = Command::new("luacheck")
         .args([
@@ -88,7 +88,7 @@ fn complaints(script: &Script, globals: &[&str]) -> Vec<String> {
         Some(format!("{}: {place}:{message}", script.name()))
     };
     let problems: Vec<_> = text.lines().filter_map(translate).collect();
-    // 0: nothing to say, 1: warnings, 2: errors in the text; anything else is luacheck's own trouble.
+    // 0: no findings, 1: warnings, 2: syntax errors; anything else is a failure of luacheck.
     let expected = if problems.is_empty() { 0..=0 } else { 1..=2 };
     let code = output.status.code();
     assert!(

@@ -23,7 +23,7 @@ use crate::harness::retrying_client::{LONG_REDIS_TIMEOUT, RetryingClient};
 use crate::harness::runtime_calls::tokens;
 use crate::harness::tenant_fixture::TenantFixture;
 
-/// How often the service had to ask Redis again because a slot was on its way.
+/// How often the service had to call Redis again because a slot was migrating.
 fn repetitions(fixture: &LedgerFixture) -> u64 {
     let counter = &fixture.store.metrics().extra_round_trips;
     let of = |reason: &str| counter.with_label_values(&[reason]).get();

@@ -1,4 +1,4 @@
-//! What a start needs of Redis, and what it says while it waits.
+//! Requirements of a start on Redis, and its log while it waits.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ async fn the_log_repeats_why_a_start_waits_and_when_it_continues() {
     assert!(waits(&service.log()) < 6, "{}", service.log());
 }
 
-/// A stand-in for a Redis that is not installed here.
+/// A stub for a Redis that is not installed here.
 #[tokio::test]
 async fn a_start_on_an_old_redis_is_refused_unless_a_setting_allows_it() {
     let url = serve(|words| match words[0].as_str() {

@@ -128,7 +128,7 @@ async fn the_service_recovers_from_a_failover() {
     assert_eq!(store.metrics().primary_changes.get(), 1);
 }
 
-/// Waits until more than so much has been spent in all; answers how much it is.
+/// Waits until more than this has been spent in all; returns the amount.
 pub async fn served(fixture: &LedgerFixture, more_than: i64) -> i64 {
     let keys = fixture.store.keys();
     let key = keys.budget(

@@ -41,7 +41,7 @@ async fn without_the_setting_no_command_is_added() {
     assert_eq!((calls(&redis, "wait"), calls(&redis, "set")), (0, 0));
 }
 
-/// Makes a request of each kind that writes, under this key; answers the id of the reservation, which is committed.
+/// Makes a request of each kind that writes, under this key; returns the id of the reservation, which is committed.
 async fn each_write(app: &TestApp, key: &str) -> String {
     let made = app.reserve(key, 5).await.expect(200);
     let id = made.text("reservation_id");
@@ -101,7 +101,7 @@ async fn requests_at_the_same_time_share_one_wait() {
     assert_eq!(app.figures("tenant:acme").await.1, 201);
 }
 
-/// That a request is refused for want of replicas, in time.
+/// Panics unless a request is refused in time since replicas are missing.
 async fn too_few(app: &TestApp, key: &str) {
     let begun = Instant::now();
     let refused = app.reserve(key, 5).await;
@@ -278,7 +278,7 @@ async fn a_write_without_a_replica_is_not_acknowledged_when_the_master_dies() {
         let key = app.ledger_key(0, "tenant:acme");
         pair.replica.run(&["HGET", &key, "reserved"])
     });
-    assert_eq!(stored, "1", "lost, and nobody was told otherwise");
+    assert_eq!(stored, "1", "lost, and never acknowledged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

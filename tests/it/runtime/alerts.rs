@@ -110,7 +110,7 @@ async fn holds_that_come_and_go_around_a_threshold_do_not_flood() {
         fixture.emits(&["80 falling 300"]).await;
         assert_eq!(fixture.announced().await, "");
     }
-    // The first operation after the ten seconds raises use: it tells what it found first.
+    // The first operation after the ten seconds raises use: it emits what has fallen first.
     let id = fixture.hold(150).await;
     fixture.release(&id).await;
     fixture.age().await;

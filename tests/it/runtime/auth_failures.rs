@@ -29,7 +29,7 @@ async fn emitted(fixture: &LedgerFixture, partition: Partition, tenant: &str) ->
     envelopes(partition, tenant, entries)
 }
 
-/// The same once there are so many: they are emitted off the request path.
+/// The same once there are `count`: they are emitted off the request path.
 async fn emitted_soon(
     app: &TestApp,
     partition: Partition,
@@ -110,7 +110,7 @@ fn counts(events: &[Value]) -> Vec<i64> {
     events.iter().map(count).collect()
 }
 
-/// Makes what is counted that of a past minute.
+/// Moves the counts to a past minute.
 async fn backdate(fixture: &LedgerFixture, partition: Partition, member: &str) {
     let keys = fixture.store.keys();
     let counter = keys.auth_failures(partition, member);
@@ -183,7 +183,7 @@ async fn two_replicas_count_every_failure_and_emit_once_a_minute() {
     assert_eq!(counts(&events), [3, 2_004]);
     assert_eq!(events[1]["data"]["failure_reason"], "key_expired");
     assert_eq!(events[1]["source"], "service-admin", "that of the first");
-    // What stays says that the minute has had its event, and goes by itself.
+    // The rest marks that the minute has had its event, and has a TTL.
     let counter = store.keys().auth_failures(partition, &member);
     let ttl_ms: i64 = fixture.run(&["PTTL", &counter]).await;
     assert!((1..=60_000).contains(&ttl_ms), "{ttl_ms}");

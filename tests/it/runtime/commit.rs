@@ -17,16 +17,20 @@ async fn a_commit_within_the_hold_charges_the_actual_amount_and_returns_the_rest
         (300, None, ledger(700, 0, 300, 0)),
         (0, Some(300), ledger(1_000, 0, 0, 0)),
     ];
-    for (actual, released, books) in rows {
+    for (actual, released, stored) in rows {
         let scope = format!("tenant:acme/app:a{actual}");
         app.budget(&scope, 1_000, 0).await;
         let id = app.held(&scope, 300, json!({})).await;
-        assert_eq!(app.books(&scope).await, ledger(700, 300, 0, 0));
+        assert_eq!(app.stored_ledger(&scope).await, ledger(700, 300, 0, 0));
         let response = app.commit(&id, "c", actual).await.expect(200);
         assert_eq!(response.at("/status"), "COMMITTED");
         assert_eq!(response.at("/charged"), &tokens(actual));
         assert_eq!(response.body.get("released"), released.map(tokens).as_ref());
-        assert_eq!(app.books(&scope).await, books, "committed {actual}");
+        assert_eq!(
+            app.stored_ledger(&scope).await,
+            stored,
+            "committed {actual}"
+        );
         let found = app.found(&id).await;
         assert_eq!(found.at("/committed"), &tokens(actual));
         assert_eq!(found.at("/reserved"), &tokens(300));
@@ -44,9 +48,9 @@ async fn after_a_rejected_overage_the_same_key_can_commit_less() {
     app.commit(&id, "c", 301)
         .await
         .refused(409, "BUDGET_EXCEEDED");
-    assert_eq!(app.books(ROOT).await, ledger(700, 300, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(700, 300, 0, 0));
     app.commit(&id, "c", 300).await.expect(200);
-    assert_eq!(app.books(ROOT).await, ledger(700, 0, 300, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(700, 0, 300, 0));
 }
 
 #[tokio::test]
@@ -99,9 +103,9 @@ async fn a_commit_succeeds_in_every_state_of_a_ledger() {
         let id = app.held(&scope, 300, json!({})).await;
         app.set_ledger(&scope, state).await;
         assert_eq!(app.commit(&id, "c", 200).await.status, 200, "row {row}");
-        let books = app.books(&scope).await;
-        assert_eq!((books.reserved, books.spent), (0, 200), "row {row}");
-        assert_eq!(books.over, row == 2, "nothing but funding clears the flag");
+        let stored = app.stored_ledger(&scope).await;
+        assert_eq!((stored.reserved, stored.spent), (0, 200), "row {row}");
+        assert_eq!(stored.over, row == 2, "nothing but funding clears the flag");
     }
 }
 
@@ -114,8 +118,8 @@ async fn a_budget_made_after_the_reserve_is_not_charged() {
     app.budget(scope, 500, 0).await;
     let response = app.commit(&id, "c", 400).await;
     assert_eq!(response.at("/balances").as_array().map(Vec::len), Some(1));
-    assert_eq!(app.books(scope).await, ledger(500, 0, 0, 0));
-    assert_eq!(app.books(ROOT).await, ledger(600, 0, 400, 0));
+    assert_eq!(app.stored_ledger(scope).await, ledger(500, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(600, 0, 400, 0));
 }
 
 #[tokio::test]
@@ -170,7 +174,7 @@ async fn one_of_fifty_parallel_commits_charges() {
         for response in late {
             assert_eq!(response.error(), (409, "RESERVATION_FINALIZED"));
         }
-        assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
+        assert_eq!(app.stored_ledger(ROOT).await, ledger(800, 0, 200, 0));
     }
 }
 
@@ -187,5 +191,8 @@ async fn one_of_a_concurrent_commit_and_release_wins() {
         assert!([(200, 409), (409, 200)].contains(&statuses), "{statuses:?}");
         spent += if committed.status == 200 { 10 } else { 0 };
     }
-    assert_eq!(app.books(ROOT).await, ledger(10_000 - spent, 0, spent, 0));
+    assert_eq!(
+        app.stored_ledger(ROOT).await,
+        ledger(10_000 - spent, 0, spent, 0)
+    );
 }

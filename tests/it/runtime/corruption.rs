@@ -10,8 +10,8 @@ use crate::harness::response::Response;
 
 const ROOT: &str = "tenant:acme";
 
-/// Everything that is stored but the due times: one that leads to no record only costs a sweep a look.
-async fn held_and_told(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
+/// Everything that is stored except the due times: one without a record only costs a sweep a read.
+async fn stored_state(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
     let mut found = app.everything().await;
     found.retain(|key, _| !key.contains(":due"));
     found
@@ -115,14 +115,14 @@ async fn a_damaged_figure_or_index_is_found_before_the_first_write() {
             // Days are written once a day.
             let record = app.store.keys().tenant(partition, tenant);
             app.run::<i64>(&["HDEL", &record, "day"]).await;
-            let before = held_and_told(&app).await;
+            let before = stored_state(&app).await;
             let response = run(&app, operation, &id).await;
             assert_eq!(
                 response.status, 500,
                 "{operation:?} with {key}: {response:?}"
             );
             assert!(
-                held_and_told(&app).await == before,
+                stored_state(&app).await == before,
                 "{operation:?} with {key}"
             );
         }
@@ -206,7 +206,7 @@ async fn a_damaged_ledger_delays_only_the_expiry_of_its_own_holds() {
         assert_eq!(quarantine, [bad], "{field}");
         assert_eq!(app.sweep().await, 0, "nothing is looked at twice");
         let response = app.create("next", sound, 1_000, json!({})).await;
-        assert_eq!(response.status, 200, "the tenant goes on: {response:?}");
+        assert_eq!(response.status, 200, "the tenant continues: {response:?}");
     }
 }
 
@@ -265,7 +265,7 @@ async fn an_operators_update_that_cannot_emit_its_event_changes_nothing() {
     }
 }
 
-/// A chain whose number cannot be counted on, and what the scripts of subscriptions read of thresholds.
+/// A chain with an unreadable sequence, and the thresholds that scripts of subscriptions read.
 #[tokio::test]
 async fn a_subscription_that_cannot_be_watched_or_audited_is_not_created() {
     for index in 0..4 {

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::harness::app::TestApp;
 use crate::harness::runtime_calls::{ask_body, ledger, with};
-use crate::runtime::reserve::DEADLOCKS;
+use crate::runtime::reserve::DENYING_STATES;
 
 const ROOT: &str = "tenant:acme";
 
@@ -19,15 +19,15 @@ async fn a_decision_says_whether_a_reservation_would_succeed() {
     let body =
         json!({"decision": "DENY", "reason_code": "BUDGET_EXCEEDED", "affected_scopes": [ROOT]});
     assert_eq!((denied.status, denied.body), (200, body));
-    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(1_000, 0, 0, 0));
 }
 
 #[tokio::test]
 async fn a_decision_is_denied_for_the_reason_that_denies_a_reserve() {
     let app = TestApp::spawn().await;
-    for row in DEADLOCKS {
+    for row in DENYING_STATES {
         let scope = row.place(&app).await;
-        let before = app.books(&scope).await;
+        let before = app.stored_ledger(&scope).await;
         let response = app.decide(row.name, &scope, 10).await;
         assert_eq!(
             (response.status, response.text("/reason_code")),
@@ -37,7 +37,7 @@ async fn a_decision_is_denied_for_the_reason_that_denies_a_reserve() {
         );
         assert_eq!(response.at("/decision"), "DENY", "{}", row.name);
         assert!(response.body.get("caps").is_none(), "{}", row.name);
-        assert_eq!(app.books(&scope).await, before, "{}", row.name);
+        assert_eq!(app.stored_ledger(&scope).await, before, "{}", row.name);
     }
 }
 
@@ -61,7 +61,7 @@ async fn a_decision_and_a_reserve_do_not_share_their_idempotency_keys() {
     app.decide("k", ROOT, 1).await.expect(200);
     app.create("k", ROOT, 2, json!({})).await.expect(200);
     app.post_event("k", ROOT, 3, json!({})).await.expect(201);
-    assert_eq!(app.books(ROOT).await, ledger(995, 2, 3, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(995, 2, 3, 0));
     app.decide("k", ROOT, 2)
         .await
         .refused(409, "IDEMPOTENCY_MISMATCH");

@@ -1,4 +1,4 @@
-//! What the metrics of the runtime plane count.
+//! The metrics of the runtime plane.
 
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::app::TestApp;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::runtime_calls::{Event, ask_body, event_body, with};
-use crate::runtime::reserve::DEADLOCKS;
+use crate::runtime::reserve::DENYING_STATES;
 
 const ROOT: &str = "tenant:acme";
 
@@ -21,10 +21,10 @@ async fn only_event(app: &TestApp, number: usize) -> Event {
 async fn each_denial_emits_its_reason_and_scope() {
     let app = TestApp::spawn().await;
     let mut number = 0;
-    for row in DEADLOCKS {
+    for row in DENYING_STATES {
         let scope = row.place(&app).await;
         let blocked = row.blocked_scope();
-        let remaining = app.books(&blocked).await.remaining.to_string();
+        let remaining = app.stored_ledger(&blocked).await.remaining.to_string();
         for question in ["live", "dry run", "decide"] {
             let key = format!("{} {question}", row.name);
             let response = match question {
@@ -200,7 +200,7 @@ async fn denials_above_the_rate_are_counted_exactly_and_rolled_up_in_one_event()
         .map(|facts| format!("reservation.denied {ROOT} {facts}"));
     assert_eq!(lines, expected);
     for event in &events {
-        // The correlation of a denial is made of it, that of the sum too.
+        // The correlation id of a denial is derived from it, and that of the rollup too.
         assert_eq!(event.get("kind"), "llm.completion", "{event:?}");
     }
     let waiting: i64 = app

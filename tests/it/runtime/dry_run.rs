@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::harness::app::TestApp;
 use crate::harness::runtime_calls::{ask_body, ledger, tokens, with};
-use crate::runtime::reserve::DEADLOCKS;
+use crate::runtime::reserve::DENYING_STATES;
 
 const ROOT: &str = "tenant:acme";
 
@@ -22,7 +22,7 @@ async fn an_allowed_dry_run_shows_current_balances_and_holds_nothing() {
         "allocated": tokens(1_000),
     }]);
     assert_eq!((response.status, response.body), (200, expected));
-    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(1_000, 0, 0, 0));
     let listed = app.get("/v1/reservations").await;
     assert_eq!(listed.at("/reservations"), &json!([]));
     assert!(app.events().await.is_empty());
@@ -31,9 +31,9 @@ async fn an_allowed_dry_run_shows_current_balances_and_holds_nothing() {
 #[tokio::test]
 async fn a_dry_run_is_denied_for_the_reason_that_denies_a_reserve() {
     let app = TestApp::spawn().await;
-    for row in DEADLOCKS {
+    for row in DENYING_STATES {
         let scope = row.place(&app).await;
-        let before = app.books(&scope).await;
+        let before = app.stored_ledger(&scope).await;
         let response = app.dry_run(row.name, &scope, 10).await;
         let outer = scope.trim_end_matches("/agent:a");
         let denied = json!({
@@ -46,7 +46,7 @@ async fn a_dry_run_is_denied_for_the_reason_that_denies_a_reserve() {
             "{}",
             row.name
         );
-        assert_eq!(app.books(&scope).await, before, "{}", row.name);
+        assert_eq!(app.stored_ledger(&scope).await, before, "{}", row.name);
     }
 }
 
@@ -85,7 +85,7 @@ async fn a_dry_run_and_a_reserve_share_their_idempotency_keys() {
     app.create("k", ROOT, 100, json!({}))
         .await
         .refused(409, "IDEMPOTENCY_MISMATCH");
-    assert_eq!(app.books(ROOT).await, ledger(900, 100, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(900, 100, 0, 0));
     let listed = app.get("/v1/reservations?idempotency_key=k").await;
     assert_eq!(listed.at("/reservations"), &json!([]));
     app.commit(&id, "c", 100).await.expect(200);

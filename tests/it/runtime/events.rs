@@ -1,4 +1,4 @@
-//! What the runtime plane appends to the event log, as it will be delivered.
+//! Events of the runtime plane in the log, as they will be delivered.
 
 use serde_json::{Value, json};
 

@@ -21,7 +21,7 @@ fn sweeper(store: &Store) -> Sweeper {
     Sweeper::new(store.clone(), clock, metrics)
 }
 
-/// Sweeps until nothing due is left; answers the sum of all passes.
+/// Sweeps until nothing due is left; returns the sum of all passes.
 async fn sweep(store: &Store, leases: &[Lease]) -> Sweep {
     let (mut sweeper, mut sum) = (sweeper(store), Sweep::default());
     loop {
@@ -192,7 +192,7 @@ async fn corrupt_records_are_quarantined_once_and_block_no_others() {
         ])
         .await;
     assert_eq!(quarantine.len(), 10);
-    // The budget is not touched on behalf of a record that cannot be believed.
+    // The budget is not changed for a damaged record.
     assert_eq!(tenant.figures().await[1], 110);
 }
 
@@ -252,8 +252,8 @@ async fn a_tenant_that_cannot_be_swept_delays_no_others() {
 }
 
 /// Prints the rate. One dispatcher must expire 20,000 a second, and so it does in a release build; a lower bound would
-/// let it slip unseen. Without optimisation most of the time goes to this process, which says nothing of Redis or the
-/// script: there the bound only finds what is broken.
+/// hide a regression. Without optimization most of the time is spent in this process, which says nothing about Redis or the
+/// script: there the bound only finds gross errors.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_sweeper_expires_thousands_a_second() {
     const HOLDS: usize = if cfg!(debug_assertions) {

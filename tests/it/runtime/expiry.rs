@@ -41,7 +41,7 @@ async fn each_operation_has_its_own_deadline() {
             if name == "swept" {
                 assert_eq!(app.sweep().await, 1);
             }
-            assert_eq!(app.books(ROOT).await.remaining, remaining, "{name}");
+            assert_eq!(app.stored_ledger(ROOT).await.remaining, remaining, "{name}");
             let rows = app.get("/v1/reservations").await;
             assert_eq!(rows.at("/reservations/0/status"), listed, "{name}");
             let response = match operation {
@@ -137,7 +137,7 @@ async fn a_sweep_returns_the_hold_once_and_emits_one_event() {
         .await;
     let (one, two, three) = tokio::join!(app.sweep(), app.sweep(), app.sweep());
     assert_eq!(one + two + three, 1);
-    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(1_000, 0, 0, 0));
     let events = app.events().await;
     assert_eq!(events.len(), 1, "{events:?}");
     let emitted = [
@@ -183,7 +183,7 @@ async fn a_request_that_lacks_funds_gets_the_money_of_expired_holds() {
     for operation in ["reserve", "dry run", "decide", "event", "commit"] {
         let (app, _) = held(GRACE_MS + 1).await;
         let (aia, reject) = (json!({}), json!({"overage_policy": "REJECT"}));
-        let (response, books) = match operation {
+        let (response, stored) = match operation {
             "reserve" => (
                 app.create("k", ROOT, 1_000, aia).await,
                 ledger(0, 1_000, 0, 0),
@@ -201,7 +201,7 @@ async fn a_request_that_lacks_funds_gets_the_money_of_expired_holds() {
         };
         assert!(response.is_success(), "{operation}: {response:?}");
         assert_ne!(response.at("/decision"), "DENY", "{operation}");
-        assert_eq!(app.books(ROOT).await, books, "{operation}");
+        assert_eq!(app.stored_ledger(ROOT).await, stored, "{operation}");
         let events = app.events().await;
         let expired = events
             .iter()
@@ -231,7 +231,7 @@ async fn if_dead_holds_are_not_enough_the_denial_is_the_usual_one() {
     app.backdate(&id, 1).await;
     let response = app.post_event("e", ROOT, 1_001, json!({})).await;
     assert_eq!(response.at("/charged"), &tokens(1_000));
-    assert_eq!(app.books(ROOT).await, over(ledger(0, 0, 1_000, 0)));
+    assert_eq!(app.stored_ledger(ROOT).await, over(ledger(0, 0, 1_000, 0)));
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn dead_holds_of_several_pages_are_all_expired_for_a_request() {
         app.backdate(response.text("/reservation_id"), 5_000).await;
     }
     app.reserve("all", 250).await.expect(200);
-    assert_eq!(app.books(ROOT).await, ledger(0, 250, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(0, 250, 0, 0));
 }
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn after_a_clock_jump_a_request_expires_only_holds_that_are_over_without_i
         let id = response.text("/reservation_id").to_owned();
         app.backdate(&id, expired_ago_ms).await;
     }
-    // This replica has known a clock that is an hour behind, as before a failover to a host whose clock is ahead.
+    // This replica knows a clock that is an hour behind, as before a failover to a host whose clock is ahead.
     let replica = app.replica(&[]).await;
     let (seen, now_ms) = (Instant::now(), app.now_ms().await);
     let clock = replica.store.clock();
@@ -272,14 +272,14 @@ async fn after_a_clock_jump_a_request_expires_only_holds_that_are_over_without_i
         .create("all", ROOT, 1_000, json!({}))
         .await
         .refused(409, "BUDGET_EXCEEDED");
-    assert_eq!(app.books(ROOT).await, ledger(300, 700, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(300, 700, 0, 0));
     replica
         .create("some", ROOT, 300, json!({}))
         .await
         .expect(200);
-    // Who has seen nothing of the sort believes Redis.
+    // A replica that has not seen the jump trusts Redis.
     app.create("rest", ROOT, 700, json!({})).await.expect(200);
-    assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(0, 1_000, 0, 0));
 }
 
 /// While dead holds are expired for it, the grace of the reservation itself may pass.
@@ -290,10 +290,10 @@ async fn a_commit_in_time_is_replayed_after_a_sweep() {
     assert_eq!(commit_after_sweep(&app, &id, now_ms).await, "expired");
     let timely = commit_after_sweep(&app, &id, now_ms - 1_000).await;
     assert_eq!(timely, "committed");
-    assert_eq!(app.books(ROOT).await, ledger(700, 0, 300, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(700, 0, 300, 0));
 }
 
-/// What the script answers to a commit of all that is held, for which holds due by then have been expired.
+/// The reply of the script to a commit of the whole hold, after holds due by then were expired.
 async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> String {
     let (store, caller) = (&app.store, &app.callers[0]);
     let (keys, tenant, day) = (store.keys(), caller.tenant.as_str(), store.today());

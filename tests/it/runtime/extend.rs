@@ -54,7 +54,7 @@ async fn an_extension_shows_the_ledgers_and_changes_none() {
         ["balances", "expires_at_ms", "remaining_ttl_ms", "status"]
     );
     assert_eq!(response.at("/balances/0/reserved"), &tokens(300));
-    assert_eq!(app.books(ROOT).await, ledger(700, 300, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(700, 300, 0, 0));
     assert!(app.events().await.is_empty());
 }
 

@@ -17,7 +17,7 @@ fn is_lower_hex(text: &str) -> bool {
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Both ids stand on the answer in the form that the service makes, and in the body of an error.
+/// Both ids are in the response in the form of the service, and in the body of an error.
 fn check_ids(app: &TestApp, response: &Response) {
     let request_id = response.header("X-Request-Id").expect("a request id");
     let minted = request_id.strip_prefix("req_").expect("a minted id");
@@ -43,7 +43,7 @@ fn check_ids(app: &TestApp, response: &Response) {
     assert_eq!(response.header("Retry-After"), later, "{response:?}");
 }
 
-/// Answers of every status that one tenant can get without a failure of the service.
+/// Responses of every status that one tenant can get without a failure of the service.
 async fn all_statuses(app: &TestApp) -> Vec<(u16, Response)> {
     let id = with_a_reservation(app).await;
     let of = |operation: &str| format!("/v1/reservations/{id}/{operation}");

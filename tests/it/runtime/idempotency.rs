@@ -25,7 +25,7 @@ fn without_ttl(response: &Response) -> Value {
     body
 }
 
-/// Posts a body byte for byte as it is.
+/// Posts a body byte for byte.
 async fn post_raw(app: &TestApp, path: &str, text: &str) -> Response {
     let request = app.request(Method::POST, path).body(text.to_owned());
     let request = request.header("Content-Type", "application/json");
@@ -95,7 +95,7 @@ async fn member_order_and_white_space_do_not_change_a_request() {
         (409, "IDEMPOTENCY_MISMATCH"),
         "the order in a list counts"
     );
-    assert_eq!(app.books(ROOT).await, ledger(995, 5, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(995, 5, 0, 0));
 }
 
 #[tokio::test]
@@ -132,7 +132,7 @@ async fn a_fixed_default_equals_an_absent_member_and_a_tenants_default_does_not(
     let request = request.header("X-Service-API-Key", &app.keys[0]);
     let response = app.send(request.header("X-Idempotency-Key", "k")).await;
     assert_eq!(response.status, 200, "the header is no part of the request");
-    assert_eq!(app.books(ROOT).await, ledger(900, 100, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(900, 100, 0, 0));
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn an_idempotency_key_belongs_to_one_tenant_operation_and_reservation() {
     app.post_event("k", ROOT, 5, json!({})).await.expect(201);
     let event = event_body("k", "tenant:bolt", 7);
     app.post_as(1, "/v1/events", &event).await.expect(201);
-    assert_eq!(app.books(ROOT).await, ledger(825, 0, 175, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(825, 0, 175, 0));
 }
 
 #[tokio::test]
@@ -212,7 +212,7 @@ async fn fifty_parallel_creates_return_one_reservation() {
             .iter()
             .all(|response| response.status == 200 && without_ttl(response) == first)
     );
-    assert_eq!(app.books(ROOT).await, ledger(900, 100, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(900, 100, 0, 0));
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn existence_and_ownership_are_checked_before_the_idempotency_key() {
     app.found(&neighbour).await.refused(403, "FORBIDDEN");
 }
 
-/// What is lost of a record, and the request that it answered.
+/// The lost field of a record, and its request.
 #[tokio::test]
 async fn a_lost_reply_is_an_error_and_is_not_resent() {
     let app = funded().await;

@@ -20,7 +20,7 @@ struct Deployment {
 }
 
 #[derive(Clone, Copy)]
-enum Victim {
+enum KilledProcess {
     Replica,
     Dispatcher,
     Redis,
@@ -58,33 +58,33 @@ impl Deployment {
         RetryingClient::new(&addresses, &self.fixture.keys[0])
     }
 
-    fn strike(&mut self, victim: Victim) {
+    fn kill(&mut self, victim: KilledProcess) {
         match victim {
-            Victim::Replica => {
+            KilledProcess::Replica => {
                 let n = rand::random_range(0..self.replicas.len());
                 self.replicas[n].process.restart();
             }
-            Victim::Dispatcher => {
+            KilledProcess::Dispatcher => {
                 let n = rand::random_range(0..self.dispatchers.len());
                 self.dispatchers[n].restart();
             }
-            Victim::Redis => self.redis.restart(),
+            KilledProcess::Redis => self.redis.restart(),
         }
     }
 }
 
-/// Random clients act while `times` victims are killed and started again; then everything must add up. Answers how often they
-/// had to ask again.
-async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64>) -> usize {
+/// Random clients act while `times` victims are killed and started again; then everything must add up. Returns how often they
+/// had to retry.
+async fn survive(victims: &[KilledProcess], times: usize, pause_ms: std::ops::Range<u64>) -> usize {
     let mut deployment = Deployment::start().await;
     let client = deployment.client();
     let clients = RandomClients::start(&client, "acme", 24);
     for _ in 0..times {
         let pause = rand::random_range(pause_ms.clone());
-        // A kill at any moment is what the test is about.
+        // The test kills at any moment.
         tokio::time::sleep(Duration::from_millis(pause)).await;
         let victim = victims[rand::random_range(0..victims.len())];
-        block_in_place(|| deployment.strike(victim));
+        block_in_place(|| deployment.kill(victim));
     }
     let clients = clients.stop().await;
     let totals = check_clients(&deployment.fixture, 0, &clients).await;
@@ -95,25 +95,29 @@ async fn survive(victims: &[Victim], times: usize, pause_ms: std::ops::Range<u64
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_replica_loses_and_repeats_nothing() {
-    let repeated = survive(&[Victim::Replica], 30, 20..200).await;
+    let repeated = survive(&[KilledProcess::Replica], 30, 20..200).await;
     assert!(repeated > 30, "{repeated} requests were disturbed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_dispatcher_expires_each_hold_once() {
-    let repeated = survive(&[Victim::Dispatcher], 20, 50..300).await;
+    let repeated = survive(&[KilledProcess::Dispatcher], 20, 50..300).await;
     assert_eq!(repeated, 0, "no request depends on a dispatcher");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_redis_keeps_every_acknowledged_write() {
-    let repeated = survive(&[Victim::Redis], 15, 50..400).await;
+    let repeated = survive(&[KilledProcess::Redis], 15, 50..400).await;
     assert!(repeated > 15, "{repeated} requests were disturbed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ledgers_match_what_clients_were_granted_after_any_kill() {
-    let all = [Victim::Replica, Victim::Dispatcher, Victim::Redis];
+    let all = [
+        KilledProcess::Replica,
+        KilledProcess::Dispatcher,
+        KilledProcess::Redis,
+    ];
     let repeated = survive(&all, 30, 20..250).await;
     assert!(repeated > 15, "{repeated} requests were disturbed");
 }

@@ -25,7 +25,7 @@ async fn going_over_the_limit_emits_one_event() {
             .await
             .expect(201);
     }
-    assert_eq!(app.books(ROOT).await, over(ledger(0, 0, 100, 0)));
+    assert_eq!(app.stored_ledger(ROOT).await, over(ledger(0, 0, 100, 0)));
     assert_eq!(emitted(&app, "budget.over_limit_entered").await, 1);
     app.set_ledger(ROOT, &[("is_over_limit", "0")]).await;
     app.post_event("again", ROOT, 1, json!({})).await;
@@ -39,7 +39,7 @@ async fn debt_above_a_lowered_limit_is_noticed_by_the_next_charge() {
     let awo = json!({"overage_policy": AWO});
     let response = app.post_event("e", ROOT, 100, awo).await;
     assert_eq!((response.status, response.body.get("charged")), (201, None));
-    assert_eq!(app.books(ROOT).await, over(ledger(400, 0, 550, 50)));
+    assert_eq!(app.stored_ledger(ROOT).await, over(ledger(400, 0, 550, 50)));
     let events = app.events().await;
     assert_eq!(events.len(), 1, "{events:?}");
     let facts = ["data.debt", "data.overdraft_limit"];
@@ -101,7 +101,7 @@ async fn an_expiry_is_emitted_before_its_falling_thresholds() {
             .iter()
             .all(|event| event.get("source") == "expiry-sweeper")
     );
-    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(1_000, 0, 0, 0));
     assert_eq!((app.sweep().await, app.events().await.len()), (0, 4));
 }
 

@@ -22,7 +22,7 @@ async fn entries(app: &TestApp) -> Vec<String> {
         .collect()
 }
 
-/// Reserves 10 and commits so much.
+/// Reserves 10 and commits an amount.
 async fn spend(app: &TestApp, name: &str, actual: i64, policy: &str) -> Response {
     let mut body = crate::harness::app::reserve_body(name, 10);
     body["overage_policy"] = json!(policy);

@@ -83,7 +83,7 @@ async fn a_denial_names_a_usage_event_but_no_cause_if_an_operator_lowered_the_li
     let id = event.expect(201).text("/event_id").to_owned();
     let since = format!("; it is over its limit since the usage event {id}");
     assert_eq!(denial(&app, "denied").await, message(0, &since));
-    // Any change by an operator judges the limit anew.
+    // Any update by an operator recomputes the flag.
     let limit = json!({"overdraft_limit": tokens(50)});
     operator(&app, Method::PATCH, "/v1/admin/budgets?", limit)
         .await

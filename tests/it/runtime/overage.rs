@@ -70,7 +70,7 @@ async fn the_overage_policy_decides_on_one_scope() {
             Err(code) => {
                 assert_eq!(response.error(), (409, code), "row {row}");
                 assert_eq!(response.at("/details/scope"), &json!(scope), "row {row}");
-                assert_eq!(app.books(&scope).await, before, "row {row}");
+                assert_eq!(app.stored_ledger(&scope).await, before, "row {row}");
                 assert_eq!(app.found(&id).await.at("/status"), "ACTIVE", "row {row}");
                 assert_eq!(app.release(&id, "r").await.status, 200, "row {row}");
             }
@@ -81,7 +81,7 @@ async fn the_overage_policy_decides_on_one_scope() {
                     "row {row}: {response:?}"
                 );
                 assert!(response.body.get("released").is_none(), "row {row}");
-                assert_eq!(app.books(&scope).await, after, "row {row}");
+                assert_eq!(app.stored_ledger(&scope).await, after, "row {row}");
                 assert_eq!(app.found(&id).await.at("/committed"), &tokens(charged));
                 let flag = response.at("/balances/0/is_over_limit") == &json!(true);
                 assert_eq!(flag, after.over, "row {row}");
@@ -99,7 +99,7 @@ fn before_overage() -> [Ledger; 3] {
     ]
 }
 
-/// Puts three nested scopes with these limits in place; answers them, and the reservation that holds on them.
+/// Puts three nested scopes with these limits in place; returns them, and the reservation that holds on them.
 pub async fn three_scopes(
     app: &TestApp,
     outer: &str,
@@ -163,7 +163,7 @@ async fn overage_on_three_scopes_charges_one_amount() {
             }
         }
         for (scope, after) in scopes.iter().zip(after) {
-            assert_eq!(app.books(scope).await, after, "row {row}, {scope}");
+            assert_eq!(app.stored_ledger(scope).await, after, "row {row}, {scope}");
         }
     }
 }
@@ -176,15 +176,15 @@ async fn overage_beyond_doubles_is_funded_and_owed_exactly() {
     app.budget(ROOT, max, max).await;
     let id = app.held(ROOT, 1, awo.clone()).await;
     assert_eq!(app.commit(&id, "c", max).await.at("/charged"), &tokens(max));
-    assert_eq!(app.books(ROOT).await, ledger(0, 0, max, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(0, 0, max, 0));
 
     let (outer, inner) = ("workspace:big", "workspace:big/agent:a");
     app.budget(outer, 0, max).await;
     app.budget(inner, 0, max).await;
     let id = app.held(inner, 0, awo.clone()).await;
     assert_eq!(app.commit(&id, "c", max).await.at("/charged"), &tokens(max));
-    assert_eq!(app.books(outer).await, ledger(-max, 0, 0, max));
-    assert_eq!(app.books(inner).await, ledger(-max, 0, 0, max));
+    assert_eq!(app.stored_ledger(outer).await, ledger(-max, 0, 0, max));
+    assert_eq!(app.stored_ledger(inner).await, ledger(-max, 0, 0, max));
 
     let full = "workspace:full";
     app.budget(full, 0, max).await;
@@ -195,7 +195,7 @@ async fn overage_beyond_doubles_is_funded_and_owed_exactly() {
         .refused(409, "OVERDRAFT_LIMIT_EXCEEDED");
 }
 
-/// What decides: request, inner ledger, outer ledger, tenant; empty where it is silent.
+/// Settings of request, inner ledger, outer ledger, tenant; empty where unset.
 #[tokio::test]
 async fn the_overage_policy_is_that_of_the_time_of_the_reserve() {
     const AIA: &str = "ALLOW_IF_AVAILABLE";

@@ -1,4 +1,4 @@
-//! What an API key may do: permissions, scope filters, and which checks come before them.
+//! Permissions and scope filters of an API key, and the checks before them.
 
 use serde_json::{Value, json};
 
@@ -162,7 +162,7 @@ async fn a_replay_needs_the_permission_and_a_valid_key() {
     let hash = app.callers[0].key_hash.as_str();
     app.set_key(&[("hash", hash), ("permissions", " balances:read ")])
         .await;
-    assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(800, 0, 200, 0));
 }
 
 /// A filter, and whether it opens `workspace:prod/agent:a` and `workspace:dev`.

@@ -1,4 +1,4 @@
-//! Policies in effect: which one counts, what it decides, and for how long.
+//! Policies in effect: the one that applies, its settings, and their duration.
 
 use budget_authority::domain::policy::OveragePolicy;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn every_allowed_request_and_its_replay_carry_caps() {
     let elsewhere = app.create("root", ROOT, 10, json!({})).await;
     assert_eq!(decided(&elsewhere), ("ALLOW", &Value::Null));
 
-    // What was allowed under caps stays so, whatever becomes of the policy.
+    // A decision under caps stays, even if the policy changes.
     app.amend(&policy, json!({"caps": null})).await;
     let replayed = app.create("r", AGENT, 10, json!({})).await;
     assert_eq!(decided(&replayed), ("ALLOW_WITH_CAPS", &caps));
@@ -108,7 +108,7 @@ async fn the_overage_policy_comes_from_request_policy_ledger_or_tenant_in_this_o
     app.post_event("beyond", AGENT, 999_999_999, json!({}))
         .await
         .refused(409, "BUDGET_EXCEEDED");
-    // And so is a commit beyond its hold, by what was captured when the hold was made.
+    // And so is a commit beyond its hold, by the policy captured at the reserve.
     let held = app
         .create("captured", AGENT, 10, json!({}))
         .await
@@ -152,7 +152,7 @@ async fn a_policys_lifetimes_and_extensions_override_the_tenants() {
         .text("/reservation_id")
         .to_owned();
     app.extend(&held, "e1", 1_000).await.expect(200);
-    // What was captured stays captured.
+    // Captured settings do not change.
     app.amend(
         &policy,
         json!({"reservation_ttl_override": {"max_extensions": 9_223_372_036_854_775_807_i64}}),
@@ -161,7 +161,7 @@ async fn a_policys_lifetimes_and_extensions_override_the_tenants() {
     app.extend(&held, "e2", 1_000)
         .await
         .refused(409, "MAX_EXTENSIONS_EXCEEDED");
-    // The object was replaced whole: what it leaves open is the tenant's again.
+    // The whole object was replaced: absent members come from the tenant again.
     assert_eq!(ttl("tenant's", json!({})).await, 7_000);
     assert_eq!(ttl("tenant's max", json!({"ttl_ms": 60_000})).await, 8_000);
     let held = app

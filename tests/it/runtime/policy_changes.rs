@@ -19,8 +19,8 @@ use crate::harness::runtime_calls::ask_body;
 
 const ROOT: &str = "tenant:acme";
 
-/// How often this replica had to ask again because its policies were out of date.
-fn stale(app: &TestApp) -> u64 {
+/// How often this replica had to call again because its policies were outdated.
+fn stale_policy_retries(app: &TestApp) -> u64 {
     let trips = &app.store.metrics().extra_round_trips;
     trips
         .with_label_values(&[ExtraRoundTrip::Stale.as_str()])
@@ -46,15 +46,19 @@ async fn a_policy_change_applies_to_the_next_request_on_every_replica() {
             (&other, &app)
         };
         changes.amend(&policy, cooldown(round)).await;
-        let before = stale(decides);
+        let before = stale_policy_retries(decides);
         let held = decides
             .create(&format!("r{round}"), ROOT, 1, json!({}))
             .await;
         assert_eq!(held.at("/caps/cooldown_ms"), &json!(round), "{round}");
-        assert_eq!(stale(decides) - before, 1, "it asked once more");
+        assert_eq!(
+            stale_policy_retries(decides) - before,
+            1,
+            "it asked once more"
+        );
         let decision = decides.decide(&format!("d{round}"), ROOT, 1).await;
         assert_eq!(decision.at("/caps/cooldown_ms"), &json!(round), "{round}");
-        assert_eq!(stale(decides) - before, 1, "now it knows");
+        assert_eq!(stale_policy_retries(decides) - before, 1, "now it knows");
         changes
             .post_event(&format!("e{round}"), ROOT, 1, json!({}))
             .await
@@ -261,7 +265,11 @@ async fn a_window_opens_and_closes_to_the_millisecond_of_redis_clock() {
     }
     assert!(seen.iter().all(|count| *count > 3), "{seen:?}");
     // Few requests had to be repeated: at the first, and at each edge.
-    assert!(stale(&app) <= 12, "{}", stale(&app));
+    assert!(
+        stale_policy_retries(&app) <= 12,
+        "{}",
+        stale_policy_retries(&app)
+    );
 }
 
 #[tokio::test]
@@ -298,10 +306,10 @@ async fn an_unreadable_policy_refuses_the_requests_that_it_may_apply_to() {
     let record = app.store.keys().policy(app.callers[0].partition, &id);
     app.set(&record, &[("caps", "{\"cooldown_ms\":\"soon\"}")])
         .await;
-    let before = app.books(ROOT).await;
+    let before = app.stored_ledger(ROOT).await;
     let cold = app.replica(&[]).await;
     cold.reserve("k", 1).await.refused(500, "INTERNAL_ERROR");
-    assert_eq!(app.books(ROOT).await, before);
+    assert_eq!(app.stored_ledger(ROOT).await, before);
 }
 
 #[tokio::test]
@@ -334,24 +342,24 @@ async fn policies_are_complete_when_they_take_several_reads() {
             .await;
         assert_eq!(held.at("/caps/max_tokens"), &json!(number));
     }
-    assert_eq!(stale(&app), 1);
+    assert_eq!(stale_policy_retries(&app), 1);
 }
 
-/// The commands inside the script are what it costs; however many policies a tenant has, they are the same.
+/// The cost is the commands inside the script, which do not depend on the number of policies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_policies_add_no_command_to_a_reserve_and_rate_limits_two() {
     let server = block_in_place(RedisServer::start);
     let app = TestApp::spawn_on(&server.url(), &[]).await;
     app.budget(ROOT, 1_000_000, 1_000).await;
     let run = async |key: &str| -> BTreeMap<String, u64> {
-        // The first one registers the day and learns the policies, and the minute begins with it.
+        // The first one registers the day and reads the policies, and the minute begins with it.
         let warm = format!("{key}-warm");
         app.reserve(&warm, 1).await.expect(200);
         app.store.reset_statistics().await.expect("Redis answers");
         app.reserve(key, 1).await.expect(200);
         let statistics = app.store.statistics().await;
         let commands = statistics.expect("Redis answers").commands.into_iter();
-        // The replica looks at the settings of Redis now and then.
+        // The replica reads the settings of Redis now and then.
         let others = ["info", "config|get", "config|resetstat"];
         commands
             .filter(|(name, _)| !others.contains(&name.as_str()))

@@ -41,7 +41,7 @@ impl Replicas {
         Self { replicas, client }
     }
 
-    /// Sends all requests at once; the answers in their order.
+    /// Sends all requests at once; the responses in their order.
     async fn run(&self, requests: impl IntoIterator<Item = (String, Value)>) -> Vec<Response> {
         let mut running = JoinSet::new();
         for (index, (path, body)) in requests.into_iter().enumerate() {

@@ -47,7 +47,7 @@ async fn reservations_above_the_limit_are_refused_until_the_next_minute() {
     for key in ["a", "b"] {
         create(&app, key).await.expect(200);
     }
-    let before = app.books(ROOT).await;
+    let before = app.stored_ledger(ROOT).await;
     let refused = create(&app, "c").await.refused(429, "LIMIT_EXCEEDED");
     let now = app.now_ms().await;
     let reset: i64 = refused
@@ -73,7 +73,7 @@ async fn reservations_above_the_limit_are_refused_until_the_next_minute() {
         refused.at("/details"),
         &json!({"scope": AGENT, "policy_id": policy})
     );
-    assert_eq!(app.books(ROOT).await, before);
+    assert_eq!(app.stored_ledger(ROOT).await, before);
 
     // Another scope, another count; and outside of the policy there is none.
     for scope in ["tenant:acme/agent:b", "tenant:acme/agent:a/toolset:t", ROOT] {

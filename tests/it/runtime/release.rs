@@ -47,7 +47,7 @@ async fn a_reservation_ends_once_under_any_key() {
     }
     assert_eq!(app.commit(&committed, "y", 100).await.error(), late);
     assert_eq!(app.release(&released, "y").await.error(), late);
-    assert_eq!(app.books(ROOT).await, ledger(900, 0, 100, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(900, 0, 100, 0));
 }
 
 #[tokio::test]
@@ -74,7 +74,7 @@ async fn the_operator_releases_any_reservation_and_leaves_one_audit_entry() {
         (200, &tokens(300))
     );
     assert!(response.headers.get("x-service-tenant").is_none());
-    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(1_000, 0, 0, 0));
     let again = app.admin_release(&id, "r").await;
     assert_eq!(again.body, response.body);
     let path = format!("/v1/reservations/{id}/release");

@@ -20,7 +20,7 @@ async fn the_remaining_amount_can_be_reserved_to_the_last_unit() {
     let denied = app.reserve("k2", 1).await.refused(409, "BUDGET_EXCEEDED");
     let details = json!({"scope": ROOT, "unit": "TOKENS", "requested": 1, "remaining": 0});
     assert_eq!(denied.at("/details"), &details);
-    assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(0, 1_000, 0, 0));
 }
 
 #[tokio::test]
@@ -49,8 +49,8 @@ async fn a_scope_without_funds_leaves_every_other_scope_untouched() {
         .await
         .refused(409, "BUDGET_EXCEEDED");
     assert_eq!(response.at("/details/scope"), AGENT);
-    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
-    assert_eq!(app.books(AGENT).await, ledger(100, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!(app.stored_ledger(AGENT).await, ledger(100, 0, 0, 0));
 }
 
 #[tokio::test]
@@ -74,8 +74,8 @@ async fn a_level_that_the_subject_skips_is_another_scope() {
     app.budget(deep, 100, 0).await;
     app.budget(AGENT, 100, 0).await;
     app.create("k", AGENT, 40, json!({})).await.expect(200);
-    assert_eq!(app.books(deep).await, ledger(100, 0, 0, 0));
-    assert_eq!(app.books(AGENT).await, ledger(60, 40, 0, 0));
+    assert_eq!(app.stored_ledger(deep).await, ledger(100, 0, 0, 0));
+    assert_eq!(app.stored_ledger(AGENT).await, ledger(60, 40, 0, 0));
 }
 
 #[tokio::test]
@@ -89,8 +89,8 @@ async fn scopes_are_lower_case_and_subjects_stay_as_they_were_sent() {
             json!({"metadata": {"B": 2, "a": 1}}),
         )
         .await;
-    let books = app.books("tenant:acme/workspace:prod").await;
-    assert_eq!(books, ledger(60, 40, 0, 0));
+    let stored = app.stored_ledger("tenant:acme/workspace:prod").await;
+    assert_eq!(stored, ledger(60, 40, 0, 0));
     let found = app.found(&id).await;
     assert_eq!(found.at("/subject/workspace"), "Prod");
     assert_eq!(found.at("/scope_path"), "tenant:acme/workspace:prod");
@@ -104,7 +104,7 @@ async fn scopes_budgeted_in_other_units_are_skipped() {
     app.budget_in(AGENT, Unit::Credits, 1, 0).await;
     let response = app.create("k", AGENT, 40, json!({})).await.expect(200);
     assert_eq!(response.at("/balances").as_array().map(Vec::len), Some(1));
-    assert_eq!(app.books(ROOT).await, ledger(960, 40, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(960, 40, 0, 0));
 }
 
 #[tokio::test]
@@ -153,7 +153,7 @@ async fn a_path_without_budgets_is_not_found_in_words_that_clients_match() {
 }
 
 /// A state of two ledgers, outer and inner, and what denies a reserve of 10 there.
-pub struct Deadlock {
+pub struct DenyingState {
     pub name: &'static str,
     outer: &'static str,
     inner: &'static str,
@@ -162,43 +162,43 @@ pub struct Deadlock {
 }
 
 /// Class before class, over all scopes: status, over-limit, debt, funds.
-pub const DEADLOCKS: [Deadlock; 14] = [
-    deadlock("funds", "empty", "good", "BUDGET_EXCEEDED", 0),
-    deadlock("inner-funds", "good", "empty", "BUDGET_EXCEEDED", 1),
-    deadlock("both-funds", "empty", "empty", "BUDGET_EXCEEDED", 0),
-    deadlock("limit-is-no-funds", "good", "limit", "BUDGET_EXCEEDED", 1),
-    deadlock("debt", "debt", "empty", "DEBT_OUTSTANDING", 0),
-    deadlock("inner-debt", "empty", "debt", "DEBT_OUTSTANDING", 1),
-    deadlock("over", "over", "empty", "OVERDRAFT_LIMIT_EXCEEDED", 0),
-    deadlock("inner-over", "empty", "over", "OVERDRAFT_LIMIT_EXCEEDED", 1),
-    deadlock(
+pub const DENYING_STATES: [DenyingState; 14] = [
+    denying_state("funds", "empty", "good", "BUDGET_EXCEEDED", 0),
+    denying_state("inner-funds", "good", "empty", "BUDGET_EXCEEDED", 1),
+    denying_state("both-funds", "empty", "empty", "BUDGET_EXCEEDED", 0),
+    denying_state("limit-is-no-funds", "good", "limit", "BUDGET_EXCEEDED", 1),
+    denying_state("debt", "debt", "empty", "DEBT_OUTSTANDING", 0),
+    denying_state("inner-debt", "empty", "debt", "DEBT_OUTSTANDING", 1),
+    denying_state("over", "over", "empty", "OVERDRAFT_LIMIT_EXCEEDED", 0),
+    denying_state("inner-over", "empty", "over", "OVERDRAFT_LIMIT_EXCEEDED", 1),
+    denying_state(
         "over-and-debt",
         "owes-over",
         "good",
         "OVERDRAFT_LIMIT_EXCEEDED",
         0,
     ),
-    deadlock(
+    denying_state(
         "over-hides-debt",
         "debt",
         "over",
         "OVERDRAFT_LIMIT_EXCEEDED",
         1,
     ),
-    deadlock("frozen", "empty", "frozen", "BUDGET_FROZEN", 1),
-    deadlock("closed", "over", "closed", "BUDGET_CLOSED", 1),
-    deadlock("frozen-first", "frozen", "closed", "BUDGET_FROZEN", 0),
-    deadlock("closed-first", "closed", "frozen", "BUDGET_CLOSED", 0),
+    denying_state("frozen", "empty", "frozen", "BUDGET_FROZEN", 1),
+    denying_state("closed", "over", "closed", "BUDGET_CLOSED", 1),
+    denying_state("frozen-first", "frozen", "closed", "BUDGET_FROZEN", 0),
+    denying_state("closed-first", "closed", "frozen", "BUDGET_CLOSED", 0),
 ];
 
-const fn deadlock(
+const fn denying_state(
     name: &'static str,
     outer: &'static str,
     inner: &'static str,
     reason: &'static str,
     blocked: usize,
-) -> Deadlock {
-    Deadlock {
+) -> DenyingState {
+    DenyingState {
         name,
         outer,
         inner,
@@ -207,8 +207,8 @@ const fn deadlock(
     }
 }
 
-impl Deadlock {
-    /// Puts the two ledgers in place; answers the inner scope.
+impl DenyingState {
+    /// Writes the two ledgers; returns the inner scope.
     pub async fn place(&self, app: &TestApp) -> String {
         let outer = format!("tenant:acme/workspace:{}", self.name);
         let inner = format!("{outer}/agent:a");
@@ -252,9 +252,9 @@ async fn place(app: &TestApp, scope: &str, state: &str) {
 #[tokio::test]
 async fn the_most_severe_reason_of_all_scopes_denies_and_nothing_is_held() {
     let app = TestApp::spawn().await;
-    for row in DEADLOCKS {
+    for row in DENYING_STATES {
         let scope = row.place(&app).await;
-        let before = app.books(&scope).await;
+        let before = app.stored_ledger(&scope).await;
         let policy = json!({"overage_policy": "ALLOW_WITH_OVERDRAFT"});
         let response = app.create(row.name, &scope, 10, policy).await;
         assert_eq!(response.error(), (409, row.reason), "{}", row.name);
@@ -266,7 +266,7 @@ async fn the_most_severe_reason_of_all_scopes_denies_and_nothing_is_held() {
             row.name
         );
         assert!(message.contains(&scope_of), "{message}");
-        assert_eq!(app.books(&scope).await, before, "{}", row.name);
+        assert_eq!(app.stored_ledger(&scope).await, before, "{}", row.name);
     }
     assert_eq!(
         app.get("/v1/reservations").await.at("/reservations"),
@@ -291,7 +291,7 @@ async fn two_hundred_parallel_reserves_succeed_up_to_the_budget() {
             .count()
     };
     assert_eq!((count(200), count(409)), (100, 100));
-    assert_eq!(app.books(ROOT).await, ledger(0, 1_000, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(0, 1_000, 0, 0));
 }
 
 #[tokio::test]
@@ -343,15 +343,15 @@ async fn amounts_beyond_doubles_are_held_exactly() {
         &tokens(9_214_364_837_600_034_814)
     );
     let id = response.text("/reservation_id").to_owned();
-    assert_eq!(app.books(ROOT).await, ledger(max - odd, odd, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(max - odd, odd, 0, 0));
     assert_eq!(app.found(&id).await.at("/reserved"), &tokens(odd));
     assert_eq!(app.reserve("k1", odd).await.body["reserved"], tokens(odd));
     assert_eq!(app.commit(&id, "c", odd).await.at("/charged"), &tokens(odd));
-    assert_eq!(app.books(ROOT).await, ledger(max - odd, 0, odd, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(max - odd, 0, odd, 0));
     let listed = app.get("/v1/reservations").await;
     assert_eq!(listed.at("/reservations/0/committed"), &tokens(odd));
     app.budget(AGENT, max, 0).await;
     app.budget(ROOT, max, 0).await;
     app.create("k2", AGENT, max, json!({})).await.expect(200);
-    assert_eq!(app.books(AGENT).await, ledger(0, max, 0, 0));
+    assert_eq!(app.stored_ledger(AGENT).await, ledger(0, max, 0, 0));
 }

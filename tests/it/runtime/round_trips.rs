@@ -15,7 +15,7 @@ use crate::harness::random_clients::action;
 use crate::harness::redis::RedisServer;
 use crate::harness::runtime_calls::tokens;
 
-/// Sees every command that clients send to a server. What scripts do inside is not a client's command.
+/// Sees every command that clients send to a server. Commands of scripts are not clients' commands.
 pub(crate) struct Monitor<'a> {
     server: &'a RedisServer,
     lines: BufReader<TcpStream>,
@@ -47,9 +47,9 @@ impl<'a> Monitor<'a> {
             }
             let inside = line.contains(" lua] ");
             let command = line.split('"').nth(1).unwrap_or_default().to_lowercase();
-            // What the harness's own connection says when it opens.
+            // Commands of the harness's own connection when it opens.
             let greeting = matches!(command.as_str(), "client" | "hello" | "select" | "auth");
-            // Whatever is requested, the service looks at memory and secret, and flushes counts for detectors.
+            // Besides requests, the service reads memory and secret, and flushes counts for detectors.
             let own = ["\"secret\"", ":traffic\"", ":burning\""];
             let own = own.iter().any(|key| line.contains(key));
             if !(inside || greeting || own || ["info", "script"].contains(&command.as_str())) {
@@ -59,7 +59,7 @@ impl<'a> Monitor<'a> {
     }
 }
 
-/// A request and what it answers.
+/// A request and its response.
 struct Step {
     name: &'static str,
     method: Method,
@@ -282,7 +282,7 @@ async fn a_flood_of_bad_keys_writes_next_to_nothing() {
         keys.events(Partition::FIRST, "__system__", today),
         keys.events(app.callers[0].partition, "acme", today),
     ];
-    eventually("both are told at once", async || {
+    eventually("both emit events", async || {
         let emitted = logs.iter().map(|log| server.run::<i64>(&["XLEN", log]));
         emitted.sum::<i64>() == 2
     })
@@ -347,7 +347,7 @@ async fn a_list_takes_one_round_trip_per_full_script_call() {
         let extra = &app.store.metrics().extra_round_trips;
         extra.with_label_values(&["paging"]).get()
     };
-    // Reservations are looked at 101 at a time, ledgers 201; where they are sorted 30 at a time behind the first step, so that others get in
+    // Reservations are read 101 at a time, ledgers 201; sorted ones 30 at a time after the first step, so that other requests run in
     // between.
     let cases = [
         ("/v1/reservations?limit=200", 200, 2),

@@ -1,4 +1,4 @@
-//! What evidence attests of the records that scripts leave: what the client sent, and what it got.
+//! Evidence from the records of scripts: the client's request and its response.
 
 use budget_authority::domain::ids::{ReservationId, TraceId};
 use budget_authority::domain::json::Json;
@@ -18,7 +18,7 @@ fn parsed(value: &Value) -> Json {
     Json::parse(value.to_string().as_bytes()).expect("JSON")
 }
 
-/// What a record is to keep for the envelope of a request.
+/// The inputs that a record must store for the envelope of a request.
 fn inputs(endpoint: Endpoint, body: &Value) -> String {
     let trace_id = TraceId::parse(&"a".repeat(32)).expect("a trace id");
     let request = attested_request(endpoint, &parsed(body));
@@ -109,7 +109,7 @@ async fn a_reservation_is_attested_byte_for_byte() {
         let stored = record(&app, &reservation_key(&app, &id)).await;
         let attested = of_create(&reservation, &stored).expect(key);
         check(attested, Endpoint::Reserve, &body, &response);
-        // What happens later changes nothing of it.
+        // Later operations do not change it.
         let extend = json!({"idempotency_key": "e", "extend_by_ms": 1_000});
         app.post(&format!("/v1/reservations/{id}/extend"), extend)
             .await

@@ -1,4 +1,4 @@
-//! What the requests of a tenant store of their own choice in a minute is bounded.
+//! The limit on bytes that a tenant's requests store in a minute.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::harness::response::Response;
 const ROOT: &str = "tenant:acme";
 const SETTING: &str = "BUDGET_STORED_BYTES_PER_MINUTE";
 
-/// A service that admits 10,000 bytes, early enough in a minute.
+/// A service with a limit of 10,000 bytes, early enough in a minute.
 async fn service() -> TestApp {
     let app = TestApp::spawn_on(&shared().url(), &["--stored-bytes-per-minute", "10000"]).await;
     app.budget(ROOT, 100_000, 0).await;
@@ -69,7 +69,7 @@ async fn creates_and_events_above_the_limit_are_refused_until_the_next_minute() 
     let line = format!("budget_limit_refusals_total{{limit=\"{SETTING}\"}} 2\n");
     assert!(metrics.contains(&line), "{metrics}");
 
-    // What stores little of its own passes, and so do other tenants.
+    // Small requests pass, and so do other tenants.
     app.reserve("small", 1).await.expect(200);
     app.budget_of(1, "tenant:bolt", 100).await;
     let mut body = crate::harness::runtime_calls::ask_body("d", "tenant:bolt", 1);
@@ -155,7 +155,7 @@ async fn commits_and_extensions_are_counted_and_never_refused() {
     assert!((36_000..36_200).contains(&stored), "{stored}");
     create(&app, "a").await.refused(429, "LIMIT_EXCEEDED");
 
-    // What would make more of them waits too, however small.
+    // Requests that would add more wait too, however small.
     let before = app.digest().await;
     let refused = app.reserve("small", 1).await;
     let refused = refused.refused(429, "LIMIT_EXCEEDED");
@@ -168,7 +168,7 @@ async fn commits_and_extensions_are_counted_and_never_refused() {
     app.decide("d", ROOT, 1).await.expect(200);
     app.release(&ids[2], "r").await.expect(200);
 
-    // Until the minute is over. A note from before a step back of the clock says nothing.
+    // Until the minute is over. A mark from before a step back of the clock is ignored.
     let note: String = app.run(&["HGET", &app.tenant_key(), "bytes_full"]).await;
     let until_ms: i64 = note.split(' ').next().expect("a time").parse().expect("ms");
     assert_eq!(note, format!("{until_ms} 10000 {stored}"));

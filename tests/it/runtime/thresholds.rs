@@ -259,7 +259,7 @@ async fn one_commit_emits_its_overage_and_then_scope_by_scope_cause_before_effec
     assert_eq!(
         app.events().await.len(),
         expected.len(),
-        "neither replay nor refusal tells anything"
+        "neither replay nor refusal emits anything"
     );
 }
 

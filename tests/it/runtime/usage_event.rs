@@ -35,7 +35,7 @@ async fn an_event_is_created_once_and_replayed_unchanged() {
     app.post_event("k", ROOT, 101, json!({}))
         .await
         .refused(409, "IDEMPOTENCY_MISMATCH");
-    assert_eq!(app.books(ROOT).await, ledger(800, 0, 200, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(800, 0, 200, 0));
 }
 
 #[tokio::test]
@@ -85,8 +85,8 @@ async fn the_overage_policy_refuses_caps_or_owes_an_event() {
                 "row {row}"
             );
         }
-        assert_eq!(app.books(&outer).await, outer_after, "row {row}");
-        assert_eq!(app.books(&inner).await, inner_after, "row {row}");
+        assert_eq!(app.stored_ledger(&outer).await, outer_after, "row {row}");
+        assert_eq!(app.stored_ledger(&inner).await, inner_after, "row {row}");
     }
 }
 
@@ -96,7 +96,7 @@ async fn an_event_of_zero_passes_below_zero_without_a_flag() {
     for policy in ["REJECT", AIA, AWO] {
         let scope = format!("tenant:acme/app:{}", policy.to_lowercase());
         app.place(&scope, 1_000, 10, ledger(-50, 0, 0, 50)).await;
-        let before = app.books(&scope).await;
+        let before = app.stored_ledger(&scope).await;
         let response = app
             .post_event(policy, &scope, 0, json!({"overage_policy": policy}))
             .await;
@@ -105,7 +105,7 @@ async fn an_event_of_zero_passes_below_zero_without_a_flag() {
             (201, None),
             "{policy}"
         );
-        assert_eq!(app.books(&scope).await, before, "{policy}");
+        assert_eq!(app.stored_ledger(&scope).await, before, "{policy}");
     }
 }
 
@@ -132,7 +132,7 @@ async fn debt_and_the_limit_do_not_stop_an_event_and_a_closed_ledger_does() {
                 "row {row}, actual {actual}"
             );
             let charged = if status == 201 { actual } else { 0 };
-            assert_eq!(app.books(&outer).await.spent, charged, "row {row}");
+            assert_eq!(app.stored_ledger(&outer).await.spent, charged, "row {row}");
         }
     }
 }
@@ -153,7 +153,7 @@ async fn the_amount_of_a_late_commit_can_be_charged_as_an_event_under_its_key() 
         (201, None),
         "{response:?}"
     );
-    assert_eq!(app.books(ROOT).await, ledger(50, 0, 250, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(50, 0, 250, 0));
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn the_clients_clock_has_no_effect() {
     app.post_event("k", ROOT, 1, json!({"client_time_ms": -1}))
         .await
         .refused(400, "INVALID_REQUEST");
-    assert_eq!(app.books(ROOT).await, ledger(997, 0, 3, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(997, 0, 3, 0));
 }
 
 #[tokio::test]
@@ -193,7 +193,7 @@ async fn an_event_has_no_dry_run_and_no_lease() {
             .await
             .refused(400, "INVALID_REQUEST");
     }
-    assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(1_000, 0, 0, 0));
 }
 
 #[tokio::test]
@@ -205,14 +205,17 @@ async fn debt_grows_to_the_end_of_sixty_four_bits() {
     app.post_event("k1", ROOT, max - 1, awo.clone())
         .await
         .expect(201);
-    assert_eq!(app.books(ROOT).await, ledger(-(max - 1), 0, 0, max - 1));
+    assert_eq!(
+        app.stored_ledger(ROOT).await,
+        ledger(-(max - 1), 0, 0, max - 1)
+    );
     let response = app.post_event("k2", ROOT, 1, awo.clone()).await;
     assert_eq!(response.at("/balances/0/remaining"), &tokens(-max));
-    assert_eq!(app.books(ROOT).await, ledger(-max, 0, 0, max));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(-max, 0, 0, max));
     app.post_event("k3", ROOT, 1, awo)
         .await
         .refused(409, "OVERDRAFT_LIMIT_EXCEEDED");
-    assert_eq!(app.books(ROOT).await, ledger(-max, 0, 0, max));
+    assert_eq!(app.stored_ledger(ROOT).await, ledger(-max, 0, 0, max));
 }
 
 #[tokio::test]

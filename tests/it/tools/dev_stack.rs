@@ -14,7 +14,7 @@ use crate::harness::eventually;
 use crate::harness::http;
 use crate::harness::redis::RedisServer;
 
-/// A running stack, and what it has said.
+/// A running stack, and its output.
 pub(super) struct Stack {
     child: Child,
     output: String,
@@ -69,7 +69,7 @@ impl Stack {
             .collect()
     }
 
-    /// What stands behind a word at the start of a line.
+    /// The rest of the line that starts with this word.
     pub(super) fn printed(&self, word: &str) -> &str {
         let mut lines = self.output.lines().map(str::trim_start);
         let rest = lines.find_map(|line| line.strip_prefix(word));
@@ -96,11 +96,11 @@ impl Stack {
         assert!(http::get(format!("{}/live", self.url)).await.is_err());
     }
 
-    /// Pastes the printed lines into a shell, as they are; what each of them was answered, status and body.
+    /// Pastes the printed lines into a shell; status and body of each response.
     fn paste(&self, folder: &WorkFolder) -> Vec<(u16, Value)> {
         let (heads, statuses) = (folder.path("heads"), folder.path("statuses"));
         let _ = fs::remove_file(&statuses);
-        // curl writes the head of each answer where it does not disturb the lines.
+        // curl writes the head of each response where it does not disturb the lines.
         let settings = format!("dump-header = {}\n", heads.display());
         fs::write(folder.path(".curlrc"), settings).expect("it is written");
         let note = format!("head -n 1 {} >> {}", heads.display(), statuses.display());
@@ -111,7 +111,7 @@ impl Stack {
         shell.args(["-c", &script]).current_dir(folder.path("home"));
         let output = shell.env("CURL_HOME", &folder.0).output().expect("a shell");
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("UTF-8");
-        // The first line shows its answer on standard error, since the id goes elsewhere.
+        // The first line shows its response on standard error, since the id goes elsewhere.
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         let bodies = err.lines().chain(out.lines());
         let bodies = bodies.filter_map(|line| serde_json::from_str(line).ok());

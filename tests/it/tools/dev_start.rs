@@ -1,4 +1,4 @@
-//! What `budget-authority dev` and `serve` print when they start, and why they do not.
+//! Messages of `budget-authority dev` and `serve` at start, and when they cannot start.
 
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};

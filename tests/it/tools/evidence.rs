@@ -131,7 +131,7 @@ async fn e30_without_a_key_set_a_pin_decides() {
             (Some(codes[2]), true),
             "{text}"
         );
-        // Neither does a key set that cannot be read stand in the way of a pin.
+        // A pin also decides when the key set cannot be read.
         for (pin, code) in [(PUBLIC, 0), (other, 1)] {
             let arguments = ["-", "--jwks", "/missing", "--pin", pin];
             let (found, text) = verify(envelope, &arguments).await;
@@ -199,7 +199,7 @@ async fn keys_are_fetched_only_from_the_named_server() {
         text.contains("signer_resolution_failed: ") && text.contains("302"),
         "{text}"
     );
-    // What is no URL could only name a file.
+    // A text that is not a URL could only name a file.
     for server_id in ["authority.example.com", "/v1", "file:///v1"] {
         let (code, text) = verify(&envelopes[0], &["-", "--server-id", server_id]).await;
         assert_eq!((code, text.contains("base URL")), (Some(2), true), "{text}");

@@ -10,7 +10,7 @@ use super::dev_stack::{Stack, WorkFolder};
 use crate::harness::faulty_proxy::{self, Fault};
 use crate::http::clients::{prepare, target};
 
-/// What each agent prints: the same story in every language.
+/// The output of each agent: the same steps in every language.
 const STORY: &str = "reserved 500000
 the same request again: the same reservation
 extended 3 times
@@ -18,7 +18,7 @@ committed 320000; 180000 returned
 a commit above its hold: 650000 charged
 denied: BUDGET_EXCEEDED; the agent stops
 ";
-/// What it spends.
+/// Its total charge.
 const SPENT: i64 = 320_000 + 650_000;
 
 fn example(path: &str) -> PathBuf {
@@ -39,19 +39,19 @@ fn skip(what: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {what}");
 }
 
-/// What the example in TypeScript was compiled to, if there is a Node.
+/// The compiled TypeScript example, if Node is installed.
 fn compiled(name: &str) -> Option<Command> {
     let script = target().join("typescript/out").join(name);
     script.exists().then(|| run("node", script))
 }
 
-/// Runs an agent with the variables that the stack prints; what it prints.
-async fn told_by(agent: Command, stack: &Stack, folder: &WorkFolder) -> String {
-    told_through(&stack.url, agent, stack, folder).await
+/// Runs an agent with the variables that the stack prints; its output.
+async fn output_of(agent: Command, stack: &Stack, folder: &WorkFolder) -> String {
+    output_at(&stack.url, agent, stack, folder).await
 }
 
 /// The same, where the service has another address.
-async fn told_through(url: &str, mut agent: Command, stack: &Stack, folder: &WorkFolder) -> String {
+async fn output_at(url: &str, mut agent: Command, stack: &Stack, folder: &WorkFolder) -> String {
     agent.envs(stack.exported());
     agent.env("BUDGET_URL", url).env("CYCLES_BASE_URL", url);
     agent.env("CYCLES_JOURNAL_DIR", folder.path("tmp/journal"));
@@ -107,7 +107,7 @@ async fn agents_without_a_library_work_in_both_dialects() {
                 skip("examples/typescript/agent.ts, for which there is no Node with its compiler");
                 continue;
             };
-            assert_eq!(told_by(agent, &stack, &folder).await, STORY);
+            assert_eq!(output_of(agent, &stack, &folder).await, STORY);
             spent += SPENT;
             assert_eq!(figures(&stack).await, (spent, 0));
         }
@@ -129,15 +129,15 @@ async fn agents_with_the_published_libraries_work() {
         Command::new(target().join("rust/debug/budget-agent")),
     ];
     for (at, agent) in (1..).zip(agents) {
-        assert_eq!(told_by(agent, &stack, &folder).await, STORY);
+        assert_eq!(output_of(agent, &stack, &folder).await, STORY);
         assert_eq!(figures(&stack).await, (at * SPENT, 0));
     }
     match compiled("with_cycles.js") {
         Some(agent) => {
-            let told = told_by(agent, &stack, &folder).await;
+            let printed = output_of(agent, &stack, &folder).await;
             assert!(
-                told.ends_with("denied: BUDGET_EXCEEDED; the agent stops\n"),
-                "{told}"
+                printed.ends_with("denied: BUDGET_EXCEEDED; the agent stops\n"),
+                "{printed}"
             );
         }
         None => {
@@ -169,14 +169,14 @@ async fn agents_charge_once_when_responses_are_lost() {
         ];
         for agent in agents.into_iter().flatten() {
             let url = faulty_proxy::start(service, fault).await;
-            let told = told_through(&url, agent, &stack, &folder).await;
-            assert_eq!(told, STORY);
+            let printed = output_at(&url, agent, &stack, &folder).await;
+            assert_eq!(printed, STORY);
             spent += SPENT;
             assert_eq!(figures(&stack).await, (spent, 0));
         }
         let mut mcp = Mcp::start(&faulty_proxy::start(service, fault).await, &stack);
         let key = format!("{fault:?}");
-        tokio::task::spawn_blocking(move || tell(&mut mcp, &key))
+        tokio::task::spawn_blocking(move || use_tools(&mut mcp, &key))
             .await
             .expect("no panic");
         spent += SPENT;
@@ -245,8 +245,8 @@ impl Drop for Mcp {
     }
 }
 
-/// The story of the other agents, as a model tells it to its tools.
-fn tell(mcp: &mut Mcp, run: &str) {
+/// The steps of the other agents, as tool calls of a model.
+fn use_tools(mcp: &mut Mcp, run: &str) {
     let hello = mcp.request(
         "initialize",
         json!({"protocolVersion": "2025-06-18", "capabilities": {}}),
@@ -321,7 +321,7 @@ async fn the_tools_of_a_model_keep_to_its_budget_in_both_dialects() {
         let folder = WorkFolder::new();
         let stack = stack(&folder, dialect).await;
         let mut mcp = Mcp::start(&stack.url, &stack);
-        tokio::task::spawn_blocking(move || tell(&mut mcp, ""))
+        tokio::task::spawn_blocking(move || use_tools(&mut mcp, ""))
             .await
             .expect("no panic");
         assert_eq!(figures(&stack).await, (SPENT, 0));

@@ -72,7 +72,7 @@ impl<'t> Restored<'t> {
 
 impl Drop for Restored<'_> {
     fn drop(&mut self) {
-        // Without force it goes on while it writes its first append-only file.
+        // Without `force` it keeps running while it writes its first append-only file.
         let script = format!(
             "redis-cli {} -p {} shutdown nosave force",
             self.options, self.port
@@ -123,7 +123,7 @@ async fn a_snapshot_is_restored_and_verified_as_in_the_guide() {
     let guide = "docs/backup-and-restore.md";
     let [backup] = scripts(guide, "Back up").try_into().expect("one script");
     shell(&folder, &backup, &[("REDIS", &server.url())]);
-    // What happens later is not in the backup.
+    // Later writes are not in the backup.
     app.reserve("later", 50).await.expect(200);
     let meta = fs::read_to_string(folder.path("home/backups/meta.json")).expect("a copy");
     assert!(meta.contains("secret"), "{meta}");

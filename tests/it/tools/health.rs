@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use budget_authority::tools::dev::child;
 
-use crate::harness::admin_cli::{Exited, ran};
+use crate::harness::admin_cli::{CommandOutput, ran};
 use crate::harness::app::SECRET_KEYS;
 use crate::harness::eventually;
 use crate::harness::process::Replica;
 use crate::harness::redis::{RedisServer, free_port};
 
 /// The command in an environment.
-async fn health(arguments: &[&str], environment: &[(&str, &str)]) -> Exited {
+async fn health(arguments: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_budget-authority"));
     command.arg("health").args(arguments);
     command.envs(environment.iter().copied());
@@ -21,7 +21,7 @@ async fn health(arguments: &[&str], environment: &[(&str, &str)]) -> Exited {
 }
 
 /// Repeats the command until it exits with this code.
-async fn until(code: i32, arguments: &[&str], environment: &[(&str, &str)]) -> Exited {
+async fn until(code: i32, arguments: &[&str], environment: &[(&str, &str)]) -> CommandOutput {
     eventually("the process has this health", || async {
         let exited = health(arguments, environment).await;
         (exited.code == code).then_some(exited)

@@ -11,7 +11,7 @@ use budget_authority::evidence::SigningKey;
 use crate::harness::admin_cli::{AdminCli, ran};
 use crate::harness::app::ADMIN_KEY;
 
-/// What the process wrote to standard output, which is one line, while it wrote nothing else.
+/// Standard output of the process: one line, with nothing on standard error.
 fn generated(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_budget-authority"));
     command.args(["keys", "generate"]).args(arguments);

@@ -12,7 +12,7 @@ pub(crate) mod limits;
 pub(crate) mod operator;
 mod operator_call;
 pub(crate) mod operator_changes;
-pub(crate) mod operator_looks;
+pub(crate) mod operator_reads;
 pub(crate) mod operator_terminal;
 pub(crate) mod profiles;
 pub(crate) mod public_protocol;

@@ -1,4 +1,4 @@
-//! `budget-authority admin`: the commands that change something.
+//! `budget-authority admin`: the commands that change data.
 
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 use crate::harness::admin_cli::AdminCli;
 use crate::harness::terminal::terminal;
 
-/// What a command prints on a terminal of so many columns.
+/// The output of a command on a terminal of this many columns.
 async fn on_terminal(command: &mut Command, columns: u16) -> String {
     let (mut ours, its) = terminal(columns);
     let mut child = command

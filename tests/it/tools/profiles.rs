@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::harness::admin_cli::{AdminCli, Exited, ran};
+use crate::harness::admin_cli::{AdminCli, CommandOutput, ran};
 use crate::harness::app::ADMIN_KEY;
 use crate::harness::terminal::terminal;
 
@@ -42,12 +42,12 @@ impl Home {
         command
     }
 
-    fn run(&self, words: &str) -> Exited {
+    fn run(&self, words: &str) -> CommandOutput {
         ran(self.command(words).output().expect("the binary is built"))
     }
 
     /// Runs a command that reads the key from a pipe.
-    fn run_with_key(&self, words: &str, key: &str) -> Exited {
+    fn run_with_key(&self, words: &str, key: &str) -> CommandOutput {
         let mut command = self.command(words);
         let pipes = command
             .stdin(Stdio::piped())
@@ -145,7 +145,7 @@ async fn the_default_profile_applies_without_flags_and_only_to_its_own_url() {
     home.run(&format!("admin --url {url} tenant list")).done();
     home.run("admin --url http://127.0.0.1:9 tenant list")
         .refused(2, "--admin-key");
-    // What is given stands before the default profile.
+    // Flags and variables take precedence over the default profile.
     home.run("admin --admin-key wrong --url http://127.0.0.1:9 tenant list")
         .refused(3, "cannot be reached");
 }
@@ -209,10 +209,10 @@ fn make_install_puts_the_binaries_under_prefix() {
             .expect("make is installed");
         String::from_utf8(output.stdout).expect("text")
     };
-    let told = planned(&["PREFIX=/opt/budget"]);
+    let printed = planned(&["PREFIX=/opt/budget"]);
     assert!(
-        told.contains("cargo install --path . --locked --root \"/opt/budget\""),
-        "{told}"
+        printed.contains("cargo install --path . --locked --root \"/opt/budget\""),
+        "{printed}"
     );
     let home = std::env::var("HOME").unwrap_or_default();
     assert!(planned(&[]).contains(&format!("--root \"{home}/.local\"")));

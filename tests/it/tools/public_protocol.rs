@@ -1,4 +1,4 @@
-//! What end-to-end scripts of the public protocol expect of webhooks, in its names, from a stack as users start it.
+//! Webhooks of the public protocol end to end, in its names, from a stack as users start it.
 
 use std::fs;
 

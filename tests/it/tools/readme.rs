@@ -36,7 +36,7 @@ fn blocks(readme: &str, language: &str) -> Vec<String> {
     blocks.map(str::to_owned).collect()
 }
 
-/// What stands under a heading.
+/// The text under a heading.
 fn section<'a>(readme: &'a str, heading: &str) -> &'a str {
     let (_, rest) = readme
         .split_once(&format!("\n## {heading}\n"))
@@ -52,7 +52,7 @@ fn rows<'a>(balances: &'a Value, unit: &str) -> Vec<&'a Value> {
     rows
 }
 
-/// What stands in each `make run ARGS=…`, as the words of a command line.
+/// The arguments of each `make run ARGS=…`, as the words of a command line.
 fn run_arguments(readme: &str) -> Vec<Vec<String>> {
     let uses = readme.split("make run ARGS=").skip(1);
     let values = uses.map(|rest| match rest.strip_prefix('\'') {

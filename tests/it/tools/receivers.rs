@@ -8,7 +8,7 @@ use budget_authority::tools::dev::child;
 use serde_json::json;
 
 use crate::admin::webhooks::subscriptions::HOOKS;
-use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
 use crate::http::clients::{succeed, target};
 
 const SECRET: &str = "whsec_a-secret-of-the-receiver";
@@ -42,7 +42,7 @@ impl Example {
             .to_owned()
             + "/";
         let app = here().await;
-        let _running = Running::start(&app);
+        let _running = RunningDispatcher::start(&app);
         let wanted =
             json!({"url": url, "event_types": ["budget.funded"], "signing_secret": SECRET});
         let path = format!("{HOOKS}?tenant_id=umbra");

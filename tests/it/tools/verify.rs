@@ -1,4 +1,4 @@
-//! `ledger verify` finds what is wrong and reports nothing else, also while the system runs.
+//! `ledger verify` finds every difference and reports nothing else, also while the system runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -301,7 +301,7 @@ async fn the_quarantine_is_listed_and_exit_codes_report_the_result() {
         .expect("Redis answers");
 
     let mut text = Vec::new();
-    // The hold of the quarantined record still stands, although the record can no longer be read.
+    // The hold of the quarantined record remains, although the record can no longer be read.
     assert_eq!(run(&store, &args(&tenant, false), &mut text).await, 1);
     let text = String::from_utf8(text).expect("a text");
     assert!(

@@ -82,7 +82,7 @@ async fn a_wrong_entry_in_the_index_of_debts_is_found() {
         fixture.budget_key("acme", "tenant:acme"),
     );
     let over_limit_or_in_debt = fixture.store.keys().over_limit_or_in_debt(partition);
-    // As a debt that no script has noted.
+    // As a debt that no script has indexed.
     fixture.redis().run::<i64>(&[
         "HSET",
         &record,

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use crate::admin::webhooks::subscriptions::made;
 use crate::dispatcher::replays::{hook, past};
 use crate::harness::admin_cli::{AdminCli, ran};
-use crate::harness::deliveries::{Running, fund, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, fund, here, reached};
 use crate::harness::eventually;
 use crate::harness::receiver::{Receiver, Reply};
 
 /// A service that delivers to this machine, and its operator.
-async fn operator() -> (AdminCli, Running) {
+async fn operator() -> (AdminCli, RunningDispatcher) {
     let app = here().await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     (AdminCli { app }, running)
 }
 
@@ -195,7 +195,7 @@ async fn the_command_waits_for_the_last_first_attempt_of_a_replay() {
     assert_eq!(receiver.arrived().len(), 12);
 }
 
-/// What a shell takes as one word.
+/// A shell word.
 fn quoted(word: &str) -> String {
     format!("'{word}'")
 }

@@ -26,7 +26,7 @@ pub(super) async fn change(app: &TestApp, id: &str, body: Value) -> Response {
     attempt(app, id, None, body).await
 }
 
-/// A change that must be made; the key as it is then.
+/// A change that must succeed; the changed key.
 pub(super) async fn changed(app: &TestApp, id: &str, body: Value) -> Response {
     change(app, id, body).await.expect(200)
 }
@@ -269,7 +269,7 @@ async fn an_update_checks_in_the_documented_order() {
         let response = change(&app, &id, body.clone()).await;
         assert_eq!(response.error(), INVALID, "{body}");
         assert!(response.text("/message").contains(part), "{response:?}");
-        // The shape of a body is judged before the state of things.
+        // The form of a body is checked before the state of records.
         let response = change(&app, "key_000_zzzzzzzzzzzz", body).await;
         assert_eq!(response.error(), INVALID);
     }

@@ -154,7 +154,7 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
     ));
     let revoked_already = ApiKeyRefusal::Revoked(id.to_owned());
     assert_eq!(refusal(revoke(None).await), revoked_already.into());
-    // The key of the first attempt brings its answer back.
+    // The key of the first attempt gets its response.
     assert_eq!(
         revoke(Some("k")).await.expect("answered again").revoked_at,
         revoked.revoked_at

@@ -16,7 +16,7 @@ use crate::harness::process::Process;
 use crate::harness::redis::RedisServer;
 use crate::harness::within;
 
-/// An admin fixture with a tenant `acme` and so many keys whose time is over, some of which were revoked before; the ids of the
+/// An admin fixture with a tenant `acme` and `count` keys whose time is over, some of which were revoked before; the ids of the
 /// others.
 async fn fixture(expired: usize, revoked: usize) -> (AdminFixture, Vec<String>) {
     let fixture = AdminFixture::new();
@@ -46,7 +46,7 @@ async fn key(fixture: &AdminFixture) -> String {
     created.key_id.to_string()
 }
 
-/// Lets a key's time be over.
+/// Expires a key.
 async fn end(fixture: &AdminFixture, id: &str) {
     fixture
         .set_key_of("acme", id, &["expires_at_ms", "1"])
@@ -110,7 +110,7 @@ async fn an_expired_key_emits_one_event_with_its_facts() {
     assert_eq!(event["source"], "expiry-sweeper");
     assert_eq!(event["actor"], json!({"type": "system"}));
     assert!(event.get("request_id").is_none() && event["trace_id"].is_string());
-    // What is not over yet waits in the index, and nothing else.
+    // Only keys that have not expired yet stay in the index.
     let index = fixture.store.keys().expiring(tenant_id("acme").partition());
     let left: Vec<String> = fixture.redis().run(&["ZRANGE", &index, "0", "-1"]);
     assert_eq!(left, [format!("acme:{open}")]);
@@ -122,7 +122,7 @@ async fn an_expiry_waits_until_its_event_can_be_emitted() {
     let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     let partition = tenant_id("acme").partition();
     let keys = fixture.store.keys();
-    // A new day, which the registry would have to learn.
+    // A new day, which would have to be registered.
     fixture
         .run::<()>(&["HDEL", &keys.tenant(partition, "acme"), "day"])
         .await;
@@ -150,7 +150,7 @@ async fn a_key_stays_in_the_index_until_it_expires() {
     let id = created.expect("a key").key_id.to_string();
     let (worker, lease) = (due_events(&fixture.store), lease(&fixture).await);
     assert_eq!(pass(&worker, lease).await.done, 0);
-    within(Duration::from_secs(10), "it is told", async || {
+    within(Duration::from_secs(10), "it is emitted", async || {
         pass(&worker, lease).await.done == 1
     })
     .await;
@@ -282,14 +282,14 @@ async fn killed_dispatchers_emit_every_expiry_once() {
     for dispatcher in &mut dispatchers {
         let before = block_in_place(left);
         let limit = Duration::from_secs(60);
-        within(limit, "somebody tells", async || {
+        within(limit, "an event is emitted", async || {
             block_in_place(left) < before || before == 0
         })
         .await;
         block_in_place(|| dispatcher.restart());
     }
     let limit = Duration::from_secs(90);
-    within(limit, "all is told", async || block_in_place(left) == 0).await;
+    within(limit, "all are emitted", async || block_in_place(left) == 0).await;
     let entries: Vec<(String, Vec<String>)> = server.run(&["XRANGE", &log, "-", "+"]);
     let fact = |facts: &[String], name: &str| {
         let mut pairs = facts.chunks(2);

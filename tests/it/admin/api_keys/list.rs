@@ -56,7 +56,7 @@ async fn revoke(app: &TestApp, id: &str) {
 }
 
 /// Three tenants with keys that are made in turns: `a-0 b-0 c-0 a-1 …`, in this order.
-async fn crowd(app: &TestApp) -> Vec<(String, String)> {
+async fn with_keys(app: &TestApp) -> Vec<(String, String)> {
     for id in ["aaa", "bbb", "ccc"] {
         tenant(app, id).await;
     }
@@ -66,7 +66,7 @@ async fn crowd(app: &TestApp) -> Vec<(String, String)> {
             // With a character that no id has: a search looks at ids as well.
             let name = format!("{}-{round}", &id[..1]);
             keys.push((name.clone(), key(app, id, &name).await));
-            // Keys of one millisecond stand in the order of their ids.
+            // Keys of one millisecond are in the order of their ids.
             let made_ms = app.now_ms().await;
             while app.now_ms().await == made_ms {}
         }
@@ -77,7 +77,7 @@ async fn crowd(app: &TestApp) -> Vec<(String, String)> {
 #[tokio::test]
 async fn keys_of_all_tenants_are_listed_in_order_of_creation_on_pages_of_any_size() {
     let app = TestApp::spawn().await;
-    let made: Vec<String> = crowd(&app)
+    let made: Vec<String> = with_keys(&app)
         .await
         .into_iter()
         .map(|(name, _)| name)
@@ -109,7 +109,7 @@ async fn keys_of_all_tenants_are_listed_in_order_of_creation_on_pages_of_any_siz
 #[tokio::test]
 async fn every_sort_orders_its_pages_with_ties_by_id() {
     let app = TestApp::spawn().await;
-    let made = crowd(&app).await;
+    let made = with_keys(&app).await;
     revoke(&app, &made[4].1).await;
     app.set_key_of("ccc", &made[5].1, &["expires_at_ms", "1"])
         .await;
@@ -152,7 +152,7 @@ async fn every_sort_orders_its_pages_with_ties_by_id() {
 #[tokio::test]
 async fn the_clock_decides_the_status_in_list_filter_and_sort() {
     let app = TestApp::spawn().await;
-    let made = crowd(&app).await;
+    let made = with_keys(&app).await;
     app.set_key_of("aaa", &made[0].1, &["expires_at_ms", "1"])
         .await;
     app.set_key_of("bbb", &made[1].1, &["expires_at_ms", "1"])
@@ -178,7 +178,7 @@ async fn the_clock_decides_the_status_in_list_filter_and_sort() {
 #[tokio::test]
 async fn filters_narrow_and_unknown_values_give_an_empty_page() {
     let app = TestApp::spawn().await;
-    let made = crowd(&app).await;
+    let made = with_keys(&app).await;
     for (query, expected) in [
         ("search=B-2", &["b-2"][..]),
         (
@@ -204,7 +204,7 @@ async fn filters_narrow_and_unknown_values_give_an_empty_page() {
 #[tokio::test]
 async fn a_wrong_parameter_or_cursor_is_refused() {
     let app = TestApp::spawn().await;
-    crowd(&app).await;
+    with_keys(&app).await;
     let first = app
         .get_as_admin(&format!("{KEYS}?limit=2&status=ACTIVE"))
         .await;
@@ -235,7 +235,7 @@ async fn a_wrong_parameter_or_cursor_is_refused() {
 #[tokio::test]
 async fn an_entry_without_a_record_and_a_damaged_record_hide_no_other_key() {
     let app = TestApp::spawn().await;
-    let made = crowd(&app).await;
+    let made = with_keys(&app).await;
     let (keys, partition) = (app.store.keys(), tenant_id("aaa").partition());
     let directory = keys.api_key_directory();
     let nobody = format!("key_{partition}_zzzzzzzzzzzz");

@@ -50,7 +50,7 @@ async fn rule_55_a_key_is_checked_by_record_secret_status_expiry_and_tenant_in_t
         assert_eq!(
             validate(&app, &wrong).await,
             invalid,
-            "{expected}: nothing is told"
+            "{expected}: nothing is emitted"
         );
     };
     let fixture = app.admin_fixture();
@@ -100,7 +100,7 @@ async fn a_key_that_fails_validation_emits_an_event_and_no_audit_entry() {
         validate(&app, &secret).await;
     }
     validate(&app, "nonsense").await;
-    let event = eventually("the bad key is told", async || {
+    let event = eventually("the bad key emits an event", async || {
         let events = fixture.events("umbra").into_iter();
         let mut failed = events.filter(|event| event["event_type"] == "api_key.auth_failed");
         failed.next()

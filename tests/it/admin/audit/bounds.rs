@@ -86,7 +86,7 @@ async fn pages_by_time_may_be_short_and_list_everything_once() {
             matches!(&refused, Refusal::List(why) if why.bound == 20),
             "{refused:?}"
         );
-        // Few match, but too many would have to be looked at.
+        // Few match, but too many would have to be examined.
         let sparse = AuditFilter {
             status_min: Some(404),
             ..filter
@@ -103,7 +103,7 @@ async fn pages_by_time_may_be_short_and_list_everything_once() {
 async fn a_tenants_list_is_current_and_that_over_all_reaches_its_watermark() {
     let app = TestApp::spawn().await;
     let store = &app.store;
-    let book = |id: &str| {
+    let record = |id: &str| {
         let now_ms = store.clock().now_ms();
         let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
         let fields = [
@@ -117,7 +117,7 @@ async fn a_tenants_list_is_current_and_that_over_all_reaches_its_watermark() {
     let as_of = |response: &crate::harness::response::Response| {
         response.header("x-service-as-of").map(str::to_owned)
     };
-    book("a");
+    record("a");
     let before = list(&app, "").await;
     assert_eq!(
         members(&before, "request_id").len(),
@@ -127,7 +127,7 @@ async fn a_tenants_list_is_current_and_that_over_all_reaches_its_watermark() {
     assert_eq!(as_of(&before).as_deref(), Some("1970-01-01T00:00:00.000Z"));
     app.next_ms().await;
     seal_everything(store).await;
-    book("b");
+    record("b");
     let all = list(&app, "").await;
     assert_eq!(members(&all, "request_id"), ["a"]);
     assert!(as_of(&all).is_some_and(|as_of| as_of.starts_with("20")));

@@ -150,7 +150,7 @@ async fn forbidden_requests_are_rolled_up_per_tenant() {
     let due = keys.audit_failures_due(caller.partition);
     let due: Vec<String> = app.run(&["ZRANGE", &due, "0", "-1"]).await;
     assert_eq!(due, ["acme"], "the minute waits for its sum");
-    // What an operator does to the tenant is none of its flood.
+    // Requests of operators do not count towards the tenant's flood.
     let path = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
     let body = json!({"operation": "CREDIT", "amount": {"unit": "TOKENS", "amount": 1}, "idempotency_key": "f"});
     app.post_as_admin(path, body).await.expect(404);

@@ -24,7 +24,7 @@ async fn a_gap_is_reported_and_does_not_stop_the_chain() {
         (found.len(), found[0].kind, found[0].sequence),
         (1, "dropped", Some(2))
     );
-    // The last ones gone before they were sealed: nothing can be sealed, and others are not kept waiting.
+    // The last entries are gone before they were sealed: nothing can be sealed, and other chains are not delayed.
     tenant.record_failures(1).await;
     let last: Vec<(String, Vec<String>)> =
         tenant

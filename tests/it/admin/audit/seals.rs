@@ -19,7 +19,7 @@ use crate::harness::audit_chain::{LEASE, seal_everything, sealer};
 use crate::harness::redis::RedisCluster;
 use crate::harness::tenant_fixture::TenantFixture;
 
-/// The chain as anybody can compute it from the log.
+/// The chain, computed from the log.
 pub(super) fn expected(tenant: &TenantFixture) -> (Vec<(String, String)>, String) {
     let log: Vec<(String, Vec<String>)> =
         tenant.redis().run(&["XRANGE", &tenant.log_key(), "-", "+"]);

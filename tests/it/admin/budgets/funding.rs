@@ -11,7 +11,7 @@ use crate::harness::admin_fixture::{
 
 pub(crate) const ROOT: &str = "tenant:acme";
 
-/// What a ledger is before an operation.
+/// A ledger before an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Start {
     allocated: i64,
@@ -46,7 +46,7 @@ pub(crate) async fn fixture(start: Start) -> AdminFixture {
     fixture
 }
 
-/// Writes the figures of a ledger as if it had come to them through the runtime plane.
+/// Writes the figures of a ledger as if the runtime plane had made them.
 fn set(fixture: &AdminFixture, start: Start) {
     let Start {
         allocated,

@@ -224,7 +224,7 @@ pub(crate) fn ordered(by: &str, a: &Value, b: &Value) -> Ordering {
         }
         "utilization" => utilization(a).total_cmp(&utilization(b)),
         "debt" => figure(a, "debt").cmp(&figure(b, "debt")),
-        // What is absent comes last.
+        // Absent values come last.
         _ => text(a)
             .is_none()
             .cmp(&text(b).is_none())
@@ -293,7 +293,7 @@ async fn a_cursor_is_bound_to_its_filters_order_and_tenant() {
             &format!("tenant_id=umbra&limit=28&cursor={cursor}"),
         )
         .await;
-        assert_eq!(rows(&again).len(), 28, "the cursor tells the order");
+        assert_eq!(rows(&again).len(), 28, "the cursor has the order");
         assert_eq!(again.at("/has_more"), &json!(false));
         for other in others {
             let response = list(

@@ -2,8 +2,8 @@
 
 pub(crate) mod access;
 pub(crate) mod create;
-pub(crate) mod crowds;
 pub(crate) mod funding;
 pub(crate) mod funding_rules;
 pub(crate) mod list;
+pub(crate) mod sort_bounds;
 pub(crate) mod states;

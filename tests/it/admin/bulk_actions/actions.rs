@@ -10,7 +10,7 @@ use crate::harness::admin_fixture::AdminFixture;
 use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::bulk_calls::{BUDGETS, TENANTS, WEBHOOKS, fund, ids, ledgers};
 
-/// A service with a tenant `umbra` that has so many ledgers.
+/// A service with a tenant `umbra` that has `count` ledgers.
 pub(crate) async fn stocked(count: usize) -> (TestApp, AdminFixture) {
     let app = TestApp::spawn().await;
     let fixture = app.admin_fixture();
@@ -155,7 +155,7 @@ async fn rule_42_the_same_key_gets_the_same_response_and_another_body_is_refused
         (890_000..=900_000).contains(&left_ms),
         "15 minutes: {left_ms}"
     );
-    // When they are over the key is free, and rows are done anew.
+    // Once they are over the key is free, and rows are changed again.
     fixture.redis().run::<()>(&["DEL", &claims[0]]);
     let anew = app.post_as_admin(BUDGETS, &other_count(&body, 5)).await;
     assert_eq!(ids(&anew, "succeeded").len(), 5, "{anew:?}");

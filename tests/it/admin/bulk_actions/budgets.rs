@@ -261,7 +261,7 @@ async fn a_reset_of_spent_reports_whether_a_figure_was_given() {
     );
     assert!(
         kinds.contains(&"budget.threshold_crossed"),
-        "thresholds are told with the action: {kinds:?}"
+        "thresholds are emitted with the action: {kinds:?}"
     );
 }
 

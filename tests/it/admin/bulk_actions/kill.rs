@@ -37,7 +37,7 @@ pub(crate) fn umbra() -> TenantId {
     tenant_id("umbra")
 }
 
-/// A claim as the service makes it of a body, whose maker dies before the first row.
+/// A claim as the service makes it of a body, whose process dies before the first row.
 pub(crate) async fn claimed(fixture: &AdminFixture, body: &Value) -> BulkClaim {
     let text = |name: &str| body[name].as_str().expect("a text").to_owned();
     let digest = Sha256::new()
@@ -132,7 +132,7 @@ pub(crate) async fn check(fixture: &AdminFixture, count: usize, amount: i64) {
     assert_eq!(fixture.redis().run::<usize>(&["ZCARD", &bulks]), 0);
 }
 
-/// Takes so many steps, a script each, and dies; whether that was all.
+/// Takes this many steps, a script each, and stops; whether that was all.
 async fn die_after(fixture: &AdminFixture, claim: &BulkClaim, steps: usize) -> bool {
     let mut runner = Runner::new(fixture.store.clone(), claim.clone()).at_once(1);
     for _ in 0..steps {
@@ -210,7 +210,7 @@ async fn a_row_that_failed_before_a_crash_stays_failed() {
     let body = fund("umbra", "DEBIT", 7, "k");
     let claim = claimed(&fixture, &body).await;
     assert!(!die_after(&fixture, &claim, 1).await);
-    // Now it could be done; but the row is settled.
+    // The row could be changed now, but it has an outcome.
     fixture
         .redis()
         .run::<()>(&["HSET", &key, "remaining", "1000", "spent", "0"]);
@@ -256,7 +256,7 @@ async fn concurrent_crashing_attempts_repeat_no_row() {
             COUNT,
             "round {round}: {response:?}"
         );
-        // What was under way when its sender died has run by now or never will.
+        // A script in flight when its sender died has run by now or never will.
         tokio::time::sleep(Duration::from_millis(20)).await;
         check(&fixture, COUNT, 3).await;
     }
@@ -322,7 +322,7 @@ async fn an_action_out_of_time_pauses_and_is_resumed() {
     check(&fixture, COUNT, 3).await;
 }
 
-/// The real thing: a replica is killed in the middle of a call, and a dispatcher beside it.
+/// With real processes: a replica is killed in the middle of a call, and a dispatcher as well.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_row_is_done_once_when_a_replica_is_killed() {
     const ROWS: usize = 500;
@@ -354,7 +354,7 @@ async fn every_row_is_done_once_when_a_replica_is_killed() {
             .header("X-Admin-API-Key", ADMIN_KEY)
             .json(&fund("umbra", "CREDIT", 1, key))
     };
-    // A machine that is busy elsewhere may see an action through before the kill: then the next one is killed.
+    // On a busy machine an action may finish before the kill: then the next one is killed.
     let (mut calls, mut before) = (0, 1);
     loop {
         calls += 1;

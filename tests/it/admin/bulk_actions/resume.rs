@@ -148,7 +148,7 @@ async fn rows_whose_events_cannot_be_emitted_fail_and_change_nothing() {
 }
 
 /// An action whose rows are done and whose end a dispatcher could not write at first; the request.
-async fn unfinished(app: &TestApp, fixture: &AdminFixture, bulks: &UnfinishedWork) -> Value {
+async fn unfinished_action(app: &TestApp, fixture: &AdminFixture, bulks: &UnfinishedWork) -> Value {
     let audit = fixture
         .store
         .keys()
@@ -195,7 +195,7 @@ fn claim(fixture: &AdminFixture) -> (String, String, f64) {
 async fn a_failed_finish_is_retried_without_repeating_rows() {
     let (app, fixture) = stocked(COUNT).await;
     let bulks = UnfinishedWork::new(fixture.store.clone(), &Registry::new()).expect("names");
-    let body = unfinished(&app, &fixture, &bulks).await;
+    let body = unfinished_action(&app, &fixture, &bulks).await;
     let (claim, _, put_off_ms) = claim(&fixture);
     assert!(put_off_ms > fixture.store.clock().now_ms() as f64 + 20_000.0);
     fixture
@@ -211,7 +211,7 @@ async fn a_claim_made_before_the_clock_was_set_back_is_resumed() {
     for by_dispatcher in [true, false] {
         let (app, fixture) = stocked(COUNT).await;
         let bulks = UnfinishedWork::new(fixture.store.clone(), &Registry::new()).expect("names");
-        let body = unfinished(&app, &fixture, &bulks).await;
+        let body = unfinished_action(&app, &fixture, &bulks).await;
         let (claim, member, at_ms) = claim(&fixture);
         let later = (at_ms as i64 + 3_600_000).to_string();
         let redis = fixture.redis();

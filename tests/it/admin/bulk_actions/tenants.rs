@@ -129,7 +129,7 @@ async fn rule_76_the_tenant_event_has_the_correlation_of_the_action_and_its_chil
  {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::on(app.store.clone(), "owner").await;
-    tenant.furnish().await;
+    tenant.populate().await;
     let before = tenant.account().await;
     let response = app
         .post_as_admin(TENANTS, &ask("owner", "CLOSE", "1"))
@@ -169,7 +169,7 @@ async fn rule_76_the_tenant_event_has_the_correlation_of_the_action_and_its_chil
 async fn a_straggler_of_a_closed_tenant_is_ended_by_closing_it_again() {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::on(app.store.clone(), "owner").await;
-    tenant.furnish().await;
+    tenant.populate().await;
     app.post_as_admin(TENANTS, &ask("owner", "CLOSE", "1"))
         .await;
     tenant.set_budget("/agent:a", &["status", "ACTIVE"]).await;
@@ -186,7 +186,7 @@ async fn a_straggler_of_a_closed_tenant_is_ended_by_closing_it_again() {
 async fn a_close_with_an_unclosable_child_fails_although_the_tenant_is_closed() {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::on(app.store.clone(), "owner").await;
-    tenant.furnish().await;
+    tenant.populate().await;
     tenant
         .set_budget("/agent:b", &["remaining", "no figure"])
         .await;
@@ -217,7 +217,7 @@ async fn a_close_with_an_unclosable_child_fails_although_the_tenant_is_closed() 
 async fn a_close_in_progress_elsewhere_is_skipped() {
     let app = TestApp::spawn().await;
     let tenant = TenantFixture::on(app.store.clone(), "owner").await;
-    tenant.furnish().await;
+    tenant.populate().await;
     tenant.flip().await;
     let closings = tenant.keys().closings(tenant.id.partition());
     let soon = (tenant.store.clock().now_ms() + 9_000).to_string();
@@ -271,7 +271,7 @@ async fn claimed(fixture: &AdminFixture, action: TenantAction, rows: &[&str]) ->
 #[tokio::test]
 async fn an_action_out_of_time_closes_tenants_whose_closes_resume_on_their_own() {
     let tenant = TenantFixture::new().await;
-    tenant.furnish().await;
+    tenant.populate().await;
     let before = tenant.account().await;
     let claim = claimed(&tenant, TenantAction::Close, &["acme", "gone-by-now"]).await;
     let mut runner = Runner::new(tenant.store.clone(), claim).at_once(1);
@@ -312,7 +312,7 @@ async fn an_action_out_of_time_closes_tenants_whose_closes_resume_on_their_own()
 async fn a_close_finishes_after_a_crash_right_after_the_status_change() {
     for steps in 0..4 {
         let tenant = TenantFixture::new().await;
-        tenant.furnish().await;
+        tenant.populate().await;
         let claim = claimed(&tenant, TenantAction::Close, &["acme"]).await;
         let mut runner = Runner::new(tenant.store.clone(), claim.clone());
         for _ in 0..steps {

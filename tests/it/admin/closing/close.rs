@@ -21,7 +21,7 @@ use crate::harness::tenant_fixture::TenantFixture;
 
 #[tokio::test]
 async fn a_close_ends_everything_of_the_tenant_with_one_event_each() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let before = tenant.account().await;
     let updated = tenant.close().await;
     assert_eq!(updated.close, Some(CloseProgress::Closed));
@@ -79,7 +79,7 @@ async fn a_close_ends_everything_of_the_tenant_with_one_event_each() {
 
 #[tokio::test]
 async fn rule_74_budgets_close_with_nothing_reserved_webhooks_stop_and_keys_are_revoked() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     tenant.close().await;
     let account = tenant.account().await;
     let ledger = tenant.ledger_at("/agent:a").await;
@@ -106,7 +106,7 @@ async fn rule_74_budgets_close_with_nothing_reserved_webhooks_stop_and_keys_are_
 
 #[tokio::test]
 async fn rule_75_children_come_before_the_tenant_and_share_the_correlation_of_the_request() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let ask = ask();
     tenant.close_as(&ask).await;
     let request = ask.request();
@@ -153,7 +153,7 @@ async fn rule_75_children_come_before_the_tenant_and_share_the_correlation_of_th
 
 #[tokio::test]
 async fn rule_77_and_invariant_6_closing_again_changes_and_emits_nothing() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let before = tenant.account().await;
     let first = tenant.close().await;
     let closed = tenant.account().await;
@@ -176,7 +176,7 @@ async fn rule_77_and_invariant_6_closing_again_changes_and_emits_nothing() {
 
 #[tokio::test]
 async fn rule_80_and_invariant_5_a_hold_that_expires_after_the_close_is_returned_once() {
-    let (tenant, ids) = TenantFixture::furnished().await;
+    let (tenant, ids) = TenantFixture::populated().await;
     tenant.close().await;
     let (keys, partition) = (tenant.keys().clone(), tenant.id.partition());
     let due = keys.due(partition, "acme");
@@ -211,7 +211,7 @@ async fn rule_80_and_invariant_5_a_hold_that_expires_after_the_close_is_returned
 
 #[tokio::test]
 async fn a_hold_past_its_grace_expires_in_the_close_and_is_not_released() {
-    let (tenant, ids) = TenantFixture::furnished().await;
+    let (tenant, ids) = TenantFixture::populated().await;
     let (keys, partition) = (tenant.keys().clone(), tenant.id.partition());
     let record = keys.reservation(partition, ids[0].as_str());
     tenant
@@ -248,7 +248,7 @@ async fn a_hold_past_its_grace_expires_in_the_close_and_is_not_released() {
 
 #[tokio::test]
 async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_changed() {
-    let (tenant, ids) = TenantFixture::furnished().await;
+    let (tenant, ids) = TenantFixture::populated().await;
     tenant.flip().await; // the guard needs no step of the close
     let (admin, by) = (&tenant.admin, admin_key());
     let budget = admin
@@ -353,7 +353,7 @@ async fn rule_82_and_invariant_4_nothing_of_a_closed_tenant_can_be_created_or_ch
 
 #[tokio::test]
 async fn invariant_7_records_of_a_closed_tenant_can_be_read() {
-    let (tenant, ids) = TenantFixture::furnished().await;
+    let (tenant, ids) = TenantFixture::populated().await;
     tenant.close().await;
     assert_eq!(tenant.ledger_at("/agent:a").await.status.as_str(), "CLOSED");
     let closed = tenant.admin.get_tenant(&tenant.id).await.expect("a tenant");
@@ -367,7 +367,7 @@ async fn invariant_7_records_of_a_closed_tenant_can_be_read() {
 
 #[tokio::test]
 async fn rule_83_an_expired_key_stays_expired() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     tenant.close().await;
     let account = tenant.account().await;
     let expired: Vec<_> = account

@@ -22,7 +22,7 @@ async fn tenants(cluster: &RedisCluster) -> Vec<TenantFixture> {
     let mut tenants = Vec::new();
     for name in NAMES {
         let tenant = TenantFixture::on(store.clone(), name).await;
-        tenant.furnish().await;
+        tenant.populate().await;
         tenants.push(tenant);
     }
     let owners: BTreeSet<_> = block_in_place(|| {
@@ -83,9 +83,11 @@ async fn dispatchers_finish_interrupted_closes_while_slots_move() {
         held
     };
     let begun = held().await;
-    within(Duration::from_secs(60), "a dispatcher goes on", || async {
-        held().await < begun
-    })
+    within(
+        Duration::from_secs(60),
+        "a dispatcher resumes the close",
+        || async { held().await < begun },
+    )
     .await;
     block_in_place(|| dispatchers[0].restart());
     for (tenant, before) in tenants.iter().zip(&before) {

@@ -17,10 +17,10 @@ use crate::harness::tenant_fixture::TenantFixture;
 use crate::harness::tenant_snapshot::TenantSnapshot;
 use crate::harness::within;
 
-/// A tenant whose close takes several steps in each phase, its tenant flipped.
+/// A tenant whose close takes several steps in each phase, with its status changed.
 async fn flipped() -> (TenantFixture, TenantSnapshot) {
     let tenant = TenantFixture::new().await;
-    tenant.furnish().await;
+    tenant.populate().await;
     tenant.crowd(120, 250).await;
     for _ in 0..55 {
         let created = tenant
@@ -37,7 +37,7 @@ async fn flipped() -> (TenantFixture, TenantSnapshot) {
     (tenant, before)
 }
 
-/// Takes up to so many steps and dies; whether the close came to its end.
+/// Takes at most this many steps and stops; whether the close has ended.
 async fn die_after(tenant: &TenantFixture, steps: usize) -> bool {
     let mut closer = Closer::new(&tenant.store, &tenant.id, None);
     for _ in 0..steps {
@@ -74,7 +74,7 @@ async fn the_next_attempt_finishes_after_a_crash_at_any_step() {
 async fn a_close_finishes_despite_a_crash_after_each_step() {
     let (tenant, before) = flipped().await;
     let mut deaths = 0;
-    // The first step only reads the phase, the next does something.
+    // The first step only reads the phase; the next one has effects.
     while !die_after(&tenant, 2).await {
         deaths += 1;
         assert!(deaths < 200);
@@ -159,10 +159,10 @@ impl Deployment {
         }
     }
 
-    /// Waits until fewer holds stand than `than`, or all is over.
-    async fn goes_on(&self, than: usize) -> usize {
+    /// Waits until fewer than `than` holds are active, or the close has ended.
+    async fn wait_for_progress(&self, than: usize) -> usize {
         let limit = Duration::from_secs(60);
-        within(limit, "somebody goes on with the close", || async {
+        within(limit, "the close is resumed", || async {
             let active = self.tenant.active().await;
             (active < than || (active == 0 && !self.tenant.is_closing().await)).then_some(active)
         })
@@ -191,14 +191,14 @@ async fn invariants_1_and_3_a_close_whose_processes_are_killed_three_times_conve
         .json(&json!({"status": "CLOSED"}));
     let sent = tokio::spawn(request.send());
 
-    // The replica that answers the request, the dispatcher that takes over, and Redis under the next one.
-    let left = deployment.goes_on(holds).await;
+    // The replica that handles the request, the dispatcher that takes over, and Redis under the next one.
+    let left = deployment.wait_for_progress(holds).await;
     block_in_place(|| deployment.replica.process.restart());
     let first = left;
-    let left = deployment.goes_on(left).await;
+    let left = deployment.wait_for_progress(left).await;
     block_in_place(|| deployment.dispatchers[0].restart());
     let second = left;
-    let left = deployment.goes_on(left).await;
+    let left = deployment.wait_for_progress(left).await;
     block_in_place(|| deployment.redis.restart());
     assert!(
         holds > first && first > second && second > left && left > 0,

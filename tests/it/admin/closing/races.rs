@@ -30,7 +30,7 @@ use crate::harness::tenant_snapshot::TenantSnapshot;
 
 const PLACES: [&str; 3] = ["/agent:a", "/agent:b", "/workspace:w"];
 
-/// What one of the workers was granted.
+/// The granted requests of one worker.
 #[derive(Default)]
 struct Done {
     /// By place.
@@ -178,7 +178,7 @@ async fn work(tenant: Arc<TenantFixture>, number: usize) -> Done {
     done
 }
 
-/// What must have been stored right before the flip, computed from what is stored now.
+/// The state right before the status change, computed from the present one.
 fn before_of(after: &TenantSnapshot) -> TenantSnapshot {
     let mut before = TenantSnapshot {
         ledgers: after.ledgers.clone(),
@@ -239,7 +239,7 @@ async fn race(closes: usize, pause_ms: u64) {
     known.sort_unstable();
     assert!(
         after.reservations.keys().eq(known.iter()),
-        "the reservations that were told"
+        "the reservations with events"
     );
     let ended = |status: &str, of_close: bool| {
         let ended = after.reservations.values();

@@ -1,4 +1,4 @@
-//! Who resumes a close, when, and what blocks it.
+//! Resuming a close: by which process, when, and the obstacles.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub async fn reconcile(tenant: &TenantFixture) {
 
 #[tokio::test]
 async fn rule_79_a_dispatcher_finishes_a_close_whose_request_died() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let before = tenant.account().await;
     let request_id = tenant.flip().await;
     reconcile(&tenant).await;
@@ -48,7 +48,7 @@ async fn rule_79_a_dispatcher_finishes_a_close_whose_request_died() {
 
 #[tokio::test]
 async fn no_dispatcher_resumes_a_close_while_its_request_is_running() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     tenant.flip().await;
     let closings = tenant.keys().closings(tenant.id.partition());
     let soon = (tenant.store.clock().now_ms() + 5_000).to_string();
@@ -59,7 +59,7 @@ async fn no_dispatcher_resumes_a_close_while_its_request_is_running() {
 
 #[tokio::test]
 async fn a_former_owner_of_the_partition_takes_no_step() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     tenant.flip().await;
     let mut stale = tenant.lease("test", HOUR).await;
     stale.token -= 1;
@@ -85,7 +85,7 @@ async fn a_former_owner_of_the_partition_takes_no_step() {
 
 #[tokio::test]
 async fn an_unclosable_child_is_reported_and_retried_and_the_rest_is_closed() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let sound = tenant.account().await;
     tenant.set_budget("/workspace:w", &["spent", "much"]).await;
     let updated = tenant.close().await;
@@ -142,7 +142,7 @@ async fn an_unclosable_child_is_reported_and_retried_and_the_rest_is_closed() {
 
 #[tokio::test]
 async fn another_close_ends_stragglers_under_the_first_correlation() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let before = tenant.account().await;
     tenant.close().await;
     let closed_then = tenant.account().await;
@@ -166,7 +166,7 @@ async fn another_close_ends_stragglers_under_the_first_correlation() {
 
 #[tokio::test]
 async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
-    let (tenant, ids) = TenantFixture::furnished().await;
+    let (tenant, ids) = TenantFixture::populated().await;
     let (keys, partition) = (tenant.keys().clone(), tenant.id.partition());
     let record = keys.reservation(partition, ids[0].as_str());
     tenant
@@ -193,7 +193,7 @@ async fn a_hold_in_quarantine_does_not_keep_its_ledger_open() {
 
 #[tokio::test]
 async fn a_repeated_close_is_replayed_and_resumed() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let before = tenant.account().await;
     let ask = asking(Some("close"), "{}");
     let first = tenant.close_as(&ask).await;
@@ -209,7 +209,7 @@ async fn a_repeated_close_is_replayed_and_resumed() {
 
 #[tokio::test]
 async fn rule_34_a_funding_before_the_close_is_replayed_after_it() {
-    let (tenant, _) = TenantFixture::furnished().await;
+    let (tenant, _) = TenantFixture::populated().await;
     let fund = funding(Some("acme"), "tenant:acme", FundingOperation::Credit, 50);
     let first = asking(Some("k"), "{}");
     let funded = tenant

@@ -95,7 +95,7 @@ async fn happen(event_log: &mut EventLog, rounds: usize) {
     }
 }
 
-/// Polls a future so many times, then drops it, as a crash would.
+/// Polls a future `steps` times, then drops it, as a crash would.
 pub(crate) async fn killed_after<T>(wakes: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut polls) = (pin!(future), 0);
     std::future::poll_fn(|context| {
@@ -175,7 +175,7 @@ async fn a_long_outbox_is_followed_in_steps() {
         if !pass.more {
             break;
         }
-        // What is not there yet is not promised.
+        // Missing rows lie beyond the watermark.
         assert_eq!(store.watermark(View::Events).await.expect("a time"), 0);
     }
     assert_eq!(added, [100, 100, 50]);

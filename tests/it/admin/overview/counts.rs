@@ -1,4 +1,4 @@
-//! The overview: what it counts is what there is.
+//! The overview: its counts match the records.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::harness::redis::{RedisCluster, shared};
 
 const OVERVIEW: &str = "/v1/admin/overview";
 
-/// The overview as a replica that has shown none yet puts it together.
+/// The overview, computed by a replica without a cached one.
 async fn get_overview(app: &TestApp) -> Value {
     let response = app
         .replica(&[])
@@ -54,7 +54,7 @@ fn number(record: &Stored, field: &str) -> i64 {
     record[field].parse().expect("an integer")
 }
 
-/// The part of the overview that counts, from the records themselves.
+/// The counts of the overview, computed from the records.
 async fn recounted(app: &TestApp) -> Value {
     let (tenants, budgets, webhooks) = (
         records(app, "tenant").await,
@@ -163,7 +163,7 @@ async fn failing_webhooks_are_listed_until_they_are_resumed() {
     let failing = store.keys().failing(tenant_id("umbra").partition());
     for number in 1..=12 {
         let id = crate::admin::webhooks::subscriptions::made(&app, hook(URL)).await;
-        // As a deliverer will leave it.
+        // As a delivery leaves it.
         let partition = tenant_id("umbra").partition();
         let record = store.keys().webhook(partition, &id);
         let failures = number.to_string();
@@ -261,7 +261,7 @@ async fn events_of_the_last_hour_are_counted_and_denials_by_reason() {
         .collect();
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
     assert_eq!(overview["recent_expiries"], json!([]));
-    // Followed again from where it was, nothing counts twice.
+    // After the outbox is followed again from the former cursor, nothing counts twice.
     follow(&app.store).await;
     assert_eq!(
         get_overview(&app).await["recent_denials_by_reason"],
@@ -290,7 +290,7 @@ async fn the_overview_needs_the_admin_key_and_is_cached_for_a_moment() {
     assert_eq!(
         app.get_as_admin(OVERVIEW).await.body,
         first.body,
-        "as_of tells of when it is"
+        "as_of is the time of the overview"
     );
     eventually("the tenants are counted anew", || async {
         let overview = app.get_as_admin(OVERVIEW).await;

@@ -1,4 +1,4 @@
-//! The overview after random histories: what it counts is what the records say.
+//! The overview after random histories: its counts match the records.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,10 +10,10 @@ use crate::harness::app::TestApp;
 use crate::harness::receiver::public_names;
 use crate::harness::response::Response;
 
-/// A drawing of numbers that can be repeated.
-struct Dice(u64);
+/// A seeded generator of random numbers.
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn below(&mut self, bound: usize) -> usize {
         self.0 = self
             .0
@@ -24,29 +24,34 @@ impl Dice {
 }
 
 /// One random operation; whether it is accepted does not matter.
-async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut Vec<String>) {
+async fn anything(
+    app: &TestApp,
+    random: &mut SeededRandom,
+    keys: &[String],
+    hooks: &mut Vec<String>,
+) {
     let tenants = ["tin", "zinc", "lead", "iron"];
-    let number = dice.below(tenants.len());
+    let number = random.below(tenants.len());
     let tenant = tenants[number];
     let scope = [
         format!("tenant:{tenant}"),
         format!("tenant:{tenant}/agent:x"),
-    ][dice.below(2)]
+    ][random.below(2)]
     .clone();
-    let unit = ["TOKENS", "CREDITS"][dice.below(4) / 3];
+    let unit = ["TOKENS", "CREDITS"][random.below(4) / 3];
     let amount = |value: usize| json!({"unit": unit, "amount": value});
     let target = format!("scope={scope}&unit={unit}");
     let hook_path = format!(
         "{HOOKS}/{}",
         hooks
-            .get(dice.below(hooks.len().max(1)))
+            .get(random.below(hooks.len().max(1)))
             .cloned()
             .unwrap_or_default()
     );
-    let response = match dice.below(15) {
+    let response = match random.below(15) {
         0 | 1 => {
-            let body = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": amount(dice.below(50)),
-                "overdraft_limit": amount(dice.below(3) * 20), "commit_overage_policy": "ALLOW_WITH_OVERDRAFT"});
+            let body = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": amount(random.below(50)),
+                "overdraft_limit": amount(random.below(3) * 20), "commit_overage_policy": "ALLOW_WITH_OVERDRAFT"});
             app.post_as_admin(BUDGETS, body).await
         }
         2 => {
@@ -58,18 +63,18 @@ async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut V
                 .await
         }
         4 | 5 => {
-            let operation = ["CREDIT", "REPAY_DEBT", "RESET"][dice.below(3)];
-            let body = json!({"operation": operation, "amount": amount(dice.below(30))});
+            let operation = ["CREDIT", "REPAY_DEBT", "RESET"][random.below(3)];
+            let body = json!({"operation": operation, "amount": amount(random.below(30))});
             app.post_as_admin(&format!("{BUDGETS}/fund?tenant_id={tenant}&{target}"), body)
                 .await
         }
         6 => {
-            let body = json!({"overdraft_limit": amount(dice.below(30))});
+            let body = json!({"overdraft_limit": amount(random.below(30))});
             app.as_admin(Method::PATCH, &format!("{BUDGETS}?{target}"), &body)
                 .await
         }
         7 => {
-            let status = match dice.below(12) {
+            let status = match random.below(12) {
                 0 => "CLOSED",
                 odd if odd % 2 == 1 => "SUSPENDED",
                 _ => "ACTIVE",
@@ -93,14 +98,14 @@ async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut V
             made
         }
         9 => {
-            let status = ["PAUSED", "ACTIVE"][dice.below(2)];
+            let status = ["PAUSED", "ACTIVE"][random.below(2)];
             app.as_admin(Method::PATCH, &hook_path, &json!({"status": status}))
                 .await
         }
         10 => app.as_admin(Method::DELETE, &hook_path, &json!({})).await,
         _ => {
-            let actual = amount(dice.below(40));
-            spend(app, dice, &keys[number], tenant, &scope, actual).await
+            let actual = amount(random.below(40));
+            spend(app, random, &keys[number], tenant, &scope, actual).await
         }
     };
     assert!(response.status < 500, "{response:?}");
@@ -109,7 +114,7 @@ async fn anything(app: &TestApp, dice: &mut Dice, keys: &[String], hooks: &mut V
 /// Charges at once, or reserves and then commits more.
 async fn spend(
     app: &TestApp,
-    dice: &mut Dice,
+    random: &mut SeededRandom,
     key: &str,
     tenant: &str,
     scope: &str,
@@ -120,9 +125,9 @@ async fn spend(
         subject["agent"] = json!("x");
     }
     let action = json!({"kind": "llm", "name": "m"});
-    let policy = ["ALLOW_WITH_OVERDRAFT", "ALLOW_IF_AVAILABLE"][dice.below(2)];
-    let name = format!("k{}", dice.0);
-    if dice.below(2) == 0 {
+    let policy = ["ALLOW_WITH_OVERDRAFT", "ALLOW_IF_AVAILABLE"][random.below(2)];
+    let name = format!("k{}", random.0);
+    if random.below(2) == 0 {
         let body = json!({"idempotency_key": name, "subject": subject, "action": action, "actual": amount,
             "overage_policy": policy});
         return app.post_with(key, "/v1/events", &body).await;
@@ -148,7 +153,7 @@ async fn the_overview_matches_the_records_after_random_changes() {
     let (mut owed, mut over) = (false, false);
     for seed in [1, 2, 3] {
         let app = TestApp::spawn_reaching(public_names(), &[]).await;
-        let (mut dice, mut keys, mut hooks) = (Dice(seed), Vec::new(), Vec::new());
+        let (mut random, mut keys, mut hooks) = (SeededRandom(seed), Vec::new(), Vec::new());
         for tenant in ["tin", "zinc", "lead", "iron"] {
             app.post_as_admin(TENANTS, json!({"tenant_id": tenant, "name": tenant}))
                 .await;
@@ -161,7 +166,7 @@ async fn the_overview_matches_the_records_after_random_changes() {
             );
         }
         for step in 0..240 {
-            anything(&app, &mut dice, &keys, &mut hooks).await;
+            anything(&app, &mut random, &keys, &mut hooks).await;
             if step % 40 == 39 {
                 let overview = check(&app, &format!("at step {step} of seed {seed}")).await;
                 owed |= overview["budget_counts"]["with_debt"] != 0;

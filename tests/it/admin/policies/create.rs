@@ -321,7 +321,7 @@ async fn a_repeated_request_takes_effect_once() {
     let mismatch = (409, "IDEMPOTENCY_MISMATCH");
     let other = policy_body("acme", "p", ROOT, json!({}));
     assert_eq!(send(Method::POST, POLICIES, &other).await.error(), mismatch);
-    // To remove something is not to leave it alone.
+    // Removing a member differs from leaving it out.
     let null = json!({"priority": 4, "caps": null});
     assert_eq!(send(Method::PATCH, &path, &null).await.error(), mismatch);
 }

@@ -1,4 +1,4 @@
-//! Listing policies: whose, which, in which order, page by page.
+//! Listing policies: owner, filters, order and pages.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use crate::harness::runtime_calls::{ask_body, event_body, ledger, with};
 
 const ROOT: &str = "tenant:acme";
 
-/// Status and code of an answer, or the reason of a 200 that denies.
+/// Status and code of a response, or the reason of a 200 with a denial.
 fn outcome(response: &Response) -> (u16, String) {
     let reason = response.at("/reason_code").as_str();
     (
@@ -85,7 +85,7 @@ async fn the_tenants_status_decides_which_operations_it_may_call() {
             "SUSPENDED" => ledger(900, 0, 100, 0),
             _ => ledger(800, 200, 0, 0),
         };
-        assert_eq!(app.books(ROOT).await, expected, "{state}");
+        assert_eq!(app.stored_ledger(ROOT).await, expected, "{state}");
     }
 }
 
@@ -244,7 +244,11 @@ async fn the_sweep_runs_for_closed_and_suspended_tenants_too() {
         app.backdate(&id, 60_000).await;
         app.set_tenant(&[("status", state)]).await;
         assert_eq!(app.sweep().await, 1, "{state}");
-        assert_eq!(app.books(ROOT).await, ledger(1_000, 0, 0, 0), "{state}");
+        assert_eq!(
+            app.stored_ledger(ROOT).await,
+            ledger(1_000, 0, 0, 0),
+            "{state}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who may do what with webhook subscriptions, and its audit entries.
+//! Permissions on webhook subscriptions, and their audit entries.
 
 use std::net::IpAddr;
 

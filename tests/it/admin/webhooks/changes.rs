@@ -187,7 +187,7 @@ async fn an_update_is_refused_if_its_result_would_be_invalid() {
         (&news["event_type"], &news["data"]["previous_status"]),
         (&json!("webhook.resumed"), &json!("DISABLED"))
     );
-    // What an older record may hold is refused also where only the status is to change.
+    // Values that only older records have are refused even if only the status changes.
     fixture.redis().run::<i64>(&[
         "HSET",
         &record,
@@ -220,7 +220,7 @@ async fn a_deleted_webhook_is_removed_from_every_index() {
         event["data"],
         json!({"subscription_id": id, "tenant_id": "umbra", "previous_status": "ACTIVE", "changed_fields": []})
     );
-    // The key of the first attempt brings its answer back; any other finds nothing.
+    // The key of the first attempt gets its response; any other is 404.
     remove().await.expect(204);
     app.get_as_admin(&path)
         .await

@@ -101,10 +101,13 @@ async fn addresses_are_checked_when_a_webhook_is_created_and_changed() {
             let revealed = ["10.0.0.1", "169.254.169.254"]
                 .iter()
                 .any(|inside| message.contains(inside));
-            assert!(!revealed, "what a name resolves to is not told: {message}");
+            assert!(
+                !revealed,
+                "the addresses of a name are not revealed: {message}"
+            );
         }
     }
-    // What is refused by its form is not resolved.
+    // A malformed URL is not resolved.
     let resolved = resolved.lock().expect("no panic").clone();
     assert!(
         resolved.iter().all(|host| host.ends_with(".example")),
@@ -306,7 +309,7 @@ async fn a_webhook_with_a_name_of_a_blocked_address_is_not_sent_to() {
     assert_eq!(
         response.text("/error_message"),
         "Connection failed",
-        "it is not told from a closed port"
+        "it looks like a closed port"
     );
     assert_eq!(resolved.lock().expect("no panic").len(), 2);
     assert!(receiver.arrived().is_empty());

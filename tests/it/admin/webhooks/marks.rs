@@ -1,4 +1,4 @@
-//! What dispatchers rely on: since when events are for a subscription, how often it has stopped, and that a change shows.
+//! The marks on which dispatchers rely: since when a subscription gets events, its epoch, and the mark of each change.
 
 use budget_authority::domain::ids::{Partition, TenantId};
 use reqwest::Method;

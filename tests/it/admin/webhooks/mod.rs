@@ -3,11 +3,11 @@
 pub(crate) mod access;
 pub(crate) mod changes;
 pub(crate) mod damage;
-pub(crate) mod fences;
 pub(crate) mod guard;
 pub(crate) mod marks;
 pub(crate) mod replay;
 mod replay_choice;
+pub(crate) mod scope_filters;
 pub(crate) mod secrets;
 pub(crate) mod subscriptions;
 pub(crate) mod test_deliveries;

@@ -26,7 +26,7 @@ async fn fund(app: &TestApp, times: usize) {
     }
 }
 
-/// What waits for a dispatcher: the events of each replay in the owner's partition.
+/// The queued events of each replay in the owner's partition.
 pub(crate) async fn queued(app: &TestApp, partition: Partition) -> Vec<Vec<String>> {
     let keys = app.store.keys();
     let mut all = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) async fn queued(app: &TestApp, partition: Partition) -> Vec<Vec<Strin
     for id in waiting {
         let kept = keys.replay_events(partition, &id);
         let kept: Vec<String> = app.run(&["LRANGE", &kept, "0", "-1"]).await;
-        // Its id, type of the event, place and trace.
+        // Id, type of the event, place and trace.
         let event = |delivery: &String| {
             let words: Vec<&str> = delivery.split(' ').collect();
             assert!(words[0].starts_with("dlv_"), "{delivery}");

@@ -1,4 +1,4 @@
-//! Which events a replay chooses, in which order, and what it costs.
+//! The events that a replay chooses, their order and cost.
 
 use budget_authority::domain::event::tenant_digest;
 use budget_authority::domain::ids::Partition;
@@ -34,13 +34,13 @@ async fn count(app: &TestApp, id: &str, body: Value) -> Value {
 }
 
 /// A service with time for a lot of events, which a test on a busy machine takes longer to read.
-async fn patient() -> TestApp {
+async fn with_long_timeout() -> TestApp {
     let settings = ["--redis-timeout-ms", "30000"];
     umbra_on(TestApp::spawn_reaching(public_names(), &settings).await).await
 }
 
-/// Appends so many events to a tenant's log, and pointers to them.
-async fn stuff(app: &TestApp, tenant: &str, event_type: &str, count: usize) {
+/// Appends `count` events to a tenant's log, and pointers to them.
+async fn append_events(app: &TestApp, tenant: &str, event_type: &str, count: usize) {
     let log = EventLog::on(&app.store);
     let at_ms = log.now_ms().await;
     let script = "local first for i = 1, ARGV[1] do local id = redis.call('XADD', KEYS[1], '*', 'type', ARGV[2], \
@@ -128,7 +128,7 @@ async fn on_a_cluster_a_replay_chooses_from_all_nodes() {
 
 #[tokio::test]
 async fn w35_events_of_other_types_do_not_count_towards_the_bound_of_a_replay() {
-    let app = patient().await;
+    let app = with_long_timeout().await;
     let (own, system) = (
         made(&app, json!({"url": URL, "event_types": ["tenant.updated"]})).await,
         systems(&app, &["tenant.updated"]).await,
@@ -137,8 +137,8 @@ async fn w35_events_of_other_types_do_not_count_towards_the_bound_of_a_replay() 
     let at_ms = log.now_ms().await;
     log.emit("umbra", at_ms, &[]).await;
     follow(&app.store).await;
-    // More events of other types than may be looked at, and more logs of tenants and days.
-    stuff(&app, "umbra", "budget.funded", 21_000).await;
+    // More events of other types than may be examined, and more logs of tenants and days.
+    append_events(&app, "umbra", "budget.funded", 21_000).await;
     let days = app.store.keys().days(umbra_partition());
     let today = Day::of_ms(at_ms);
     for first in (0..21_000).step_by(1_000) {
@@ -154,18 +154,18 @@ async fn w35_events_of_other_types_do_not_count_towards_the_bound_of_a_replay() 
 
 #[tokio::test]
 async fn too_many_events_of_the_types_are_refused() {
-    let app = patient().await;
+    let app = with_long_timeout().await;
     let filtered =
         json!({"url": URL, "event_types": ["budget.funded"], "scope_filter": "tenant:umbra"});
     let id = made(&app, filtered).await;
     let event = json!({"operation": "CREDIT", "amount": {"amount": 1, "unit": "TOKENS"}});
     let path = "/v1/admin/budgets/fund?scope=tenant:umbra&unit=TOKENS&tenant_id=umbra";
     app.post_as_admin(path, event).await.expect(200);
-    stuff(&app, "umbra", "budget.funded", 19_000).await;
+    append_events(&app, "umbra", "budget.funded", 19_000).await;
     assert_eq!(count(&app, &id, json!({})).await, 1);
-    stuff(&app, "umbra", "tenant.updated", 1_000).await;
+    append_events(&app, "umbra", "tenant.updated", 1_000).await;
     assert_eq!(count(&app, &id, json!({})).await, 1, "others do not count");
-    stuff(&app, "umbra", "budget.funded", 1_000).await;
+    append_events(&app, "umbra", "budget.funded", 1_000).await;
     unlock(&app, &id).await;
     let refused = replay(&app, &id, json!({}))
         .await

@@ -222,7 +222,7 @@ async fn stored_secrets_stay_readable_when_keys_rotate() {
     }
     let both = spawn(format!("{NEW_KEY},{OLD_KEY}"), false).await;
     assert_eq!(test(&both, &id).await.at("/success"), &json!(true));
-    // Any change is an occasion to seal anew; it is not one of the things that have changed.
+    // Any update encrypts the secret again, which is not among the changed fields.
     patch(&both, &id, json!({"name": "n"})).await;
     for field in ["signing_secret", "headers"] {
         assert!(stored(&both, &id, field).starts_with("enc:new:"), "{field}");

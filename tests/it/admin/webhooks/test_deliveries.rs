@@ -17,7 +17,7 @@ use crate::harness::response::Response;
 
 const SECRET: &str = "a secret of sixteen characters or more";
 
-/// A service on which every name is this machine, and may be delivered to.
+/// A service that resolves every name to this machine and may deliver there.
 async fn here() -> TestApp {
     let (way_out, _) = egress(|_| vec![IpAddr::from([127, 0, 0, 1])]);
     let app = umbra_on(TestApp::spawn_reaching(way_out, &[]).await).await;
@@ -112,7 +112,7 @@ async fn the_receiver_gets_one_signed_request_with_all_its_headers() {
         (&event["data"]["subscription_id"], &event["data"]["test"]),
         (&json!(id), &json!(true))
     );
-    // It leaves no trace but the audit entry.
+    // It writes only the audit entry.
     assert_eq!(
         app.get_as_admin(&format!("{HOOKS}/{id}")).await.body,
         before.body
@@ -269,7 +269,7 @@ async fn the_tests_of_all_webhooks_of_a_tenant_are_limited() {
     let counted = "budget_limit_refusals_total{limit=\"webhook_tests_per_minute\"} 1";
     let metrics = app.telemetry.render().expect("metrics");
     assert!(metrics.contains(counted), "{metrics}");
-    // The operator's own are another owner's.
+    // Those of the operator belong to another owner.
     let body = json!({"url": receiver.url("/"), "event_types": ["system.high_latency"]});
     let made = app.post_as_admin(HOOKS, body).await;
     test(&app, made.text("/subscription/subscription_id")).await;
@@ -278,7 +278,7 @@ async fn the_tests_of_all_webhooks_of_a_tenant_are_limited() {
 #[tokio::test]
 async fn unknown_names_blocked_addresses_and_closed_ports_look_alike() {
     let begun = AtomicUsize::new(0);
-    // Public when the webhooks are created, then what they stand for.
+    // Public when the webhooks are created, then the blocked addresses.
     let resolve = move |host: &str| {
         let first = begun.fetch_add(1, Ordering::Relaxed) < 3;
         match host {

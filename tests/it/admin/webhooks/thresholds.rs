@@ -118,7 +118,7 @@ async fn the_operators_thresholds_reach_every_partition_before_the_response() {
     );
 }
 
-/// Makes it look as if the replica had died before it wrote to the partition of `umbra`; answers a lease on that.
+/// Makes it look as if the replica had died before it wrote to the partition of `umbra`; returns a lease on that.
 fn missed(app: &TestApp) -> Lease {
     let partition = TenantId::parse("umbra").expect("an id").partition();
     let (fixture, keys) = (app.admin_fixture(), app.store.keys());

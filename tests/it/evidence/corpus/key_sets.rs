@@ -121,7 +121,7 @@ fn windows() -> Vec<Vec<Listed>> {
     windows
 }
 
-/// What may be wrong with an entry, or only looks so.
+/// Changes to an entry that make it invalid, or only seem to.
 fn changes() -> Vec<(&'static str, String)> {
     let x = key(1).public().base64();
     let from = |from: &'static str, to: &[&str]| {

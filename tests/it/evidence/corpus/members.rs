@@ -2,11 +2,11 @@
 
 use budget_authority::domain::json::Json;
 
-use super::{Corpus, by_itself, by_name, json, key, payloads, set_of_one, signed};
+use super::{Corpus, by_itself, by_name, json, key, key_set_of_one, payloads, signed};
 
 /// Every byte of an envelope, altered, left out, and the last one of a shorter envelope.
 pub(super) fn of_bytes(corpus: &mut Corpus) {
-    let set = set_of_one();
+    let set = key_set_of_one();
     let payload = &payloads()[8];
     for (whole, document, bits) in [
         ("raw", by_itself(payload), [0, 5]),
@@ -36,13 +36,13 @@ pub(super) fn of_bytes(corpus: &mut Corpus) {
 
 /// Every member taken away, changed, added or repeated: as a forger without a key would, and signed anew.
 pub(super) fn of_members(corpus: &mut Corpus) {
-    let set = set_of_one();
+    let set = key_set_of_one();
     let values = Values::new();
     for (number, payload) in payloads().iter().enumerate() {
         let document = json(&by_itself(payload));
         corpus.push(format!("payload {number}"), document.rfc8785(), Some(&set));
         let mut variants = Vec::new();
-        vary(&document, &values, &mut |variant| variants.push(variant));
+        each_variant(&document, &values, &mut |variant| variants.push(variant));
         for (at, variant) in variants.into_iter().enumerate() {
             let name = format!("payload {number}, variant {at}");
             let text = variant.compact();
@@ -75,7 +75,7 @@ fn repeat(corpus: &mut Corpus, document: &str, set: &str) {
     }
 }
 
-/// What a member may be changed to: values of its own kind around each bound that there is, and a few of other kinds.
+/// Values that a member is changed to: some of its own kind around each bound that there is, and a few of other kinds.
 struct Values {
     any: Vec<Json>,
     numbers: Vec<Json>,
@@ -154,7 +154,7 @@ impl Values {
 }
 
 /// Passes on every variant of a value that differs in one place.
-fn vary(json: &Json, values: &Values, pass: &mut dyn FnMut(Json)) {
+fn each_variant(json: &Json, values: &Values, pass: &mut dyn FnMut(Json)) {
     for other in values.instead_of(json).filter(|other| *other != json) {
         pass(other.clone());
     }
@@ -167,7 +167,7 @@ fn vary(json: &Json, values: &Values, pass: &mut dyn FnMut(Json)) {
                 let mut renamed = members.clone();
                 renamed[at].0 = format!("{}_", members[at].0).into();
                 pass(Json::Object(renamed));
-                vary(&members[at].1, values, &mut |inner| {
+                each_variant(&members[at].1, values, &mut |inner| {
                     let mut changed = members.clone();
                     changed[at].1 = inner;
                     pass(Json::Object(changed));
@@ -194,7 +194,7 @@ fn vary(json: &Json, values: &Values, pass: &mut dyn FnMut(Json)) {
             more.push(Json::from(1));
             pass(Json::Array(more));
             if let [first, ..] = &items[..] {
-                vary(first, values, &mut |inner| {
+                each_variant(first, values, &mut |inner| {
                     let mut changed = items.clone();
                     changed[0] = inner;
                     pass(Json::Array(changed));

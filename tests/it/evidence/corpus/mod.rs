@@ -17,7 +17,7 @@ pub(super) const AT_MS: i64 = 1_790_000_000_123;
 
 /// Something to judge.
 pub(super) struct Case {
-    /// What was done to it.
+    /// The change.
     pub name: String,
     pub envelope: Vec<u8>,
     /// The bytes of a key set, if there is one.
@@ -131,6 +131,6 @@ fn signed(mut envelope: Json, key: &SigningKey) -> Json {
 }
 
 /// A key set with one key, `a`.
-fn set_of_one() -> String {
+fn key_set_of_one() -> String {
     key_sets::set(&[("a", 1, 0, None)])
 }

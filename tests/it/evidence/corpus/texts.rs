@@ -2,11 +2,11 @@
 
 use budget_authority::domain::json::Json;
 
-use super::{Corpus, by_itself, json, key, payloads, set_of_one, signed};
+use super::{Corpus, by_itself, json, key, key_set_of_one, payloads, signed};
 
 /// Other spellings of the same envelope, and what looks like one.
 pub(super) fn all(corpus: &mut Corpus) {
-    let set = set_of_one();
+    let set = key_set_of_one();
     let document = by_itself(&payloads()[5]);
     let free = |content: &str| {
         let whole = document.replace(

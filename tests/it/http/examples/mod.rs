@@ -1,5 +1,5 @@
-//! The examples of the description are what a running service was sent and returned: a story that calls every operation. Run
-//! with `UPDATE_SNAPSHOTS=1` to record it; an example that still has the shape of the recorded one stays as it is.
+//! The examples of the description are recorded from a running service, in a story that calls every operation. Run
+//! with `UPDATE_SNAPSHOTS=1` to record it; an example with the same shape as the recorded one is kept.
 
 mod story;
 
@@ -15,7 +15,7 @@ use crate::harness::response::Response;
 
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/openapi/examples.json");
 
-/// Calls operations and keeps what was sent and returned.
+/// Calls operations and records requests and responses.
 pub struct Recorder {
     pub app: TestApp,
     /// The API key of operations that take one; all others get the admin key.
@@ -75,7 +75,7 @@ impl Recorder {
         response
     }
 
-    /// Calls what the story needs and the description does not show.
+    /// Calls an operation that the description does not show.
     pub async fn prepare(&self, method: Method, path: &str, body: Value) -> Response {
         let response = self.app.as_admin(method, path, &body).await;
         assert!(response.is_success(), "{path}: {response:?}");
@@ -104,7 +104,7 @@ fn presentable(value: Value) -> Value {
     }
 }
 
-/// What of a value must not change: names, types, and how deep it is. Every list has the shape of its first row.
+/// The shape of a value, which must not change: names, types and depth. Every list has the shape of its first row.
 fn shape(value: &Value) -> Value {
     match value {
         Value::Object(members) => members

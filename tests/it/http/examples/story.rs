@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Recorder;
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, here, reached};
 use crate::harness::eventually;
 use crate::harness::evidence_keys::{issuers, listed, settings, signed};
 use crate::harness::receiver::{Receiver, Reply};
@@ -24,7 +24,7 @@ const LEDGER: [(&str, &str); 2] = [("scope", APP), UNIT];
 pub async fn record() -> Map<String, Value> {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
     let mut story = Recorder::new(here().await);
-    let dispatcher = Running::start(&story.app);
+    let dispatcher = RunningDispatcher::start(&story.app);
     begin(&mut story).await;
     spend(&mut story).await;
     govern(&mut story).await;
@@ -253,7 +253,7 @@ async fn end(story: &mut Recorder, [hook, own]: &[String; 2]) {
     story.call(O::BulkActionTenants, &[], suspend).await;
 }
 
-/// Evidence needs settings of its own, so that another service tells its part.
+/// Evidence needs other settings, so another service records its examples.
 async fn attest(story: &mut Recorder) {
     let own = settings('a');
     let words: Vec<&str> = own.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Bodies that are no JSON, or more than that: cut, doubled, padded, deep, huge.
+//! Bodies that are not JSON, or invalid in other ways: cut, doubled, padded, deep, huge.
 
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ async fn a_body_cut_at_any_byte_is_refused() {
                 .await;
         }
     }
-    target.accepts_what_is_good().await;
+    target.accepts_valid_bodies().await;
 }
 
 #[tokio::test]
@@ -70,7 +70,7 @@ async fn a_member_that_occurs_twice_is_refused_at_every_level() {
             }
         }
     }
-    target.accepts_what_is_good().await;
+    target.accepts_valid_bodies().await;
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn values_nest_64_levels_deep_and_no_deeper() {
                 .await;
         }
     }
-    target.accepts_what_is_good().await;
+    target.accepts_valid_bodies().await;
 }
 
 #[tokio::test]

@@ -6,16 +6,16 @@ use super::{Operation, Target};
 
 const MARK: &str = "@@here@@";
 
-/// What a field should be.
+/// The valid form of a field.
 #[derive(Clone, Copy)]
 enum Kind {
     /// 1 to 256 characters.
     Key,
     /// 1 to 128 of a set of characters.
     Segment,
-    /// So many characters, not all blank.
+    /// A number of characters, not all blank.
     Text(usize),
-    /// At most so many characters.
+    /// A maximum of characters.
     Words(usize),
     Integer(i64, i64),
     OneOf(&'static str),
@@ -197,7 +197,7 @@ async fn every_field_wrong_in_every_way_is_refused_by_name() {
     for operation in &target.operations {
         check(&target, operation).await;
     }
-    target.accepts_what_is_good().await;
+    target.accepts_valid_bodies().await;
 }
 
 #[tokio::test]

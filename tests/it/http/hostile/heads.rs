@@ -1,4 +1,4 @@
-//! Headers that lie, contradict the body or are too much.
+//! Headers that are wrong, contradict the body or are too large.
 
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ async fn credentials_of_any_bytes_are_401_and_never_repeated() {
         .await;
     target.app.get_with("first", "/v1/reservations").await;
     let outbox = store.keys().outbox(Partition::FIRST);
-    eventually("the first is told", async || {
+    eventually("the first emits an event", async || {
         let text: i64 = target.app.run(&["XLEN", &outbox]).await;
         text > 0
     })

@@ -33,7 +33,7 @@ pub struct Operation {
     pub path: String,
     /// A good body with every member.
     pub body: Value,
-    /// The status that the good body is answered.
+    /// The status of the response to the valid body.
     pub success: u16,
 }
 
@@ -88,17 +88,20 @@ impl Target {
         response
     }
 
-    /// What is said holds neither a control character nor a secret.
+    /// Checks that a message holds neither a control character nor a secret.
     pub fn check_echo(&self, what: &str, message: &str) {
         let hostile = |c: char| c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c);
         assert!(!message.contains(hostile), "{what}: {message:?}");
         assert!(message.len() <= 16_384, "{what}: {} bytes", message.len());
         for key in &self.app.keys {
-            assert!(!message.contains(&key[23..]), "{what} tells a key");
+            assert!(!message.contains(&key[23..]), "{what} reveals a key");
         }
-        assert!(!message.contains(ADMIN_KEY), "{what} tells the admin key");
+        assert!(!message.contains(ADMIN_KEY), "{what} reveals the admin key");
         let port = self.redis.port.to_string();
-        assert!(!message.contains(&port), "{what} tells where Redis is");
+        assert!(
+            !message.contains(&port),
+            "{what} reveals the address of Redis"
+        );
     }
 
     /// Nothing in Redis has changed.
@@ -108,7 +111,7 @@ impl Target {
         assert_eq!(now, stored, "{what} has changed something");
     }
 
-    /// Sends a request that succeeds, and takes what is stored then as the new state.
+    /// Sends a request that succeeds, and takes the stored data as the new state.
     pub async fn accepted(&self, what: &str, request: RequestBuilder, status: u16) -> Response {
         let response = self.app.send(request).await;
         assert_eq!(response.status, status, "{what}: {response:?}");
@@ -116,14 +119,14 @@ impl Target {
         response
     }
 
-    /// Takes what is stored now as the state that is not to change.
+    /// Takes the stored data as the state that must not change.
     pub async fn take_state(&self) {
         let now = self.app.digest().await;
         *self.stored.lock().expect("no panic") = now;
     }
 
-    /// Every operation accepts its good body: what was refused was refused for what was wrong with it.
-    pub async fn accepts_what_is_good(&self) {
+    /// Every operation accepts its valid body: refusals had the intended cause.
+    pub async fn accepts_valid_bodies(&self) {
         for operation in &self.operations {
             let request = self.request(operation).body(operation.body.to_string());
             self.accepted(operation.name, request, operation.success)

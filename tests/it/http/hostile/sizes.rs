@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use super::Target;
 use crate::harness::app::{ADMIN_KEY, TestApp};
 
-/// Free metadata of exactly so many bytes of JSON text.
+/// Free metadata of exactly this many bytes of JSON text.
 fn metadata_of(bytes: usize) -> Value {
     json!({"x": "y".repeat(bytes - r#"{"x":""}"#.len())})
 }
 
-/// Metrics of exactly so many bytes of JSON text.
+/// Metrics of exactly this many bytes of JSON text.
 fn metrics_of(bytes: usize) -> Value {
     json!({"custom": metadata_of(bytes - r#"{"custom":}"#.len())})
 }
 
-/// Caps of exactly so many bytes of JSON text.
+/// Caps of exactly this many bytes of JSON text.
 fn caps_of(bytes: usize) -> Value {
     let fixed = r#"{"tool_allowlist":["a"]}"#.len();
     let tools = vec!["a"; 1 + (bytes - fixed) / 4];
@@ -86,7 +86,7 @@ async fn metadata_metrics_and_caps_above_their_limits_are_refused_by_every_opera
     let text = app.telemetry.render().expect("metrics");
     let caps = "budget_limit_refusals_total{limit=\"caps_bytes\"} 1\n";
     assert!(text.contains(caps), "{text}");
-    target.accepts_what_is_good().await;
+    target.accepts_valid_bodies().await;
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn an_incomplete_request_changes_nothing() {
     // Time for what must not happen: nothing says that the server has read the last half.
     tokio::time::sleep(Duration::from_millis(50)).await;
     target.unchanged("half requests").await;
-    target.accepts_what_is_good().await;
+    target.accepts_valid_bodies().await;
 }
 
 /// Client libraries send head and body apart, and the next request on the same connection.
@@ -240,7 +240,7 @@ async fn bytes_that_are_not_http_get_at_most_a_refusal() {
         }
         target.unchanged(&opening).await;
     }
-    target.accepts_what_is_good().await;
+    target.accepts_valid_bodies().await;
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Who may call each operation, written by hand from the documents of the wire and not from the index, so that a wrong caller
+//! The callers of each operation, written by hand from the documents of the wire and not from the index, so that a wrong caller
 //! or permission in the index fails.
 
 use budget_authority::api::operation::Callers;
@@ -110,12 +110,12 @@ fn wildcard(permission: &str) -> Option<&'static str> {
     ["admin:read", "admin:write"].into_iter().find(of_kind)
 }
 
-/// The request of a row under an API key of the victim.
+/// The request of a row under an API key of the tenant.
 async fn ask_by_key(
     app: &TestApp,
     operation: &Operation,
     row: &Row,
-    victim: &Victim,
+    victim: &TargetTenant,
     key: String,
 ) -> Response {
     let (query, body) = (row.request)(victim, false);
@@ -143,7 +143,7 @@ async fn each_operation_needs_the_documented_permission_and_no_other() {
             .map(|permission| permission.as_str())
             .filter(|permission| !opening.contains(permission))
             .collect();
-        let victim = Victim::new(&app, Fate::Active).await;
+        let victim = TargetTenant::new(&app, TenantState::Active).await;
         let key = victim.key(&app, &others).await;
         let before = victim.dump(&app).await;
         let refused = ask_by_key(&app, operation, row, &victim, key).await;
@@ -157,7 +157,7 @@ async fn each_operation_needs_the_documented_permission_and_no_other() {
         assert!(message.contains(needed), "{name}: {message}");
         assert_eq!(victim.dump(&app).await, before, "{name}");
         for permission in opening {
-            let victim = Victim::new(&app, Fate::Active).await;
+            let victim = TargetTenant::new(&app, TenantState::Active).await;
             let key = victim.key(&app, &[permission]).await;
             let response = ask_by_key(&app, operation, row, &victim, key).await;
             let code = response.at("/error").as_str().unwrap_or_default();

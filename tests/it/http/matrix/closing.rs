@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::harness::admin_fixture::tenant_id;
 
-/// Those that change nothing of the tenant's, or answer for many rows at once.
+/// Those that change nothing of the tenant, or have an outcome per row.
 const APART: [OperationId; 9] = [
     OperationId::CreateTenant,
     OperationId::UpdateTenant,
@@ -24,21 +24,21 @@ const APART: [OperationId; 9] = [
     OperationId::RevokeApiKey,
 ];
 
-/// Repeats one operation until the tenant is closed, and twice more; what it was answered before and after.
+/// Repeats one operation until the tenant is closed, and twice more; the statuses before and after.
 async fn repeat(
     app: &TestApp,
-    victim: &Victim,
+    victim: &TargetTenant,
     operation: &Operation,
     row: &Row,
     is_closed: &AtomicBool,
 ) -> [Vec<u16>; 2] {
     let who = if operation.callers.includes_tenants() {
-        Who::Owner
+        TestCaller::Owner
     } else {
-        Who::Admin
+        TestCaller::Admin
     };
-    let mut told = [Vec::new(), Vec::new()];
-    while told[1].len() < 2 {
+    let mut statuses = [Vec::new(), Vec::new()];
+    while statuses[1].len() < 2 {
         let after = is_closed.load(Ordering::SeqCst);
         let response = ask(app, operation, row, who, victim, victim).await;
         let status = response.status;
@@ -50,9 +50,9 @@ async fn repeat(
                 operation.name
             );
         }
-        told[usize::from(after)].push(status);
+        statuses[usize::from(after)].push(status);
     }
-    told
+    statuses
 }
 
 /// The fields of all records that a list of the tenant's names.
@@ -74,7 +74,7 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
     let app = Arc::new(TestApp::spawn_reaching(public_names(), &[]).await);
     let described = Arc::new(described());
     for pause_ms in [0, 10, 40, 120] {
-        let victim = Arc::new(Victim::new(&app, Fate::Active).await);
+        let victim = Arc::new(TargetTenant::new(&app, TenantState::Active).await);
         let is_closed = Arc::new(AtomicBool::new(false));
         let mut at_work = JoinSet::new();
         for (index, (operation, _)) in described.iter().enumerate() {
@@ -103,10 +103,11 @@ async fn a_close_against_every_operation_at_once_leaves_nothing_open() {
             "{closed:?}"
         );
         is_closed.store(true, Ordering::SeqCst);
-        let told = at_work.join_all().await;
+        let statuses = at_work.join_all().await;
         let granted = |part: usize| {
-            told.iter()
-                .flat_map(|told| &told[part])
+            statuses
+                .iter()
+                .flat_map(|statuses| &statuses[part])
                 .filter(|status| **status < 300)
                 .count()
         };

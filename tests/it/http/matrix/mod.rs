@@ -1,12 +1,12 @@
-//! Every operation under every kind of key: who is let in, what the others are told, and that nothing changes where it is
+//! Every operation under every kind of key: who is accepted, how others are refused, and that nothing changes where it is
 //! refused. The operations and their callers come from the index, so that what is declared is what holds.
 
-mod anywhere;
 mod callers;
 mod closing;
+mod common_rules;
 mod rows;
 mod series;
-mod victim;
+mod target_tenant;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,7 @@ use crate::harness::app::{ADMIN_KEY, TestApp};
 use crate::harness::receiver::public_names;
 use crate::harness::response::Response;
 use rows::{Outcome, Row, row};
-use victim::{Fate, Victim};
+use target_tenant::{TargetTenant, TenantState};
 
 /// Every operation that takes a key, with its row.
 fn described() -> Vec<(&'static Operation, Row)> {
@@ -31,9 +31,9 @@ fn described() -> Vec<(&'static Operation, Row)> {
     OperationId::ALL.iter().filter_map(with_row).collect()
 }
 
-/// Who asks.
+/// The caller.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Who {
+enum TestCaller {
     Nobody,
     Garbage,
     WrongSecret,
@@ -42,11 +42,11 @@ enum Who {
     Expired,
     Poor,
     Other,
-    /// Restricted to one segment that nothing of the victim's has.
+    /// Restricted to one segment that no scope of the tenant has.
     Narrow,
     /// Restricted to a path that nothing of the victim's lies in.
     Outside,
-    /// Restricted to a path that all of the victim's lies in.
+    /// Restricted to a path that contains everything of the tenant.
     Within,
     Suspended,
     Closed,
@@ -54,26 +54,26 @@ enum Who {
     Admin,
 }
 
-const EVERYBODY: [Who; 15] = [
-    Who::Nobody,
-    Who::Garbage,
-    Who::WrongSecret,
-    Who::GarbageAdmin,
-    Who::Revoked,
-    Who::Expired,
-    Who::Poor,
-    Who::Other,
-    Who::Narrow,
-    Who::Outside,
-    Who::Within,
-    Who::Suspended,
-    Who::Closed,
-    Who::Owner,
-    Who::Admin,
+const EVERYBODY: [TestCaller; 15] = [
+    TestCaller::Nobody,
+    TestCaller::Garbage,
+    TestCaller::WrongSecret,
+    TestCaller::GarbageAdmin,
+    TestCaller::Revoked,
+    TestCaller::Expired,
+    TestCaller::Poor,
+    TestCaller::Other,
+    TestCaller::Narrow,
+    TestCaller::Outside,
+    TestCaller::Within,
+    TestCaller::Suspended,
+    TestCaller::Closed,
+    TestCaller::Owner,
+    TestCaller::Admin,
 ];
 
-impl Who {
-    /// What they are told.
+impl TestCaller {
+    /// The expected status and code.
     fn expected(self, operation: &Operation, row: &Row) -> Outcome {
         let unauthorized = (401, "UNAUTHORIZED");
         let tenants = row
@@ -96,44 +96,44 @@ impl Who {
         }
     }
 
-    fn fate(self) -> Fate {
+    fn state(self) -> TenantState {
         match self {
-            Self::Suspended => Fate::Suspended,
-            Self::Closed => Fate::Closed,
-            _ => Fate::Active,
+            Self::Suspended => TenantState::Suspended,
+            Self::Closed => TenantState::Closed,
+            _ => TenantState::Active,
         }
     }
 
-    /// The header that says who asks.
+    /// The key header of the caller.
     fn header(
         self,
         app: &TestApp,
-        victim: &Victim,
-        other: &Victim,
+        target: &TargetTenant,
+        other: &TargetTenant,
     ) -> Option<(&'static str, String)> {
         let key = match self {
             Self::Nobody => return None,
             Self::Admin => return Some(("X-Admin-API-Key", ADMIN_KEY.to_owned())),
             Self::GarbageAdmin => return Some(("X-Admin-API-Key", "garbage".to_owned())),
             Self::Garbage => "garbage".to_owned(),
-            Self::WrongSecret => format!("{}AAAA", &victim.owner[..victim.owner.len() - 4]),
-            Self::Revoked => victim.revoked.clone(),
-            Self::Expired => victim.expired.clone(),
-            Self::Poor => victim.poor.clone(),
+            Self::WrongSecret => format!("{}AAAA", &target.owner[..target.owner.len() - 4]),
+            Self::Revoked => target.revoked.clone(),
+            Self::Expired => target.expired.clone(),
+            Self::Poor => target.poor.clone(),
             Self::Other => other.owner.clone(),
-            Self::Narrow => victim.narrow.clone(),
-            Self::Outside => victim.outside.clone(),
-            Self::Within => victim.within.clone(),
-            Self::Suspended | Self::Closed | Self::Owner => victim.owner.clone(),
+            Self::Narrow => target.narrow.clone(),
+            Self::Outside => target.outside.clone(),
+            Self::Within => target.within.clone(),
+            Self::Suspended | Self::Closed | Self::Owner => target.owner.clone(),
         };
         Some((app.names.key, key))
     }
 }
 
 /// The path of an operation on what is the victim's.
-fn path_of(operation: &Operation, victim: &Victim) -> String {
+fn path_of(operation: &Operation, target: &TargetTenant) -> String {
     let mut path = operation.path.to_owned();
-    for (name, id) in &victim.ids {
+    for (name, id) in &target.ids {
         path = path.replace(&format!("{{{name}}}"), id);
     }
     assert!(
@@ -160,41 +160,41 @@ async fn send(
     app.send(request).await
 }
 
-/// Sends the request of a row about a victim.
+/// Sends the request of a row about a tenant.
 async fn ask(
     app: &TestApp,
     operation: &Operation,
     row: &Row,
-    who: Who,
-    victim: &Victim,
-    other: &Victim,
+    who: TestCaller,
+    target: &TargetTenant,
+    other: &TargetTenant,
 ) -> Response {
-    let (query, body) = (row.request)(victim, who == Who::Admin);
-    let path = format!("{}?{query}", path_of(operation, victim));
+    let (query, body) = (row.request)(target, who == TestCaller::Admin);
+    let path = format!("{}?{query}", path_of(operation, target));
     send(
         app,
         operation.method.clone(),
         &path,
-        who.header(app, victim, other),
+        who.header(app, target, other),
         body,
     )
     .await
 }
 
 /// Checks a row under every kind of key.
-async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) {
+async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &TargetTenant) {
     let mut victims = Vec::new();
     for who in EVERYBODY {
         let expected = who.expected(operation, row);
         let refused = expected.0 >= 400;
-        // What is refused changes nothing, so that the next may ask about the same.
-        let known = victims.iter().position(|(fate, _)| *fate == who.fate());
-        let victim = match known {
+        // A refusal changes nothing, so the next caller can use the same target.
+        let known = victims.iter().position(|(state, _)| *state == who.state());
+        let target = match known {
             Some(known) if refused => victims.swap_remove(known).1,
-            _ => Victim::new(app, who.fate()).await,
+            _ => TargetTenant::new(app, who.state()).await,
         };
-        let before = victim.dump(app).await;
-        let response = ask(app, operation, row, who, &victim, other).await;
+        let before = target.dump(app).await;
+        let response = ask(app, operation, row, who, &target, other).await;
         let code = response.at("/error").as_str().unwrap_or_default();
         assert_eq!(
             (response.status, code),
@@ -202,8 +202,8 @@ async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) 
             "{} by {who:?}: {response:?}",
             operation.name
         );
-        if refused || operation.method == Method::GET || who == Who::Other {
-            let after = victim.dump(app).await;
+        if refused || operation.method == Method::GET || who == TestCaller::Other {
+            let after = target.dump(app).await;
             let changed: BTreeSet<_> = before
                 .iter()
                 .chain(&after)
@@ -215,38 +215,38 @@ async fn check(app: &TestApp, operation: &Operation, row: &Row, other: &Victim) 
                 "{} by {who:?} changed {changed:?}",
                 operation.name
             );
-            victims.push((who.fate(), victim));
+            victims.push((who.state(), target));
         } else {
             continue;
         }
-        let victim = &victims.last().expect("just put there").1;
-        let told = response.body.to_string();
-        // What the request itself names proves nothing.
-        let (_, sent) = (row.request)(victim, false);
+        let target = &victims.last().expect("just put there").1;
+        let body = response.body.to_string();
+        // Names from the request itself prove nothing.
+        let (_, sent) = (row.request)(target, false);
         let named = sent.as_ref().and_then(|body| body["scope_filter"].as_str());
-        let told = named.map_or(told.clone(), |named| told.replace(named, ""));
-        // Whoever is not let in learns nothing that was not in the request.
-        if who == Who::Other && !refused {
+        let body = named.map_or(body.clone(), |named| body.replace(named, ""));
+        // A refused caller learns nothing that was not in the request.
+        if who == TestCaller::Other && !refused {
             assert!(
-                !told.contains(&victim.name),
-                "{} tells {who:?}: {told}",
+                !body.contains(&target.name),
+                "{} reveals to {who:?}: {body}",
                 operation.name
             );
         }
-        // A key that is restricted sees nothing of what lies elsewhere or has no scope.
-        if matches!(who, Who::Narrow | Who::Outside) && !refused {
-            for mark in victim.marks() {
+        // A restricted key sees nothing outside its scopes or without a scope.
+        if matches!(who, TestCaller::Narrow | TestCaller::Outside) && !refused {
+            for mark in target.marks() {
                 assert!(
-                    !told.contains(&mark),
-                    "{} shows {who:?} {mark}: {told}",
+                    !body.contains(&mark),
+                    "{} shows {who:?} {mark}: {body}",
                     operation.name
                 );
             }
         }
         if expected.0 == 401 {
             assert!(
-                !told.contains(&victim.name),
-                "{} tells {who:?}: {told}",
+                !body.contains(&target.name),
+                "{} reveals to {who:?}: {body}",
                 operation.name
             );
             assert!(response.header(app.names.tenant).is_none(), "{response:?}");
@@ -282,7 +282,7 @@ fn every_operation_is_described_with_its_callers() {
 /// A path that is served past the index would have no row.
 #[test]
 fn every_path_that_is_served_is_in_the_index() {
-    // What needs no key.
+    // Operations without a key.
     let public = [
         "/",
         "/v1/openapi.json",
@@ -318,7 +318,7 @@ fn every_path_that_is_served_is_in_the_index() {
 
 async fn check_those(choose: fn(&Operation) -> bool) {
     let app = TestApp::spawn_reaching(public_names(), &[]).await;
-    let other = Victim::new(&app, Fate::Active).await;
+    let other = TargetTenant::new(&app, TenantState::Active).await;
     for (operation, row) in described()
         .iter()
         .filter(|(operation, _)| choose(operation))

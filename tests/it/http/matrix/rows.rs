@@ -1,10 +1,10 @@
-//! The table: a row for each operation. Operations that only the admin key opens answer every other key alike, so a row for one
+//! The table: a row for each operation. Operations for the admin key alone respond to every other key alike, so a row for one
 //! of them is no more than a request that succeeds.
 
 use budget_authority::api::operations::OperationId;
 use serde_json::{Value, json};
 
-use super::victim::Victim;
+use super::target_tenant::TargetTenant;
 use crate::harness::runtime_calls::tokens;
 
 /// A status, and the code of an error.
@@ -18,29 +18,29 @@ const FORBIDDEN: Outcome = (403, "FORBIDDEN");
 const NO_WEBHOOK: Outcome = (404, "WEBHOOK_NOT_FOUND");
 const CLOSED: Outcome = (409, "TENANT_CLOSED");
 
-/// What is sent besides method and path: the query, and a body.
+/// Query and body of the request.
 pub type Sent = (String, Option<Value>);
 
 /// An operation that is tried under every kind of key.
 pub struct Row {
-    /// What a key that may gets.
+    /// The response to a permitted key.
     pub good: Outcome,
-    /// What good keys get that stand somewhere else; `None` where tenants' keys open nothing.
+    /// The responses to other valid keys; `None` where no tenant's key is accepted.
     pub tenants: Option<Tenants>,
-    /// A request about the victim, under the admin key or another.
-    pub request: fn(&Victim, bool) -> Sent,
+    /// A request about the tenant, under the admin key or another.
+    pub request: fn(&TargetTenant, bool) -> Sent,
 }
 
 /// Of keys that are good and have all permissions.
 #[derive(Clone, Copy)]
 pub struct Tenants {
-    /// Another tenant's, about what is the victim's. Where it may succeed, nothing of the victim may show.
+    /// Another tenant's key, about this tenant. Where it may succeed, nothing of this tenant may show.
     pub other: Outcome,
     /// The victim's own while it is suspended.
     pub suspended: Outcome,
-    /// The victim's own while it is closed.
+    /// The tenant's own key while it is closed.
     pub closed: Outcome,
-    /// The victim's own, restricted to scopes that the request is not about.
+    /// The tenant's own key, restricted to other scopes.
     pub narrow: Outcome,
 }
 
@@ -53,7 +53,7 @@ const fn tenants(other: Outcome, suspended: Outcome, closed: Outcome, narrow: Ou
     }
 }
 
-fn operators(good: Outcome, request: fn(&Victim, bool) -> Sent) -> Row {
+fn operators(good: Outcome, request: fn(&TargetTenant, bool) -> Sent) -> Row {
     Row {
         good,
         tenants: None,
@@ -61,7 +61,7 @@ fn operators(good: Outcome, request: fn(&Victim, bool) -> Sent) -> Row {
     }
 }
 
-fn both(good: Outcome, tenants: Tenants, request: fn(&Victim, bool) -> Sent) -> Row {
+fn both(good: Outcome, tenants: Tenants, request: fn(&TargetTenant, bool) -> Sent) -> Row {
     Row {
         good,
         tenants: Some(tenants),
@@ -69,11 +69,11 @@ fn both(good: Outcome, tenants: Tenants, request: fn(&Victim, bool) -> Sent) -> 
     }
 }
 
-fn nothing(_: &Victim, _: bool) -> Sent {
+fn nothing(_: &TargetTenant, _: bool) -> Sent {
     (String::new(), None)
 }
 
-fn empty(_: &Victim, _: bool) -> Sent {
+fn empty(_: &TargetTenant, _: bool) -> Sent {
     (String::new(), Some(json!({})))
 }
 
@@ -86,7 +86,7 @@ fn query(query: String) -> Sent {
 }
 
 /// The query of a list that operators must narrow to a tenant and tenants may not.
-fn of_tenant(victim: &Victim, admin: bool, name: &str) -> Sent {
+fn of_tenant(victim: &TargetTenant, admin: bool, name: &str) -> Sent {
     query(if admin {
         format!("{name}={}", victim.name)
     } else {
@@ -99,24 +99,24 @@ fn key() -> String {
 }
 
 /// A create, decision or event.
-fn request(victim: &Victim, member: &str) -> Sent {
+fn request(victim: &TargetTenant, member: &str) -> Sent {
     body(json!({
         "idempotency_key": key(), "subject": {"tenant": victim.name}, "action": {"kind": "llm", "name": "m"}, member: tokens(1),
     }))
 }
 
-fn ledger(victim: &Victim) -> String {
+fn ledger(victim: &TargetTenant) -> String {
     format!("scope={}&unit=TOKENS", victim.scope())
 }
 
-fn hook(victim: &Victim) -> Value {
+fn hook(victim: &TargetTenant) -> Value {
     json!({
         "url": "https://hooks.example/in", "event_types": ["budget.funded"], "scope_filter": format!("{}/*", victim.scope()),
     })
 }
 
 /// With the tenant that operators must name in the body.
-fn owned(mut body: Value, victim: &Victim, admin: bool) -> Sent {
+fn owned(mut body: Value, victim: &TargetTenant, admin: bool) -> Sent {
     if admin {
         body["tenant_id"] = json!(victim.name);
     }
@@ -129,15 +129,15 @@ const READ: Tenants = tenants(FORBIDDEN, OK, OK, FORBIDDEN);
 /// Lists show what matches, and no more.
 const LIST: Tenants = tenants(FORBIDDEN, OK, OK, OK);
 
-// What tenants govern themselves.
+// Resources that tenants manage themselves.
 const CHANGE: Tenants = tenants(FORBIDDEN, FORBIDDEN, CLOSED, FORBIDDEN);
-/// The body names a scope of the victim's; another tenant's key makes it one that is not its own.
+/// The body names a scope of the tenant, which is foreign to another tenant's key.
 const CREATE: Tenants = tenants(INVALID, FORBIDDEN, CLOSED, FORBIDDEN);
 const OWN: Tenants = tenants(OK, OK, OK, OK);
 const HOOK_CHANGE: Tenants = tenants(NO_WEBHOOK, FORBIDDEN, CLOSED, FORBIDDEN);
 const HOOK_READ: Tenants = tenants(NO_WEBHOOK, OK, OK, FORBIDDEN);
 
-/// The row of an operation; `None` where no key is judged. One without an arm does not compile.
+/// The row of an operation; `None` where keys are ignored. One without an arm does not compile.
 pub fn row(operation: OperationId) -> Option<Row> {
     use OperationId as O;
     Some(match operation {

@@ -36,7 +36,7 @@ fn document_of(name: &str) -> String {
     fs::read_to_string(path).expect("a document")
 }
 
-/// What the label of a series is, of a metric with no other.
+/// The value of the only label of a series.
 fn labels(series: &BTreeSet<String>, metric: &str) -> BTreeSet<String> {
     let label = |name: &String| {
         let labels = name.strip_prefix(metric)?;
@@ -60,14 +60,19 @@ fn of_scripts() -> BTreeSet<String> {
         .collect()
 }
 
-/// Every operation succeeds, and is refused, and strangers try what is no operation.
-async fn drive(app: &TestApp, other: &Victim, choose: fn(&Operation) -> bool) {
+/// Calls every operation with success and with a refusal, and unknown paths without a key.
+async fn drive(app: &TestApp, other: &TargetTenant, choose: fn(&Operation) -> bool) {
     for (operation, row) in described() {
         if !choose(operation) {
             continue;
         }
-        for who in [Who::Owner, Who::Admin, Who::Garbage, Who::Poor] {
-            let victim = Victim::new(app, Fate::Active).await;
+        for who in [
+            TestCaller::Owner,
+            TestCaller::Admin,
+            TestCaller::Garbage,
+            TestCaller::Poor,
+        ] {
+            let victim = TargetTenant::new(app, TenantState::Active).await;
             ask(app, operation, &row, who, &victim, other).await;
         }
         for method in ["PUT", "DELETE", "BREW"] {
@@ -91,7 +96,7 @@ async fn drive(app: &TestApp, other: &Victim, choose: fn(&Operation) -> bool) {
 #[tokio::test]
 async fn a_replica_exposes_few_series_whatever_tenants_send() {
     let app = TestApp::spawn_reaching(public_names(), &[]).await;
-    let other = Victim::new(&app, Fate::Active).await;
+    let other = TargetTenant::new(&app, TenantState::Active).await;
     drive(&app, &other, |_| true).await;
     let first = series(&app);
     assert!(first.len() <= SERIES_MAX, "{} series", first.len());

@@ -1,4 +1,4 @@
-//! What the OpenAPI description says about requests is enforced: every bound, word and type of every member.
+//! The OpenAPI description of requests is enforced: every bound, word and type of every member.
 
 mod samples;
 
@@ -167,7 +167,7 @@ impl Request<'_> {
             checks += 1;
         }
         for (member, property) in schema["properties"].as_object().unwrap_or(&Map::new()) {
-            // Described because the protocol has it, and never accepted.
+            // Described for the protocol, and never accepted.
             if member == "observe_mode" {
                 continue;
             }
@@ -266,7 +266,7 @@ impl Request<'_> {
 
     fn read(&self, body: &Value) -> Result<(), Problems> {
         let mut body = body.clone();
-        // The other operations go without it: the one rule that a description cannot tell.
+        // The other operations do not allow it, a rule that the description cannot express.
         let other =
             |operation: &str| ["CREDIT", "DEBIT", "RESET", "REPAY_DEBT"].contains(&operation);
         let named = [&body["operation"], &body["action"]];

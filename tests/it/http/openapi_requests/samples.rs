@@ -101,7 +101,7 @@ pub fn violations(schema: &Value) -> Vec<Value> {
     bad
 }
 
-/// Values at the very end of what a schema allows.
+/// Values at the bounds of a schema.
 pub fn limits(schema: &Value) -> Vec<Value> {
     let bound = |name: &str| schema[name].as_i64();
     let mut good = Vec::new();

@@ -48,7 +48,7 @@ fn entry(text: &mut String, key: &Key) {
         text.push('\n');
         let mut declared = declared_fields().into_iter().filter(|_| index == 0);
         if let Some((_, fields)) = declared.find(|(declared, _)| std::ptr::eq(*declared, key)) {
-            // The id of an API key stands in the name of its key.
+            // The id of an API key is part of the name of its key.
             let fields = fields.iter().filter(|field| **field != "key_id");
             let fields: Vec<_> = fields.map(|field| format!("`{field}`")).collect();
             paragraph(text, &format!("Fields: {}.", fields.join(", ")));

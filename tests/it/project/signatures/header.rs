@@ -41,7 +41,7 @@ pub(super) fn header(signature: &Signature, body: &str) -> String {
     text + END_OF_SIGNATURE
 }
 
-/// The positions of keys; those of one name stand in each other's place.
+/// The positions of keys; keys of one name are alternatives.
 fn positions(signature: &Signature) -> Vec<(usize, &'static KeyUse)> {
     let mut positions: Vec<(usize, &KeyUse)> = Vec::new();
     for key in signature.keys {
@@ -260,7 +260,7 @@ fn unpacked(text: &mut String, list: &str, names: &[String], more: bool) {
     text.push_str(lines.trim_start());
 }
 
-/// What a key is called in a header: that it is of the partition goes without saying.
+/// The name of a key in a header, without its partition.
 fn pattern_of(key: &Key, parts: &[&str]) -> String {
     let place = match key.place {
         "{<p>}:" => "",

@@ -1,4 +1,4 @@
-//! What is written from the declarations of keys and scripts: the headers of `lua/` (`make signatures`), and `docs/redis.md`
+//! Generated from the declarations of keys and scripts: the headers of `lua/` (`make signatures`), and `docs/redis.md`
 //! (`make docs`).
 
 mod document;
@@ -94,7 +94,7 @@ fn scripts_and_declarations_match() {
     assert_eq!(files, declared);
 }
 
-/// A script without `no-writes` could write keys that it declares as read; its flags would not tell.
+/// A script without `no-writes` could write keys that it declares as read; its flags would not show it.
 #[test]
 fn a_declaration_does_not_contradict_itself() {
     for signature in SIGNATURES {

@@ -1,4 +1,4 @@
-//! What a good key may do: permissions, scope restrictions, and nothing to other tenants' reservations.
+//! Permissions and scopes of a valid key, which never reach other tenants' reservations.
 
 use budget_authority::domain::ids::TenantId;
 use serde_json::json;

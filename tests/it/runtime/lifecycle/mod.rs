@@ -23,7 +23,7 @@ pub fn cast(name: &str) -> Vec<String> {
     overage.chain(single).collect()
 }
 
-/// All of it, for tenants whose names begin with `name`. Each request must be answered rightly the first time.
+/// All of it, for tenants whose names begin with `name`. Each request must get the right response the first time.
 pub async fn live(store: &Store, service: SocketAddr, name: &str) {
     let tenant =
         async |part: &str| ThreeScopes::of_tenant(store, service, &format!("{name}-{part}")).await;
@@ -48,7 +48,7 @@ async fn reserve_and_finish(tenant: &ThreeScopes, other: &ThreeScopes) {
     tenant.ledgers([[1_000, 0], [800, 0], [500, 0]]).await;
     let untouched = [[1_000, 0, 0, 0], [800, 0, 0, 0], [500, 0, 0, 0]];
 
-    // Questions change nothing.
+    // Decisions change nothing.
     let mut dry = tenant.request("dry", "estimate", 300);
     dry["dry_run"] = json!(true);
     let allowed = tenant.post_twice("/v1/reservations", &dry, 200).await;
@@ -66,7 +66,7 @@ async fn reserve_and_finish(tenant: &ThreeScopes, other: &ThreeScopes) {
     assert_eq!(decided.text("decision"), "DENY");
     assert_eq!(tenant.figures().await, untouched);
 
-    // A hold stands on every scope.
+    // Every scope has a hold.
     let create = tenant.request("r1", "estimate", 300);
     let reserved = tenant.post_twice("/v1/reservations", &create, 200).await;
     let id = reserved.text("reservation_id").to_owned();
@@ -229,8 +229,8 @@ async fn dead_holds(tenant: &ThreeScopes) {
     assert_eq!(tenant.figures().await, figures);
     let again = tenant.post("/v1/reservations", &dying, 200).await;
     assert_eq!(again.body["remaining_ttl_ms"], 0);
-    let books = tenant.audit().await;
-    assert_eq!(books.events_of("reservation.expired"), 1);
+    let ledger_audit = tenant.audit().await;
+    assert_eq!(ledger_audit.events_of("reservation.expired"), 1);
 }
 
 #[tokio::test]

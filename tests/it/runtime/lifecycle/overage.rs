@@ -14,13 +14,13 @@ pub struct Case {
     outcome: Outcome,
     /// `remaining spent debt` of each ledger afterwards.
     figures: [[i64; 3]; 3],
-    /// Why the next hold is refused.
+    /// The reason for which the next hold is refused.
     then: &'static str,
 }
 
 enum Outcome {
     Charged(i64),
-    /// With this code; the hold stands.
+    /// With this code; the hold stays.
     Refused(&'static str),
 }
 

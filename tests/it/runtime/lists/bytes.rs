@@ -10,7 +10,7 @@ use crate::harness::tenant_fixture::TenantFixture;
 const NOTE: usize = 900_000;
 
 /// Ten reservations with much metadata.
-async fn heavy(redis: &RedisServer) -> Fixture {
+async fn with_long_metadata(redis: &RedisServer) -> Fixture {
     let app = TestApp::spawn_on(&redis.url(), &["--metadata-bytes", "1048576"]).await;
     app.budget("tenant:acme", 1_000_000, 0).await;
     let mut ids = Vec::new();
@@ -36,7 +36,7 @@ fn sent_bytes(redis: &RedisServer) -> usize {
 #[tokio::test]
 async fn metadata_is_read_only_where_it_is_returned() {
     let redis = RedisServer::start();
-    let list = heavy(&redis).await;
+    let list = with_long_metadata(&redis).await;
     let id = &list.ids[0];
     let extend = json!({"idempotency_key": "e", "extend_by_ms": 1_000, "metadata": {"note": "y".repeat(NOTE)}});
     list.app
@@ -135,7 +135,7 @@ async fn a_record_keeps_a_bounded_number_of_extensions() {
 #[tokio::test]
 async fn a_page_with_much_metadata_is_short_and_its_cursor_continues() {
     let redis = RedisServer::start();
-    let list = heavy(&redis).await;
+    let list = with_long_metadata(&redis).await;
     for query in [
         "include=metadata",
         "include=metadata&sort_by=reserved",

@@ -78,7 +78,7 @@ async fn without_a_sort_the_newest_come_first() {
     assert_eq!(ids(&list.walk("sort_dir=asc", 4).await), oldest);
 }
 
-/// Gives each hold of a tenant what a request would have brought.
+/// Gives each hold of a tenant the fields that a request would have set.
 pub async fn complete(app: &TestApp, tenant: &TenantFixture) {
     let script = "for _, key in ipairs(redis.call('KEYS', ARGV[1])) do
         redis.call('HSET', key, 'action_kind', 'k', 'action_name', 'n', 'idempotency_key', 'i')

@@ -96,7 +96,7 @@ async fn a_damaged_ledger_is_left_out_of_balances_and_found_by_a_verification() 
             .iter()
             .any(|d| d.id.contains("agent:a") && d.detail.contains("corrupt"));
         assert!(reported, "{damage:?}: {:?}", report.differences);
-        // The others are as good as before.
+        // The others are listed as before.
         let response = app.get("/v1/balances?agent=b").await;
         assert_eq!(
             response.at("/balances/0/allocated"),

@@ -17,7 +17,7 @@ async fn with_long_timeout() -> TestApp {
 }
 
 /// Gives each hold an expiry within `spread_ms` after `from_ms` and a grace: one in four the usual, the others one of their own,
-/// up to a minute. Answers the ids in the order of expiry.
+/// up to a minute. Returns the ids in the order of expiry.
 pub async fn scatter(
     app: &TestApp,
     tenant: &TenantFixture,

@@ -1,4 +1,4 @@
-//! Which rows a list has, and which members of them.
+//! The rows of a list, and their members.
 
 use budget_authority::domain::moment::Moment;
 use serde_json::{Value, json};

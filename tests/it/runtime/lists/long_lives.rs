@@ -57,7 +57,7 @@ async fn a_hold_that_was_extended_for_months_is_listed_and_the_first_page_costs_
     assert_eq!(
         list.keys("").await,
         ["new"],
-        "unknown of, as no extension has told"
+        "unknown, since no extension was recorded"
     );
     for id in &list.ids[..2] {
         let body = json!({"idempotency_key": "e", "extend_by_ms": 1_000});

@@ -21,7 +21,7 @@ pub struct Fixture {
     pub ids: Vec<String>,
 }
 
-/// What the fixture creates: idempotency key, amount, further members.
+/// The reservations of the fixture: idempotency key, amount, further members.
 fn bodies() -> Vec<Value> {
     let of = |key: &str, amount: i64, more: Value| {
         let mut body = reserve_body(key, amount);
@@ -72,7 +72,7 @@ impl Fixture {
         fixture
     }
 
-    /// Lets a reservation be long past its time.
+    /// Moves the expiry of a reservation far into the past.
     pub async fn age(&self, id: &str) {
         let partition = self.app.callers[0].partition;
         let record = self.app.store.keys().reservation(partition, id);
@@ -103,7 +103,7 @@ impl Fixture {
                 None => return seen,
             }
         }
-        panic!("{query} goes on for ever");
+        panic!("{query} never ends");
     }
 
     /// The keys under which the rows of one page were created.
@@ -113,7 +113,7 @@ impl Fixture {
         keys
     }
 
-    /// What a list refuses.
+    /// A refused list.
     pub async fn refused(&self, query: &str) -> String {
         let response = self.app.get(&format!("/v1/reservations?{query}")).await;
         assert_eq!(

@@ -1,6 +1,6 @@
-//! Which alerts a change of a ledger emits, in plain arithmetic, and which ones were emitted.
+//! The alerts of a change of a ledger, in plain arithmetic, and those that were emitted.
 
-use super::pure::{Book, Model, Name};
+use super::pure::{Model, ModelLedger, Name};
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::runtime_calls::announced_at;
 
@@ -14,10 +14,10 @@ const FACTS: [&str; 4] = [
     "data.remaining",
 ];
 
-/// What a ledger has announced.
+/// The alert state of a ledger.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Announced {
-    /// The highest threshold that rose and has not fallen since; `None` where use alone says it.
+pub struct AlertState {
+    /// The highest threshold that rose and has not fallen since; `None`: the one that utilization has reached.
     threshold: Option<i128>,
     /// Within the last ten seconds.
     is_fresh: bool,
@@ -25,7 +25,7 @@ pub struct Announced {
     exhausted_is_fresh: bool,
 }
 
-impl Book {
+impl ModelLedger {
     fn used(&self) -> i128 {
         self.spent + self.reserved
     }
@@ -46,19 +46,19 @@ impl Book {
 }
 
 impl Model {
-    pub fn books_of(&self, names: &[Name]) -> Vec<Book> {
-        names.iter().map(|name| self.books[name]).collect()
+    pub fn ledgers_of(&self, names: &[Name]) -> Vec<ModelLedger> {
+        names.iter().map(|name| self.ledgers[name]).collect()
     }
 
     /// Emits what the change of ledgers by one operation of the runtime plane caused.
-    pub fn moved(&mut self, names: &[Name], before: &[Book]) {
+    pub fn moved(&mut self, names: &[Name], before: &[ModelLedger]) {
         for (name, before) in names.iter().zip(before) {
             self.moved_one(name, *before);
         }
     }
 
-    fn moved_one(&mut self, name: &Name, before: Book) {
-        let after = self.books[name];
+    fn moved_one(&mut self, name: &Name, before: ModelLedger) {
+        let after = self.ledgers[name];
         let mut announced = self.announced.get(name).copied().unwrap_or_default();
         let [least, most] = match before.used() < after.used() {
             true => [before, after],
@@ -102,13 +102,13 @@ impl Model {
     }
 
     /// Emits what the funding of a ledger caused.
-    pub fn funded(&mut self, name: &Name, before: Book) {
-        let after = self.books[name];
+    pub fn funded(&mut self, name: &Name, before: ModelLedger) {
+        let after = self.ledgers[name];
         let known = self.announced.get(name).copied().unwrap_or_default();
-        let mut announced = Announced {
+        let mut announced = AlertState {
             threshold: after.highest_reached(),
             is_fresh: known.is_fresh,
-            ..Announced::default()
+            ..AlertState::default()
         };
         let both = before.allocated > 0 && after.allocated > 0;
         for threshold in THRESHOLDS.into_iter().filter(|_| both) {
@@ -132,7 +132,7 @@ impl Model {
         self.announced.insert(name.clone(), announced);
     }
 
-    /// Makes everything that a ledger has announced old.
+    /// Makes the alert state of a ledger old.
     fn age(&mut self, name: &Name) {
         if let Some(announced) = self.announced.get_mut(name) {
             announced.is_fresh = false;
@@ -146,10 +146,13 @@ impl Model {
         event_type: &str,
         threshold: i128,
         direction: &str,
-        book: Book,
+        ledger: ModelLedger,
     ) {
         let (tenant, scope, unit) = name;
-        let line = format!("{event_type} {threshold} {direction} {}", book.remaining());
+        let line = format!(
+            "{event_type} {threshold} {direction} {}",
+            ledger.remaining()
+        );
         self.alerts.push((*tenant, format!("{scope} {unit}"), line));
     }
 }

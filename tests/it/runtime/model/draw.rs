@@ -102,7 +102,7 @@ pub enum Step {
     Sweep {
         tenant: usize,
     },
-    /// What a ledger has announced becomes old.
+    /// The alert state of a ledger becomes old.
     Age {
         which: usize,
         to_future: bool,
@@ -131,7 +131,7 @@ fn amount() -> impl Strategy<Value = i64> {
     ]
 }
 
-/// What ledgers begin with: often so little that a history of small amounts meets the end of it.
+/// The initial allocation of ledgers: often so small that a history of small amounts exhausts it.
 fn allocation() -> impl Strategy<Value = i64> {
     prop_oneof![4 => 40..200i64, 1 => amount()]
 }

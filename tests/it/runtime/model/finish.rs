@@ -44,7 +44,7 @@ impl Model {
             if held
                 .names
                 .iter()
-                .any(|name| self.books[name].remaining() < overage)
+                .any(|name| self.ledgers[name].remaining() < overage)
             {
                 self.sweep(held.tenant);
             }
@@ -53,18 +53,18 @@ impl Model {
                 Err(reason) => return Outcome::Deny(reason),
             }
         } else {
-            let before = self.books_of(&held.names);
+            let before = self.ledgers_of(&held.names);
             for name in &held.names {
-                let book = self.book(name);
-                book.reserved -= held.estimate;
-                book.spent += actual;
+                let ledger = self.ledger(name);
+                ledger.reserved -= held.estimate;
+                ledger.spent += actual;
             }
             self.moved(&held.names, &before);
             overage
         };
         let response = Outcome::Done {
             charged: held.estimate + beyond,
-            books: self.snapshot(&held.names),
+            ledgers: self.snapshot(&held.names),
         };
         self.held[index].status = Status::Committed;
         self.held[index].finish = Some((key.to_owned(), hash.to_owned()));
@@ -94,14 +94,14 @@ impl Model {
             Status::Active if held.dead => return Outcome::Refused("Expired"),
             Status::Active => {}
         }
-        let before = self.books_of(&held.names);
+        let before = self.ledgers_of(&held.names);
         for name in &held.names {
-            self.book(name).reserved -= held.estimate;
+            self.ledger(name).reserved -= held.estimate;
         }
         self.moved(&held.names, &before);
         let response = Outcome::Done {
             charged: held.estimate,
-            books: self.snapshot(&held.names),
+            ledgers: self.snapshot(&held.names),
         };
         self.held[index].status = Status::Released;
         self.held[index].finish = Some((key.to_owned(), hash.to_owned()));

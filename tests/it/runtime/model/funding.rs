@@ -19,7 +19,7 @@ impl Model {
         if self.frozen.contains(name) {
             return Outcome::Refused("BudgetFrozen");
         }
-        let Some(before) = self.books.get(name).copied() else {
+        let Some(before) = self.ledgers.get(name).copied() else {
             return Outcome::Refused("BudgetNotFound");
         };
         let mut after = before;
@@ -45,7 +45,7 @@ impl Model {
         if !after.over {
             self.charged_over.remove(name);
         }
-        self.books.insert(name.clone(), after);
+        self.ledgers.insert(name.clone(), after);
         self.funded(name, before);
         Outcome::Extended
     }

@@ -1,4 +1,4 @@
-//! What operators do to ledgers and tenants, in plain arithmetic.
+//! Operations of operators on ledgers and tenants, in plain arithmetic.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::draw::Overage;
 use super::pure::{Model, Name, Outcome};
 
 impl Model {
-    /// Sets how much debt is allowed and what an overage does, and judges the flag anew.
+    /// Sets overdraft limit and overage policy, and recomputes the flag.
     pub fn change(
         &mut self,
         name: &Name,
@@ -23,10 +23,10 @@ impl Model {
             Some(None) => drop(self.overages.remove(name)),
             None => {}
         }
-        let book = self.books.get_mut(name).expect("a ledger of the model");
-        book.limit = limit.unwrap_or(book.limit);
-        book.over = book.debt > book.limit;
-        if !book.over {
+        let ledger = self.ledgers.get_mut(name).expect("a ledger of the model");
+        ledger.limit = limit.unwrap_or(ledger.limit);
+        ledger.over = ledger.debt > ledger.limit;
+        if !ledger.over {
             self.charged_over.remove(name);
         }
         Outcome::Extended
@@ -41,7 +41,7 @@ impl Model {
         extensions: i64,
     ) {
         let (known, _) = self.settings.get(&tenant).copied().unwrap_or((None, 0));
-        // What is not in a change stays.
+        // Absent members stay.
         self.settings
             .insert(tenant, (overage.or(known), extensions));
         match suspended {
@@ -50,7 +50,7 @@ impl Model {
         };
     }
 
-    /// Freezes a ledger, or ends that.
+    /// Freezes or unfreezes a ledger.
     pub fn freeze(&mut self, name: &Name, frozen: bool) -> Outcome {
         if let Some(refused) = self.unchangeable(name) {
             return refused;
@@ -73,8 +73,8 @@ impl Model {
             let held = self.held[index].clone();
             if held.tenant == tenant && held.status == Status::Active && held.dead {
                 for name in &held.names {
-                    before.entry(name.clone()).or_insert(self.books[name]);
-                    self.book(name).reserved -= held.estimate;
+                    before.entry(name.clone()).or_insert(self.ledgers[name]);
+                    self.ledger(name).reserved -= held.estimate;
                 }
                 self.held[index].status = Status::Expired;
             }
@@ -92,8 +92,8 @@ impl Model {
             if held.status == Status::Active {
                 held.status = Status::Released;
                 for name in &held.names {
-                    let book = self.books.get_mut(name).expect("a ledger of the model");
-                    book.reserved -= held.estimate;
+                    let ledger = self.ledgers.get_mut(name).expect("a ledger of the model");
+                    ledger.reserved -= held.estimate;
                 }
             }
         }
@@ -104,7 +104,7 @@ impl Model {
         if self.closed.contains(&name.0) {
             return Some(Outcome::Refused("TenantClosed"));
         }
-        let known = self.books.contains_key(name);
+        let known = self.ledgers.contains_key(name);
         (!known).then_some(Outcome::Refused("BudgetNotFound"))
     }
 }

@@ -20,7 +20,7 @@ use crate::harness::admin_fixture::{admin_key, ask, asking, funding, refusal, sc
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::tenant_fixture::closed;
 
-/// What the service answers, and what the model says.
+/// The reply of the service, and that of the model.
 pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (Outcome, Outcome) {
     match step.clone() {
         Step::Fund {
@@ -112,7 +112,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             overage,
             extensions,
         } => {
-            // A closed tenant leaves that state no more; admin_tenant_update.rs has the refusal.
+            // A closed tenant stays closed; admin_tenant_update.rs has the refusal.
             if !model.closed.contains(&tenant) {
                 let status = match suspended {
                     true => TenantStatus::Suspended,

@@ -14,7 +14,7 @@ use super::pure::{Model, Name};
 use crate::harness::admin_fixture::{admin_key, ask};
 use crate::harness::ledger_fixture::LedgerFixture;
 
-/// What is behind the tenant's segment.
+/// The scope after the tenant's segment.
 pub const PATTERNS: [&str; 6] = [
     "",
     "/*",
@@ -24,7 +24,7 @@ pub const PATTERNS: [&str; 6] = [
     "/agent:*",
 ];
 
-/// What a policy is to be.
+/// A policy to write.
 #[derive(Debug, Clone)]
 pub struct Rule {
     pub pattern: usize,
@@ -38,7 +38,7 @@ pub struct Rule {
 pub type Rules = BTreeMap<(usize, usize), (Rule, Policy)>;
 
 impl Model {
-    /// What counts for a reservation made now: its overage policy and how often it may be extended. `deepest` is the
+    /// The settings of a reservation made now: its overage policy and how often it may be extended. `deepest` is the
     /// ledger of its deepest scope that has one.
     pub fn terms(
         &self,

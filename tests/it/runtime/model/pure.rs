@@ -1,8 +1,8 @@
-//! The ledger in plain arithmetic: no store, no clock, no concurrency. What it says is what must happen.
+//! The ledger in plain arithmetic: no store, no clock, no concurrency. It predicts every reply.
 
 use std::collections::{HashMap, HashSet};
 
-use super::alerts::Announced;
+use super::alerts::AlertState;
 use super::sides::enclosing;
 use budget_authority::domain::amount::Unit;
 use budget_authority::domain::policy::OveragePolicy;
@@ -12,7 +12,7 @@ use crate::harness::ledger_fixture::LedgerFixture;
 
 /// One ledger.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Book {
+pub struct ModelLedger {
     pub allocated: i128,
     pub spent: i128,
     pub reserved: i128,
@@ -21,7 +21,7 @@ pub struct Book {
     pub over: bool,
 }
 
-impl Book {
+impl ModelLedger {
     pub fn remaining(&self) -> i128 {
         self.allocated - self.spent - self.reserved - self.debt
     }
@@ -46,22 +46,22 @@ pub struct Held {
     pub extensions_max: usize,
 }
 
-/// What a request answers, reduced to what the model predicts.
+/// The reply to a request, reduced to what the model predicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done {
         charged: i128,
-        books: Vec<(String, Book)>,
+        ledgers: Vec<(String, ModelLedger)>,
     },
     Extended,
     Deny(&'static str),
     Refused(&'static str),
 }
 
-/// All ledgers and reservations, and what each idempotency key was answered.
+/// All ledgers and reservations, and the reply under each idempotency key.
 #[derive(Default)]
 pub struct Model {
-    pub books: HashMap<Name, Book>,
+    pub ledgers: HashMap<Name, ModelLedger>,
     pub held: Vec<Held>,
     pub answered: HashMap<(usize, &'static str, String), (String, Outcome)>,
     pub reservation_of: HashMap<(usize, String), usize>,
@@ -70,16 +70,16 @@ pub struct Model {
     pub charged_over: HashSet<Name>,
     /// Ledgers that are frozen.
     pub frozen: HashSet<Name>,
-    /// What a commit above its estimate does to a ledger that says so.
+    /// The overage policy of ledgers that have one.
     pub overages: HashMap<Name, OveragePolicy>,
     /// Tenants that are closed.
     pub closed: HashSet<usize>,
     /// Tenants that are suspended.
     pub suspended: HashSet<usize>,
-    /// What tenants say of overage, and how often they allow to extend, where nothing else does.
+    /// The tenants' overage policy and number of extensions.
     pub settings: HashMap<usize, (Option<OveragePolicy>, i64)>,
-    /// What ledgers have announced.
-    pub announced: HashMap<Name, Announced>,
+    /// The alert state of ledgers.
+    pub announced: HashMap<Name, AlertState>,
     /// The alerts of the present step: tenant, ledger, event.
     pub alerts: Vec<(usize, String, String)>,
     /// Where the events of a tenant begin that no step has compared.
@@ -96,7 +96,7 @@ impl Model {
         enclosing(path)
             .into_iter()
             .map(|scope| (tenant, scope, unit))
-            .filter(|name| self.books.contains_key(name))
+            .filter(|name| self.ledgers.contains_key(name))
             .collect()
     }
 
@@ -104,35 +104,35 @@ impl Model {
         enclosing(path).iter().any(|scope| {
             Unit::ALL
                 .iter()
-                .any(|unit| self.books.contains_key(&(tenant, scope.clone(), *unit)))
+                .any(|unit| self.ledgers.contains_key(&(tenant, scope.clone(), *unit)))
         })
     }
 
-    pub fn snapshot(&self, names: &[Name]) -> Vec<(String, Book)> {
+    pub fn snapshot(&self, names: &[Name]) -> Vec<(String, ModelLedger)> {
         names
             .iter()
-            .map(|name| (name.1.clone(), self.books[name]))
+            .map(|name| (name.1.clone(), self.ledgers[name]))
             .collect()
     }
 
     /// Why an estimate cannot be held; dead holds count as returned.
     fn denial(&mut self, names: &[Name], amount: i128) -> Option<&'static str> {
-        let books: Vec<Book> = names.iter().map(|name| self.books[name]).collect();
+        let ledgers: Vec<ModelLedger> = names.iter().map(|name| self.ledgers[name]).collect();
         if names.iter().any(|name| self.frozen.contains(name)) {
             return Some("BUDGET_FROZEN");
         }
-        if books.iter().any(|book| book.over) {
+        if ledgers.iter().any(|ledger| ledger.over) {
             return Some("OVERDRAFT_LIMIT_EXCEEDED");
         }
-        if books.iter().any(|book| book.debt > 0) {
+        if ledgers.iter().any(|ledger| ledger.debt > 0) {
             return Some("DEBT_OUTSTANDING");
         }
-        if books.iter().any(|book| book.remaining() < amount) {
+        if ledgers.iter().any(|ledger| ledger.remaining() < amount) {
             self.sweep(names[0].0);
         }
         let short = names
             .iter()
-            .any(|name| self.books[name].remaining() < amount);
+            .any(|name| self.ledgers[name].remaining() < amount);
         short.then_some("BUDGET_EXCEEDED")
     }
 
@@ -154,7 +154,7 @@ impl Model {
             Some(reason) => Outcome::Deny(reason),
             None => Outcome::Done {
                 charged: 0,
-                books: self.snapshot(&names),
+                ledgers: self.snapshot(&names),
             },
         }
     }
@@ -184,9 +184,9 @@ impl Model {
         if let Some(reason) = self.denial(&names, amount) {
             return Outcome::Deny(reason);
         }
-        let before = self.books_of(&names);
+        let before = self.ledgers_of(&names);
         for name in &names {
-            self.book(name).reserved += amount;
+            self.ledger(name).reserved += amount;
         }
         self.moved(&names, &before);
         self.held.push(Held {
@@ -203,7 +203,7 @@ impl Model {
         });
         Outcome::Done {
             charged: 0,
-            books: self.snapshot(&names),
+            ledgers: self.snapshot(&names),
         }
     }
 
@@ -216,35 +216,35 @@ impl Model {
         policy: OveragePolicy,
     ) -> Result<i128, &'static str> {
         let overdraft = policy == OveragePolicy::AllowWithOverdraft;
-        let before = self.books_of(names);
+        let before = self.ledgers_of(names);
         let mut charge = overage;
         for name in names {
-            let book = self.books[name];
-            if !(overdraft && book.limit > 0) && book.remaining() < overage {
-                charge = charge.min(book.remaining().max(0));
+            let ledger = self.ledgers[name];
+            if !(overdraft && ledger.limit > 0) && ledger.remaining() < overage {
+                charge = charge.min(ledger.remaining().max(0));
             }
         }
         for name in names {
-            let book = self.books[name];
-            let indebted = overdraft && book.limit > 0 && book.remaining() < charge;
-            if indebted && book.debt + charge > book.limit {
+            let ledger = self.ledgers[name];
+            let indebted = overdraft && ledger.limit > 0 && ledger.remaining() < charge;
+            if indebted && ledger.debt + charge > ledger.limit {
                 return Err("OVERDRAFT_LIMIT_EXCEEDED");
             }
         }
         for name in names {
-            let book = self.book(name);
-            let before = book.remaining();
+            let ledger = self.ledger(name);
+            let before = ledger.remaining();
             let funded = charge.min(before.max(0));
-            let was_over = book.over;
-            book.reserved -= estimate;
-            book.spent += estimate + funded;
-            book.debt += charge - funded;
-            if overdraft && book.limit > 0 {
-                book.over |= book.debt > book.limit;
+            let was_over = ledger.over;
+            ledger.reserved -= estimate;
+            ledger.spent += estimate + funded;
+            ledger.debt += charge - funded;
+            if overdraft && ledger.limit > 0 {
+                ledger.over |= ledger.debt > ledger.limit;
             } else {
-                book.over |= before < overage;
+                ledger.over |= before < overage;
             }
-            if book.over && !was_over {
+            if ledger.over && !was_over {
                 self.charged_over.insert(name.clone());
             }
         }
@@ -280,7 +280,7 @@ impl Model {
         let short = |model: &Self| {
             names
                 .iter()
-                .any(|name| model.books[name].remaining() < actual)
+                .any(|name| model.ledgers[name].remaining() < actual)
         };
         if actual > 0 && short(self) {
             self.sweep(tenant);
@@ -288,7 +288,7 @@ impl Model {
         if actual > 0 && policy == OveragePolicy::Reject && short(self) {
             return Outcome::Deny("BUDGET_EXCEEDED");
         }
-        let before = self.books_of(&names);
+        let before = self.ledgers_of(&names);
         let charged = match actual {
             0 => {
                 self.moved(&names, &before);
@@ -300,12 +300,12 @@ impl Model {
             Err(reason) => Outcome::Deny(reason),
             Ok(charged) => Outcome::Done {
                 charged,
-                books: self.snapshot(&names),
+                ledgers: self.snapshot(&names),
             },
         }
     }
 
-    pub fn book(&mut self, name: &Name) -> &mut Book {
-        self.books.get_mut(name).expect("a ledger of the model")
+    pub fn ledger(&mut self, name: &Name) -> &mut ModelLedger {
+        self.ledgers.get_mut(name).expect("a ledger of the model")
     }
 }

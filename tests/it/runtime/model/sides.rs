@@ -1,4 +1,4 @@
-//! What both sides share: the requests' parts, the replies reduced to what the model predicts, and the comparison.
+//! Shared by model and service: parts of requests, reduced replies, and the comparison.
 
 use budget_authority::domain::amount::{Amount, Unit};
 use budget_authority::domain::budget::Balance;
@@ -17,7 +17,7 @@ use budget_authority::store::StoreError;
 use redis::Value;
 
 use super::draw::PLACES;
-use super::pure::{Book, Model, Outcome};
+use super::pure::{Model, ModelLedger, Outcome};
 use crate::harness::ledger_fixture::LedgerFixture;
 use crate::harness::redis_fixture::command;
 
@@ -63,8 +63,8 @@ pub fn amount_of(unit: Unit, value: i64) -> Amount {
     Amount::new(unit, value).expect("not negative")
 }
 
-pub fn books(balances: &[Balance]) -> Vec<(String, Book)> {
-    let book = |balance: &Balance| Book {
+pub fn ledgers(balances: &[Balance]) -> Vec<(String, ModelLedger)> {
+    let ledger = |balance: &Balance| ModelLedger {
         allocated: balance.allocated.value().into(),
         spent: balance.spent.value().into(),
         reserved: balance.reserved.value().into(),
@@ -74,7 +74,7 @@ pub fn books(balances: &[Balance]) -> Vec<(String, Book)> {
     };
     balances
         .iter()
-        .map(|balance| (balance.scope_path.as_str().to_owned(), book(balance)))
+        .map(|balance| (balance.scope_path.as_str().to_owned(), ledger(balance)))
         .collect()
 }
 
@@ -111,7 +111,7 @@ pub fn refused(error: StoreError) -> Outcome {
 pub fn charged(value: i64, balances: &[Balance]) -> Outcome {
     Outcome::Done {
         charged: value.into(),
-        books: books(balances),
+        ledgers: ledgers(balances),
     }
 }
 
@@ -130,7 +130,7 @@ pub async fn pick(
     Some((*index, *tenant, id))
 }
 
-/// Moves an active reservation's deadline into the past, as if its time had gone by.
+/// Moves an active reservation's deadline into the past.
 pub async fn lapse(fixture: &LedgerFixture, tenant: usize, id: &ReservationId) {
     let caller = &fixture.callers[tenant];
     let keys = fixture.store.keys();
@@ -164,17 +164,17 @@ pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), Strin
             .await
             .map_err(|error| error.to_string())?;
         let mut expected: Vec<_> = model
-            .books
+            .ledgers
             .iter()
             .filter(|((of, _, _), _)| *of == tenant)
-            .map(|((_, scope, unit), book)| ((scope.clone(), *unit), *book))
+            .map(|((_, scope, unit), ledger)| ((scope.clone(), *unit), *ledger))
             .collect();
         expected.sort_by(|(a, _), (b, _)| a.cmp(b));
         let units = page.rows.iter().map(|balance| balance.spent.unit());
-        let found: Vec<_> = books(&page.rows)
+        let found: Vec<_> = ledgers(&page.rows)
             .into_iter()
             .zip(units)
-            .map(|((scope, book), unit)| ((scope, unit), book))
+            .map(|((scope, ledger), unit)| ((scope, unit), ledger))
             .collect();
         if found != expected {
             return Err(format!("ledgers {found:?}, the model says {expected:?}"));
@@ -183,9 +183,9 @@ pub async fn compare(fixture: &LedgerFixture, model: &Model) -> Result<(), Strin
     compare_causes(fixture, model).await
 }
 
-/// Which ledgers name the charge that took them over their limit.
+/// The ledgers that name the charge that took them over their limit.
 async fn compare_causes(fixture: &LedgerFixture, model: &Model) -> Result<(), String> {
-    let names: Vec<_> = model.books.keys().collect();
+    let names: Vec<_> = model.ledgers.keys().collect();
     let keys = names.iter().map(|(tenant, scope, unit)| {
         let caller = &fixture.callers[*tenant];
         let keys = fixture.store.keys();

@@ -15,7 +15,7 @@ use super::alerts::{age, compare_alerts};
 use super::draw::{Step, UNITS};
 use super::operator_steps;
 use super::policies::govern;
-use super::pure::{Book, Model, Outcome};
+use super::pure::{Model, ModelLedger, Outcome};
 use super::sides::{
     action, amount_of, charged, compare, hashed, key, lapse, pick, refused, subject,
 };
@@ -39,16 +39,16 @@ pub async fn run(
             let (_, path) = subject(fixture, tenant, place);
             let unit = UNITS[unit];
             let name = (tenant, path.clone(), unit);
-            if model.books.contains_key(&name) || model.closed.contains(&tenant) {
+            if model.ledgers.contains_key(&name) || model.closed.contains(&tenant) {
                 return Ok(());
             }
             fixture.seed(tenant, &path, unit, allocated, limit).await;
-            let book = Book {
+            let ledger = ModelLedger {
                 allocated: allocated.into(),
                 limit: limit.into(),
-                ..Book::default()
+                ..ModelLedger::default()
             };
-            model.books.insert(name, book);
+            model.ledgers.insert(name, ledger);
             (Outcome::Extended, Outcome::Extended)
         }
         Step::Reserve {

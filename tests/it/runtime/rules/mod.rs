@@ -14,7 +14,7 @@ use crate::harness::app::TestApp;
 use crate::harness::response::Response;
 use crate::harness::runtime_calls::tokens;
 
-/// What most of these rules are refused with.
+/// The refusal of most of these rules.
 const INVALID: (u16, &str) = (400, "INVALID_REQUEST");
 
 /// The figures of the root ledger: allocated, remaining, reserved, spent, debt.

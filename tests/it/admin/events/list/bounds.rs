@@ -1,4 +1,4 @@
-//! How much a list looks at, and that it shows each event once.
+//! How many rows a list examines, and that it shows each event once.
 
 use budget_authority::admin::events::{EventQuery, Events};
 use budget_authority::domain::event::query::{EventFilter, EventSort};

@@ -160,7 +160,7 @@ impl EventsFixture {
         self.event_log.until_ms(now + 1).await;
     }
 
-    /// What the logs hold, in order of time.
+    /// The content of the logs, in order of time.
     pub async fn model(&self) -> Vec<Value> {
         let mut events = self.event_log.events().await;
         events.sort_by_key(|event| {

@@ -1,9 +1,9 @@
 //! Events over HTTP: every filter, sort and page against a plain model of what the logs hold.
 
 mod bounds;
+mod completeness;
 mod fixture;
 mod rules;
-mod whole;
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::harness::eventually;
 use crate::harness::redis::{RedisCluster, shared};
 use fixture::{EVENTS, EventsFixture, rows, text};
 
-/// What a query must show of the events.
+/// The events that a query must return.
 fn expected(model: &[Value], filters: &[(&str, &str)], sort: &str, descending: bool) -> Vec<Value> {
     let passes = |event: &&Value| {
         filters.iter().all(|(name, wanted)| match *name {
@@ -187,7 +187,7 @@ async fn a_tenant_sees_its_own_events_of_its_categories_newest_first() {
     let model: Vec<Value> = model.into_iter().filter(visible).collect();
     for filters in battery(&[&fixture.model().await[..], &model].concat()) {
         let filters: Vec<_> = filters.iter().map(|(n, v)| (*n, v.as_str())).collect();
-        // What it may not ask for is refused, and what this list does not have is ignored.
+        // Forbidden filters are refused, and unknown ones are ignored.
         let filter_of = |name: &str| {
             filters
                 .iter()

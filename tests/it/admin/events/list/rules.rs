@@ -1,4 +1,4 @@
-//! Who may ask, what is refused, and what cursors hold.
+//! Callers, refusals and cursors of lists of events.
 
 use budget_authority::domain::moment::Moment;
 use budget_authority::store::Day;
@@ -23,7 +23,7 @@ async fn rule_2_each_list_takes_its_own_kind_of_key() {
             .await
             .refused(401, "UNAUTHORIZED");
     }
-    // An admin key beside it, even a wrong one, counts for nothing.
+    // An additional admin key, even a wrong one, is ignored.
     let both = app
         .request(Method::GET, "/v1/events")
         .header(app.names.key, &fixture.key)
@@ -281,7 +281,7 @@ async fn a_cursor_is_valid_only_for_its_filters_sort_list_and_tenant() {
             query,
         );
     }
-    // Another limit is no other list, and what the cursor says of the order need not be said again.
+    // Another limit is not another list, and the order in the cursor need not be repeated.
     let page = fixture
         .admin(&format!("category=budget&limit=3&cursor={cursor}"))
         .await;

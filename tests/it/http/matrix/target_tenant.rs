@@ -25,7 +25,7 @@ pub const ALL: [&str; 13] = [
     "events:read",
 ];
 
-/// What logs, and counts, what was refused; a refusal may leave a trace only here.
+/// Logs and counts of refusals: the only keys that a refusal may change.
 const TRACES: [&str; 11] = [
     "audit",
     "chain",
@@ -41,7 +41,7 @@ const TRACES: [&str; 11] = [
 ];
 
 /// See the module documentation.
-pub struct Victim {
+pub struct TargetTenant {
     pub name: String,
     /// `{…}` of paths, and what else requests name.
     pub ids: BTreeMap<&'static str, String>,
@@ -54,12 +54,12 @@ pub struct Victim {
     pub expired: String,
 }
 
-/// What is done to a tenant after it was furnished.
+/// The status of a tenant after it was populated.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Fate {
+pub enum TenantState {
     Active,
     Suspended,
-    /// With keys that still stand, as between the flip and the end of a close.
+    /// With active keys, as between the status change and the end of a close.
     Closed,
 }
 
@@ -81,9 +81,9 @@ async fn new_key(
     (text("/key_id"), text("/key_secret"))
 }
 
-impl Victim {
+impl TargetTenant {
     /// A new tenant with a ledger, a hold, a policy, a subscription and keys.
-    pub async fn new(app: &TestApp, fate: Fate) -> Self {
+    pub async fn new(app: &TestApp, state: TenantState) -> Self {
         let name = format!("v{:012x}", rand::random::<u64>() >> 16);
         let post = async |path: &str, body: Value| {
             let response = app.as_admin(Method::POST, path, &body).await;
@@ -133,14 +133,14 @@ impl Victim {
         app.run::<()>(&["HSET", &record, "expires_at_ms", "1000"])
             .await;
         let tenant = app.store.keys().tenant(partition, &name);
-        match fate {
-            Fate::Active => {}
-            Fate::Suspended => {
+        match state {
+            TenantState::Active => {}
+            TenantState::Suspended => {
                 let path = format!("/v1/admin/tenants/{name}");
                 let body = json!({"status": "SUSPENDED"});
                 app.as_admin(Method::PATCH, &path, &body).await.expect(200);
             }
-            Fate::Closed => app.run(&["HSET", &tenant, "status", "CLOSED"]).await,
+            TenantState::Closed => app.run(&["HSET", &tenant, "status", "CLOSED"]).await,
         }
         let ids = BTreeMap::from([
             ("tenant_id", name.clone()),
@@ -151,7 +151,7 @@ impl Victim {
                 "subscription_id",
                 hook.text("/subscription/subscription_id").to_owned(),
             ),
-            // No script of today answers the id of an event; any that names the partition will do to be refused.
+            // No script returns the id of an event; any that names the partition will do to be refused.
             ("event_id", format!("evt_{partition}_{}", "0".repeat(26))),
         ]);
         Self {
@@ -172,7 +172,7 @@ impl Victim {
         new_key(app, &self.name, permissions, json!([])).await.1
     }
 
-    /// Texts that prove that something of the victim's is in a response.
+    /// Texts that show that something of the tenant is in a response.
     pub fn marks(&self) -> Vec<String> {
         let ids = ["reservation_id", "policy_id", "subscription_id"].map(|name| &self.ids[name]);
         let mut marks: Vec<String> = ids.into_iter().cloned().collect();

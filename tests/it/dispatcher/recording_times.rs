@@ -1,4 +1,4 @@
-//! A call that books as many ends as one may takes no longer than a millisecond's worth of commands.
+//! A call that records a full batch of outcomes takes less than a millisecond of commands.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{Running, fund};
+use crate::harness::deliveries::{RunningDispatcher, fund};
 use crate::harness::receiver::{Receiver, Reply};
 use crate::harness::redis::RedisServer;
 use crate::harness::within;
@@ -29,7 +29,7 @@ const EACH: usize = 12;
 /// Commands that take a millisecond or so in a script: 0.8 ms on a quiet machine, 1.5 ms on a busy one.
 const A_MILLISECOND: usize = 1_200;
 
-/// So many of them, on one key.
+/// Number of outcomes on one key.
 const YARDSTICK: &str =
     "for _ = 1, tonumber(ARGV[1]) do redis.call('HINCRBY', KEYS[1], 'field', 1) end";
 
@@ -64,7 +64,7 @@ async fn a_full_batch_of_outcomes_takes_less_than_a_millisecond_of_commands() {
         .await;
     }
     fund(&app, EVENTS).await;
-    let running = Running::start(&app);
+    let running = RunningDispatcher::start(&app);
     within(Duration::from_secs(60), "all arrive", || async {
         // Beside the calls that are measured, since other processes take the processor at times.
         app.run::<()>(&[

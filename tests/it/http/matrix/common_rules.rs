@@ -1,4 +1,4 @@
-//! What holds for every operation alike, so that it is tried on each that is described.
+//! Rules for every operation, tried on each that is described.
 
 use super::*;
 
@@ -10,13 +10,17 @@ async fn request_with(
     query: &str,
     member: Option<&str>,
 ) -> Response {
-    let victim = Victim::new(app, Fate::Active).await;
+    let victim = TargetTenant::new(app, TenantState::Active).await;
     let by_admin = !operation.callers.includes_tenants();
     let (known, mut body) = (row.request)(&victim, by_admin);
     if let (Some(member), Some(body)) = (member, body.as_mut()) {
         body[member] = json!(1);
     }
-    let who = if by_admin { Who::Admin } else { Who::Owner };
+    let who = if by_admin {
+        TestCaller::Admin
+    } else {
+        TestCaller::Owner
+    };
     let path = format!("{}?{known}&{query}", path_of(operation, &victim));
     let header = who.header(app, &victim, &victim);
     send(app, operation.method.clone(), &path, header, body).await
@@ -60,7 +64,7 @@ async fn rule_73_an_unknown_parameter_is_ignored_and_an_unknown_member_is_refuse
 async fn rule_84_every_response_names_its_request_and_its_trace() {
     for dialect in ["service", "cycles"] {
         let app = TestApp::spawn_reaching(public_names(), &["--dialect", dialect]).await;
-        let victim = Victim::new(&app, Fate::Active).await;
+        let victim = TargetTenant::new(&app, TenantState::Active).await;
         let mut methods: BTreeMap<String, (Vec<Method>, bool)> = BTreeMap::new();
         for (operation, row) in &described() {
             let path = path_of(operation, &victim);
@@ -77,8 +81,12 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
             assert_eq!(good.status, row.good.0, "{}: {good:?}", operation.name);
         }
         for (path, (known, runtime)) in &methods {
-            // Elsewhere than on the runtime plane a tenant's key opens nothing that is not described.
-            let who = if *runtime { Who::Owner } else { Who::Admin };
+            // Outside the runtime plane, a tenant's key accepts only described operations.
+            let who = if *runtime {
+                TestCaller::Owner
+            } else {
+                TestCaller::Admin
+            };
             for method in [
                 Method::GET,
                 Method::POST,
@@ -105,9 +113,9 @@ async fn rule_84_every_response_names_its_request_and_its_trace() {
         }
         for path in ["/v1/nothing", "/v1/admin/nothing", "/nothing"] {
             let who = if path.contains("admin") {
-                Who::Admin
+                TestCaller::Admin
             } else {
-                Who::Owner
+                TestCaller::Owner
             };
             let header = who.header(&app, &victim, &victim);
             let response = send(&app, Method::GET, path, header, None).await;
@@ -128,11 +136,11 @@ async fn a_content_type_without_a_body_is_accepted_where_no_body_is_expected() {
             if operation.method == Method::GET && !body.is_empty() {
                 continue;
             }
-            let victim = Victim::new(&app, Fate::Active).await;
+            let victim = TargetTenant::new(&app, TenantState::Active).await;
             let who = if operation.callers.includes_tenants() {
-                Who::Owner
+                TestCaller::Owner
             } else {
-                Who::Admin
+                TestCaller::Admin
             };
             let (query, _) = (row.request)(&victim, !operation.callers.includes_tenants());
             let path = format!("{}?{query}", path_of(operation, &victim));
@@ -155,11 +163,11 @@ async fn a_content_type_without_a_body_is_accepted_where_no_body_is_expected() {
     }
 }
 
-/// What the operator may do with what a tenant owns that is closed or suspended: reads all of it, and changes nothing where
+/// Operator operations on a closed or suspended tenant: reads everything, and changes nothing where
 /// it is closed; makes nothing new where it is suspended.
 #[tokio::test]
 async fn the_tenants_status_decides_which_operator_operations_are_allowed() {
-    // They change nothing that the tenant owns, or answer for each row apart.
+    // They change nothing of the tenant, or have an outcome per row.
     let open = [
         OperationId::CreateTenant,
         OperationId::UpdateTenant,
@@ -182,24 +190,24 @@ async fn the_tenants_status_decides_which_operator_operations_are_allowed() {
         .filter(|(operation, _)| operation.callers.includes_admin())
     {
         let id = operation.name;
-        for fate in [Fate::Closed, Fate::Suspended] {
-            let expected = match fate {
+        for state in [TenantState::Closed, TenantState::Suspended] {
+            let expected = match state {
                 _ if operation.method == Method::GET || open.contains(&id) => row.good,
-                Fate::Closed => (409, "TENANT_CLOSED"),
+                TenantState::Closed => (409, "TENANT_CLOSED"),
                 _ if new.contains(&id) => (400, "INVALID_REQUEST"),
                 _ => row.good,
             };
-            let victim = Victim::new(&app, fate).await;
+            let victim = TargetTenant::new(&app, state).await;
             let before = victim.dump(&app).await;
-            let response = ask(&app, operation, row, Who::Admin, &victim, &victim).await;
+            let response = ask(&app, operation, row, TestCaller::Admin, &victim, &victim).await;
             let code = response.at("/error").as_str().unwrap_or_default();
             assert_eq!(
                 (response.status, code),
                 expected,
-                "{id}, {fate:?}: {response:?}"
+                "{id}, {state:?}: {response:?}"
             );
             if expected.0 >= 400 {
-                assert_eq!(victim.dump(&app).await, before, "{id}, {fate:?}");
+                assert_eq!(victim.dump(&app).await, before, "{id}, {state:?}");
             }
         }
     }

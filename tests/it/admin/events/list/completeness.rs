@@ -1,4 +1,4 @@
-//! What lists show of damage, and what a list over all tenants promises.
+//! Lists with damaged entries, and the completeness of a list over all tenants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,7 +51,7 @@ async fn damaged_or_missing_entries_are_left_out_and_hide_no_others() {
         );
     }
     assert_eq!(rows(&fixture.admin("").await).len(), 5);
-    // A log that is no stream holds nothing, and no other day's events are hidden.
+    // A log that is not a stream counts as empty, and hides no other day's events.
     fixture.event_log.run::<()>(&["SET", &log, "x"]).await;
     assert!(rows(&fixture.admin("tenant_id=beta").await).is_empty());
     assert_eq!(rows(&fixture.admin("").await).len(), 4);

@@ -199,7 +199,7 @@ async fn client_chosen_text_does_not_control_the_terminal() {
     assert!(tail.contains("a\\u{9b}2Jb\\u{7f}"), "{tail:?}");
 }
 
-/// Answers every request with this, once read.
+/// Sends this response to every request, once read.
 async fn answering(response: &'static str) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await;

@@ -1,4 +1,4 @@
-//! A deployment whose webhooks are delivered by processes of their own, so that these may be killed; and what must hold in
+//! A deployment with dispatchers as separate processes, so that they can be killed; and the invariants at
 //! the end, whatever happened.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ impl Hook {
 }
 
 impl Deployment {
-    /// On a Redis: two subscriptions of `umbra`, one of the operator, and so many dispatchers.
+    /// Two subscriptions of `umbra`, one of the operator, and this many dispatchers.
     pub(crate) async fn start(url: &str, dispatchers: usize) -> Self {
         // An attempt takes long enough to be killed in.
         let reply = Reply::After(Duration::from_millis(10));
@@ -119,11 +119,11 @@ impl Deployment {
 
     /// Starts one more dispatcher.
     pub(crate) fn start_dispatcher(&self) {
-        let process = Process::courier(&self.url, self.app.store.keys().prefix());
+        let process = Process::delivering_dispatcher(&self.url, self.app.store.keys().prefix());
         self.dispatchers.lock().expect("no panic").push(process);
     }
 
-    /// Credits `umbra` so often.
+    /// Credits `umbra` this many times.
     pub(crate) async fn fund(&self, times: usize) {
         for _ in 0..times {
             let body = json!({"operation": "CREDIT", "amount": tokens(1)});
@@ -131,21 +131,21 @@ impl Deployment {
         }
     }
 
-    /// Credits `umbra` until told to stop; what fails is left.
+    /// Credits `umbra` until it is stopped; failures are ignored.
     pub(crate) async fn fund_until(&self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let body = json!({"operation": "CREDIT", "amount": tokens(1)});
             self.app.post_as_admin(FUND, body).await;
-            // Events go on, but leave time for their deliveries.
+            // Events continue, but leave time for their deliveries.
             tokio::time::sleep(Duration::from_millis(40)).await;
         }
     }
 
-    /// Waits until so many more requests have arrived at a receiver.
+    /// Waits until this many more requests have arrived at a receiver.
     pub(crate) async fn progress(&self, hook: usize, more: usize) {
         let receiver = &self.hooks[hook].receiver;
         let before = receiver.arrived().len();
-        within(LIMIT, "deliveries go on", || async {
+        within(LIMIT, "deliveries continue", || async {
             receiver.arrived().len() >= before + more
         })
         .await;

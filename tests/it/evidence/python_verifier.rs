@@ -1,4 +1,4 @@
-//! The verifier in `examples`, as somebody else's: it and ours judge everything alike, and the document's examples are what they say.
+//! The verifier in `examples` and ours agree on everything, and the examples of the document are right.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -96,7 +96,7 @@ async fn the_verifier_in_python_agrees_with_ours() {
         differences.len(),
         corpus.len()
     );
-    // What is altered was an envelope before.
+    // The original was a valid envelope.
     let unaltered = |(case, _): &(&Case, Disposition)| {
         case.name.starts_with("payload ") && !case.name.contains("variant")
     };
@@ -148,7 +148,7 @@ async fn the_verifier_in_python_reads_files() {
 }
 
 /// An envelope of ours whose texts and numbers are hard to write.
-fn awkward(signer: fn(&ServerId) -> Signer) -> String {
+fn hard_to_encode(signer: fn(&ServerId) -> Signer) -> String {
     let server_id = ServerId::parse(SERVER_ID).expect("a server id");
     let issuer = Issuer {
         dialect: Dialect::Service,
@@ -216,7 +216,7 @@ async fn our_envelope_equals_that_of_another_implementation() {
             as fn(&ServerId) -> Signer,
         |server_id| Signer::listed(Dialect::Service, server_id, "k2026-09"),
     ] {
-        let ours = awkward(signer);
+        let ours = hard_to_encode(signer);
         let theirs = python(SIGN_IN_PYTHON, ours.clone()).await;
         let canonical = Json::parse(theirs.as_bytes()).expect("JSON").rfc8785();
         assert_eq!(canonical, ours);

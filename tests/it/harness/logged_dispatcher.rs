@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::app::{SECRET_KEYS, TestApp};
 use super::within;
 
-/// A dispatcher with its log in a file of the test's.
-pub struct Logged {
+/// A dispatcher with its log in a file.
+pub struct LoggedDispatcher {
     child: Child,
     log: PathBuf,
 }
 
-impl Logged {
+impl LoggedDispatcher {
     /// Starts it for this service, with more options.
     pub fn start(app: &TestApp, options: &[&str]) -> Self {
         let log = std::env::temp_dir().join(format!("{:016x}.log", rand::random::<u64>()));
@@ -56,7 +56,7 @@ impl Logged {
     }
 }
 
-impl Drop for Logged {
+impl Drop for LoggedDispatcher {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

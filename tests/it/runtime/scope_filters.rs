@@ -59,7 +59,7 @@ async fn a_path_in_a_scope_filter_confines_an_agent_to_its_budget() {
     assert_eq!(app.figures(CHAT).await, (99_980, 20, 0, 0));
 }
 
-/// As README says: so an entry of one segment is no limit for an agent that names its scope itself.
+/// As README says: an entry of one segment does not confine an agent that names its scope itself.
 #[tokio::test]
 async fn a_segment_in_a_scope_filter_admits_it_anywhere_in_the_path() {
     let (app, key) = fenced(json!(["agent:writer"])).await;

@@ -13,10 +13,10 @@ use crate::harness::response::Response;
 /// A long timeout, for a machine that runs many tests.
 const PATIENT: [&str; 2] = ["--redis-timeout-ms", "20000"];
 
-/// What a sort without an index looks at.
+/// The number of rows that a sort without an index examines.
 const BOUND: usize = 10_000;
 
-/// Puts ledgers in place as a release before would have left them, many at once.
+/// Writes many ledgers at once, as an earlier release left them.
 async fn crowd(app: &TestApp, tenant: &str, count: usize) {
     app.post_as_admin(TENANTS, json!({"tenant_id": tenant, "name": tenant}))
         .await
@@ -102,14 +102,14 @@ async fn falls_back(app: &TestApp, whose: &str, last: &str) {
     )
     .await
     .refused(400, "INVALID_REQUEST");
-    // Narrowed by the index they are few enough.
+    // The index narrows them to few enough.
     let query =
         format!("{whose}&scope_prefix=tenant:crowd/agent:x0001&sort_by=utilization&limit=3");
     assert_eq!(
         agents(&list(app, None, &query).await),
         ["x00019", "x00018", "x00017"]
     );
-    // A filter without an index leaves pages short, and their cursors lead on.
+    // A filter without an index shortens pages, and their cursors continue.
     let query = format!("{whose}&sort_by=scope&sort_dir=asc&search=x09999");
     let short = list(app, None, &query).await;
     assert_eq!(
@@ -133,7 +133,7 @@ async fn ten_thousand_budgets_are_sorted_and_one_more_is_refused() {
     let cursor = most.text("/next_cursor").to_owned();
     let (partition, keys) = (tenant_id("crowd").partition(), app.store.keys());
     let index = keys.budgets(partition, "crowd");
-    // An entry is enough: it is ahead of its ledger.
+    // An index entry is enough: it can be ahead of its ledger.
     app.run::<()>(&["ZADD", &index, "0", "tenant:crowd/agent:x10000 1 TOKENS"])
         .await;
     let response = list(&app, None, &format!("tenant_id=crowd&cursor={cursor}")).await;

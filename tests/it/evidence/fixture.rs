@@ -38,7 +38,7 @@ struct Cli {
     dispatcher: DispatcherArgs,
 }
 
-/// What a dispatcher with these settings signs with.
+/// The signing configuration of a dispatcher with these settings.
 pub fn signing_config(settings: &[&str]) -> SigningConfig {
     let words = [
         "dispatch",
@@ -89,13 +89,13 @@ pub fn measured_signer_on(store: Store, config: SigningConfig) -> (Signer, Signe
 }
 
 /// See the module.
-pub struct Issued {
+pub struct EvidenceFixture {
     pub app: TestApp,
     pub signer: Signer,
     pub settings: Vec<&'static str>,
 }
 
-impl Issued {
+impl EvidenceFixture {
     /// On the shared Redis, under a prefix of its own, with more settings.
     pub async fn spawn(more: &[&'static str]) -> Self {
         let settings: Vec<&'static str> = ON.iter().chain(more).copied().collect();
@@ -231,7 +231,7 @@ impl Issued {
     }
 }
 
-/// What is to be attested of a request, found without the code of the service: all of it, but for `null` where a member has a
+/// The attested form of a request, computed without the code of the service: all of it, except `null` where a member has a
 /// type, and what has no effect.
 fn as_sent(endpoint: Endpoint, sent: &Value) -> Value {
     let mut request = sent.clone();

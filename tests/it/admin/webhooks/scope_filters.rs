@@ -12,7 +12,7 @@ const HOOKS: &str = "/v1/webhooks";
 const OUTSIDE: (u16, &str) = (403, "FORBIDDEN");
 
 /// A tenant, and a key of it with this filter.
-struct Fenced {
+struct RestrictedKey {
     app: TestApp,
     key: String,
     all: String,
@@ -22,7 +22,7 @@ fn hook(filter: Option<&str>) -> Value {
     json!({"url": "https://hooks.example/in", "event_types": ["budget.funded"], "scope_filter": filter})
 }
 
-impl Fenced {
+impl RestrictedKey {
     async fn new(entry: &str) -> Self {
         let app = TestApp::spawn_reaching(public_names(), &[]).await;
         let tenant = json!({"tenant_id": "umbra", "name": "umbra"});
@@ -74,7 +74,7 @@ async fn a_subscription_is_created_or_moved_only_within_the_scope_filter() {
         ("agent:*", Some("tenant:umbra/agent:w*"), false),
         ("*", Some("tenant:umbra/*"), false),
     ] {
-        let fenced = Fenced::new(entry).await;
+        let fenced = RestrictedKey::new(entry).await;
         let own = fenced.made(Some(entry)).await;
         let moved = fenced.patch(&own, json!({"scope_filter": filter})).await;
         let created = fenced.create(&fenced.key, filter).await;
@@ -91,7 +91,7 @@ async fn a_subscription_is_created_or_moved_only_within_the_scope_filter() {
 
 #[tokio::test]
 async fn a_subscription_outside_the_scope_filter_is_not_found() {
-    let fenced = Fenced::new("tenant:umbra/app:chat").await;
+    let fenced = RestrictedKey::new("tenant:umbra/app:chat").await;
     let own = fenced.made(Some("tenant:umbra/app:chat/*")).await;
     let secret = fenced.made(Some("tenant:umbra/app:secret/*")).await;
     let everything = fenced.made(None).await;
