@@ -47,7 +47,7 @@ async fn run(args: DispatcherArgs) -> Result<(), ServeError> {
         metrics_tenants: config.metrics_tenants,
         evidence: config.evidence.zip(issuing.clone()),
     };
-    serve::descriptors::raise_limit(dispatch::CONNECTIONS_MAX);
+    serve::raise_limit(dispatch::CONNECTIONS_MAX);
     let dispatcher = dispatch::start(&store, settings, &telemetry, &shutdown)?;
     let outcome = serve::run_without_api(
         metrics,

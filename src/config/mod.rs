@@ -1,19 +1,13 @@
 //! The settings. Each is a flag and an environment variable of the same name (`--redis-url`, `BUDGET_REDIS_URL`), read once at
 //! start. A contradiction stops the process.
 
-mod admin_keys;
-mod error;
 mod evidence;
 mod http;
 mod limits;
 mod log;
-mod retention;
-pub(crate) mod secret_file;
 mod secrets;
 mod store;
-mod tenant_list;
 mod values;
-mod webhooks;
 
 use std::net::{AddrParseError, SocketAddr};
 use std::time::Duration;
@@ -26,18 +20,15 @@ use crate::domain::seal::SealingKeys;
 use store::WaitArgs;
 use values::{ms, setting};
 
-pub use admin_keys::AdminKeyArgs;
-pub use error::ConfigError;
 pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceSeedArgs, SigningConfig};
 pub(crate) use http::LISTEN;
-pub use http::{CorsOrigins, HttpConfig};
-pub use limits::{FixedLimits, LIMITS_HEADING, LimitsConfig};
+pub use http::{CorsOrigins, DeliveryConfig, HttpConfig, WebhookConfig};
+pub use limits::{FixedLimits, LIMITS_HEADING, LimitsConfig, RetentionConfig};
 pub use log::{LogArgs, LogFormat, log_filter};
-pub use retention::RetentionConfig;
-pub use secrets::SecretArgs;
+pub(crate) use secrets::SecretSetting;
+pub use secrets::{AdminKeyArgs, SecretArgs};
 pub use store::{StoreArgs, StoreConfig};
-pub use tenant_list::TenantList;
-pub use webhooks::{DeliveryConfig, WebhookConfig};
+pub use values::{ConfigError, TenantList};
 
 /// Settings of `budget-authority serve`.
 #[derive(Debug, Clone, Args)]

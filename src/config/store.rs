@@ -10,16 +10,12 @@ use prometheus::Registry;
 use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::error::ConfigError;
-use super::secret_file::SecretSetting;
-use super::values::{OnOrOff as _, boolish, ms, setting};
+use super::secrets::SecretSetting;
+use super::values::{ConfigError, OnOrOff as _, boolish, ms, setting};
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 
-const URL: SecretSetting = SecretSetting {
-    value: "BUDGET_REDIS_URL",
-    file: "BUDGET_REDIS_URL_FILE",
-};
+const URL: SecretSetting = SecretSetting::new("BUDGET_REDIS_URL", "BUDGET_REDIS_URL_FILE");
 
 /// Flags of [`StoreConfig`], also of a command that reads the data of a deployment.
 #[derive(Debug, Clone, Args)]
@@ -169,12 +165,8 @@ impl StoreArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<StoreConfig, ConfigError> {
-        let given = self
-            .redis_url
-            .clone()
-            .filter(|url| !url.expose_secret().is_empty());
-        let in_file = URL.read(given.is_some(), self.redis_url_file.clone())?;
-        let url = in_file.or(given).unwrap_or_default();
+        let url = URL.text(self.redis_url.clone(), self.redis_url_file.clone())?;
+        let url = url.map(|(url, _)| url).unwrap_or_default();
         let mut redis = RedisOptions::new(url.expose_secret());
         redis.timeout = self.redis_timeout;
         redis.connections = self.redis_connections.into();

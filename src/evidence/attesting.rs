@@ -11,7 +11,7 @@ use prometheus::{IntCounterVec, Opts};
 use tracing::warn;
 
 use super::envelope::{Rounded, Statement, Unsigned};
-use super::issuer::Issuer;
+use super::issuers::Issuer;
 use super::issuing::Issuing;
 use super::payload::{Payload, attested_response};
 use super::registry::Registry;
@@ -20,7 +20,9 @@ use super::statements::{self, Attested};
 use crate::domain::cause::Cause;
 use crate::domain::evidence::{AttestedRequest, EvidenceRef, ReservationEvidence};
 use crate::domain::ids::{Partition, ReservationId};
+use crate::domain::payload_hash::HashedRequest;
 use crate::domain::record::{Record, RecordError};
+use crate::domain::reservation::Status;
 use crate::store::{MemoryStep, Store, StoreError};
 
 /// An error has no request above this, in bytes of its canonical form.
@@ -29,7 +31,7 @@ const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
 /// Refusals of a tenant that are attested in a minute. A refusal costs its caller nothing, an envelope a signature and about 2 KB.
 const REFUSALS_PER_MINUTE: u32 = 600;
 
-/// How a replica attests. Cheap to clone.
+/// Attests the decisions of a replica, if evidence is on. Cheap to clone.
 #[derive(Clone)]
 pub struct Attesting {
     store: Store,
@@ -39,7 +41,7 @@ pub struct Attesting {
     pub skipped: IntCounterVec,
 }
 
-/// The same, with the issuers by their numbers.
+/// [`Attesting`] with the issuers by number.
 pub(crate) struct Attester<'a> {
     attesting: &'a Attesting,
     registry: Arc<Registry>,
@@ -52,9 +54,9 @@ pub(crate) struct Draft<'a> {
     request: &'a AttestedRequest,
     reservation_id: Option<&'a ReservationId>,
     cause: &'a Cause,
-    /// `None` where the envelope would round a number of the request, so that there is none.
+    /// What the script gets; `None` where the envelope would round a number of the request, so that there is none.
     lines: Option<String>,
-    /// When that was, by the estimate of the store's clock.
+    /// Time of the draft, by the estimate of the store's clock.
     drafted_ms: i64,
 }
 
@@ -101,11 +103,11 @@ impl Attesting {
     pub(crate) async fn draft<'a>(
         &'a self,
         (partition, endpoint): (Partition, Endpoint),
-        request: Option<&'a AttestedRequest>,
+        body: &'a HashedRequest<impl Sized>,
         reservation_id: Option<&'a ReservationId>,
         cause: &'a Cause,
     ) -> Result<Option<Draft<'a>>, StoreError> {
-        let (Some(request), Some(attester)) = (request, self.attester().await?) else {
+        let (Some(request), Some(attester)) = (&body.attested, self.attester().await?) else {
             return Ok(None);
         };
         let drafted_ms = self.store.clock().now_ms();
@@ -124,7 +126,7 @@ impl Attesting {
                 MemoryStep::Enough | MemoryStep::Warn => REFUSALS_PER_MINUTE,
                 MemoryStep::CountDenials | MemoryStep::Refuse => 0,
             };
-            draft.lines = Some(draft.written(refusals_per_minute));
+            draft.lines = Some(draft.script_lines(refusals_per_minute));
         }
         Ok(Some(draft))
     }
@@ -148,20 +150,6 @@ impl Attester<'_> {
         skipped.with_label_values(&[reason]).inc();
     }
 
-    /// The reference to what was decided now; `None` where no envelope can have it, which is counted.
-    fn decided(&self, issuer: &Issuer, statement: Statement) -> Option<EvidenceRef> {
-        match reference(issuer, &statement) {
-            Ok(reference) => {
-                debug_assert_eq!(statement.check(), Ok(()));
-                Some(reference)
-            }
-            Err(Rounded(_)) => {
-                self.skipped("unrepresentable_number");
-                None
-            }
-        }
-    }
-
     /// The references of a reservation, as far as its envelopes are still kept.
     pub(crate) fn of_reservation(
         &self,
@@ -169,18 +157,12 @@ impl Attester<'_> {
         record: &Record,
         now_ms: i64,
     ) -> Option<ReservationEvidence> {
-        let end = statements::of_end(id, record);
-        let payload = end
-            .as_ref()
-            .ok()
-            .and_then(Option::as_ref)
-            .map(|end| &end.statement.payload);
-        let is_commit = matches!(payload, Some(Payload::Commit { .. }));
         let reserve = self.kept(statements::of_create(id, record), Some(now_ms));
-        let end = self.kept(end, Some(now_ms));
+        let end = self.kept(statements::of_end(id, record), Some(now_ms));
         if reserve.is_none() && end.is_none() {
             return None;
         }
+        let is_commit = record.text("status") == Ok(Status::Committed.as_str());
         let (commit, release) = if is_commit { (end, None) } else { (None, end) };
         Some(ReservationEvidence {
             reserve,
@@ -203,16 +185,14 @@ impl Attester<'_> {
                 return None;
             }
         };
-        let kept_ms = self
-            .attesting
-            .retention
-            .map(|kept| i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
-        let until_ms = kept_ms.map(|kept_ms| statement.issued_at_ms.saturating_add(kept_ms));
-        if now_ms.is_some_and(|now_ms| until_ms.is_some_and(|until_ms| until_ms <= now_ms)) {
-            return None;
+        let at_ms = statement.issued_at_ms;
+        if let (Some(now_ms), Some(kept)) = (now_ms, self.attesting.retention) {
+            let kept_ms = i64::try_from(kept.as_millis()).unwrap_or(i64::MAX);
+            if at_ms.saturating_add(kept_ms) <= now_ms {
+                return None;
+            }
         }
-        let (number, at_ms) = (inputs.issuer, statement.issued_at_ms);
-        let registered = self.registry.issuing_at(number, at_ms)?;
+        let registered = self.registry.issuing_at(inputs.issuer, at_ms)?;
         let reference = reference(&registered.issuer, &statement).ok()?;
         // Nobody signs what a damaged record gives back.
         match statement.check() {
@@ -234,8 +214,8 @@ fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Roun
 }
 
 impl Draft<'_> {
-    /// What the script gets; `lua/lib/evidence/queue.lua` has the form.
-    fn written(&self, refusals_per_minute: u32) -> String {
+    /// The lines for the script; `lua/lib/evidence/queue.lua` has the form.
+    fn script_lines(&self, refusals_per_minute: u32) -> String {
         // Only an outcome without a record keeps the request, or a refusal.
         let has_record = self.endpoint != Endpoint::Decide && !self.request.is_dry_run;
         let canonical = self.request.canonical.as_str();
@@ -273,25 +253,9 @@ impl Draft<'_> {
         response: &impl serde::Serialize,
     ) -> Option<EvidenceRef> {
         let response = attested_response(response)?;
-        let (request, id) = (
-            self.request.canonical.clone(),
-            self.reservation_id.map(ToString::to_string),
-        );
-        let reservation_id = id.unwrap_or_default();
-        let payload = match self.endpoint {
-            Endpoint::Decide => Payload::Decide { request, response },
-            Endpoint::Reserve => Payload::Reserve { request, response },
-            Endpoint::Commit => Payload::Commit {
-                reservation_id,
-                request,
-                response,
-            },
-            Endpoint::Release => Payload::Release {
-                reservation_id,
-                request,
-                response,
-            },
-        };
+        let request = self.request.canonical.clone();
+        let id = self.reservation_id.map(ToString::to_string);
+        let payload = Payload::success(self.endpoint, id, request, response);
         self.reference(at_ms, payload)
     }
 
@@ -304,10 +268,8 @@ impl Draft<'_> {
             return refusal.into();
         };
         let Some(at_ms) = at_ms else {
-            let signer = self
-                .attester
-                .registry
-                .chosen(self.drafted_ms, self.drafted_ms);
+            let registry = &self.attester.registry;
+            let signer = registry.chosen(self.drafted_ms, self.drafted_ms);
             self.attester.skipped(match (&self.lines, signer) {
                 (None, _) => "unrepresentable_number",
                 (Some(_), None) => "no_issuer",
@@ -326,24 +288,23 @@ impl Draft<'_> {
             reservation_id,
             (self.request_id(), &self.cause.trace_id),
         );
-        match payload
-            .ok()
-            .and_then(|payload| self.reference(at_ms, payload))
-        {
+        let reference = |payload| self.reference(at_ms, payload);
+        match payload.ok().and_then(reference) {
             Some(reference) => StoreError::Attested(refusal, Box::new(reference)),
             None => refusal.into(),
         }
     }
 
+    /// `None` where no envelope can have it, which is counted.
     fn reference(&self, issued_at_ms: i64, payload: Payload) -> Option<EvidenceRef> {
-        if self.lines.is_none() {
-            self.attester.skipped("unrepresentable_number");
-            return None;
-        }
         // The script's choice from the same issuers: it has queued an entry of that issuer, or none.
         let registry = &self.attester.registry;
-        let Some(registered) = registry.chosen(self.drafted_ms, issued_at_ms) else {
-            self.attester.skipped("no_issuer");
+        let registered = registry.chosen(self.drafted_ms, issued_at_ms);
+        let (Some(_), Some(registered)) = (&self.lines, registered) else {
+            self.attester.skipped(match &self.lines {
+                Some(_) => "no_issuer",
+                None => "unrepresentable_number",
+            });
             return None;
         };
         let statement = Statement {
@@ -351,6 +312,11 @@ impl Draft<'_> {
             trace_id: Some(self.cause.trace_id.clone()),
             payload,
         };
-        self.attester.decided(&registered.issuer, statement)
+        let reference = reference(&registered.issuer, &statement);
+        if reference.is_err() {
+            self.attester.skipped("unrepresentable_number");
+        }
+        debug_assert!(reference.is_err() || statement.check() == Ok(()));
+        reference.ok()
     }
 }

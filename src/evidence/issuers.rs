@@ -1,17 +1,138 @@
-//! Signing keys: the windows of a deployment's keys follow one another, so that at any time there is one key or none.
+//! The issuer of envelopes: a deployment by its public address, and the name of its signing key. The windows of a deployment's keys
+//! follow one another, so that at any time one key signs or none.
 
-use super::issuer::{Issuer, ServerId, Signer};
-use super::key::SigningKey;
-use super::key_set::{KeySet, ListedKey};
-use super::registry::Registered;
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+use url::Url;
+
+use super::keys::{KeySet, ListedKey, PublicKey, is_hex};
 use crate::domain::dialect::Dialect;
+use crate::domain::ids::hex;
+
+/// The public base of a deployment's API, `/v1` included. It is compared byte for byte and never normalised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerId(String);
+
+const NOT_ABSOLUTE: &str = "it must be an absolute http or https URL";
+const MORE_THAN_A_PATH: &str = "it must have no user, query or fragment";
+const NOT_V1: &str = "its path must end in /v1, without a slash behind it";
+
+impl ServerId {
+    /// Reads the setting of a deployment.
+    ///
+    /// # Errors
+    /// Why it could not be the base of its URLs.
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
+        let url = Url::parse(text).map_err(|_| NOT_ABSOLUTE)?;
+        let absolute = ["http", "https"].contains(&url.scheme()) && url.has_host();
+        // The parser drops white space and corrects what it can, which would be another text than the URL that works.
+        if !absolute
+            || !text
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+        {
+            return Err(NOT_ABSOLUTE);
+        }
+        if text.contains(['?', '#', '@']) {
+            return Err(MORE_THAN_A_PATH);
+        }
+        if !url.path().ends_with("/v1") || !text.ends_with("/v1") {
+            return Err(NOT_V1);
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it is signed.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Where an envelope can be read.
+    pub fn url_of(&self, evidence_id: &str) -> String {
+        format!("{}/evidence/{evidence_id}", self.0)
+    }
+}
+
+/// The origin of an envelope.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issuer {
+    /// Decides the vendor's words in the envelope.
+    pub dialect: Dialect,
+    /// Of the deployment.
+    pub server_id: ServerId,
+    /// Names the signing key.
+    pub signer: Signer,
+}
+
+/// How an envelope names the key of its signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signer {
+    /// By the public key itself.
+    Raw(PublicKey),
+    /// By its id in the key set of a server.
+    Listed {
+        /// The dialect of the name.
+        dialect: Dialect,
+        /// SHA-256 of the server id in lower-case hexadecimal digits.
+        server_hash: String,
+        /// Id of the key.
+        kid: String,
+    },
+}
+
+impl Signer {
+    /// A name by the key set of a server.
+    pub fn listed(dialect: Dialect, server_id: &ServerId, kid: &str) -> Self {
+        Self::Listed {
+            dialect,
+            server_hash: server_hash(server_id.as_str()),
+            kid: kid.to_owned(),
+        }
+    }
+
+    /// Reads `signer_did`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Some(key) = PublicKey::parse(text) {
+            return Some(Self::Raw(key));
+        }
+        let (method, rest) = text.strip_prefix("did:")?.split_once(':')?;
+        let (server_hash, kid) = rest.split_once('#')?;
+        let mut dialects = Dialect::ALL.into_iter();
+        let dialect = dialects.find(|dialect| dialect.words().did_method == method)?;
+        (is_hex(server_hash, 64) && !kid.is_empty()).then(|| Self::Listed {
+            dialect,
+            server_hash: server_hash.to_owned(),
+            kid: kid.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Raw(key) => f.write_str(&key.hex()),
+            Self::Listed {
+                dialect,
+                server_hash,
+                kid,
+            } => write!(f, "did:{}:{server_hash}#{kid}", dialect.words().did_method),
+        }
+    }
+}
+
+/// The hash by which the name of a key is bound to a server: of the exact bytes of its id.
+pub(super) fn server_hash(server_id: &str) -> String {
+    hex(&Sha256::digest(server_id))
+}
 
 /// How envelopes name the key of their signature. A key that is registered keeps its form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum SignerForm {
-    /// By the public key, so that nothing else is needed to check the signature.
+    /// The public key itself, so that the signature can be checked offline
     Raw,
-    /// By the key set of the server.
+    /// A DID, which names the key by its id in the key set of the server
+    #[value(name = "did")]
     Listed,
 }
 
@@ -24,56 +145,43 @@ pub struct Issuers {
     set: KeySet,
 }
 
-/// Why keys cannot be those of a deployment.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum IssuersError {
-    /// Two keys have one id.
-    #[error("two keys have the id `{0}`")]
-    RepeatedId(String),
-    /// A key is listed twice.
-    #[error("the keys `{0}` and `{1}` are the same key")]
-    RepeatedKey(String, String),
-    /// A window that holds no time.
-    #[error("the window of the key `{0}` ends before it begins")]
-    EmptyWindow(String),
-    /// Two keys would sign at one time.
-    #[error("the windows of the keys `{0}` and `{1}` overlap")]
-    Overlap(String, String),
-}
-
 impl Issuers {
     /// With these keys, present, past and future ones.
     ///
     /// # Errors
-    /// [`IssuersError`] where it would be open which key signs, or signed.
+    /// Why it would be open which key signs, or signed.
     pub fn new(
         dialect: Dialect,
         server_id: ServerId,
         form: SignerForm,
         mut keys: Vec<ListedKey>,
-    ) -> Result<Self, IssuersError> {
+    ) -> Result<Self, String> {
         keys.sort_by_key(|listed| listed.from_ms);
         for (at, listed) in keys.iter().enumerate() {
-            let kid = || listed.kid.clone();
-            let mut earlier = keys[..at].iter();
-            if earlier.clone().any(|other| other.kid == listed.kid) {
-                return Err(IssuersError::RepeatedId(kid()));
+            let (kid, mut earlier) = (&listed.kid, keys[..at].iter());
+            if earlier.clone().any(|other| other.kid == *kid) {
+                return Err(format!("two keys have the id `{kid}`"));
             }
             if let Some(other) = earlier.find(|other| other.key == listed.key) {
-                return Err(IssuersError::RepeatedKey(other.kid.clone(), kid()));
+                return Err(format!(
+                    "the keys `{}` and `{kid}` are the same key",
+                    other.kid
+                ));
             }
             if listed
                 .until_ms
                 .is_some_and(|until_ms| until_ms <= listed.from_ms)
             {
-                return Err(IssuersError::EmptyWindow(kid()));
+                return Err(format!(
+                    "the window of the key `{kid}` ends before it begins"
+                ));
             }
         }
         for pair in keys.windows(2) {
             if pair[0].covers(pair[1].from_ms) {
-                return Err(IssuersError::Overlap(
-                    pair[0].kid.clone(),
-                    pair[1].kid.clone(),
+                let [one, next] = [&pair[0].kid, &pair[1].kid];
+                return Err(format!(
+                    "the windows of the keys `{one}` and `{next}` overlap"
                 ));
             }
         }
@@ -87,57 +195,31 @@ impl Issuers {
 
     /// The issuer of a key that is new.
     pub fn issuer(&self, listed: &ListedKey) -> Issuer {
-        self.issuer_in(self.form, listed)
+        let [issuer, _] = self.both_issuers(listed);
+        issuer
     }
 
-    /// The same under the other name that the key may have been registered by, before the configured form was changed.
-    pub fn issuer_in_other_form(&self, listed: &ListedKey) -> Issuer {
-        let other = match self.form {
-            SignerForm::Raw => SignerForm::Listed,
-            SignerForm::Listed => SignerForm::Raw,
-        };
-        self.issuer_in(other, listed)
+    /// The same, and under the other name, which the key has if it was registered before the configured form was changed.
+    pub fn both_issuers(&self, listed: &ListedKey) -> [Issuer; 2] {
+        let by_id = Signer::listed(self.dialect, &self.server_id, &listed.kid);
+        let mut issuers = [Signer::Raw(listed.key), by_id].map(|signer| Issuer {
+            dialect: self.dialect,
+            server_id: self.server_id.clone(),
+            signer,
+        });
+        if self.form == SignerForm::Listed {
+            issuers.reverse();
+        }
+        issuers
     }
 
     /// The key of a registered issuer, whose window starts at `from_ms`; `None` where it is not configured.
     pub fn listed(&self, issuer: &Issuer, from_ms: i64) -> Option<&ListedKey> {
         let is_it = |listed: &&ListedKey| {
-            *issuer == self.issuer(listed)
-                || (listed.from_ms == from_ms && *issuer == self.issuer_in_other_form(listed))
+            let [own, other] = self.both_issuers(listed);
+            *issuer == own || (*issuer == other && listed.from_ms == from_ms)
         };
         self.set.keys.iter().find(is_it)
-    }
-
-    fn issuer_in(&self, form: SignerForm, listed: &ListedKey) -> Issuer {
-        Issuer {
-            dialect: self.dialect,
-            server_id: self.server_id.clone(),
-            signer: match form {
-                SignerForm::Raw => Signer::Raw(listed.key),
-                SignerForm::Listed => Signer::listed(self.dialect, &self.server_id, &listed.kid),
-            },
-        }
-    }
-
-    /// The key pair of an issuer, also under a former server id; `None` if its seed is not among `keys`.
-    pub fn key_of<'k>(
-        &self,
-        registered: &Registered,
-        keys: &'k [SigningKey],
-    ) -> Option<&'k SigningKey> {
-        let issuer = &registered.issuer;
-        let public = match &issuer.signer {
-            Signer::Raw(public) => *public,
-            Signer::Listed { dialect, .. } => {
-                // The name contains a hash of the server id at that time. Keys with the same id differ in their start.
-                let is_signer = |listed: &&ListedKey| {
-                    let name = Signer::listed(*dialect, &issuer.server_id, &listed.kid);
-                    name == issuer.signer && listed.from_ms == registered.from_ms
-                };
-                self.set.keys.iter().find(is_signer)?.key
-            }
-        };
-        keys.iter().find(|key| key.public() == public)
     }
 
     /// The public base of the deployment.
@@ -159,6 +241,64 @@ impl Issuers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::evidence::keys::SigningKey;
+
+    #[test]
+    fn a_server_id_is_the_base_of_the_api() {
+        for good in [
+            "https://a.example/v1",
+            "http://127.0.0.1:7878/v1",
+            "https://a.example/x/v1",
+        ] {
+            assert_eq!(ServerId::parse(good).map(|id| id.0), Ok(good.to_owned()));
+        }
+        for (bad, error) in [
+            ("", NOT_ABSOLUTE),
+            ("a.example/v1", NOT_ABSOLUTE),
+            ("ftp://a.example/v1", NOT_ABSOLUTE),
+            ("https:///v1 ", NOT_ABSOLUTE),
+            (" https://a.example/v1", NOT_ABSOLUTE),
+            ("https://a.example/v1\n", NOT_ABSOLUTE),
+            ("https://a.example\\v1", NOT_ABSOLUTE),
+            ("https://ä.example/v1", NOT_ABSOLUTE),
+            ("https://a.example/v1?x", MORE_THAN_A_PATH),
+            ("https://a.example/#/v1", MORE_THAN_A_PATH),
+            ("https://u:p@a.example/v1", MORE_THAN_A_PATH),
+            ("https://a.example/v1/", NOT_V1),
+            ("https://a.example", NOT_V1),
+            ("https://a.example/v2", NOT_V1),
+            ("https://a.example/xv1", NOT_V1),
+        ] {
+            assert_eq!(ServerId::parse(bad), Err(error), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_trailing_slash_makes_another_server() {
+        let hash = "6b62ee720df914391f7cba8301004d7729c3303ba4cf8ca282044273f00d65b4";
+        assert_eq!(server_hash("https://authority.example.com/v1"), hash);
+        let other = "741243bfd5615d59ad6309b91d82739b8eabfda90acd3d992e7a538469ee53f4";
+        assert_eq!(server_hash("https://authority.example.com/v1/"), other);
+    }
+
+    #[test]
+    fn a_signer_reads_back_in_both_dialects() {
+        let server = ServerId::parse("https://a.example/v1").expect("a server id");
+        for dialect in Dialect::ALL {
+            let signer = Signer::listed(dialect, &server, "k#1");
+            assert_eq!(Signer::parse(&signer.to_string()), Some(signer));
+        }
+        let hash = server_hash(server.as_str());
+        for bad in [
+            String::new(),
+            format!("did:web:{hash}#k"),
+            format!("did:service:{hash}"),
+            format!("did:service:{hash}#"),
+            format!("did:service:{}#k", hash.to_uppercase()),
+        ] {
+            assert_eq!(Signer::parse(&bad), None, "{bad}");
+        }
+    }
 
     fn listed(kid: &str, seed: u8, from_ms: i64, until_ms: Option<i64>) -> ListedKey {
         let key = SigningKey::parse(&format!("{seed:02x}").repeat(32)).expect("a seed");
@@ -170,7 +310,7 @@ mod tests {
         }
     }
 
-    fn issuers(keys: &[ListedKey]) -> Result<Issuers, IssuersError> {
+    fn issuers(keys: &[ListedKey]) -> Result<Issuers, String> {
         let server_id = ServerId::parse("https://a.example/v1").expect("a server id");
         Issuers::new(
             Dialect::Service,
@@ -210,39 +350,37 @@ mod tests {
 
     #[test]
     fn keys_with_overlapping_windows_are_refused() {
-        use IssuersError::{EmptyWindow, Overlap, RepeatedId, RepeatedKey};
-        let (a, b) = (|| "a".to_owned(), || "b".to_owned());
         for (keys, error) in [
             (
                 [listed("a", 1, 0, Some(9)), listed("a", 2, 9, None)],
-                RepeatedId(a()),
+                "two keys have the id `a`",
             ),
             (
                 [listed("a", 1, 0, Some(9)), listed("b", 1, 9, None)],
-                RepeatedKey(a(), b()),
+                "the keys `a` and `b` are the same key",
             ),
             (
                 [listed("a", 1, 0, Some(0)), listed("b", 2, 9, None)],
-                EmptyWindow(a()),
+                "the window of the key `a` ends before it begins",
             ),
             (
                 [listed("a", 1, 0, Some(9)), listed("b", 2, 9, Some(8))],
-                EmptyWindow(b()),
+                "the window of the key `b` ends before it begins",
             ),
             (
                 [listed("a", 1, 0, Some(9)), listed("b", 2, 8, None)],
-                Overlap(a(), b()),
+                "the windows of the keys `a` and `b` overlap",
             ),
             (
                 [listed("a", 1, 0, None), listed("b", 2, 8, None)],
-                Overlap(a(), b()),
+                "the windows of the keys `a` and `b` overlap",
             ),
             (
                 [listed("a", 1, 0, Some(9)), listed("b", 2, 0, Some(3))],
-                Overlap(a(), b()),
+                "the windows of the keys `a` and `b` overlap",
             ),
         ] {
-            assert_eq!(issuers(&keys), Err(error), "{keys:?}");
+            assert_eq!(issuers(&keys), Err(error.to_owned()), "{keys:?}");
         }
         assert!(issuers(&[]).is_ok());
     }
@@ -258,7 +396,7 @@ mod tests {
         let name = |issuers: &Issuers| issuers.issuer(&keys[0]).signer.to_string();
         assert_eq!(name(&raw), keys[0].key.hex());
         assert!(name(&by_set).ends_with("#a"));
-        let other = |issuers: &Issuers| issuers.issuer_in_other_form(&keys[0]);
+        let other = |issuers: &Issuers| issuers.both_issuers(&keys[0])[1].clone();
         assert_eq!(other(&raw), by_set.issuer(&keys[0]));
         assert_eq!(other(&by_set), raw.issuer(&keys[0]));
         for issuer in [raw.issuer(&keys[0]), other(&raw)] {

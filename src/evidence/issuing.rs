@@ -12,8 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tracing::warn;
 
-use super::issuer::{Issuer, ServerId, Signer};
-use super::issuers::Issuers;
+use super::issuers::{Issuer, Issuers, ServerId, Signer};
 use super::registry::{Registered, Registry};
 use crate::store::evidence::{RegisterIssuers, RegisterIssuersReply};
 use crate::store::{Counted, Store, StoreError, Unavailable};
@@ -47,18 +46,17 @@ pub async fn register_issuers(
     let keys = &issuers.key_set().keys;
     let mut given = Vec::with_capacity(keys.len() * 5);
     for listed in keys {
-        let issuer = issuers.issuer(listed);
-        given.extend([
-            listed.from_ms.to_string(),
-            end(listed.until_ms),
-            issuer.server_id.as_str().to_owned(),
-            issuer.signer.to_string(),
-            issuers.issuer_in_other_form(listed).signer.to_string(),
-        ]);
+        let [issuer, other] = issuers.both_issuers(listed);
+        given.extend(words(listed.from_ms, listed.until_ms, &issuer));
+        given.push(other.signer.to_string());
     }
-    let known: Vec<String> = known.all().flat_map(known_words).collect();
+    let mut before = Vec::new();
+    for one in known.all() {
+        before.push(one.number.to_string());
+        before.extend(words(one.from_ms, one.until_ms, &one.issuer));
+    }
     let call = RegisterIssuers {
-        known: Counted(&known),
+        known: Counted(&before),
         ahead_ms: i64::try_from(AHEAD.as_millis()).unwrap_or(i64::MAX),
         given: &given,
     };
@@ -80,6 +78,7 @@ pub async fn register_issuers(
         }
     }
 }
+
 /// The issuers of this process and their numbers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Issuing(Arc<Inner>);
@@ -97,8 +96,6 @@ struct Inner {
 #[derive(Debug, Clone)]
 struct Known {
     registry: Arc<Registry>,
-    /// What holds of it once it is stale.
-    silent: Arc<Registry>,
     sent_at: Instant,
 }
 
@@ -171,7 +168,6 @@ impl Issuing {
         let registry = Arc::new(register_issuers(store, &self.0.issuers, &known).await?);
         *self.0.known.write() = Some(Known {
             registry: Arc::clone(&registry),
-            silent: Arc::new(registry.silent()),
             sent_at,
         });
         Ok(registry)
@@ -180,7 +176,7 @@ impl Issuing {
     fn believed(&self) -> Option<Arc<Registry>> {
         let known = self.known()?;
         Some(match self.has_aged(&known) {
-            true => known.silent,
+            true => Arc::new(known.registry.silent()),
             false => known.registry,
         })
     }
@@ -261,19 +257,14 @@ fn registered(issuers: &Issuers, number: i64, text: &str) -> Option<Registered> 
     })
 }
 
-/// One that is known, as the script takes it.
-fn known_words(one: &Registered) -> [String; 5] {
+/// A window and an issuer, as the script takes them.
+fn words(from_ms: i64, until_ms: Option<i64>, issuer: &Issuer) -> [String; 4] {
     [
-        one.number.to_string(),
-        one.from_ms.to_string(),
-        end(one.until_ms),
-        one.issuer.server_id.as_str().to_owned(),
-        one.issuer.signer.to_string(),
+        from_ms.to_string(),
+        until_ms.map_or_else(|| OPEN.to_owned(), |until_ms| until_ms.to_string()),
+        issuer.server_id.as_str().to_owned(),
+        issuer.signer.to_string(),
     ]
-}
-
-fn end(until_ms: Option<i64>) -> String {
-    until_ms.map_or_else(|| OPEN.to_owned(), |until_ms| until_ms.to_string())
 }
 
 fn damaged(number: &str) -> String {

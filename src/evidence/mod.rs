@@ -6,11 +6,9 @@
 
 mod attesting;
 mod envelope;
-mod issuer;
 mod issuers;
 mod issuing;
-mod key;
-mod key_set;
+mod keys;
 mod payload;
 mod registry;
 mod schema;
@@ -21,11 +19,9 @@ mod verification;
 pub use attesting::Attesting;
 pub(crate) use attesting::{Attester, Draft};
 pub use envelope::{Rounded, Statement, Unsigned};
-pub use issuer::{Issuer, ServerId, ServerIdError, Signer};
-pub use issuers::{Issuers, IssuersError, SignerForm};
+pub use issuers::{Issuer, Issuers, ServerId, Signer, SignerForm};
 pub use issuing::{Issuing, REFRESH_EVERY, register_issuers};
-pub use key::{PublicKey, SigningKey};
-pub use key_set::{KeySet, KeySetError, ListedKey};
+pub use keys::{KeySet, ListedKey, PublicKey, SigningKey};
 pub use payload::{Payload, attested_body, attested_request, attested_response};
 pub use registry::{Registered, Registry};
 pub use schema::{Artifact, Endpoint, Misfit};

@@ -52,101 +52,51 @@ pub fn attested_response(response: &impl serde::Serialize) -> Option<Canonical> 
 
 /// A request and its outcome, as [`attested_request`] and [`attested_response`] have them.
 #[derive(Debug, Clone)]
-pub enum Payload {
-    /// A decision.
-    Decide {
-        /// Request.
-        request: Canonical,
-        /// Response.
-        response: Canonical,
-    },
-    /// A reservation, or a dry run.
-    Reserve {
-        /// Request.
-        request: Canonical,
-        /// Response.
-        response: Canonical,
-    },
-    /// A commit.
-    Commit {
-        /// From the path.
-        reservation_id: String,
-        /// Request.
-        request: Canonical,
-        /// Response.
-        response: Canonical,
-    },
-    /// A release.
-    Release {
-        /// From the path.
-        reservation_id: String,
-        /// Request.
-        request: Canonical,
-        /// Response.
-        response: Canonical,
-    },
-    /// A refusal.
-    Error {
-        /// The request.
-        endpoint: Endpoint,
-        /// Of the response.
-        http_status: u16,
-        /// Request, unless it is too long.
-        request: Option<Canonical>,
-        /// From the path, where it has one.
-        reservation_id: Option<String>,
-        /// Body of the error.
-        response: Canonical,
-    },
+pub struct Payload {
+    /// The operation.
+    pub endpoint: Endpoint,
+    /// The HTTP status of a refusal; `None` for a success.
+    pub refused: Option<u16>,
+    /// Request; `None` where that of a refusal is too long.
+    pub request: Option<Canonical>,
+    /// From the path, where it has one.
+    pub reservation_id: Option<String>,
+    /// Body of the response.
+    pub response: Canonical,
 }
 
 impl Payload {
+    /// A success.
+    pub fn success(
+        endpoint: Endpoint,
+        reservation_id: Option<String>,
+        request: Canonical,
+        response: Canonical,
+    ) -> Self {
+        Self {
+            endpoint,
+            refused: None,
+            request: Some(request),
+            reservation_id,
+            response,
+        }
+    }
+
     /// Its kind.
     pub fn artifact(&self) -> Artifact {
-        match self {
-            Self::Decide { .. } => Artifact::Decide,
-            Self::Reserve { .. } => Artifact::Reserve,
-            Self::Commit { .. } => Artifact::Commit,
-            Self::Release { .. } => Artifact::Release,
-            Self::Error { .. } => Artifact::Error,
-        }
-    }
-
-    /// The request, where it is attested.
-    pub fn request(&self) -> Option<&Canonical> {
-        match self {
-            Self::Decide { request, .. }
-            | Self::Reserve { request, .. }
-            | Self::Commit { request, .. }
-            | Self::Release { request, .. } => Some(request),
-            Self::Error { request, .. } => request.as_ref(),
-        }
-    }
-
-    fn response(&self) -> &Canonical {
-        match self {
-            Self::Decide { response, .. }
-            | Self::Reserve { response, .. }
-            | Self::Commit { response, .. }
-            | Self::Release { response, .. }
-            | Self::Error { response, .. } => response,
-        }
-    }
-
-    fn reservation_id(&self) -> Option<&str> {
-        match self {
-            Self::Decide { .. } | Self::Reserve { .. } => None,
-            Self::Commit { reservation_id, .. } | Self::Release { reservation_id, .. } => {
-                Some(reservation_id)
-            }
-            Self::Error { reservation_id, .. } => reservation_id.as_deref(),
+        match (self.refused, self.endpoint) {
+            (Some(_), _) => Artifact::Error,
+            (None, Endpoint::Decide) => Artifact::Decide,
+            (None, Endpoint::Reserve) => Artifact::Reserve,
+            (None, Endpoint::Commit) => Artifact::Commit,
+            (None, Endpoint::Release) => Artifact::Release,
         }
     }
 
     /// The first integer literal of it that an envelope would round.
     pub(super) fn first_rounded(&self) -> Option<&str> {
-        let request = self.request().and_then(Canonical::first_rounded);
-        request.or_else(|| self.response().first_rounded())
+        let mut parts = self.request.iter().chain([&self.response]);
+        parts.find_map(Canonical::first_rounded)
     }
 
     /// Writes the member `payload` of an envelope. Members are sorted, so these are in their places.
@@ -154,24 +104,19 @@ impl Payload {
         text.push('{');
         push_string(self.artifact().as_str(), text);
         text.push_str(":{");
-        if let Self::Error {
-            endpoint,
-            http_status,
-            ..
-        } = self
-        {
+        if let Some(http_status) = self.refused {
             text.push_str(r#""endpoint":"#);
-            push_string(endpoint.as_str(), text);
+            push_string(self.endpoint.as_str(), text);
             let _ = write!(text, r#","http_status":{http_status},"#);
         }
-        if let Some(request) = self.request() {
+        if let Some(request) = &self.request {
             text.extend([r#""request":"#, request.as_str(), ","]);
         }
-        if let Some(id) = self.reservation_id() {
+        if let Some(id) = &self.reservation_id {
             text.push_str(r#""reservation_id":"#);
             push_string(id, text);
             text.push(',');
         }
-        text.extend([r#""response":"#, self.response().as_str(), "}}"]);
+        text.extend([r#""response":"#, self.response.as_str(), "}}"]);
     }
 }

@@ -1,9 +1,8 @@
 //! Issuers by the numbers that records name them by. A number is given once and never changes, so a record stays readable when its
 //! issuer signs no more.
 
-use std::fmt::Write as _;
-
-use super::issuer::Issuer;
+use super::issuers::{Issuer, Issuers, Signer};
+use super::keys::{ListedKey, SigningKey};
 
 /// How far behind the caller's estimate the clock of a script may be, so that an issuer whose window has just ended is still
 /// offered.
@@ -34,6 +33,23 @@ impl Registered {
     fn is_over(&self, at_ms: i64) -> bool {
         self.until_ms.is_some_and(|until_ms| until_ms <= at_ms)
     }
+
+    /// The key pair of an issuer, also under a former server id; `None` if its seed is not among `keys`.
+    pub fn key_of<'k>(&self, issuers: &Issuers, keys: &'k [SigningKey]) -> Option<&'k SigningKey> {
+        let issuer = &self.issuer;
+        let public = match &issuer.signer {
+            Signer::Raw(public) => *public,
+            Signer::Listed { dialect, .. } => {
+                // The name contains a hash of the server id at that time. Keys with the same id differ in their start.
+                let is_signer = |listed: &&ListedKey| {
+                    let name = Signer::listed(*dialect, &issuer.server_id, &listed.kid);
+                    name == issuer.signer && listed.from_ms == self.from_ms
+                };
+                issuers.key_set().keys.iter().find(is_signer)?.key
+            }
+        };
+        keys.iter().find(|key| key.public() == public)
+    }
 }
 
 /// All issuers that the deployment has ever had, by number, and those of the present configuration.
@@ -41,24 +57,13 @@ impl Registered {
 pub struct Registry {
     issuing: Vec<Registered>,
     earlier: Vec<Registered>,
-    /// For each of `issuing`: the words that name it and the next one.
-    choices: Vec<String>,
 }
 
 impl Registry {
     /// `issuing`: those of the present configuration, in the order of their windows, which do not overlap. `earlier`: registered,
     /// but no longer configured.
     pub fn new(issuing: Vec<Registered>, earlier: Vec<Registered>) -> Self {
-        let words: Vec<_> = issuing.iter().map(word).collect();
-        let choices = (0..words.len()).map(|first| {
-            let end = words.len().min(first + OFFERED);
-            words[first..end].join(" ")
-        });
-        Self {
-            choices: choices.collect(),
-            issuing,
-            earlier,
-        }
+        Self { issuing, earlier }
     }
 
     /// The same for one who must not issue: nothing can be chosen from it, and all are still known by their numbers.
@@ -75,21 +80,23 @@ impl Registry {
     /// What a script chooses from for requests at about `now_ms`: the issuer of now and the next one, each as
     /// `<number>:<from_ms>:<until_ms or empty>`, blanks between. Empty if no issuer signs any more.
     pub fn choice(&self, now_ms: i64) -> String {
-        let choice = self.first_offered(now_ms);
-        let choice = choice.and_then(|first| self.choices.get(first));
-        choice.cloned().unwrap_or_default()
+        let words: Vec<_> = self.offered(now_ms).map(word).collect();
+        words.join(" ")
     }
 
     /// The issuer that a script chooses by its own clock, `at_ms`, from the [`Registry::choice`] of `now_ms`; `None` where it finds
     /// none, in a gap or because the caller's estimate was far off.
     pub fn chosen(&self, now_ms: i64, at_ms: i64) -> Option<&Registered> {
-        let offered = self.issuing[self.first_offered(now_ms)?..].iter();
-        offered.take(OFFERED).find(|one| one.covers(at_ms))
+        self.offered(now_ms).find(|one| one.covers(at_ms))
     }
 
-    fn first_offered(&self, now_ms: i64) -> Option<usize> {
+    fn offered(&self, now_ms: i64) -> impl Iterator<Item = &Registered> {
         let since_ms = now_ms.saturating_sub(CLOCK_SLACK_MS);
-        self.issuing.iter().position(|one| !one.is_over(since_ms))
+        let offered = self
+            .issuing
+            .iter()
+            .skip_while(move |one| one.is_over(since_ms));
+        offered.take(OFFERED)
     }
 
     /// All that were ever registered, configured or not.
@@ -111,18 +118,15 @@ impl Registry {
 
 /// An issuer as scripts read it.
 fn word(one: &Registered) -> String {
-    let mut word = format!("{}:{}:", one.number, one.from_ms);
-    if let Some(until_ms) = one.until_ms {
-        let _ = write!(word, "{until_ms}");
-    }
-    word
+    let until_ms = one.until_ms.map(|ms| ms.to_string()).unwrap_or_default();
+    format!("{}:{}:{until_ms}", one.number, one.from_ms)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::dialect::Dialect;
-    use crate::evidence::{ServerId, Signer};
+    use crate::evidence::ServerId;
 
     fn registered(number: u32, from_ms: i64, until_ms: Option<i64>) -> Registered {
         let server_id = ServerId::parse("https://a.example/v1").expect("a server id");

@@ -34,15 +34,10 @@ impl Ledger {
         let metadata = metadata.map(|it| ("committed_metadata", it.as_str().to_owned()));
         let mut kept: Vec<_> = metrics.into_iter().chain(metadata).collect();
         let stored_bytes = self.counted_bytes(bytes_of(&kept));
-        let attested = body.attested.as_ref();
+        let place = (caller.partition, Endpoint::Commit);
         let draft = self
             .attesting
-            .draft(
-                (caller.partition, Endpoint::Commit),
-                attested,
-                Some(reservation_id),
-                cause,
-            )
+            .draft(place, body, Some(reservation_id), cause)
             .await?;
         let evidence = draft.as_ref().and_then(Draft::lines);
         if evidence.is_some() {
@@ -94,10 +89,8 @@ impl Ledger {
             }
             CommitReply::Replayed { record, .. } => {
                 let mut response = CommitResponse::replayed(&record)?;
-                response.evidence = self
-                    .attesting
-                    .replayed(|| of_end(reservation_id, &record))
-                    .await?;
+                let attested = || of_end(reservation_id, &record);
+                response.evidence = self.attesting.replayed(attested).await?;
                 Ok(response)
             }
         }

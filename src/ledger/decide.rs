@@ -62,15 +62,8 @@ impl Ledger {
             OutcomeKind::Decision => (Some(id), None),
             OutcomeKind::DryRun => (None, Some(id)),
         };
-        let draft = self
-            .attesting
-            .draft(
-                (caller.partition, endpoint),
-                body.attested.as_ref(),
-                None,
-                cause,
-            )
-            .await?;
+        let place = (caller.partition, endpoint);
+        let draft = self.attesting.draft(place, body, None, cause).await?;
         let stored = draft.as_ref().and_then(Draft::lines);
         let stored_bytes = stored.and_then(|lines| self.counted_bytes(lines.len()));
         let call = |attempt: &Attempt| {

@@ -1,9 +1,6 @@
 //! Counts decisions of the runtime plane, how commits compare with their holds, and the holds that requests expire. All series
 //! exist from the start, so counting takes no memory and no label comes from a request.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
 use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
 
 use crate::domain::amount::Unit;
@@ -33,26 +30,8 @@ words! {
     }
 }
 
-words! {
-    /// Why something is denied, in the words of error codes and of decisions; a label.
-    Reason {
-        BudgetExceeded = "BUDGET_EXCEEDED",
-        BudgetFrozen = "BUDGET_FROZEN",
-        BudgetClosed = "BUDGET_CLOSED",
-        BudgetNotFound = "BUDGET_NOT_FOUND",
-        OverdraftLimitExceeded = "OVERDRAFT_LIMIT_EXCEEDED",
-        DebtOutstanding = "DEBT_OUTSTANDING",
-        UnitMismatch = "UNIT_MISMATCH",
-        TenantClosed = "TENANT_CLOSED",
-        TenantSuspended = "TENANT_SUSPENDED",
-        LimitExceeded = "LIMIT_EXCEEDED",
-        NotFound = "NOT_FOUND",
-        ReservationExpired = "RESERVATION_EXPIRED",
-        ReservationFinalized = "RESERVATION_FINALIZED",
-        MaxExtensionsExceeded = "MAX_EXTENSIONS_EXCEEDED",
-        Other = "OTHER",
-    }
-}
+/// The reason of a denial that has no series of its own.
+const OTHER: &str = "OTHER";
 
 impl DecidedBy {
     /// The decisions that allow.
@@ -65,43 +44,42 @@ impl DecidedBy {
         }
     }
 
-    /// The reasons that have a series. Any other is counted as [`Reason::Other`].
-    fn reasons(self) -> &'static [Reason] {
-        use Reason as R;
+    /// The reasons that have a series, in the words of error codes and of decisions. Any other is counted as [`OTHER`].
+    fn reasons(self) -> &'static [&'static str] {
         match self {
             Self::Reserve | Self::DryRun | Self::Decide | Self::UsageEvent => &[
-                R::BudgetExceeded,
-                R::BudgetFrozen,
-                R::BudgetClosed,
-                R::BudgetNotFound,
-                R::OverdraftLimitExceeded,
-                R::DebtOutstanding,
-                R::UnitMismatch,
-                R::TenantClosed,
-                R::TenantSuspended,
-                R::LimitExceeded,
+                "BUDGET_EXCEEDED",
+                "BUDGET_FROZEN",
+                "BUDGET_CLOSED",
+                "BUDGET_NOT_FOUND",
+                "OVERDRAFT_LIMIT_EXCEEDED",
+                "DEBT_OUTSTANDING",
+                "UNIT_MISMATCH",
+                "TENANT_CLOSED",
+                "TENANT_SUSPENDED",
+                "LIMIT_EXCEEDED",
             ],
             Self::Commit => &[
-                R::BudgetExceeded,
-                R::OverdraftLimitExceeded,
-                R::UnitMismatch,
-                R::TenantClosed,
-                R::NotFound,
-                R::ReservationExpired,
-                R::ReservationFinalized,
+                "BUDGET_EXCEEDED",
+                "OVERDRAFT_LIMIT_EXCEEDED",
+                "UNIT_MISMATCH",
+                "TENANT_CLOSED",
+                "NOT_FOUND",
+                "RESERVATION_EXPIRED",
+                "RESERVATION_FINALIZED",
             ],
             Self::Release => &[
-                R::TenantClosed,
-                R::NotFound,
-                R::ReservationExpired,
-                R::ReservationFinalized,
+                "TENANT_CLOSED",
+                "NOT_FOUND",
+                "RESERVATION_EXPIRED",
+                "RESERVATION_FINALIZED",
             ],
             Self::Extend => &[
-                R::TenantClosed,
-                R::NotFound,
-                R::ReservationExpired,
-                R::ReservationFinalized,
-                R::MaxExtensionsExceeded,
+                "TENANT_CLOSED",
+                "NOT_FOUND",
+                "RESERVATION_EXPIRED",
+                "RESERVATION_FINALIZED",
+                "MAX_EXTENSIONS_EXCEEDED",
             ],
         }
     }
@@ -112,49 +90,30 @@ impl DecidedBy {
     }
 }
 
-impl Reason {
-    /// `None` if a request failed before the decision: for its API key, its form or its idempotency key.
-    fn of(refusal: &Refusal) -> Option<Self> {
-        use ReservationRefusal as Reservation;
-        Some(match refusal {
-            Refusal::Tenant(TenantRefusal::Closed(_)) => Self::TenantClosed,
-            Refusal::Tenant(TenantRefusal::Suspended(_)) => Self::TenantSuspended,
-            Refusal::Reservation(refusal) => match refusal {
-                Reservation::NotFound(_) => Self::NotFound,
-                Reservation::OfOtherTenant => return None,
-                Reservation::Expired(_) => Self::ReservationExpired,
-                Reservation::Finalized { .. } => Self::ReservationFinalized,
-                Reservation::TooManyExtensions(_) => Self::MaxExtensionsExceeded,
-                Reservation::RateLimited { .. } | Reservation::StoredTooMuch { .. } => {
-                    Self::LimitExceeded
-                }
-                Reservation::UnitMismatch { .. } => Self::UnitMismatch,
-                Reservation::BudgetNotFound(_) => Self::BudgetNotFound,
-                Reservation::Denied { denial, .. } => (*denial).into(),
-                Reservation::OverageRejected { .. } => Self::BudgetExceeded,
-            },
-            _ => return None,
-        })
-    }
+/// Why a request was denied; `None` if it failed before the decision: for its API key, its form or its idempotency key.
+fn reason_of(refusal: &Refusal) -> Option<&'static str> {
+    use ReservationRefusal as R;
+    Some(match refusal {
+        Refusal::Tenant(TenantRefusal::Closed(_)) => "TENANT_CLOSED",
+        Refusal::Tenant(TenantRefusal::Suspended(_)) => "TENANT_SUSPENDED",
+        Refusal::Reservation(refusal) => match refusal {
+            R::NotFound(_) => "NOT_FOUND",
+            R::OfOtherTenant => return None,
+            R::Expired(_) => "RESERVATION_EXPIRED",
+            R::Finalized { .. } => "RESERVATION_FINALIZED",
+            R::TooManyExtensions(_) => "MAX_EXTENSIONS_EXCEEDED",
+            R::RateLimited { .. } | R::StoredTooMuch { .. } => "LIMIT_EXCEEDED",
+            R::UnitMismatch { .. } => "UNIT_MISMATCH",
+            R::BudgetNotFound(_) => "BUDGET_NOT_FOUND",
+            R::Denied { denial, .. } => denial.as_str(),
+            R::OverageRejected { .. } => "BUDGET_EXCEEDED",
+        },
+        _ => return None,
+    })
 }
 
-impl From<Denial> for Reason {
-    fn from(denial: Denial) -> Self {
-        match denial {
-            Denial::BudgetExceeded => Self::BudgetExceeded,
-            Denial::BudgetFrozen => Self::BudgetFrozen,
-            Denial::BudgetClosed => Self::BudgetClosed,
-            Denial::BudgetNotFound => Self::BudgetNotFound,
-            Denial::OverdraftLimitExceeded => Self::OverdraftLimitExceeded,
-            Denial::DebtOutstanding => Self::DebtOutstanding,
-            Denial::TenantClosed => Self::TenantClosed,
-            Denial::TenantSuspended => Self::TenantSuspended,
-        }
-    }
-}
-
-/// The labels of a series of `budget_decisions_total`.
-type Labels = (DecidedBy, Decision, Option<Reason>, Option<Unit>);
+/// The decision of a denial.
+const DENY: &str = "DENY";
 
 /// The outcome of a refused commit, besides those of [`Overage`].
 const REFUSED: &str = "refused";
@@ -162,17 +121,11 @@ const REFUSED: &str = "refused";
 /// Metrics of the runtime plane. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct LedgerMetrics {
-    counters: Arc<Counters>,
+    decisions: IntCounterVec,
+    commits: IntCounterVec,
+    expired: IntCounter,
     /// Decisions without evidence, while it is on.
     pub(super) skipped: Option<IntCounterVec>,
-}
-
-#[derive(Debug)]
-struct Counters {
-    decisions: HashMap<Labels, IntCounter>,
-    commits: HashMap<(OveragePolicy, Option<Overage>), IntCounter>,
-    expired: IntCounter,
-    vectors: [IntCounterVec; 2],
 }
 
 impl Default for LedgerMetrics {
@@ -194,52 +147,37 @@ impl Default for LedgerMetrics {
             "budget_request_sweep_expired_total",
             "Reservations that requests expired, since they lacked funds",
         );
-        let counter = |labels: Labels| {
-            let (by, decision, reason, unit) = labels;
-            let reason = reason.map_or("", Reason::as_str);
-            let unit = unit.map_or("", Unit::as_str);
-            let values = [by.as_str(), decision.as_str(), reason, unit];
-            (labels, decisions.with_label_values(&values))
-        };
-        let commit = |(policy, overage): (OveragePolicy, Option<Overage>)| {
-            let outcome = overage.map_or(REFUSED, Overage::as_str);
-            let counter = commits.with_label_values(&[policy.as_str(), outcome]);
-            ((policy, overage), counter)
-        };
-        let outcomes = || Overage::ALL.iter().copied().map(Some).chain([None]);
-        let policies = OveragePolicy::ALL.iter().copied();
-        let commit_labels = policies.flat_map(|policy| outcomes().map(move |it| (policy, it)));
+        for labels in all_labels() {
+            decisions.with_label_values(&labels);
+        }
+        for policy in OveragePolicy::ALL.iter() {
+            for outcome in Overage::ALL.iter().map(|it| it.as_str()).chain([REFUSED]) {
+                commits.with_label_values(&[policy.as_str(), outcome]);
+            }
+        }
         Self {
-            counters: Arc::new(Counters {
-                decisions: all_labels().map(counter).collect(),
-                commits: commit_labels.map(commit).collect(),
-                expired: expired.expect("a name"),
-                vectors: [decisions, commits],
-            }),
+            decisions,
+            commits,
+            expired: expired.expect("a name"),
             skipped: None,
         }
     }
 }
 
-/// Every series of `budget_decisions_total`.
-fn all_labels() -> impl Iterator<Item = Labels> {
+/// The labels of every series of `budget_decisions_total`.
+fn all_labels() -> impl Iterator<Item = [&'static str; 4]> {
     DecidedBy::ALL.iter().copied().flat_map(|by| {
-        let units = || Unit::ALL.iter().copied().map(Some);
+        let units = || Unit::ALL.iter().map(|unit| unit.as_str());
         let allowed = by.allowing().iter();
-        let allowed = allowed.flat_map(move |it| units().map(move |unit| (by, *it, None, unit)));
+        let allowed = allowed.flat_map(move |it| units().map(move |unit| (it.as_str(), "", unit)));
         let denied = by.reasons().iter().flat_map(move |reason| {
             let named = units().filter(move |_| by.names_unit());
-            let unnamed = (!by.names_unit()).then_some(None);
-            named
-                .chain(unnamed)
-                .map(move |unit| (by, Decision::Deny, Some(*reason), unit))
+            let unnamed = (!by.names_unit()).then_some("");
+            named.chain(unnamed).map(move |unit| (DENY, *reason, unit))
         });
-        allowed.chain(denied).chain([other(by)])
+        let all = allowed.chain(denied).chain([(DENY, OTHER, "")]);
+        all.map(move |(decision, reason, unit)| [by.as_str(), decision, reason, unit])
     })
-}
-
-fn other(by: DecidedBy) -> Labels {
-    (by, Decision::Deny, Some(Reason::Other), None)
 }
 
 impl LedgerMetrics {
@@ -248,10 +186,9 @@ impl LedgerMetrics {
     /// # Errors
     /// When a name is taken.
     pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
-        for vector in &self.counters.vectors {
-            registry.register(Box::new(vector.clone()))?;
-        }
-        registry.register(Box::new(self.counters.expired.clone()))?;
+        registry.register(Box::new(self.decisions.clone()))?;
+        registry.register(Box::new(self.commits.clone()))?;
+        registry.register(Box::new(self.expired.clone()))?;
         match &self.skipped {
             Some(skipped) => registry.register(Box::new(skipped.clone())),
             None => Ok(()),
@@ -260,25 +197,25 @@ impl LedgerMetrics {
 
     /// Counts what was allowed.
     pub(super) fn allowed(&self, by: DecidedBy, decision: Decision, unit: Unit) {
-        self.count((by, decision, None, Some(unit)));
+        self.count(by, decision.as_str(), "", Some(unit));
     }
 
     /// Counts a denial that is no error.
     pub(super) fn denied(&self, by: DecidedBy, denial: Denial, unit: Unit) {
-        self.count((by, Decision::Deny, Some(denial.into()), Some(unit)));
+        self.count(by, DENY, denial.as_str(), Some(unit));
     }
 
     /// Counts a refusal, if something was decided.
     pub(super) fn refused(&self, by: DecidedBy, unit: Option<Unit>, error: &StoreError) {
-        if let Some(reason) = error.refusal().and_then(Reason::of) {
-            self.count((by, Decision::Deny, Some(reason), unit));
+        if let Some(reason) = error.refusal().and_then(reason_of) {
+            self.count(by, DENY, reason, unit);
         }
     }
 
     /// Counts a commit that was made.
     pub(super) fn committed(&self, policy: OveragePolicy, overage: Overage, unit: Unit) {
         self.allowed(DecidedBy::Commit, Decision::Allow, unit);
-        self.commit(policy, Some(overage));
+        self.commit(policy, overage.as_str());
     }
 
     /// Counts a commit that was refused.
@@ -286,11 +223,11 @@ impl LedgerMetrics {
         self.refused(DecidedBy::Commit, Some(unit), error);
         match error.refusal() {
             Some(Refusal::Reservation(ReservationRefusal::OverageRejected { .. })) => {
-                self.commit(OveragePolicy::Reject, None);
+                self.commit(OveragePolicy::Reject, REFUSED);
             }
             // No other policy denies a commit for lack of funds.
             Some(Refusal::Reservation(ReservationRefusal::Denied { .. })) => {
-                self.commit(OveragePolicy::AllowWithOverdraft, None);
+                self.commit(OveragePolicy::AllowWithOverdraft, REFUSED);
             }
             _ => {}
         }
@@ -298,23 +235,22 @@ impl LedgerMetrics {
 
     /// Counts reservations that a request expired.
     pub(super) fn expired(&self, count: i64) {
-        self.counters.expired.inc_by(count.unsigned_abs());
+        self.expired.inc_by(count.unsigned_abs());
     }
 
-    fn commit(&self, policy: OveragePolicy, overage: Option<Overage>) {
-        if let Some(counter) = self.counters.commits.get(&(policy, overage)) {
-            counter.inc();
-        }
+    fn commit(&self, policy: OveragePolicy, outcome: &str) {
+        let commits = &self.commits;
+        commits.with_label_values(&[policy.as_str(), outcome]).inc();
     }
 
-    fn count(&self, labels: Labels) {
-        let counters = &self.counters.decisions;
-        let counter = counters
-            .get(&labels)
-            .or_else(|| counters.get(&other(labels.0)));
-        if let Some(counter) = counter {
-            counter.inc();
-        }
+    fn count(&self, by: DecidedBy, decision: &str, reason: &str, unit: Option<Unit>) {
+        let unit = unit.map_or("", Unit::as_str);
+        let (reason, unit) = match reason.is_empty() || by.reasons().contains(&reason) {
+            true => (reason, unit),
+            false => (OTHER, ""),
+        };
+        let labels = [by.as_str(), decision, reason, unit];
+        self.decisions.with_label_values(&labels).inc();
     }
 }
 
@@ -325,7 +261,7 @@ mod tests {
     #[test]
     fn the_series_of_decisions_are_few_and_differ() {
         let metrics = LedgerMetrics::default();
-        let [decisions, commits] = metrics.counters.vectors.each_ref().map(|vector| {
+        let [decisions, commits] = [&metrics.decisions, &metrics.commits].map(|vector| {
             let families = prometheus::core::Collector::collect(vector);
             families[0].get_metric().len()
         });
@@ -338,7 +274,7 @@ mod tests {
     fn outcomes_without_a_series_are_counted_as_other() {
         let metrics = LedgerMetrics::default();
         metrics.denied(DecidedBy::Commit, Denial::BudgetFrozen, Unit::Tokens);
-        let counter = &metrics.counters.decisions[&other(DecidedBy::Commit)];
-        assert_eq!(counter.get(), 1);
+        let labels = [DecidedBy::Commit.as_str(), DENY, OTHER, ""];
+        assert_eq!(metrics.decisions.with_label_values(&labels).get(), 1);
     }
 }

@@ -126,10 +126,7 @@ impl Ledger {
             }
             Caller::Admin(_) => named_partition(reservation_id)?,
         };
-        let fields = match self.attests() {
-            true => statements::FIELDS.to_vec(),
-            false => [&FIELDS[..], &["metadata", "committed_metadata"]].concat(),
-        };
+        let fields = self.fields(true, &["metadata", "committed_metadata"]);
         let (now_ms, record) = self
             .read_reservation(caller.into(), partition, reservation_id, &fields)
             .await?;
@@ -141,6 +138,14 @@ impl Ledger {
                     .and_then(|attester| attester.of_reservation(reservation_id, &record, now_ms)),
                 ..Reservation::read(reservation_id.as_str(), &record, now_ms)?
             }),
+        }
+    }
+
+    /// The fields of a record that a reservation is made of, with `more` of them, or with its evidence.
+    pub(super) fn fields(&self, evidence: bool, more: &[&'static str]) -> Vec<&'static str> {
+        match evidence && self.attests() {
+            true => statements::FIELDS.to_vec(),
+            false => [&FIELDS[..], more].concat(),
         }
     }
 

@@ -40,14 +40,10 @@ impl Ledger {
                 (self.owner_of(reservation_id).await?, audit)
             }
         };
+        let place = (owner.partition(), Endpoint::Release);
         let draft = self
             .attesting
-            .draft(
-                (owner.partition(), Endpoint::Release),
-                body.attested.as_ref(),
-                Some(reservation_id),
-                cause,
-            )
+            .draft(place, body, Some(reservation_id), cause)
             .await?;
         let evidence = draft.as_ref().and_then(Draft::lines);
         let end_key = evidence
@@ -94,10 +90,8 @@ impl Ledger {
             }
             ReleaseReply::Replayed { record, .. } => {
                 let mut response = ReleaseResponse::replayed(&record)?;
-                response.evidence = self
-                    .attesting
-                    .replayed(|| of_end(reservation_id, &record))
-                    .await?;
+                let attested = || of_end(reservation_id, &record);
+                response.evidence = self.attesting.replayed(attested).await?;
                 Ok(response)
             }
         }

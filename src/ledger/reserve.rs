@@ -56,15 +56,8 @@ impl Ledger {
         let metadata = request.metadata.as_ref().map_or(0, |it| it.as_str().len());
         let stored = self.counted_bytes(bytes_of(&facts) + metadata);
         let (unit, context) = (request.estimate.unit(), cause.lines());
-        let draft = self
-            .attesting
-            .draft(
-                (caller.partition, Endpoint::Reserve),
-                body.attested.as_ref(),
-                None,
-                cause,
-            )
-            .await?;
+        let place = (caller.partition, Endpoint::Reserve);
+        let draft = self.attesting.draft(place, body, None, cause).await?;
         let call = |attempt: &Attempt| {
             let (selection, policy) = (&attempt.policy, attempt.policy.policy.as_deref());
             Reserve {

@@ -40,12 +40,6 @@ struct Counts {
     unwatched: HashSet<TenantId>,
 }
 
-impl std::fmt::Debug for Traffic {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Traffic").finish_non_exhaustive()
-    }
-}
-
 impl Traffic {
     /// Nothing counted yet.
     pub fn new(store: Store) -> Self {

@@ -1,4 +1,5 @@
-//! Finishes requests whose clients hung up: Redis may have them already, and their outcome there must be counted.
+//! The phases of the shutdown, and requests whose clients hung up: they are finished, because Redis may have them already, and their
+//! outcome there must be counted.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +8,20 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use super::phase::Phase;
+/// A phase of the shutdown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// Serving.
+    Running,
+    /// Serving, with `Connection: close` in each response.
+    Stopping,
+    /// The same, without new connections.
+    Refusing,
+    /// Closing idle connections; requests in flight finish.
+    Draining,
+    /// Dropping all connections.
+    Aborted,
+}
 
 /// A request that moves to a task of its own when it is dropped early, as hyper drops it when the client hangs up.
 pub(super) struct DetachOnDrop<F>

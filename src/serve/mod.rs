@@ -7,14 +7,11 @@
 //! 3. Requests in flight have `BUDGET_SHUTDOWN_GRACE_MS` to finish.
 
 mod connections;
-pub mod descriptors;
 mod detach;
-mod log_throttle;
-mod memory;
-mod phase;
 mod server;
 mod timeouts;
 mod unread;
+mod watch;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,15 +27,16 @@ use crate::api::auth::client_address::TrustedProxies;
 use crate::api::auth::failures::AuthFailures;
 use crate::api::probes::{Probes, metrics_router};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
-use crate::evidence::{Issuing, REFRESH_EVERY};
+use crate::evidence::Issuing;
 use crate::shutdown::Shutdown;
 use crate::spans::SpansError;
 use crate::store::{Store, StoreError};
 use crate::telemetry::{Meter, Telemetry, measure};
 use connections::Bounds;
-use log_throttle::LogThrottle;
-use phase::Phase;
+pub use connections::raise_limit;
+use detach::Phase;
 use server::Server;
+use watch::watch_deployment;
 
 /// How long idle connections stay open after the listener closed; never longer than the shutdown delay.
 const LAST_CALL: Duration = Duration::from_secs(1);
@@ -156,7 +154,7 @@ pub async fn run(
     if config.admin_keys.is_empty() {
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
-    descriptors::raise_limit(config.process.connections.open_max);
+    raise_limit(config.process.connections.open_max);
     planes.ledger.register(telemetry.registry())?;
     let counting = tokio::spawn(store_traffic(&planes, shutdown.clone()));
     let meter = Meter::new(telemetry.http.clone(), planes.measured);
@@ -314,79 +312,5 @@ async fn until_shutdown(
 fn announce(what: &str, listener: &TcpListener) {
     if let Ok(address) = listener.local_addr() {
         info!(listen = %address, "{what} on http://{address}");
-    }
-}
-
-/// How often the deployment's record is compared with the one that the process started with.
-const DEPLOYMENT_PERIOD: Duration = Duration::from_secs(2);
-
-/// Returns only when the deployment or its Redis cannot be used. Warns about a Redis that is absent, configured dangerously, or
-/// short of memory, and about a deployment that lost its record.
-async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -> StoreError {
-    let mut throttle = LogThrottle::default();
-    let findings = loop {
-        let checked = async {
-            let findings = store.inspect().await?;
-            store.secret().await?;
-            if let Some(issuing) = issuing {
-                issuing.registry(store).await?;
-            }
-            Ok(findings)
-        };
-        match checked.await {
-            Ok(findings) => break findings,
-            Err(error @ (StoreError::Unavailable(_) | StoreError::Full)) => {
-                throttle.redis_unavailable(&error);
-            }
-            Err(refused) => return refused,
-        }
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    };
-    throttle.resolved("Redis responds");
-    for finding in findings {
-        warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
-    }
-    tokio::select! {
-        never = memory::watch(store) => never,
-        never = watch_record(store) => never,
-        never = watch_issuers(store, issuing) => never,
-    }
-}
-
-/// Refreshes the registry of evidence keys, which other processes may have changed.
-async fn watch_issuers(store: &Store, issuing: Option<&Issuing>) -> ! {
-    let (mut throttle, mut was_stale) = (LogThrottle::default(), false);
-    loop {
-        tokio::time::sleep(REFRESH_EVERY).await;
-        let Some(issuing) = issuing else { continue };
-        match issuing.refresh(store).await {
-            Ok(()) => throttle.resolved("the keys of evidence are read again"),
-            Err(error @ StoreError::Deployment(_)) => throttle.evidence_keys(&error),
-            // Other messages report the outage.
-            Err(error) => {
-                debug!(error = %error, "the keys of evidence cannot be read again: {error}");
-            }
-        }
-        match (was_stale, issuing.is_stale()) {
-            (false, true) => warn!(
-                "the keys of evidence could not be read for minutes, and another one may have taken over: nothing is attested until \
-                 they can be read"
-            ),
-            (true, false) => info!("the keys of evidence are read again: decisions are attested"),
-            _ => {}
-        }
-        was_stale = issuing.is_stale();
-    }
-}
-
-/// Logs when the deployment's record is missing or different, and when it is back.
-async fn watch_record(store: &Store) -> ! {
-    let mut throttle = LogThrottle::default();
-    loop {
-        tokio::time::sleep(DEPLOYMENT_PERIOD).await;
-        match store.compare_deployment().await {
-            Ok(()) => throttle.resolved("the deployment's record is back"),
-            Err(error) => throttle.wrong_deployment(&error),
-        }
     }
 }

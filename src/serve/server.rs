@@ -22,8 +22,7 @@ use tracing::{debug, warn};
 
 use crate::config::ConnectionLimits;
 use crate::serve::connections::{Bounds, Connections, Place};
-use crate::serve::detach::DetachOnDrop;
-use crate::serve::phase::Phase;
+use crate::serve::detach::{DetachOnDrop, Phase};
 use crate::serve::timeouts::{Progress, TimedStream};
 use crate::serve::unread::SharedBody;
 

@@ -13,14 +13,12 @@ use tokio::time::{Instant, sleep, timeout};
 use super::call::{Call, CallError, Refusal};
 use crate::api::operation::Operation;
 use crate::api::operations::OperationId;
-use crate::config::secret_file::SecretSetting;
+use crate::config::SecretSetting;
 use crate::domain::dialect::Dialect;
 
 /// The admin key, and the file that holds it.
-pub(super) const KEY: SecretSetting = SecretSetting {
-    value: "BUDGET_ADMIN_KEY",
-    file: "BUDGET_ADMIN_KEY_FILE",
-};
+pub(super) const KEY: SecretSetting =
+    SecretSetting::new("BUDGET_ADMIN_KEY", "BUDGET_ADMIN_KEY_FILE");
 
 /// Rows per page; the service returns no more.
 const PAGE: usize = 100;

@@ -1,6 +1,8 @@
 //! Reads evidence keys and seeds. No error repeats a seed.
 
-use crate::domain::json::Json;
+use serde::Deserialize;
+use serde_json::Value;
+
 use crate::evidence::{ListedKey, PublicKey, SigningKey};
 
 /// How many digits of a public key make its default id.
@@ -8,49 +10,27 @@ const KID_DIGITS: usize = 16;
 /// The last millisecond of the year 9999, the greatest time that is accepted.
 const TIME_MAX: i64 = 253_402_300_799_999;
 
-/// Reads the list of further keys. An error names the entry.
-pub(super) fn listed_keys(text: &str) -> Result<Vec<ListedKey>, String> {
-    let list = Json::parse(text.as_bytes()).map_err(|error| format!("it is not JSON: {error}"))?;
-    let Json::Array(entries) = list else {
-        return Err("it must be a JSON array of keys".to_owned());
-    };
-    let read = |(index, entry)| {
-        listed_entry(entry).map_err(|reason| format!("entry {}: {reason}", index + 1))
-    };
-    entries.iter().enumerate().map(read).collect()
+/// A further key, as it is listed.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyEntry {
+    public_key: String,
+    kid: Option<String>,
+    nbf_ms: Option<i64>,
+    exp_ms: Option<i64>,
 }
 
-fn listed_entry(entry: &Json) -> Result<ListedKey, String> {
-    const MEMBERS: [&str; 4] = ["public_key", "kid", "nbf_ms", "exp_ms"];
-    let Json::Object(members) = entry else {
-        return Err("it must be an object".to_owned());
+/// Reads the list of further keys. An error names the entry.
+pub(super) fn listed_keys(text: &str) -> Result<Vec<ListedKey>, String> {
+    let entries: Vec<Value> = serde_json::from_str(text)
+        .map_err(|error| format!("it must be a JSON array of keys: {error}"))?;
+    let read = |(index, entry): (usize, Value)| {
+        let entry = KeyEntry::deserialize(entry).map_err(|error| error.to_string());
+        let key =
+            entry.and_then(|it: KeyEntry| listed(&it.public_key, it.kid, it.nbf_ms, it.exp_ms));
+        key.map_err(|reason| format!("entry {}: {reason}", index + 1))
     };
-    if let Some((other, _)) = members
-        .iter()
-        .find(|(name, _)| !MEMBERS.contains(&name.as_ref()))
-    {
-        let known = MEMBERS.join(", ");
-        return Err(format!("`{other}` is not one of its members ({known})"));
-    }
-    let given = |name| entry.member(name).filter(|given| **given != Json::Null);
-    let time = |name| match given(name) {
-        None => Ok(None),
-        Some(time) => match time.as_integer() {
-            Some(time) => Ok(Some(time)),
-            None => Err(format!("`{name}` must be milliseconds since 1970")),
-        },
-    };
-    let kid = match given("kid").map(Json::as_text) {
-        Some(None) => return Err("`kid` must be a text".to_owned()),
-        kid => kid.flatten().map(str::to_owned),
-    };
-    let digits = given("public_key").and_then(Json::as_text);
-    listed(
-        digits.unwrap_or_default(),
-        kid,
-        time("nbf_ms")?,
-        time("exp_ms")?,
-    )
+    entries.into_iter().enumerate().map(read).collect()
 }
 
 /// A key and the time in which it signs. `kid`: its id; by default its first digits.

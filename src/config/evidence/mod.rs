@@ -8,10 +8,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::error::ConfigError;
-use super::retention::RetentionConfig;
-use super::secret_file::SecretSetting;
-use super::values::days;
+use super::limits::RetentionConfig;
+use super::secrets::SecretSetting;
+use super::values::{ConfigError, days};
 use crate::domain::dialect::Dialect;
 use crate::evidence::{Issuers, ListedKey, ServerId, SignerForm, SigningKey};
 use keys::{listed, listed_keys, pair, signing_keys};
@@ -19,14 +18,9 @@ use keys::{listed, listed_keys, pair, signing_keys};
 const SERVER_ID: &str = "BUDGET_EVIDENCE_SERVER_ID";
 const PUBLIC_KEY: &str = "BUDGET_EVIDENCE_PUBLIC_KEY";
 const NBF_MS: &str = "BUDGET_EVIDENCE_NBF_MS";
-const KEYS: SecretSetting = SecretSetting {
-    value: "BUDGET_EVIDENCE_KEYS",
-    file: "BUDGET_EVIDENCE_KEYS_FILE",
-};
-const SEEDS: SecretSetting = SecretSetting {
-    value: "BUDGET_EVIDENCE_SEEDS",
-    file: "BUDGET_EVIDENCE_SEEDS_FILE",
-};
+const KEYS: SecretSetting = SecretSetting::new("BUDGET_EVIDENCE_KEYS", "BUDGET_EVIDENCE_KEYS_FILE");
+const SEEDS: SecretSetting =
+    SecretSetting::new("BUDGET_EVIDENCE_SEEDS", "BUDGET_EVIDENCE_SEEDS_FILE");
 
 /// Keys of a deployment, retired ones included; several rotations a year for decades.
 const KEYS_MAX: usize = 256;
@@ -51,7 +45,7 @@ pub struct EvidenceArgs {
         value_name = "FORM",
         default_value = "raw"
     )]
-    evidence_signer: SignerWord,
+    evidence_signer: SignerForm,
     /// Public key that signs evidence, 64 hexadecimal digits; `keys generate --kind evidence` prints one with its seed.
     ///
     /// Change it when another key takes over
@@ -84,15 +78,6 @@ pub struct EvidenceArgs {
     #[arg(long = "evidence-retention-days", env = "BUDGET_EVIDENCE_RETENTION_DAYS", value_name = "DAYS",
           default_value = "30", value_parser = days(0..=36_500))]
     evidence_retention: Duration,
-}
-
-/// A [`SignerForm`] as the flag writes it.
-#[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum SignerWord {
-    /// The public key itself, so that the signature can be checked offline
-    Raw,
-    /// A DID, which names the key by its id in the key set of the server
-    Did,
 }
 
 /// Flags of the secret halves, for processes that sign.
@@ -168,10 +153,6 @@ impl EvidenceArgs {
                 format!("there are more than {KEYS_MAX} keys"),
             ));
         }
-        let form = match self.evidence_signer {
-            SignerWord::Raw => SignerForm::Raw,
-            SignerWord::Did => SignerForm::Listed,
-        };
         let kept = (!self.evidence_retention.is_zero()).then_some(self.evidence_retention);
         // A record must not reference evidence that is gone.
         if kept.is_some_and(|kept| kept < retention.reservations) {
@@ -181,7 +162,7 @@ impl EvidenceArgs {
                 "evidence must be kept at least as long as a reservation, or for ever (0)",
             ));
         }
-        let issuers = Issuers::new(dialect, server_id, form, keys);
+        let issuers = Issuers::new(dialect, server_id, self.evidence_signer, keys);
         let issuers = issuers.map_err(|error| ConfigError::value(KEYS.value, error))?;
         Ok(Some(EvidenceConfig {
             issuers,
@@ -217,15 +198,12 @@ impl EvidenceArgs {
     }
 
     fn further_keys(&self) -> Result<Vec<ListedKey>, ConfigError> {
-        let given = self.evidence_keys.as_deref();
-        let given = given.filter(|text| !text.trim().is_empty());
-        let in_file = KEYS.read(given.is_some(), self.evidence_keys_file.clone())?;
-        let (text, variable) = match (given, &in_file) {
-            (_, Some(text)) => (text.expose_secret(), KEYS.file),
-            (Some(text), None) => (text, KEYS.value),
-            (None, None) => return Ok(Vec::new()),
+        let given = self.evidence_keys.clone().map(SecretString::from);
+        let Some((text, variable)) = KEYS.text(given, self.evidence_keys_file.clone())? else {
+            return Ok(Vec::new());
         };
-        listed_keys(text).map_err(|reason| ConfigError::value(variable, reason))
+        let keys = listed_keys(text.expose_secret());
+        keys.map_err(|reason| ConfigError::value(variable, reason))
     }
 }
 
@@ -235,14 +213,7 @@ impl EvidenceSeedArgs {
         self,
         evidence: Option<EvidenceConfig>,
     ) -> Result<Option<SigningConfig>, ConfigError> {
-        let given = self.evidence_seeds;
-        let given = given.filter(|seeds| !seeds.expose_secret().trim().is_empty());
-        let in_file = SEEDS.read(given.is_some(), self.evidence_seeds_file)?;
-        let variable = match &in_file {
-            Some(_) => SEEDS.file,
-            None => SEEDS.value,
-        };
-        let seeds = in_file.or(given);
+        let seeds = SEEDS.text(self.evidence_seeds, self.evidence_seeds_file)?;
         let Some(evidence) = evidence else {
             return match seeds {
                 None => Ok(None),
@@ -252,15 +223,12 @@ impl EvidenceSeedArgs {
                 )),
             };
         };
-        let keys = match &seeds {
-            Some(seeds) => signing_keys(seeds.expose_secret()),
-            None => Ok(Vec::new()),
-        };
-        let keys = keys.map_err(|reason| ConfigError::value(variable, reason))?;
+        let (seeds, variable) = seeds.unwrap_or((SecretString::default(), SEEDS.value));
+        let refused = |reason| ConfigError::value(variable, reason);
+        let keys = signing_keys(seeds.expose_secret()).map_err(refused)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-        pair(&evidence.issuers.key_set().keys, &keys, now_ms)
-            .map_err(|reason| ConfigError::value(variable, reason))?;
+        pair(&evidence.issuers.key_set().keys, &keys, now_ms).map_err(refused)?;
         Ok(Some(SigningConfig { evidence, keys }))
     }
 }

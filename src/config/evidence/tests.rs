@@ -87,7 +87,7 @@ fn e21_the_first_key_needs_a_start_time() {
 
 /// The key pair of a registered key.
 fn key_of<'a>(signing: &'a SigningConfig, registered: &Registered) -> Option<&'a SigningKey> {
-    signing.evidence.issuers.key_of(registered, &signing.keys)
+    registered.key_of(&signing.evidence.issuers, &signing.keys)
 }
 
 /// A key as it is registered.

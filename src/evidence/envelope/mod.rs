@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use sha2::{Digest, Sha256};
 
-use super::issuer::Issuer;
-use super::key::SigningKey;
+use super::issuers::Issuer;
+use super::keys::SigningKey;
 use super::payload::Payload;
 use super::schema::{self, Misfit};
 use crate::domain::ids::{TraceId, hex};

@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::dialect::Dialect;
 use crate::domain::json::Canonical;
-use crate::evidence::issuer::{ServerId, Signer};
+use crate::evidence::issuers::{ServerId, Signer};
 use crate::evidence::payload::{attested_request, attested_response};
 use crate::evidence::schema::Endpoint;
 
@@ -57,10 +57,9 @@ fn reserve(extra: &str) -> Statement {
             "action":{"name":"large-v2","kind":"model.call","policy_keys":{"a":1}},"metadata":null,
             "estimate":{"unit":"TOKENS","amount":1500},"idempotency_key":"job-7:step-1"}"#,
     );
-    let payload = Payload::Reserve {
-        request: attested_request(Endpoint::Reserve, &body).canonical,
-        response: canonical(&RESERVE_RESPONSE.replace("EXTRA", extra)),
-    };
+    let request = attested_request(Endpoint::Reserve, &body).canonical;
+    let response = canonical(&RESERVE_RESPONSE.replace("EXTRA", extra));
+    let payload = Payload::success(Endpoint::Reserve, None, request, response);
     statement(1_790_000_000_123, payload)
 }
 
@@ -128,9 +127,9 @@ fn refused_commit() -> Statement {
             "metadata":{"note":"caf\u00e9 \u20ac \"x\"\n","\ud83d\ude00":1,"\ufb33":2,"Z":3,"a":4},
             "metrics":{"latency_ms":950,"custom":{"score":4.50,"tiny":0.0000001,"big":1e21,"zero":-0.0}}}"#,
     );
-    let payload = Payload::Error {
+    let payload = Payload {
         endpoint: Endpoint::Commit,
-        http_status: 409,
+        refused: Some(409),
         request: Some(attested_request(Endpoint::Commit, &request).canonical),
         reservation_id: Some("rsv_5f_0001".to_owned()),
         response: canonical(
@@ -181,9 +180,8 @@ fn a_rounded_integer_has_no_envelope() {
         ("9223372036854775807", false),
     ] {
         let mut statement = reserve("");
-        if let Payload::Reserve { request, .. } = &mut statement.payload {
-            *request = canonical(&request.as_str().replace("1500", amount));
-        }
+        let request = statement.payload.request.as_mut().expect("a request");
+        *request = canonical(&request.as_str().replace("1500", amount));
         match Unsigned::new(&issuer, &statement) {
             Err(Rounded(literal)) => assert_eq!((literal.as_str(), attestable), (amount, false)),
             Ok(_) => assert!(attestable, "{amount}"),

@@ -1,8 +1,8 @@
-//! The closed objects of a payload. They are part of the format: what is attested stays verifiable, so a member is only ever
+//! The closed objects of an envelope. They are part of the format: what is attested stays verifiable, so a member is only ever
 //! added together with a new version of the format.
 
 use super::Kind::{Flag, Free, Hex, Integer, Labels, Object, Objects, Text, Texts, Word};
-use super::{Kind, Mirror};
+use super::{Kind, Mirror, Rule};
 use crate::domain::json::Json;
 
 /// Long enough for what has no bound of its own.
@@ -34,30 +34,43 @@ const NOT_NEGATIVE: Kind = Integer(0, i64::MAX);
 const IDEMPOTENCY_KEY: Kind = Text(1, 256);
 const SCOPES: Kind = Texts(ANY, ANY);
 
-fn any(_: &Json) -> Result<(), &'static str> {
-    Ok(())
-}
-
 /// An object whose members go together anyhow.
 const fn closed(
     required: &'static [(&'static str, Kind)],
     optional: &'static [(&'static str, Kind)],
 ) -> Mirror {
-    ruled(required, optional, any)
+    Mirror {
+        required,
+        optional,
+        rule: None,
+    }
 }
 
 const fn ruled(
     required: &'static [(&'static str, Kind)],
     optional: &'static [(&'static str, Kind)],
-    rule: fn(&Json) -> Result<(), &'static str>,
+    rule: Rule,
 ) -> Mirror {
     Mirror {
         required,
         optional,
-        rule,
+        rule: Some(rule),
     }
 }
 
+pub(super) static ENVELOPE: Mirror = closed(
+    &[
+        ("schema_version", Text(1, ANY)),
+        ("artifact_type", Text(1, ANY)),
+        ("server_id", Text(1, ANY)),
+        ("signer_did", Text(1, ANY)),
+        ("issued_at_ms", NOT_NEGATIVE),
+        ("payload", Free),
+        ("evidence_id", Hex(64)),
+        ("signature", Hex(128)),
+    ],
+    &[("trace_id", Hex(32))],
+);
 pub(super) static DECIDE: Mirror = closed(
     &[
         ("request", Object(&DECIDE_REQUEST)),

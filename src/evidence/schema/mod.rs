@@ -4,7 +4,7 @@ mod mirrors;
 
 use std::fmt;
 
-use super::key::is_hex;
+use super::keys::is_hex;
 use crate::domain::json::Json;
 use crate::domain::printable::printable_up_to;
 use crate::domain::words::words;
@@ -53,9 +53,12 @@ impl Endpoint {
 pub(super) struct Mirror {
     required: &'static [(&'static str, Kind)],
     optional: &'static [(&'static str, Kind)],
-    /// The rule over several members; the reason where it fails.
-    rule: fn(&Json) -> Result<(), &'static str>,
+    /// The rule over several members.
+    rule: Option<Rule>,
 }
+
+/// A rule over several members of an object; the reason where it fails.
+type Rule = fn(&Json) -> Result<(), &'static str>;
 
 /// The kind of a member.
 enum Kind {
@@ -105,7 +108,7 @@ impl Misfit {
 /// Where a value is. What fits never writes it out.
 #[derive(Clone, Copy)]
 enum Place<'a> {
-    Root,
+    Root(&'static str),
     Member(&'a Place<'a>, &'a str),
     Item(&'a Place<'a>, usize),
 }
@@ -119,7 +122,7 @@ impl Place<'_> {
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Root => f.write_str("payload"),
+            Self::Root(name) => f.write_str(name),
             Self::Member(outer, name) => write!(f, "{outer}.{name}"),
             Self::Item(outer, index) => write!(f, "{outer}[{index}]"),
         }
@@ -166,6 +169,11 @@ pub(super) fn kept(mirror: &Mirror, json: &Json) -> Json {
     known.collect()
 }
 
+/// Checks which members an envelope has, and their types.
+pub(super) fn check_envelope(envelope: &Json) -> Result<(), Misfit> {
+    mirrors::ENVELOPE.check(envelope, Place::Root("envelope"))
+}
+
 /// Checks the payload of an envelope, `{"<artifact>": {…}}`.
 pub(super) fn check_payload(artifact: Artifact, payload: &Json) -> Result<(), Misfit> {
     let name = artifact.as_str();
@@ -181,7 +189,7 @@ pub(super) fn check_payload(artifact: Artifact, payload: &Json) -> Result<(), Mi
             format!("must have the member {name}, as artifact_type says"),
         ));
     }
-    let place = Place::Root.member(name);
+    let place = Place::Root("payload").member(name);
     let mirror = match artifact {
         Artifact::Decide => &mirrors::DECIDE,
         Artifact::Reserve => &mirrors::RESERVE,
@@ -237,7 +245,8 @@ impl Mirror {
                 .ok_or_else(|| Misfit::at(place, "is unknown"))?;
             kind.check(value, place)?;
         }
-        (self.rule)(json).map_err(|reason| Misfit::at(place, reason))
+        let checked = self.rule.map_or(Ok(()), |rule| rule(json));
+        checked.map_err(|reason| Misfit::at(place, reason))
     }
 }
 

@@ -82,7 +82,7 @@ fn outcome(signers: &Signers, entry: &UnsignedEntry) -> Outcome {
         return Outcome::Damaged(misfit.to_string());
     }
     let id = EvidenceId::parse(unsigned.evidence_id()).expect("64 digits");
-    match signers.issuing.issuers().key_of(registered, &signers.keys) {
+    match registered.key_of(signers.issuing.issuers(), &signers.keys) {
         Some(key) => Outcome::Signed(id, unsigned.sign(key)),
         None => {
             let (signer, server_id) = (&issuer.signer, issuer.server_id.as_str());

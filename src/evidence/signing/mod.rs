@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
 use super::issuing::Issuing;
-use super::key::SigningKey;
+use super::keys::SigningKey;
 use super::statements::FIELDS;
 use crate::domain::ids::{EvidenceId, Partition};
 use crate::metrics::metrics;

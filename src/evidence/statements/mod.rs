@@ -4,13 +4,13 @@
 //! The bytes of a format are frozen: what changes them takes another [`FORMAT`], and the code of the one before stays.
 
 mod entry;
-mod refusals;
-mod requests;
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use super::envelope::Statement;
 use super::payload::{Payload, attested_response};
+use super::schema::Endpoint;
 use crate::domain::evidence::AttestedRequest;
 use crate::domain::ids::{ReservationId, TraceId};
 use crate::domain::json::{Canonical, Json};
@@ -19,16 +19,16 @@ use crate::domain::reservation::{
     CommitResponse, DecisionResponse, OutcomeKind, ReleaseResponse, ReservationCreateResponse,
     Status,
 };
+use crate::domain::scope::Level;
 
-pub use entry::{EntryFault, EntryKind, digest_of, of_entry, reservation_of};
-pub(super) use refusals::error;
-pub use refusals::of_refusal;
+pub(super) use entry::error;
+pub use entry::{EntryFault, EntryKind, digest_of, of_entry, of_refusal};
 
 /// How this release makes envelopes from records.
 pub const FORMAT: u32 = 1;
 
-/// The fields of a reservation that its statements are made of. A record may hold a thousand extensions besides.
-pub const FIELDS: [&str; 44] = [
+/// The fields of a reservation that its statements are made of, beside the ledgers after each operation.
+const OWN_FIELDS: [&str; 26] = [
     "status",
     "unit",
     "estimate",
@@ -55,25 +55,17 @@ pub const FIELDS: [&str; 44] = [
     "metrics",
     "committed_metadata",
     "release_reason",
-    "create.1",
-    "create.2",
-    "create.3",
-    "create.4",
-    "create.5",
-    "create.6",
-    "commit.1",
-    "commit.2",
-    "commit.3",
-    "commit.4",
-    "commit.5",
-    "commit.6",
-    "release.1",
-    "release.2",
-    "release.3",
-    "release.4",
-    "release.5",
-    "release.6",
 ];
+
+/// The fields of a reservation that its statements are made of. A record may hold a thousand extensions besides.
+pub static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let depths = || 1..=Level::ALL.len();
+    let ledgers = ["create", "commit", "release"]
+        .into_iter()
+        .flat_map(|operation| depths().map(move |depth| format!("{operation}.{depth}")));
+    let ledgers = ledgers.map(|name| &*name.leak());
+    OWN_FIELDS.into_iter().chain(ledgers).collect()
+});
 
 /// The fields that a record stores for the envelope of an operation, beside its own fields: `<format> <issuer> <trace id>`, then words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,11 +145,15 @@ pub fn of_create(id: &ReservationId, record: &Record) -> Result<Option<Attested>
     };
     // Values that depend on the clock are not attested.
     let response = ReservationCreateResponse::replayed(id.clone(), 0, record)?;
-    let payload = Payload::Reserve {
-        request: Canonical::of_json(&requests::create(record, &inputs.named)?),
-        response: attested_part(&response)?,
-    };
-    attested(inputs, record.integer("created_at_ms")?, payload)
+    let request = create_request(record, &inputs.named)?;
+    let at_ms = record.integer("created_at_ms")?;
+    attested(
+        inputs,
+        at_ms,
+        (Endpoint::Reserve, None),
+        &request,
+        &response,
+    )
 }
 
 /// The commit or release of a reservation; `None` where it has neither, evidence was off at that time, or its format is not known.
@@ -168,21 +164,19 @@ pub fn of_end(id: &ReservationId, record: &Record) -> Result<Option<Attested>, R
     let Some(inputs) = known_inputs(record, "end_inputs")? else {
         return Ok(None);
     };
-    let reservation_id = id.to_string();
-    let payload = match record.read("status")? {
-        Status::Committed => Payload::Commit {
-            reservation_id,
-            request: Canonical::of_json(&requests::commit(record)?),
-            response: attested_part(&CommitResponse::replayed(record)?)?,
-        },
-        Status::Released => Payload::Release {
-            reservation_id,
-            request: Canonical::of_json(&requests::release(record)?),
-            response: attested_part(&ReleaseResponse::replayed(record)?)?,
-        },
-        Status::Active | Status::Expired => return Err(RecordError::of("status")),
-    };
-    attested(inputs, record.integer("finalized_at_ms")?, payload)
+    let (at_ms, id) = (record.integer("finalized_at_ms")?, Some(id.to_string()));
+    match record.read("status")? {
+        Status::Committed => {
+            let (request, response) = (commit_request(record)?, CommitResponse::replayed(record)?);
+            attested(inputs, at_ms, (Endpoint::Commit, id), &request, &response)
+        }
+        Status::Released => {
+            let (request, response) =
+                (release_request(record)?, ReleaseResponse::replayed(record)?);
+            attested(inputs, at_ms, (Endpoint::Release, id), &request, &response)
+        }
+        Status::Active | Status::Expired => Err(RecordError::of("status")),
+    }
 }
 
 /// A decision or a dry run, whose request is kept as it is attested; `None` where evidence was off at that time, or its format is
@@ -194,21 +188,18 @@ pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>
     let Some(inputs) = known_inputs(record, "inputs")? else {
         return Ok(None);
     };
-    let request = record.text("request")?;
-    let request = Json::parse(request.as_bytes()).map_err(|_| RecordError::of("request"))?;
-    let request = Canonical::of_json(&request);
+    let request = json(record.text("request")?, "request")?;
     let outcome = ReservationCreateResponse::replayed_outcome(kind, record)?;
-    let payload = match kind {
-        OutcomeKind::Decision => Payload::Decide {
-            request,
-            response: attested_part(&DecisionResponse::from(outcome))?,
-        },
-        OutcomeKind::DryRun => Payload::Reserve {
-            request,
-            response: attested_part(&outcome)?,
-        },
-    };
-    attested(inputs, record.integer("created_at_ms")?, payload)
+    let at_ms = record.integer("created_at_ms")?;
+    match kind {
+        OutcomeKind::Decision => {
+            let decision = DecisionResponse::from(outcome);
+            attested(inputs, at_ms, (Endpoint::Decide, None), &request, &decision)
+        }
+        OutcomeKind::DryRun => {
+            attested(inputs, at_ms, (Endpoint::Reserve, None), &request, &outcome)
+        }
+    }
 }
 
 /// The inputs of a record; `None` where it has none, and where their format is not known.
@@ -228,20 +219,98 @@ fn unknown_format(inputs: &str) -> Option<u32> {
 fn attested(
     inputs: Inputs,
     issued_at_ms: i64,
-    payload: Payload,
+    (endpoint, reservation_id): (Endpoint, Option<String>),
+    request: &Json,
+    response: &impl serde::Serialize,
 ) -> Result<Option<Attested>, RecordError> {
-    let trace_id = Some(inputs.trace_id.clone());
+    let response = attested_response(response).ok_or_else(|| RecordError::of("response"))?;
+    let request = Canonical::of_json(request);
     let statement = Statement {
         issued_at_ms,
-        trace_id,
-        payload,
+        trace_id: Some(inputs.trace_id.clone()),
+        payload: Payload::success(endpoint, reservation_id, request, response),
     };
     Ok(Some(Attested { inputs, statement }))
 }
 
-/// The attested part of a response.
-fn attested_part(response: &impl serde::Serialize) -> Result<Canonical, RecordError> {
-    attested_response(response).ok_or_else(|| RecordError::of("response"))
+/// The request of a reservation as its record has it. What a client sent is attested and nothing else, so the record also says
+/// which members with a default were `named`.
+fn create_request(record: &Record, named: &str) -> Result<Json, RecordError> {
+    let subject = parsed("subject", &record.subject()?)?;
+    let action = parsed("action_kind", &record.action()?)?;
+    let mut members = vec![
+        (
+            "idempotency_key",
+            Json::from(record.text("idempotency_key")?),
+        ),
+        ("subject", subject),
+        ("action", action),
+        ("estimate", amount(record, "estimate")?),
+    ];
+    members.extend(free(record, "metadata", "metadata")?);
+    for word in named.split_whitespace() {
+        members.push(match word.split_at(1) {
+            ("t", lifetime) => {
+                let lifetime = lifetime.parse::<i64>();
+                let lifetime = lifetime.map_err(|_| RecordError::of("create_inputs"))?;
+                ("ttl_ms", Json::from(lifetime))
+            }
+            ("g", _) => ("grace_period_ms", Json::from(record.integer("grace_ms")?)),
+            ("o", _) => ("overage_policy", Json::from(record.text("overage_policy")?)),
+            ("d", _) => ("dry_run", Json::Bool(false)),
+            _ => return Err(RecordError::of("create_inputs")),
+        });
+    }
+    Ok(members.into_iter().collect())
+}
+
+/// The request of a commit.
+fn commit_request(record: &Record) -> Result<Json, RecordError> {
+    let mut members = vec![
+        ("idempotency_key", Json::from(record.text("end_key")?)),
+        ("actual", amount(record, "actual")?),
+    ];
+    members.extend(free(record, "metrics", "metrics")?);
+    members.extend(free(record, "committed_metadata", "metadata")?);
+    Ok(members.into_iter().collect())
+}
+
+/// The request of a release.
+fn release_request(record: &Record) -> Result<Json, RecordError> {
+    let mut members = vec![("idempotency_key", Json::from(record.text("end_key")?))];
+    let reason = record.get("release_reason");
+    members.extend(reason.map(|reason| ("reason", Json::from(reason))));
+    Ok(members.into_iter().collect())
+}
+
+/// An amount in the unit of the reservation.
+fn amount(record: &Record, field: &str) -> Result<Json, RecordError> {
+    let members = [
+        ("unit", Json::from(record.text("unit")?)),
+        ("amount", Json::from(record.integer(field)?)),
+    ];
+    Ok(members.into_iter().collect())
+}
+
+/// A member that the record keeps as JSON, if it has it.
+fn free(
+    record: &Record,
+    field: &str,
+    member: &'static str,
+) -> Result<Option<(&'static str, Json)>, RecordError> {
+    let Some(text) = record.get(field) else {
+        return Ok(None);
+    };
+    Ok(Some((member, json(text, field)?)))
+}
+
+fn parsed(field: &str, value: &impl serde::Serialize) -> Result<Json, RecordError> {
+    let text = serde_json::to_string(value).map_err(|_| RecordError::of(field))?;
+    json(&text, field)
+}
+
+fn json(text: &str, field: &str) -> Result<Json, RecordError> {
+    Json::parse(text.as_bytes()).map_err(|_| RecordError::of(field))
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! Verification: what an envelope proves, given what is known of its issuer.
 
 use super::envelope::{DEPTH_MAX, id_of, set};
-use super::issuer::{Signer, server_hash};
-use super::key::{PublicKey, is_hex};
-use super::key_set::{KeySet, ListedKey};
+use super::issuers::{Signer, server_hash};
+use super::keys::{KeySet, ListedKey, PublicKey};
 use super::schema::{self, Artifact, Misfit};
 use crate::domain::dialect::Dialect;
 use crate::domain::json::Json;
@@ -47,10 +46,10 @@ pub struct Verification {
     pub reason: String,
 }
 
-impl Verification {
-    fn of(disposition: Disposition, reason: impl Into<String>) -> Self {
-        Self {
-            disposition,
+impl Disposition {
+    fn with_reason(self, reason: impl Into<String>) -> Verification {
+        Verification {
+            disposition: self,
             pin_matched: None,
             reason: reason.into(),
         }
@@ -66,14 +65,14 @@ pub fn verify(
 ) -> Verification {
     let read = match Read::of(document) {
         Ok(read) => read,
-        Err(misfit) => return Verification::of(Disposition::SignatureInvalid, misfit.to_string()),
+        Err(misfit) => return Disposition::SignatureInvalid.with_reason(misfit.to_string()),
     };
     if read.recomputed_id != read.evidence_id {
         let reason = format!(
             "evidence_id is not that of the content, {}",
             read.recomputed_id
         );
-        return Verification::of(Disposition::SignatureInvalid, reason);
+        return Disposition::SignatureInvalid.with_reason(reason);
     }
     let set = match keys {
         Keys::Absent => None,
@@ -92,7 +91,7 @@ pub fn verify(
     let foreign = server_id.is_some_and(|expected| expected != read.server_id);
     if foreign && found.disposition != Disposition::SignatureInvalid {
         let reason = format!("server_id is `{}`", read.server_id);
-        found = Verification::of(Disposition::SignerAuthorityFailed, reason);
+        found = Disposition::SignerAuthorityFailed.with_reason(reason);
     }
     if let (Signer::Raw(key), Some(pin)) = (&read.signer, pin) {
         found.pin_matched = Some(key == pin);
@@ -141,48 +140,30 @@ impl Read {
     }
 
     fn of_canonical(mut envelope: Json) -> Result<Self, Misfit> {
-        let text = |name: &str| match envelope.member(name).and_then(Json::as_text) {
-            Some(text) => Ok(text.to_owned()),
-            None => Err(Misfit::new(name, "is missing, or no text")),
+        schema::check_envelope(&envelope)?;
+        let text = |name: &str| {
+            let text = envelope.member(name).and_then(Json::as_text);
+            text.unwrap_or_default().to_owned()
         };
-        let hexadecimal = |name: &str, digits| match text(name)? {
-            text if is_hex(&text, digits) => Ok(text),
-            _ => Err(Misfit::new(
-                name,
-                format!("must be {digits} lower-case hexadecimal digits"),
-            )),
-        };
-        let dialect = dialect_of_schema(&text("schema_version")?);
+        let dialect = dialect_of_schema(&text("schema_version"));
         let dialect = dialect.ok_or_else(|| Misfit::new("schema_version", "is unknown"))?;
-        let artifact = Artifact::parse(&text("artifact_type")?);
+        let artifact = Artifact::parse(&text("artifact_type"));
         let artifact = artifact.ok_or_else(|| Misfit::new("artifact_type", "is unknown"))?;
-        let server_id = text("server_id")?;
+        let server_id = text("server_id");
         if !is_absolute_uri(&server_id) {
             return Err(Misfit::new("server_id", "is no absolute URI"));
         }
-        let signer = Signer::parse(&text("signer_did")?);
+        let signer = Signer::parse(&text("signer_did"));
         let signer = signer.filter(|signer| match signer {
             Signer::Raw(_) => true,
             Signer::Listed { dialect: of, .. } => *of == dialect,
         });
         let signer = signer.ok_or_else(|| Misfit::new("signer_did", "names no key"))?;
-        let issued_at_ms = envelope.member("issued_at_ms").and_then(Json::as_integer);
-        let issued_at_ms = issued_at_ms.filter(|at_ms| *at_ms >= 0);
-        let issued_at_ms =
-            issued_at_ms.ok_or_else(|| Misfit::new("issued_at_ms", "must be an integer from 0"))?;
-        if envelope.member("trace_id").is_some() {
-            hexadecimal("trace_id", 32)?;
-        }
         let payload = envelope.member("payload");
-        schema::check_payload(
-            artifact,
-            payload.ok_or_else(|| Misfit::new("payload", "is missing"))?,
-        )?;
-        let (evidence_id, signature) = (
-            hexadecimal("evidence_id", 64)?,
-            hexadecimal("signature", 128)?,
-        );
-        check_closed(&envelope)?;
+        schema::check_payload(artifact, payload.unwrap_or(&Json::Null))?;
+        let issued_at_ms = envelope.member("issued_at_ms").and_then(Json::as_integer);
+        let issued_at_ms = issued_at_ms.unwrap_or_default();
+        let (evidence_id, signature) = (text("evidence_id"), text("signature"));
         set(&mut envelope, "signature", "");
         let signed = envelope.rfc8785();
         set(&mut envelope, "evidence_id", "");
@@ -205,19 +186,15 @@ impl Read {
     fn by_raw_key(&self, key: &PublicKey, set: Option<Result<KeySet, String>>) -> Verification {
         use Disposition as D;
         if !self.holds_under(key) {
-            return Verification::of(
-                D::SignatureInvalid,
-                "the signature is not that of the key that it names",
-            );
+            return D::SignatureInvalid
+                .with_reason("the signature is not that of the key that it names");
         }
         let set = match set {
             None => {
-                return Verification::of(
-                    D::BindingOnly,
-                    "signed by the key that it names; no key set says whose it is",
-                );
+                return D::BindingOnly
+                    .with_reason("signed by the key that it names; no key set says whose it is");
             }
-            Some(Err(reason)) => return Verification::of(D::SignerResolutionFailed, reason),
+            Some(Err(reason)) => return D::SignerResolutionFailed.with_reason(reason),
             Some(Ok(set)) => set,
         };
         let covering = self.covering(&set, |listed| listed.key == *key);
@@ -237,7 +214,7 @@ impl Read {
             Some(Err(reason)) => {
                 return Verification {
                     pin_matched: pin.map(|pin| self.holds_under(pin)),
-                    ..Verification::of(D::SignerResolutionFailed, reason)
+                    ..D::SignerResolutionFailed.with_reason(reason)
                 };
             }
             None => return self.by_pin(pin),
@@ -248,16 +225,12 @@ impl Read {
         if let ([listed], _) | (_, [listed]) = (&covering[..], &named[..])
             && !self.holds_under(&listed.key)
         {
-            return Verification::of(
-                D::SignatureInvalid,
-                format!("the signature is not that of the key `{kid}`"),
-            );
+            return D::SignatureInvalid
+                .with_reason(format!("the signature is not that of the key `{kid}`"));
         }
         if server_hash(&self.server_id) != hash {
-            return Verification::of(
-                D::SignerAuthorityFailed,
-                "signer_did is bound to another server_id",
-            );
+            return D::SignerAuthorityFailed
+                .with_reason("signer_did is bound to another server_id");
         }
         let mut found = self.authority(&covering, &format!("the key `{kid}`"));
         if let ([listed], Some(pin)) = (&covering[..], pin) {
@@ -272,16 +245,14 @@ impl Read {
         match pin {
             Some(pin) if self.holds_under(pin) => Verification {
                 pin_matched: Some(true),
-                ..Verification::of(D::BindingOnly, "signed by the pinned key")
+                ..D::BindingOnly.with_reason("signed by the pinned key")
             },
             Some(_) => Verification {
                 pin_matched: Some(false),
-                ..Verification::of(
-                    D::SignerResolutionFailed,
-                    "not signed by the pinned key, and its key needs a key set",
-                )
+                ..D::SignerResolutionFailed
+                    .with_reason("not signed by the pinned key, and its key needs a key set")
             },
-            None => Verification::of(D::SignerResolutionFailed, "its key needs a key set"),
+            None => D::SignerResolutionFailed.with_reason("its key needs a key set"),
         }
     }
 
@@ -301,18 +272,13 @@ impl Read {
         use Disposition as D;
         let at_ms = self.issued_at_ms;
         match covering {
-            [_] => Verification::of(
-                D::Authentic,
-                format!("signed by {key} of the key set, which was valid at {at_ms}"),
-            ),
-            [] => Verification::of(
-                D::SignerAuthorityFailed,
-                format!("the key set does not have {key} at {at_ms}"),
-            ),
-            _ => Verification::of(
-                D::SignerAuthorityFailed,
-                format!("the key set has {key} more than once at {at_ms}"),
-            ),
+            [_] => D::Authentic.with_reason(format!(
+                "signed by {key} of the key set, which was valid at {at_ms}"
+            )),
+            [] => D::SignerAuthorityFailed
+                .with_reason(format!("the key set does not have {key} at {at_ms}")),
+            _ => D::SignerAuthorityFailed
+                .with_reason(format!("the key set has {key} more than once at {at_ms}")),
         }
     }
 }
@@ -328,31 +294,6 @@ fn is_absolute_uri(text: &str) -> bool {
         .is_some_and(|first| first.is_ascii_alphabetic())
         && scheme.all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte));
     has_scheme && !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-const MEMBERS: [&str; 9] = [
-    "schema_version",
-    "artifact_type",
-    "server_id",
-    "signer_did",
-    "issued_at_ms",
-    "trace_id",
-    "payload",
-    "evidence_id",
-    "signature",
-];
-
-fn check_closed(envelope: &Json) -> Result<(), Misfit> {
-    let Json::Object(members) = envelope else {
-        return Err(Misfit::new("document", "is no object"));
-    };
-    let unknown = members
-        .iter()
-        .find(|(name, _)| !MEMBERS.contains(&name.as_ref()));
-    match unknown {
-        Some((name, _)) => Err(Misfit::new(name, "is unknown")),
-        None => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 mod artifacts;
-mod bounds;
 
 use super::*;
 use crate::domain::ids::TraceId;
 use crate::domain::json::Canonical;
 use crate::evidence::envelope::{Statement, Unsigned};
-use crate::evidence::issuer::{Issuer, ServerId};
-use crate::evidence::key::SigningKey;
+use crate::evidence::issuers::{Issuer, ServerId};
+use crate::evidence::keys::SigningKey;
 use crate::evidence::payload::Payload;
 use crate::evidence::schema::Endpoint;
 use Disposition::{
@@ -35,9 +34,9 @@ fn document(signer: Signer, key: &SigningKey) -> String {
         server_id: ServerId::parse(SERVER).expect("a server id"),
         signer,
     };
-    let payload = Payload::Error {
+    let payload = Payload {
         endpoint: Endpoint::Release,
-        http_status: 409,
+        refused: Some(409),
         request: Some(canonical(r#"{"idempotency_key":"k","reason":"done, ü"}"#)),
         reservation_id: Some("rsv_1".to_owned()),
         response: canonical(

@@ -1,6 +1,6 @@
 //! A page of active reservations in the order of their expiry: two indexes, merged.
 
-use super::walk::{ExpiryIndex, ReservationWalk};
+use super::walk::{ReservationIndex, ReservationWalk};
 use super::{ReservationPage, ReservationQuery};
 use crate::listing::{Bounds, Position, Sorted, Walk};
 use crate::store::StoreError;
@@ -8,14 +8,14 @@ use crate::store::StoreError;
 /// A walk along one of the indexes.
 struct Side<'a> {
     walk: ReservationWalk<'a>,
-    index: ExpiryIndex,
+    index: ReservationIndex,
     /// Its position in the list; later rows are never before it.
     reached: Option<Position>,
     complete: bool,
 }
 
 impl<'a> Side<'a> {
-    fn start(mut walk: ReservationWalk<'a>, index: ExpiryIndex) -> Self {
+    fn start(mut walk: ReservationWalk<'a>, index: ReservationIndex) -> Self {
         walk.start_by_expiry(index);
         Self {
             walk,
@@ -38,8 +38,8 @@ pub(super) async fn page(
 ) -> Result<ReservationPage, StoreError> {
     let [usual, other] = walks;
     let mut sides = [
-        Side::start(usual, ExpiryIndex::UsualGrace),
-        Side::start(other, ExpiryIndex::OtherGraces),
+        Side::start(usual, ReservationIndex::Due),
+        Side::start(other, ReservationIndex::OtherGraces),
     ];
     let (mut sorted, mut examined) = (Sorted::new(query), 0);
     loop {

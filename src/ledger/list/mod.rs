@@ -6,7 +6,7 @@ mod walk;
 use tokio::task::yield_now;
 
 use super::Ledger;
-use super::get::{FIELDS, Reservation};
+use super::get::Reservation;
 use crate::domain::caller::Caller;
 use crate::domain::ids::{IdempotencyKey, ReservationId, TenantId};
 use crate::domain::moment::Window;
@@ -14,7 +14,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::refusal::{AccessRefusal, Refusal, ReservationRefusal};
 use crate::domain::reservation::Status;
 use crate::domain::scope::{Level, SegmentFilter};
-use crate::evidence::{Attester, statements};
+use crate::evidence::Attester;
 use crate::listing::{
     Bounds, ListQuery, Page, RowOrder, Sorted, gather, orders, page_along, readable,
 };
@@ -106,6 +106,13 @@ impl Include {
         self.metadata || self.committed_metadata || self.evidence
     }
 
+    /// The fields of a record that hold the data of the client's own.
+    fn names(self) -> Vec<&'static str> {
+        let metadata = self.metadata.then_some("metadata");
+        let committed = self.committed_metadata.then_some("committed_metadata");
+        metadata.into_iter().chain(committed).collect()
+    }
+
     /// The members that can be included: evidence only while it is on.
     fn available(self, evidence: bool) -> Self {
         Self {
@@ -168,7 +175,7 @@ impl Ledger {
         let id = ReservationId::derive(self.store.secret().await?, tenant, key);
         let attester = self.attesting.attester().await?;
         let include = filter.include.available(attester.is_some());
-        let fields = self.fields(include);
+        let fields = self.fields(include.evidence, &include.names());
         let partition = tenant.partition();
         let found = self.read_reservation(caller.into(), partition, &id, &fields);
         let (now_ms, record) = match found.await {
@@ -201,8 +208,8 @@ impl Ledger {
         }
         let ids = page.rows.iter().map(|row| row.reservation_id.as_str());
         let ids: Vec<_> = ids.collect();
-        let (keys, names) = (self.store.keys(), self.fields(include));
-        let keys = keys.of(tenant.partition());
+        let names = self.fields(include.evidence, &include.names());
+        let keys = self.store.keys().of(tenant.partition());
         let (mut rows, mut read, mut left) = (Vec::new(), 0, PAGE_BYTES_MAX);
         'page: while read < ids.len() {
             let some = ids[read..].iter().take(CALL_ROWS);
@@ -227,7 +234,7 @@ impl Ledger {
                     row.map(|row| with_included(row, include, attester.as_ref(), &record, now_ms)),
                 );
                 read += 1;
-                if include.evidence && self.attests() {
+                if include.evidence {
                     // The envelopes of a row are hashed, and a page has a thousand: others get their turn.
                     yield_now().await;
                 }
@@ -238,22 +245,6 @@ impl Ledger {
         }
         rows.retain(|row| filter.matches(row));
         Ok(Page::new(rows, page.sort, next))
-    }
-}
-
-impl Ledger {
-    /// The fields of a record that a row is made of.
-    fn fields(&self, include: Include) -> Vec<&'static str> {
-        let metadata = include.metadata.then_some("metadata");
-        let committed = include.committed_metadata.then_some("committed_metadata");
-        match include.evidence && self.attests() {
-            true => statements::FIELDS.to_vec(),
-            false => FIELDS
-                .into_iter()
-                .chain(metadata)
-                .chain(committed)
-                .collect(),
-        }
     }
 }
 

@@ -51,37 +51,21 @@ pub(super) struct ReservationWalk<'a> {
 
 /// An index of a tenant's reservations.
 #[derive(Clone, Copy)]
-enum ReservationIndex {
+pub(super) enum ReservationIndex {
     /// The reservations of one day, by creation.
     Created(Day),
-    /// The active reservations, by due time (expiry and grace).
+    /// The active reservations, by due time: expiry and grace.
     Due,
-    /// Those of another grace than the usual, by expiry.
+    /// The active reservations of another grace than the usual, by expiry.
     OtherGraces,
 }
 
-/// An index with active reservations in the order of their expiry.
-#[derive(Clone, Copy)]
-pub(super) enum ExpiryIndex {
-    /// That by due time, for those of the usual grace.
-    UsualGrace,
-    /// That of all others.
-    OtherGraces,
-}
-
-impl ExpiryIndex {
-    fn place(self) -> ReservationIndex {
-        match self {
-            Self::UsualGrace => ReservationIndex::Due,
-            Self::OtherGraces => ReservationIndex::OtherGraces,
-        }
-    }
-
-    /// How far its scores lie behind the expiry, in milliseconds.
+impl ReservationIndex {
+    /// How far its scores lie behind the expiry of a reservation of the usual grace, or of another one, in milliseconds.
     fn grace_ms(self) -> i64 {
         match self {
-            Self::UsualGrace => GRACE_PERIOD_MS_DEFAULT,
-            Self::OtherGraces => 0,
+            Self::Due => GRACE_PERIOD_MS_DEFAULT,
+            Self::Created(_) | Self::OtherGraces => 0,
         }
     }
 
@@ -164,9 +148,9 @@ impl<'a> ReservationWalk<'a> {
     }
 
     /// Starts in the order of expiry, after the query's position.
-    pub fn start_by_expiry(&mut self, index: ExpiryIndex) {
+    pub fn start_by_expiry(&mut self, index: ReservationIndex) {
         let grace_ms = index.grace_ms();
-        self.start_at(index.place(), &(grace_ms..=grace_ms));
+        self.start_at(index, &(grace_ms..=grace_ms));
         let after = self.query.after.as_ref();
         let after = after.and_then(|after| Some((after.number()?.saturating_add(grace_ms), after)));
         if let Some((score, after)) = after {
@@ -177,7 +161,7 @@ impl<'a> ReservationWalk<'a> {
             self.after_id = Some(after.id.clone());
         }
         // The page reads another index as well, and that first.
-        self.has_begun = matches!(index, ExpiryIndex::OtherGraces);
+        self.has_begun = matches!(index, ReservationIndex::OtherGraces);
     }
 
     fn start_at_days(&mut self) {

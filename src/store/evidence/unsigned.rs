@@ -101,15 +101,31 @@ impl Store {
         &self,
         partitions: &[Partition],
     ) -> Result<Vec<(Partition, usize)>, StoreError> {
-        let count = |p: &Partition| command("XLEN", self.keys().unsigned(*p), NO_ARGS);
+        let lengths = self.lengths(partitions, |p| self.keys().unsigned(p));
+        let counted = partitions.iter().copied().zip(lengths.await?);
+        Ok(counted.filter(|(_, count)| *count > 0).collect())
+    }
+
+    /// How many entries are in quarantine in these partitions; those out of reach count none.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn quarantined(&self, partitions: &[Partition]) -> Result<usize, StoreError> {
+        let lengths = self.lengths(partitions, |p| self.keys().unsignable(p));
+        Ok(lengths.await?.into_iter().sum())
+    }
+
+    /// The length of a stream in each partition, 0 where the node is out of reach.
+    async fn lengths(
+        &self,
+        partitions: &[Partition],
+        key: impl Fn(Partition) -> String,
+    ) -> Result<Vec<usize>, StoreError> {
+        let count = |partition: &Partition| command("XLEN", key(*partition), NO_ARGS);
         let commands: Vec<_> = partitions.iter().map(count).collect();
         let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let counted = partitions.iter().zip(replies);
-        let some = counted.filter_map(|(partition, reply)| match reply.ok()? {
-            Value::Int(count @ 1..) => Some((*partition, usize::try_from(count).ok()?)),
-            _ => None,
-        });
-        Ok(some.collect())
+        let length = |reply: Result<Value, _>| reply.map_or(0, read_or_default);
+        Ok(replies.into_iter().map(length).collect())
     }
 
     /// Entries of streams behind places, with the `names` fields of their reservations; `None` where the node is out of reach.
@@ -199,21 +215,6 @@ impl Store {
         };
         let reply = self.run_background(&call).await?;
         Ok(matches!(reply, QuarantineUnsignedReply::Quarantined))
-    }
-
-    /// How many entries are in quarantine in these partitions; those out of reach count none.
-    ///
-    /// # Errors
-    /// [`StoreError`] when no node answers.
-    pub async fn quarantined(&self, partitions: &[Partition]) -> Result<i64, StoreError> {
-        let count =
-            |partition: &Partition| command("XLEN", self.keys().unsignable(*partition), NO_ARGS);
-        let commands: Vec<_> = partitions.iter().map(count).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let replies = replies.into_iter().flatten();
-        Ok(replies
-            .map(|reply: Value| read_or_default::<i64>(reply))
-            .sum())
     }
 }
 

@@ -179,9 +179,9 @@ fn hard_to_encode(signer: fn(&ServerId) -> Signer) -> String {
             "metadata":{{"\ufb33":[{}],"\ud83d\ude00":null,"é":{{}},"e\u0301":[],"":true}}}}"#,
         numbers.join(",")
     );
-    let payload = Payload::Error {
+    let payload = Payload {
         endpoint: Endpoint::Commit,
-        http_status: 410,
+        refused: Some(410),
         request: Some(canonical(&request)),
         reservation_id: Some("rsv".to_owned()),
         response: canonical(r#"{"error":"RESERVATION_EXPIRED","message":"m","request_id":"r"}"#),

@@ -4,7 +4,7 @@ use budget_authority::domain::dialect::Dialect;
 use budget_authority::domain::ids::{EvidenceId, TraceId};
 use budget_authority::domain::json::{Canonical, Json};
 use budget_authority::evidence::{
-    Issuers, ListedKey, Payload, ServerId, SignerForm, SigningKey, Statement, Unsigned,
+    Endpoint, Issuers, ListedKey, Payload, ServerId, SignerForm, SigningKey, Statement, Unsigned,
 };
 
 /// The server id of tests that run no service.
@@ -67,15 +67,14 @@ pub fn settings(digit: char) -> [String; 6] {
 /// A decision at a time, signed by the first key of a configuration.
 pub fn signed(issuers: &Issuers, digit: char, issued_at_ms: i64) -> (EvidenceId, String) {
     let canonical = |text: &str| Canonical::of_json(&Json::parse(text.as_bytes()).expect("JSON"));
+    let request = canonical(
+        r#"{"idempotency_key":"k","subject":{"tenant":"acme"},"action":{"kind":"llm","name":"m"},"estimate":{"unit":"TOKENS","amount":1}}"#,
+    );
+    let response = canonical(r#"{"decision":"ALLOW"}"#);
     let statement = Statement {
         issued_at_ms,
         trace_id: TraceId::parse("5b8efff798038103d269b633813fc60c"),
-        payload: Payload::Decide {
-            request: canonical(
-                r#"{"idempotency_key":"k","subject":{"tenant":"acme"},"action":{"kind":"llm","name":"m"},"estimate":{"unit":"TOKENS","amount":1}}"#,
-            ),
-            response: canonical(r#"{"decision":"ALLOW"}"#),
-        },
+        payload: Payload::success(Endpoint::Decide, None, request, response),
     };
     let issuer = issuers.issuer(&issuers.key_set().keys[0]);
     let unsigned = Unsigned::new(&issuer, &statement).expect("it can be attested");

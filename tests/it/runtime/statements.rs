@@ -5,7 +5,7 @@ use budget_authority::domain::json::Json;
 use budget_authority::domain::record::Record;
 use budget_authority::domain::reservation::OutcomeKind;
 use budget_authority::evidence::statements::{Attested, Inputs, of_create, of_end, of_outcome};
-use budget_authority::evidence::{Endpoint, Payload, attested_request, attested_response};
+use budget_authority::evidence::{Endpoint, attested_request, attested_response};
 use serde_json::{Value, json};
 
 use crate::harness::app::TestApp;
@@ -40,22 +40,10 @@ async fn record(app: &TestApp, key: &str) -> Record {
 /// Checks that a statement has the request as it was sent and the response as it came.
 fn check(attested: Option<Attested>, endpoint: Endpoint, sent: &Value, got: &Value) {
     let payload = attested.expect("inputs").statement.payload;
-    let (request, response) = match &payload {
-        Payload::Decide { request, response }
-        | Payload::Reserve { request, response }
-        | Payload::Commit {
-            request, response, ..
-        }
-        | Payload::Release {
-            request, response, ..
-        } => (request, response),
-        Payload::Error { .. } => panic!("no refusal"),
-    };
-    assert_eq!(
-        *request,
-        attested_request(endpoint, &parsed(sent)).canonical
-    );
-    assert_eq!(Some(response), attested_response(&parsed(got)).as_ref());
+    assert_eq!(payload.refused, None, "no refusal");
+    let request = attested_request(endpoint, &parsed(sent)).canonical;
+    assert_eq!(payload.request, Some(request));
+    assert_eq!(Some(payload.response), attested_response(&parsed(got)));
 }
 
 fn reservation_key(app: &TestApp, id: &str) -> String {

@@ -14,7 +14,7 @@ use crate::evidence::{Endpoint, Issuer, ServerId, Signer, SigningKey, Unsigned, 
 
 const TRACE: &str = "5b8efff798038103d269b633813fc60c";
 
-fn json(text: &str) -> Json {
+fn parsed_json(text: &str) -> Json {
     Json::parse(text.as_bytes()).expect("JSON")
 }
 
@@ -36,17 +36,12 @@ fn id_of(attested: &Attested) -> String {
 
 /// The request and the response of a payload, as they are attested.
 fn parts(payload: &Payload) -> (String, String) {
-    match payload {
-        Payload::Decide { request, response }
-        | Payload::Reserve { request, response }
-        | Payload::Commit {
-            request, response, ..
-        }
-        | Payload::Release {
-            request, response, ..
-        } => (request.as_str().to_owned(), response.as_str().to_owned()),
-        Payload::Error { .. } => panic!("no record has a refusal"),
-    }
+    assert_eq!(payload.refused, None, "no record has a refusal");
+    let request = payload.request.as_ref().expect("a request");
+    (
+        request.as_str().to_owned(),
+        payload.response.as_str().to_owned(),
+    )
 }
 
 const CREATE: &str = r#"{"idempotency_key":"k-1","subject":{"tenant":"acme","app":"Chat","dimensions":{"b":"2","a":"1"}},
@@ -55,8 +50,8 @@ const CREATE: &str = r#"{"idempotency_key":"k-1","subject":{"tenant":"acme","app
 
 /// The record of a create, as its script leaves it where the tenant grants an hour at most.
 fn created(body: &str) -> Record {
-    let request = ReservationCreateRequest::from_json(json(body)).expect("a request");
-    let attested = attested_request(Endpoint::Reserve, &json(body));
+    let request = ReservationCreateRequest::from_json(parsed_json(body)).expect("a request");
+    let attested = attested_request(Endpoint::Reserve, &parsed_json(body));
     let metadata = request.metadata.as_ref().map(|it| it.as_str().to_owned());
     let overage = request
         .overage_policy
@@ -113,7 +108,7 @@ fn a_create_is_attested_as_it_was_sent() {
     for body in bodies {
         let attested = create_of(&created(&body));
         let (request, _) = parts(&attested.statement.payload);
-        let sent = attested_request(Endpoint::Reserve, &json(&body));
+        let sent = attested_request(Endpoint::Reserve, &parsed_json(&body));
         assert_eq!(request, sent.canonical.as_str());
         assert_eq!(
             (attested.inputs.issuer, attested.inputs.format),
@@ -137,10 +132,10 @@ const COMMIT: &str = r#"{"idempotency_key":"k-2","actual":{"unit":"TOKENS","amou
     "metrics":{"latency_ms":5,"custom":{"score":0.420}},"metadata":{"é":[1e3]}}"#;
 
 fn committed(body: &str) -> Record {
-    let request = CommitRequest::from_json(json(body)).expect("a request");
+    let request = CommitRequest::from_json(parsed_json(body)).expect("a request");
     let metrics = request.metrics.as_ref().map(|it| it.to_json());
     let metadata = request.metadata.as_ref().map(|it| it.as_str().to_owned());
-    let attested = attested_request(Endpoint::Commit, &json(body));
+    let attested = attested_request(Endpoint::Commit, &parsed_json(body));
     let ended = facts::present([
         ("status", Some("COMMITTED".to_owned())),
         ("charged", Some("1500".to_owned())),
@@ -178,7 +173,7 @@ fn a_commit_is_attested_as_it_was_sent() {
         let (request, response) = parts(&end_of(&committed(&body)).statement.payload);
         assert_eq!(
             request,
-            attested_request(Endpoint::Commit, &json(&body))
+            attested_request(Endpoint::Commit, &parsed_json(&body))
                 .canonical
                 .as_str()
         );
@@ -198,7 +193,7 @@ fn record(fields: &[(&str, &str)]) -> Record {
 }
 
 fn released(body: &str) -> Record {
-    let request = ReleaseRequest::from_json(json(body)).expect("a request");
+    let request = ReleaseRequest::from_json(parsed_json(body)).expect("a request");
     let record = record(&[
         ("status", "RELEASED"),
         ("unit", "TOKENS"),
@@ -223,7 +218,7 @@ fn a_release_is_attested_as_it_was_sent() {
         r#"{"idempotency_key":"k","reason":"é\n"}"#,
     ] {
         let (request, _) = parts(&end_of(&released(body)).statement.payload);
-        assert_eq!(request, json(body).rfc8785());
+        assert_eq!(request, parsed_json(body).rfc8785());
     }
 }
 
@@ -266,7 +261,7 @@ fn a_reader_needs_no_other_fields_of_a_reservation() {
 fn the_ids_of_format_1_never_change() {
     let decision = decided(&DENIED).with(
         "request",
-        json(
+        parsed_json(
             r#"{"idempotency_key":"k","subject":{"tenant":"acme"},
         "action":{"kind":"k","name":"n"},"estimate":{"unit":"TOKENS","amount":5}}"#,
         )
@@ -344,8 +339,8 @@ proptest! {
     ) {
         let mut members = vec![
             ("idempotency_key", Json::from(key.as_str())),
-            ("subject", json(r#"{"tenant":"acme","app":"chat"}"#)),
-            ("action", json(r#"{"kind":"k","name":"n","tags":null,"policy_keys":{}}"#)),
+            ("subject", parsed_json(r#"{"tenant":"acme","app":"chat"}"#)),
+            ("action", parsed_json(r#"{"kind":"k","name":"n","tags":null,"policy_keys":{}}"#)),
             ("estimate", [("unit", Json::from("TOKENS")), ("amount", Json::from(amount))].into_iter().collect()),
         ];
         members.extend(ttl_ms.map(|ms| ("ttl_ms", Json::from(ms))));
@@ -355,7 +350,7 @@ proptest! {
         let body: Json = members.into_iter().collect();
         let record = created(&body.compact());
         prop_assert!(record.text("create_inputs").expect("inputs").len() <= 64);
-        let request = requests::create(&record, &Inputs::parse(record.text("create_inputs").expect("inputs")).expect("inputs").named);
+        let request = create_request(&record, &Inputs::parse(record.text("create_inputs").expect("inputs")).expect("inputs").named);
         prop_assert_eq!(Canonical::of_json(&request.expect("a record")), attested_request(Endpoint::Reserve, &body).canonical);
     }
 }

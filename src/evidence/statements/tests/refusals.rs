@@ -5,7 +5,7 @@ use crate::domain::amount::{Amount, Unit};
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{Refusal, TenantRefusal};
 use crate::domain::scope::ScopePath;
-use crate::evidence::statements::refusals::signature_of;
+use crate::evidence::statements::entry::signature_of;
 use crate::store::runtime::target::RuntimeTarget;
 use crate::store::signature::Refused;
 use crate::store::target::Target as _;
@@ -103,15 +103,9 @@ fn e02_the_refusals_of_format_1_never_change() {
     for (called, reported) in crate::domain::rows(ROWS) {
         let (word, reply) = called.split_once(' ').expect("an operation");
         let attested = of_refusal(&entry(endpoint(word), reply)).expect(called);
-        let Payload::Error {
-            http_status,
-            response,
-            ..
-        } = &attested.statement.payload
-        else {
-            panic!("a refusal")
-        };
-        let response = json(response.as_str());
+        let payload = &attested.statement.payload;
+        let http_status = payload.refused.expect("a refusal");
+        let response = parsed_json(payload.response.as_str());
         let text = |name| response.member(name).and_then(Json::as_text);
         let [code, message] = ["error", "message"].map(|name| text(name).expect(called));
         let mut got = format!("{http_status} {code} {message}");
@@ -162,7 +156,7 @@ fn e12_an_error_without_its_request_has_bytes_of_its_own() {
     let entry = entry(Endpoint::Release, "finalized COMMITTED");
     let fields = entry.pairs().filter(|(name, _)| *name != "request");
     let attested = of_refusal(&fields.collect()).expect("an entry");
-    assert_eq!(attested.statement.payload.request(), None);
+    assert_eq!(attested.statement.payload.request, None);
     assert_eq!(id_of(&attested), WITHOUT_REQUEST);
 }
 

@@ -1,4 +1,4 @@
-//! Envelopes of every kind, and those whose payload is none of their kind.
+//! Envelopes of every kind, those whose payload is none of their kind, and what the canonical form and the reader can hold.
 
 use super::*;
 use crate::domain::refusal::EvaluatedCode;
@@ -7,40 +7,47 @@ const ESTIMATE: &str = r#"{"idempotency_key":"k","subject":{"tenant":"acme"},"ac
 
 /// A payload of each kind.
 fn payloads() -> Vec<Payload> {
-    let reservation_id = || "rsv_1".to_owned();
+    let of = |endpoint, request: &str, response: &str| {
+        let reservation_id = names_reservation(endpoint).then(|| "rsv_1".to_owned());
+        let (request, response) = (canonical(request), canonical(response));
+        Payload::success(endpoint, reservation_id, request, response)
+    };
     vec![
-        Payload::Decide {
-            request: canonical(ESTIMATE),
-            response: canonical(r#"{"decision":"DENY","reason_code":"BUDGET_EXCEEDED"}"#),
-        },
-        Payload::Reserve {
-            request: canonical(ESTIMATE),
-            response: canonical(
-                r#"{"decision":"ALLOW","affected_scopes":["tenant:acme"],"reservation_id":"rsv_1","expires_at_ms":1}"#,
-            ),
-        },
-        Payload::Commit {
-            reservation_id: reservation_id(),
-            request: canonical(r#"{"idempotency_key":"k","actual":{"amount":1,"unit":"TOKENS"}}"#),
-            response: canonical(r#"{"status":"COMMITTED","charged":{"amount":1,"unit":"TOKENS"}}"#),
-        },
-        Payload::Release {
-            reservation_id: reservation_id(),
-            request: canonical(r#"{"idempotency_key":"k"}"#),
-            response: canonical(r#"{"status":"RELEASED","released":{"amount":1,"unit":"TOKENS"}}"#),
-        },
+        of(
+            Endpoint::Decide,
+            ESTIMATE,
+            r#"{"decision":"DENY","reason_code":"BUDGET_EXCEEDED"}"#,
+        ),
+        of(
+            Endpoint::Reserve,
+            ESTIMATE,
+            r#"{"decision":"ALLOW","affected_scopes":["tenant:acme"],"reservation_id":"rsv_1","expires_at_ms":1}"#,
+        ),
+        of(
+            Endpoint::Commit,
+            r#"{"idempotency_key":"k","actual":{"amount":1,"unit":"TOKENS"}}"#,
+            r#"{"status":"COMMITTED","charged":{"amount":1,"unit":"TOKENS"}}"#,
+        ),
+        of(
+            Endpoint::Release,
+            r#"{"idempotency_key":"k"}"#,
+            r#"{"status":"RELEASED","released":{"amount":1,"unit":"TOKENS"}}"#,
+        ),
         refusal(Endpoint::Commit, 409, "BUDGET_EXCEEDED"),
     ]
 }
 
+fn names_reservation(endpoint: Endpoint) -> bool {
+    matches!(endpoint, Endpoint::Commit | Endpoint::Release)
+}
+
 fn refusal(endpoint: Endpoint, http_status: u16, code: &str) -> Payload {
-    let names_reservation = matches!(endpoint, Endpoint::Commit | Endpoint::Release);
     let response = format!(r#"{{"error":"{code}","message":"m","request_id":"r"}}"#);
-    Payload::Error {
+    Payload {
         endpoint,
-        http_status,
+        refused: Some(http_status),
         request: None,
-        reservation_id: names_reservation.then(|| "rsv_1".to_owned()),
+        reservation_id: names_reservation(endpoint).then(|| "rsv_1".to_owned()),
         response: canonical(&response),
     }
 }
@@ -206,4 +213,37 @@ fn a_name_that_is_not_a_key_is_refused() {
         let wrong = signed_anyway(with(&document, "signer_did", Json::from(&*name)));
         assert_eq!(alone(&wrong), SignatureInvalid, "{name}");
     }
+}
+
+#[test]
+fn numbers_that_the_canonical_form_would_round_are_refused() {
+    // Another text of the same double as 9007199254740992.
+    let document = raw().replace("[12,", "[9007199254740993,");
+    let found = verify(document.as_bytes(), Keys::Absent, None, None);
+    assert_eq!(found.disposition, SignatureInvalid);
+    assert!(
+        found.reason.contains("9007199254740993"),
+        "{}",
+        found.reason
+    );
+}
+
+#[test]
+fn e08_an_envelope_nests_as_deep_as_a_request_may_and_no_deeper() {
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    let found = |levels| {
+        let document = raw().replace("[12,null,true]", &nested(levels));
+        verify(document.as_bytes(), Keys::Absent, None, None).reason
+    };
+    // Five objects are around it.
+    assert!(
+        found(DEPTH_MAX - 5).contains("evidence_id"),
+        "{}",
+        found(DEPTH_MAX - 5)
+    );
+    assert!(
+        found(DEPTH_MAX - 4).contains("nested deeper than 72"),
+        "{}",
+        found(DEPTH_MAX - 4)
+    );
 }
