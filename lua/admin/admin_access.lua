@@ -1,6 +1,7 @@
 #!lua flags=no-writes,allow-oom
 --[[ Written by `make signatures`, from the declaration in src/store/admin/mod.rs.
-Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
+Checks whether a tenant's API key may act through the admin plane, for a list, or a request that failed before its own
+script.
 
 KEYS[1]  read  api_key     hash  apikey:<key_id>
 KEYS[2]  read  tenant_key  hash  tenant:<tenant>
@@ -13,7 +14,7 @@ ARGV[5]  subscribes  text or ''
     The scope filter of the subscription that is to be made, after =; '' for any other request.
 
 Replies, the first that applies:
-  unauthorized why | forbidden permission | scope_forbidden filter | granted
+  unauthorized why | forbidden permission | scope_forbidden filter | granted scope_filter
 Writes:
   Nothing.
 ]]
@@ -28,4 +29,4 @@ if refusal then return {refusal, why} end
 if subscribes ~= '' and not subscription_fence_allows(filter, subscribes:sub(2)) then
   return {'scope_forbidden', filter}
 end
-return {'granted'}
+return {'granted', filter or ''}

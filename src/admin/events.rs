@@ -15,7 +15,7 @@ use crate::domain::scope::ScopeFilter;
 use crate::domain::tenant::SYSTEM;
 use crate::listing::{ListQuery, Page, Position, RowOrder, SortKey, readable};
 use crate::store::StoreError;
-use crate::store::dispatcher::view_rows::ViewIndex;
+use crate::store::dispatcher::view_rows::LogIndex;
 use crate::store::dispatcher::views::{CORRELATION_ID, REQUEST_ID, Row, TRACE_ID, View};
 
 /// The operations on events.
@@ -23,6 +23,7 @@ pub type Events = Logs<EventFilter>;
 
 impl SortKey for EventSort {
     const DEFAULT: Self = Self::Timestamp;
+    const INDEXED: &'static [Self] = &[Self::Timestamp];
 }
 
 impl RowOrder<LogEntry> for EventSort {
@@ -75,18 +76,15 @@ impl Events {
     /// # Errors
     /// Refusals of a tenant's key; [`crate::domain::refusal::TooManyToSort`] for an order without an index.
     pub async fn list(&self, caller: &Caller, query: &EventQuery) -> Result<EventPage, StoreError> {
-        // The admin key has been checked before; the list checks a tenant's.
-        let key = match caller {
-            Caller::Tenant(caller) => Some(caller),
-            Caller::Admin(_) => None,
-        };
-        // A tenant's key is checked all the same.
+        let scope = query.filter.scope.as_deref().unwrap_or_default();
+        let scopes = self
+            .store
+            .admin_scopes(caller, "events:read", scope)
+            .await?;
         if query.filter.is_void() {
-            let scope = query.filter.scope.as_deref().unwrap_or_default();
-            let checked = self.store.admin_access(caller, "events:read", scope);
-            return checked.await.map(|()| query.empty_page());
+            return Ok(query.empty_page());
         }
-        let mut page = page(self, key, query).await?;
+        let mut page = page(self, &scopes, query).await?;
         read_facts(&self.store, View::Events, page.rows.iter_mut()).await?;
         Ok(page.filter_map(|entry| envelope(&entry.row, entry.facts.as_ref()?)))
     }
@@ -98,7 +96,7 @@ impl LogFilter for EventFilter {
     /// More than elsewhere: the facts of most may not matter.
     const SORT_ROWS: usize = 1_000;
 
-    fn route(&self) -> Route<'_> {
+    fn route(&self) -> Route {
         // Of ids the rarest first.
         let ids = [
             (REQUEST_ID, &self.request_id),
@@ -111,12 +109,9 @@ impl LogFilter for EventFilter {
             (_, Some(event_type), _) => Some(event_type.as_str()),
             (_, None, category) => category.map(EventCategory::as_str),
         };
-        let kind = || kind.map(|kind| ViewIndex::Kind(kind.to_owned()));
-        let index = index_of_ids(ids).or_else(kind).unwrap_or(ViewIndex::All);
-        Route {
-            scope: self.scope.as_deref(),
-            ..Route::new(View::Events, tenant, self.window, index)
-        }
+        let kind = || kind.map(|kind| LogIndex::Kind(kind.to_owned()));
+        let index = index_of_ids(ids).or_else(kind).unwrap_or(LogIndex::All);
+        Route::new(View::Events, tenant, self.window, index)
     }
 
     fn leaves_out(&self) -> bool {

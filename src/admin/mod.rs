@@ -222,11 +222,6 @@ impl Parts {
     }
 }
 
-/// Whether a list was refused because it cannot be sorted.
-fn is_too_many<T>(page: &Result<T, StoreError>) -> bool {
-    matches!(page, Err(StoreError::Refusal(Refusal::List(_))))
-}
-
 fn refuse<T>(refusal: impl Into<Refusal>) -> Result<T, StoreError> {
     Err(refusal.into().into())
 }

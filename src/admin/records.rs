@@ -1,45 +1,75 @@
-//! Makes rows of a list from the entries of an index and their records.
+//! What lists of records have in common: an index names the records, and a step reads both.
 
 use crate::domain::record::{Record, RecordError};
-use crate::listing::readable;
-use crate::store::StoreError;
+use crate::listing::{
+    self, Bounds, Entry, ListQuery, Page, Position, RowOrder, Step, Walk, readable,
+};
+use crate::store::{Store, StoreError};
 
-/// The ids among the entries of an index. An entry may be none.
-pub(super) fn ids<E: AsRef<str>, I>(entries: &[E], parse: impl Fn(&str) -> Option<I>) -> Vec<I> {
-    let parsed = entries.iter().filter_map(|entry| parse(entry.as_ref()));
-    parsed.collect()
+/// A page of a list. One that is sorted has more time.
+///
+/// # Errors
+/// As [`listing::page`].
+pub(super) async fn page<W: Walk<Error = StoreError>, F, K: RowOrder<W::Row>>(
+    store: &Store,
+    walk: &mut W,
+    query: &ListQuery<F, K>,
+    bounds: Bounds,
+) -> Result<Page<W::Row, K>, StoreError> {
+    let page = listing::page(walk, query, bounds);
+    match query.has_index() {
+        true => page.await,
+        false => store.serve_gathering(page).await,
+    }
 }
 
-/// What was read for each entry, from the records of [`ids`]. An entry has no row if it is no id, if its record is damaged, or
-/// if there is none: indexes are written before records, and cleared after them.
-pub(super) fn rows<E: AsRef<str>, I: AsRef<str>, T>(
+/// A step over these entries of an index, whose records it reads. An entry has no row if it names no record, if its record is
+/// damaged, or if there is none: indexes are written before records, and cleared after them.
+pub(super) async fn step<T>(
+    store: &Store,
     kind: &str,
-    entries: &[E],
-    ids: &[I],
+    (entries, complete): (Vec<Position>, bool),
+    (key, fields): (impl Fn(&Position) -> Option<String>, &[&str]),
+    read: impl Fn(&Position, &Record) -> Result<T, RecordError>,
+) -> Result<Step<T>, StoreError> {
+    let keys: Vec<_> = entries.iter().map(key).collect();
+    let found = keys.iter().flatten().cloned();
+    let records = store.records(found, fields).await?;
+    let named = keys.iter().map(Option::is_some);
+    let entries = entries.into_iter().zip(named).collect();
+    Ok(Step::new(rows(kind, entries, records, read), complete))
+}
+
+/// The entries with their rows. Those that name a record, `true`, have the next of the records.
+fn rows<T>(
+    kind: &str,
+    entries: Vec<(Position, bool)>,
     records: Vec<Result<Record, StoreError>>,
-    read: impl Fn(&I, &Record) -> Result<T, RecordError>,
-) -> Vec<Option<T>> {
-    let mut records = ids.iter().zip(records).peekable();
-    let row = |entry: &E| {
-        let (id, record) = records.next_if(|(id, _)| id.as_ref() == entry.as_ref())?;
+    read: impl Fn(&Position, &Record) -> Result<T, RecordError>,
+) -> Vec<Entry<T>> {
+    let mut records = records.into_iter();
+    let entry = |(position, is_named): (Position, bool)| {
+        let record = is_named.then(|| records.next()).flatten();
         let row = record.and_then(|record| {
-            let written = (!record.is_empty()).then_some(record);
-            Ok(written.map(|record| read(id, &record)).transpose()?)
+            let row = record.and_then(|record| match record.is_empty() {
+                true => Ok(None),
+                false => Ok(Some(read(&position, &record)?)),
+            });
+            readable(kind, &position.id, row).flatten()
         });
-        readable(kind, id.as_ref(), row).flatten()
+        Entry { position, row }
     };
-    entries.iter().map(row).collect()
+    entries.into_iter().map(entry).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ids::TenantId;
 
     #[test]
     fn an_entry_without_a_valid_record_shifts_no_others() {
-        let entries = ["No Id", "damaged", "gone", "refused", "sound", "?"].map(str::to_owned);
-        let ids = ids(&entries, TenantId::parse);
+        let entries = ["No Id", "damaged", "gone", "refused", "sound", "?"];
+        let entries = entries.map(|id| (Position::of_id(id), !["No Id", "?"].contains(&id)));
         let record = |name: &str| Record::from_pairs(vec!["name".to_owned(), name.to_owned()]);
         let refused = StoreError::ErrorReply {
             code: "WRONGTYPE".to_owned(),
@@ -51,11 +81,12 @@ mod tests {
             Err(refused),
             Ok(record("x")),
         ];
-        let read = |id: &TenantId, record: &Record| match record.text("name")? {
+        let read = |position: &Position, record: &Record| match record.text("name")? {
             "" => Err(RecordError::of("name")),
-            name => Ok(format!("{id} {name}")),
+            name => Ok(format!("{} {name}", position.id)),
         };
-        let rows = rows("tenant", &entries, &ids, records, read);
+        let rows = rows("tenant", entries.to_vec(), records, read);
+        let rows: Vec<_> = rows.into_iter().map(|entry| entry.row).collect();
         let sound = Some("sound x".to_owned());
         assert_eq!(rows, [None, None, None, None, sound, None]);
     }

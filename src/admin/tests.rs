@@ -46,12 +46,7 @@ fn error(signature: &Signature, refused: Refused) -> Option<StoreError> {
         name if name.starts_with("bulk_actions/") || name.starts_with("tenants/close_") => {
             return None;
         }
-        "admin_access"
-        | "walk_logs"
-        | "api_keys/introspect"
-        | "budgets/list_budgets"
-        | "policies/list_policies"
-        | "webhooks/list_webhooks" => &tenant,
+        "admin_access" | "api_keys/introspect" | "policies/list_policies" => &tenant,
         "budgets/create_budget" => &Creation::new(true, &budget),
         "policies/create_policy" => &Creation::new(true, &policy),
         "api_keys/create_api_key" => &Creation::new(true, &key),

@@ -13,7 +13,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::refusal::{
     AccessRefusal as Access, ApiKeyRefusal as ApiKey, BadCredential, BudgetRefusal as Budget,
     BulkRefusal as Bulk, EvaluatedRefusal, EventRefusal as Event, PolicyRefusal as Policy, Refusal,
-    ReservationRefusal as Reservation, TenantRefusal as Tenant, TooManyGather,
+    ReservationRefusal as Reservation, TenantRefusal as Tenant, TooManySorts,
     WebhookRefusal as Webhook,
 };
 use crate::store::StoreError;
@@ -142,7 +142,7 @@ impl From<Refusal> for ApiError {
 
             R::Event(Event::NotFound(_)) => (S::NOT_FOUND, Code::EventNotFound),
 
-            R::Gather(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
+            R::Sort(_) => (S::TOO_MANY_REQUESTS, Code::LimitExceeded),
 
             R::List(list) if list.is_of_runtime_plane => (S::BAD_REQUEST, Code::InvalidRequest),
             R::List(list) => {
@@ -191,7 +191,7 @@ impl ApiError {
             }
             R::Webhook(Webhook::UrlNotAdmitted(_)) => self.with_details(json!({"field": "url"})),
             R::TooMany(excess) => self.beyond(excess.count.label(), excess.limit, excess.present),
-            R::Gather(TooManyGather { limit, .. }) => {
+            R::Sort(TooManySorts { limit, .. }) => {
                 let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
                 self.retry_after(Duration::from_secs(1)).beyond("gathering_lists", limit, limit)
             }

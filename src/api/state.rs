@@ -20,7 +20,7 @@ use crate::domain::cidr::Cidr;
 use crate::egress::Egress;
 use crate::evidence::Issuing;
 use crate::ledger::Ledger;
-use crate::listing::GatherPlaces;
+use crate::listing::SortPermits;
 use crate::store::Store;
 
 /// What handlers act on. Every request takes several, so a clone costs one count.
@@ -50,8 +50,8 @@ pub struct Handles {
     pub key_set: Option<Bytes>,
     /// How often strangers read.
     pub public_limiter: PublicLimiter,
-    /// Where lists gather.
-    pub gather_places: GatherPlaces,
+    /// How many lists each tenant sorts.
+    pub sort_permits: SortPermits,
     /// For what a handler must ask the store itself: the secret that seals cursors.
     pub store: Store,
     /// Networks of proxies whose word on a client's address is taken.
@@ -110,7 +110,7 @@ impl Handles {
             issuing,
             key_set: evidence.map(published),
             public_limiter: PublicLimiter::new(config.limits.evidence_requests_per_minute),
-            gather_places: GatherPlaces::new(GatherPlaces::PER_OWNER),
+            sort_permits: SortPermits::default(),
             store: store.clone(),
             trusted_proxies: http.trusted_proxies.clone().into(),
             body_limits: BodyLimits {

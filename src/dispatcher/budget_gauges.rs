@@ -17,7 +17,7 @@ use crate::domain::budget::ledger::BudgetStatus;
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::metrics::metrics;
-use crate::store::admin::budget_lists::LedgerRange;
+use crate::store::admin::budget_lists::FIELDS;
 use crate::store::{Lease, Store, StoreError};
 
 /// How often the worker looks which partitions it has, and whose budgets are to be read again.
@@ -179,26 +179,24 @@ impl BudgetGauges {
         let (mut budgets, mut looked_at, mut after) = (BTreeMap::new(), 0, None::<String>);
         let owner = [tenant.clone()];
         loop {
-            let range = LedgerRange {
-                scope_prefix: "",
-                after: after.as_deref(),
-                descending: false,
-            };
-            let page = self.store.ledger_entries(&owner, range, ROWS).await?;
+            let page = self
+                .store
+                .ledger_entries(&owner, "", after.as_deref(), false, ROWS);
+            let page = page.await?;
             let entries = page.into_iter().next().unwrap_or_default();
             let is_last = entries.len() < ROWS;
             after = entries.last().cloned();
-            let named: Vec<_> = entries.into_iter().map(|it| (tenant.clone(), it)).collect();
-            let records = self.store.ledger_records(&named).await?;
-            for ((_, entry), record) in named.iter().zip(records) {
+            let keys = entries.iter().map(|it| self.store.ledger_key(tenant, it));
+            let records = self.store.records(keys, &FIELDS).await?;
+            for (entry, record) in entries.iter().zip(records) {
                 if budgets.len() == room {
                     break;
                 }
                 looked_at += 1;
-                budgets.extend(record.and_then(|record| figures(entry, &record)));
+                budgets.extend(record.ok().and_then(|record| figures(entry, &record)));
             }
             if budgets.len() == room {
-                let all = self.store.count_ledgers(&owner, "").await?;
+                let all = self.store.count_ledgers(tenant).await?;
                 let left_out = all.saturating_sub(looked_at);
                 self.metrics.left_out.inc_by(left_out as u64);
                 return Ok(budgets);

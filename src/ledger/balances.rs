@@ -7,16 +7,13 @@ use crate::domain::caller::RuntimeCaller;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::scope::{ScopePath, SegmentFilter};
 use crate::listing::{
-    Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
+    Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, StepRange, Walk, page_along, readable,
 };
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{Balances, BalancesReply, LEDGER_FIELDS};
 use crate::store::runtime::target::RuntimeTarget;
 use crate::store::target::Target as _;
 use crate::store::{ExtraRoundTrip, Lane, StoreError};
-
-/// Ledgers that one script call reads: the longest page, and one more to know whether another follows.
-const STEP_LEDGERS: usize = 201;
 
 /// Filter of the list of ledgers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,14 +37,10 @@ impl Ledger {
         caller: &RuntimeCaller,
         query: &BalanceQuery,
     ) -> Result<Page<Balance, OneOrder>, StoreError> {
-        let segments = &query.filter.segments;
         let mut walk = BalanceWalk {
             ledger: self,
             caller,
-            segments,
-            after: query.after.as_ref().map(|after| after.id.clone()),
-            rows: query.first_step(segments.is_within_tenant(), STEP_LEDGERS),
-            has_begun: false,
+            segments: &query.filter.segments,
         };
         page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
     }
@@ -58,35 +51,35 @@ struct BalanceWalk<'a> {
     ledger: &'a Ledger,
     caller: &'a RuntimeCaller,
     segments: &'a SegmentFilter,
-    /// The last entry that was looked at.
-    after: Option<String>,
-    /// Ledgers of the next step.
-    rows: usize,
-    has_begun: bool,
 }
 
 impl Walk for BalanceWalk<'_> {
     type Row = Balance;
     type Error = StoreError;
+    /// The longest page, and one more to know whether another follows.
+    const ROWS: usize = 201;
 
-    async fn step(&mut self) -> Result<Step<Balance>, StoreError> {
-        if std::mem::replace(&mut self.has_begun, true) {
-            let metrics = self.ledger.store.metrics();
-            metrics.extra_round_trip(ExtraRoundTrip::Paging);
+    fn is_filtered(&self) -> bool {
+        self.segments.is_within_tenant()
+    }
+
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Balance>, StoreError> {
+        let store = &self.ledger.store;
+        if !range.is_first {
+            store.extra_round_trip(ExtraRoundTrip::Paging);
         }
         let call = Balances {
             caller: self.caller,
-            after: self.after.as_deref(),
-            rows: std::mem::replace(&mut self.rows, STEP_LEDGERS),
+            after: range.after_id(),
+            rows: range.rows,
         };
-        let found = self.ledger.store.run(Lane::Background, &call).await;
+        let found = store.run(Lane::Background, &call).await;
         let BalancesReply::Listed {
             scope_filter,
             complete,
             entry_fields: found,
             ..
         } = RuntimeTarget::default().named(found)?;
-        self.after = found.last().map(|(entry, _)| entry.clone());
         let is_listed = |balance: &Balance| {
             let scope = &balance.scope_path;
             self.segments.matches(scope) && scope_filter.admits(scope.as_str())

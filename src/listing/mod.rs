@@ -1,18 +1,17 @@
 //! Lists: what is asked of one, and the page that is the response.
 //!
-//! Along an index, a page costs in proportion to its rows ([`page_along`]). Any other order gathers all rows that match,
-//! within bounds, and sorts them ([`gather`]). A list gives its [`Walk`], which takes steps along an index, reads the records
-//! and says which of them match; and its [`RowOrder`], which gives each row its position.
+//! Along an index, a page costs in proportion to its rows ([`page_along`]). Any other order examines all rows, within bounds,
+//! and sorts those that match. [`page`] does what the order needs. A list gives its [`Walk`], which examines an index step by
+//! step, and its orders, which say the position of a row.
 //!
 //! ```ignore
 //! impl Walk for TenantWalk<'_> {
 //!     type Row = Tenant;
 //!     type Error = StoreError;
 //!
-//!     async fn step(&mut self) -> Result<Step<Tenant>, StoreError> {
-//!         let ids = self.store.directory_page(self.after.as_deref(), self.descending, self.rows).await?;
-//!         let complete = ids.len() < self.rows;
-//!         self.after = ids.last().cloned();
+//!     async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Tenant>, StoreError> {
+//!         let ids = self.store.directory_page(range.after_id(), range.descending, range.rows).await?;
+//!         let complete = ids.len() < range.rows;
 //!         let rows = self.read(&ids).await?; // `None` for a record that is gone, damaged or does not match.
 //!         let entry = |(id, row)| Entry { position: Position::of_id(id), row };
 //!         Ok(Step::new(ids.into_iter().zip(rows).map(entry).collect(), complete))
@@ -22,21 +21,18 @@
 //! orders! {
 //!     TenantSort of tenant: Tenant {
 //!         rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
-//!         id: tenant.tenant_id, default: Name
+//!         id: tenant.tenant_id, default: Name, indexed: [TenantId]
 //!     }
 //!     TenantId = "tenant_id": SortValue::Absent,
 //!     Name = "name": tenant.name.as_str(),
 //! }
 //!
-//! match query.sort.by {
-//!     TenantSort::TenantId => page_along(&mut walk, query, TenantSort::TenantId, bounds).await,
-//!     TenantSort::Name => gather(&mut walk, query, bounds).await,
-//! }
+//! page(&mut walk, query, Bounds::default()).await
 //! ```
 
-mod gathering;
+mod pages;
+mod permits;
 mod position;
-mod sorted;
 #[cfg(test)]
 mod tests;
 mod walk;
@@ -45,14 +41,14 @@ use std::fmt::Display;
 
 use tracing::error;
 
-use crate::domain::refusal::TooManyGather;
-use gathering::Place;
+use crate::domain::ids::TenantId;
+use crate::domain::refusal::TooManySorts;
 
-pub use gathering::{GatherPlaces, OwnPlaces};
+pub use pages::{Bounds, Sorted, page, page_along};
+pub use permits::{SortPermit, SortPermits};
 pub(crate) use position::orders;
 pub use position::{OneOrder, Position, RowOrder, Sort, SortKey, SortValue};
-pub use sorted::{GATHER_ROWS, Sorted, gather};
-pub use walk::{Bounds, Entry, STEP_ROWS, Step, Walk, each, page_along};
+pub use walk::{Entry, STEP_ROWS, Step, StepRange, Walk, each};
 
 /// A query of a list.
 #[derive(Debug, Clone)]
@@ -67,8 +63,8 @@ pub struct ListQuery<F, K> {
     pub after: Option<Position>,
     /// Rows on the page at most, at least 1.
     pub limit: usize,
-    /// Where it gathers, if it must; `None`: anywhere.
-    pub places: Option<OwnPlaces>,
+    /// The permits and the tenant that takes one to sort; `None`: it needs none.
+    pub permits: Option<(SortPermits, TenantId)>,
 }
 
 impl<F, K: SortKey> ListQuery<F, K> {
@@ -80,41 +76,29 @@ impl<F, K: SortKey> ListQuery<F, K> {
             any_order: false,
             after: None,
             limit,
-            places: None,
+            permits: None,
         }
     }
 
-    /// Takes a place for gathering, until it is dropped.
-    ///
-    /// # Errors
-    /// [`TooManyGather`] where too many lists of the same owner gather.
-    pub async fn place<T>(&self) -> Result<Option<Place<'_>>, TooManyGather>
+    /// Whether its order has an index.
+    pub fn has_index(&self) -> bool {
+        K::INDEXED.contains(&self.sort.by)
+    }
+
+    /// Takes the permit to sort, if it needs one.
+    fn permit<T>(&self) -> Result<Option<SortPermit<'_>>, TooManySorts>
     where
         K: RowOrder<T>,
     {
-        let Some(places) = &self.places else {
+        let Some((permits, tenant)) = &self.permits else {
             return Ok(None);
         };
-        let refusal = |limit| TooManyGather {
-            owner: places.owner.clone(),
-            limit,
+        let permit = permits.take(tenant);
+        permit.map(Some).ok_or_else(|| TooManySorts {
+            tenant: tenant.clone(),
+            limit: SortPermits::PER_TENANT,
             advice: K::ADVICE,
-        };
-        places.take().await.map(Some).map_err(refusal)
-    }
-
-    /// Whether an order with an index may replace this one. Later pages keep the order of the first.
-    pub fn may_fall_back(&self) -> bool {
-        self.any_order && self.after.is_none()
-    }
-
-    /// Entries that the first step along an index should read: one more than the page where every entry comes onto it, to
-    /// know whether another page follows; else `rows`.
-    pub fn first_step(&self, filtered: bool, rows: usize) -> usize {
-        match filtered {
-            true => rows,
-            false => rows.min(self.limit + 1),
-        }
+        })
     }
 
     /// The page without any row.

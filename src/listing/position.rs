@@ -81,7 +81,11 @@ impl Position {
 pub trait SortKey: Word {
     /// The order of a request that names none; largest first.
     const DEFAULT: Self;
-    /// Whether rows of one value are in ascending order of ids in both directions. Else their ids follow the direction.
+    /// The orders that have an index.
+    const INDEXED: &'static [Self];
+    /// The order with an index that stands in where there are too many rows for the default.
+    const FALLBACK: Option<Self> = None;
+    /// Whether rows of one value stand by ascending id in both directions. Else their ids turn round with the values.
     const TIES_ASCEND: bool = false;
 }
 
@@ -115,7 +119,7 @@ pub trait RowOrder<T>: SortKey {
 ///     /// Sorts of the list of tenants.
 ///     TenantSort of tenant: Tenant {
 ///         rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
-///         id: tenant.tenant_id, default: CreatedAt, ties_ascend: true
+///         id: tenant.tenant_id, default: CreatedAt, indexed: [TenantId], fallback: TenantId, ties_ascend: true
 ///     }
 ///     /// The time of creation.
 ///     CreatedAt = "created_at": tenant.created_at.as_ms(),
@@ -128,8 +132,8 @@ macro_rules! orders {
         $(#[doc = $doc:expr])*
         $name:ident of $row:ident: $type:ty {
             rows: $rows:literal, advice: $advice:literal,
-            id: $id:expr, default: $default:ident
-            $(, ties_ascend: $ties:literal)? $(, is_of_runtime_plane: $runtime:literal)?
+            id: $id:expr, default: $default:ident, indexed: [$($indexed:ident),*]
+            $(, fallback: $fallback:ident)? $(, ties_ascend: $ties:literal)? $(, is_of_runtime_plane: $runtime:literal)?
         }
         $($(#[doc = $order_doc:expr])* $order:ident = $word:literal: $value:expr,)+
     ) => {
@@ -140,6 +144,8 @@ macro_rules! orders {
 
         impl $crate::listing::SortKey for $name {
             const DEFAULT: Self = Self::$default;
+            const INDEXED: &'static [Self] = &[$(Self::$indexed),*];
+            $(const FALLBACK: Option<Self> = Some(Self::$fallback);)?
             $(const TIES_ASCEND: bool = $ties;)?
         }
 
@@ -168,6 +174,7 @@ words! {
 
 impl SortKey for OneOrder {
     const DEFAULT: Self = Self::Only;
+    const INDEXED: &'static [Self] = &[Self::Only];
 }
 
 /// The order of a list.

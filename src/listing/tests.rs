@@ -1,10 +1,10 @@
 use super::*;
-use crate::domain::refusal::{TooManyGather, TooManyToSort};
+use crate::domain::refusal::{TooManySorts, TooManyToSort};
 
 orders! {
     /// Its ties turn round with the numbers.
     Turning of number: i64 {
-        rows: "numbers", advice: "take fewer", id: id_of(*number), default: Thirds
+        rows: "numbers", advice: "take fewer", id: id_of(*number), default: Thirds, indexed: []
     }
     /// Three numbers have one value.
     Thirds = "thirds": number / 3,
@@ -13,7 +13,7 @@ orders! {
 orders! {
     /// Its ties ascend in both directions.
     Stable of number: i64 {
-        rows: "numbers", advice: "take fewer", id: id_of(*number), default: Thirds, ties_ascend: true
+        rows: "numbers", advice: "take fewer", id: id_of(*number), default: Thirds, indexed: [], ties_ascend: true
     }
     /// Three numbers have one value.
     Thirds = "thirds": number / 3,
@@ -26,12 +26,12 @@ fn id_of(number: i64) -> String {
 #[derive(Debug, PartialEq)]
 enum Failure {
     TooMany(TooManyToSort),
-    Gather(TooManyGather),
+    Sorts(TooManySorts),
 }
 
-impl From<TooManyGather> for Failure {
-    fn from(refusal: TooManyGather) -> Self {
-        Self::Gather(refusal)
+impl From<TooManySorts> for Failure {
+    fn from(refusal: TooManySorts) -> Self {
+        Self::Sorts(refusal)
     }
 }
 
@@ -43,7 +43,7 @@ impl From<TooManyToSort> for Failure {
 
 /// Numbers in the order of an index. Those in `lost` have an entry and no row.
 struct Numbers {
-    left: Vec<i64>,
+    index: Vec<i64>,
     step: usize,
     lost: fn(i64) -> bool,
 }
@@ -52,16 +52,20 @@ impl Walk for Numbers {
     type Row = i64;
     type Error = Failure;
 
-    async fn step(&mut self) -> Result<Step<i64>, Failure> {
-        let rest = self.left.split_off(self.step.min(self.left.len()));
-        let numbers = std::mem::replace(&mut self.left, rest);
-        let entry = |number: i64| Entry {
-            position: at(number),
-            row: Some(number).filter(|number| !(self.lost)(*number)),
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<i64>, Failure> {
+        let passed = self
+            .index
+            .iter()
+            .position(|number| Some(&at(*number)) == range.after);
+        let left = &self.index[passed.map_or(0, |passed| passed + 1)..];
+        let numbers = &left[..self.step.min(left.len())];
+        let entry = |number: &i64| Entry {
+            position: at(*number),
+            row: Some(*number).filter(|number| !(self.lost)(*number)),
         };
         Ok(Step::new(
-            numbers.into_iter().map(entry).collect(),
-            self.left.is_empty(),
+            numbers.iter().map(entry).collect(),
+            numbers.len() == left.len(),
         ))
     }
 }
@@ -80,13 +84,14 @@ const BOUNDS: Bounds = Bounds {
     rows: 60,
 };
 
-/// Nothing here waits but for the pauses between steps.
+/// Nothing here waits.
 fn done<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(future)
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(done) => done,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
 }
 
 fn query<K: SortKey>(descending: bool, limit: usize) -> ListQuery<(), K> {
@@ -111,17 +116,13 @@ fn pages<K: SortKey>(
     }
 }
 
-/// The index from the query's position on, in steps of `step`.
+/// A page along the index, in steps of `step`.
 fn along(query: &ListQuery<(), Turning>, step: usize, lost: fn(i64) -> bool) -> Page<i64, Turning> {
-    let behind = |number: &i64| {
-        let after = query.after.as_ref();
-        after.is_none_or(|after| query.sort.compare(&at(*number), after).is_gt())
-    };
-    let mut left: Vec<i64> = (0..100).filter(behind).collect();
+    let mut index: Vec<i64> = (0..100).collect();
     if query.sort.descending {
-        left.reverse();
+        index.reverse();
     }
-    let mut walk = Numbers { left, step, lost };
+    let mut walk = Numbers { index, step, lost };
     done(page_along(&mut walk, query, Turning::Thirds, BOUNDS)).expect("a page")
 }
 
@@ -159,13 +160,13 @@ fn gathered<K: RowOrder<i64>>(
     lost: fn(i64) -> bool,
 ) -> Result<Page<i64, K>, Failure> {
     // Against the order, so that the last to come is the first.
-    let left = (0..count).rev().collect();
+    let index = (0..count).rev().collect();
     let mut walk = Numbers {
-        left,
+        index,
         step: 4,
         lost,
     };
-    done(gather(&mut walk, query, BOUNDS))
+    done(page(&mut walk, query, BOUNDS))
 }
 
 #[test]
@@ -199,15 +200,66 @@ fn above_either_bound_a_sort_is_refused() {
     assert_eq!(gathered(&later, 31, |_| false).err(), too_many(30));
 }
 
+orders! {
+    /// Its default may become another order.
+    Fallen of number: i64 {
+        rows: "numbers", advice: "take fewer", id: id_of(*number), default: Thirds, indexed: [Number], fallback: Number
+    }
+    /// Three numbers have one value.
+    Thirds = "thirds": number / 3,
+    /// Has an index.
+    Number = "number": SortValue::Absent,
+}
+
+#[test]
+fn a_default_that_cannot_be_sorted_becomes_the_order_that_stands_in_and_no_other_does() {
+    let mut first = query::<Fallen>(false, 5);
+    first.any_order = true;
+    let page = gathered(&first, 31, |_| false).expect("a page");
+    assert_eq!(
+        (page.sort.by, page.rows),
+        (Fallen::Number, vec![30, 29, 28, 27, 26])
+    );
+    let begun = ListQuery {
+        after: Some(at(3)),
+        ..first.clone()
+    };
+    let explicit = ListQuery {
+        any_order: false,
+        ..first
+    };
+    for query in [begun, explicit] {
+        assert_eq!(gathered(&query, 31, |_| false).err(), too_many(30));
+    }
+}
+
+#[test]
+fn a_tenant_needs_a_permit_from_the_second_step_on() {
+    let permits = SortPermits::default();
+    let tenant = TenantId::parse("acme").expect("an id");
+    let mut list = query::<Turning>(false, 5);
+    list.permits = Some((permits.clone(), tenant.clone()));
+    let taken = [permits.take(&tenant), permits.take(&tenant)];
+    assert!(gathered(&list, 4, |_| false).is_ok(), "one step");
+    let refused = gathered(&list, 5, |_| false).err();
+    assert!(matches!(refused, Some(Failure::Sorts(_))), "{refused:?}");
+    drop(taken);
+    assert!(gathered(&list, 5, |_| false).is_ok());
+}
+
 #[test]
 fn every_row_is_visited_regardless_of_the_bounds() {
     let mut walk = Numbers {
-        left: (0..1_000).collect(),
+        index: (0..1_000).collect(),
         step: 7,
         lost: |number| number % 10 == 0,
     };
     let mut visited = 0;
-    done(each(&mut walk, |_| visited += 1)).expect("visited");
+    let count = |_| {
+        visited += 1;
+        Ok(())
+    };
+    done(each(&mut walk, count)).expect("visited");
     assert_eq!(visited, 900);
 }
 

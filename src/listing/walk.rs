@@ -1,28 +1,35 @@
-//! Walks along an index, and pages in its order.
+//! Walks along an index.
 
-use super::{ListQuery, Page, Position, Sort, SortKey};
+use super::Position;
 
-/// Entries that a walk reads at once where it need not be fewer.
+/// Entries that a step reads at once where it need not be fewer.
 pub const STEP_ROWS: usize = 500;
 
-/// How much a list may look at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Entries that a page in the order of an index looks at; with a sparse filter it may be short, and its cursor continues.
-    pub page_rows: usize,
-    /// Matches that any other order sorts.
-    pub matches: usize,
-    /// Entries that it looks at for them.
+/// The part of an index that a step reads.
+#[derive(Debug, Clone, Copy)]
+pub struct StepRange<'a> {
+    /// The position beyond which it starts; `None`: at the first entry.
+    pub after: Option<&'a Position>,
+    /// Last entries first.
+    pub descending: bool,
+    /// Most entries to read.
     pub rows: usize,
+    /// Whether the walk begins here.
+    pub is_first: bool,
 }
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            page_rows: 5_000,
-            matches: 10_000,
-            rows: 50_000,
-        }
+impl<'a> StepRange<'a> {
+    /// From the first entry on.
+    pub const FIRST: Self = Self {
+        after: None,
+        descending: false,
+        rows: STEP_ROWS,
+        is_first: true,
+    };
+
+    /// The id of the entry beyond which it starts.
+    pub fn after_id(&self) -> Option<&'a str> {
+        self.after.map(|after| after.id.as_str())
     }
 }
 
@@ -31,19 +38,19 @@ impl Default for Bounds {
 pub struct Entry<T> {
     /// Its position in the index.
     pub position: Position,
-    /// The row, if the list has it: its record is there and sound, the caller may see it, and it matches.
+    /// The row, if the list has it: its record exists and can be read, the caller may see it, and it matches.
     pub row: Option<T>,
 }
 
 /// The result of one step of a walk.
 #[derive(Debug)]
 pub struct Step<T> {
-    /// All entries that were looked at, in order. One that cannot be read has a place here too: what ends a step, or a list,
-    /// is never decided by what was left out.
+    /// All entries that were examined, in order. One that cannot be read has a place here too: what was left out never decides
+    /// where a step, or a list, ends.
     pub entries: Vec<Entry<T>>,
     /// How far the walk has come, where that is beyond the last entry.
     pub reached: Option<Position>,
-    /// Examined members that are not entries; they count against the bounds of the list.
+    /// What was examined without being an entry; counts against the bound of a page.
     pub passed: usize,
     /// Whether the index ends here.
     pub complete: bool,
@@ -52,7 +59,7 @@ pub struct Step<T> {
 }
 
 impl<T> Step<T> {
-    /// A step that looked at nothing but its entries.
+    /// A step that examined only its entries.
     pub fn new(entries: Vec<Entry<T>>, complete: bool) -> Self {
         Self {
             entries,
@@ -63,74 +70,99 @@ impl<T> Step<T> {
         }
     }
 
-    /// The number of examined rows, which counts against the bounds of the list.
-    pub(super) fn examined(&self) -> usize {
-        self.entries.len() + self.passed
+    /// The same without the rows that do not match.
+    pub fn filter(mut self, matches: impl Fn(&T) -> bool) -> Self {
+        for entry in &mut self.entries {
+            entry.row.take_if(|row| !matches(row));
+        }
+        self
     }
 }
 
-/// A walk along an index, which remembers where it is.
+/// A walk along an index.
 pub trait Walk {
     /// The items of the list.
     type Row;
-    /// Why a step cannot be made.
+    /// Why a step fails.
     type Error;
+    /// Most entries of a step.
+    const ROWS: usize = STEP_ROWS;
+    /// The same for the steps of a sort, behind its first one.
+    const SORT_ROWS: usize = Self::ROWS;
 
-    /// Looks at the next entries. A step that is not complete has come further than the one before; after the step that is
-    /// complete, there is none.
+    /// Whether entries may be left out.
+    fn is_filtered(&self) -> bool {
+        true
+    }
+
+    /// Examines the next entries, in one round trip. A step that is not complete has come further than the one before.
     ///
     /// # Errors
     /// Of the store, and refusals of the caller.
-    fn step(&mut self) -> impl Future<Output = Result<Step<Self::Row>, Self::Error>> + Send;
+    fn step(
+        &mut self,
+        range: StepRange<'_>,
+    ) -> impl Future<Output = Result<Step<Self::Row>, Self::Error>> + Send;
 }
 
-/// A page in the order of the walk, which is by `by`. It costs in proportion to what is looked at: where few entries match, no
-/// more than `bounds.page_rows`, and then the page may be short although more follows.
-///
-/// # Errors
-/// Those of the walk.
-pub async fn page_along<W: Walk, F, K: SortKey>(
-    walk: &mut W,
-    query: &ListQuery<F, K>,
-    by: K,
-    bounds: Bounds,
-) -> Result<Page<W::Row, K>, W::Error> {
-    let descending = query.sort.descending;
-    let mut page = Page::new(Vec::new(), Sort { by, descending }, None);
-    let (mut last, mut examined) = (query.after.clone(), 0);
-    loop {
-        let step = walk.step().await?;
-        examined += step.examined();
-        for entry in step.entries {
-            if let Some(row) = entry.row {
-                if page.rows.len() == query.limit {
-                    page.next = last;
-                    return Ok(page);
-                }
-                page.rows.push(row);
-            }
-            last = Some(entry.position);
+/// The steps of a walk, one behind the other.
+pub(super) struct Steps<'w, W> {
+    walk: &'w mut W,
+    /// How far the walk has come.
+    pub reached: Option<Position>,
+    descending: bool,
+    /// Most entries of the next step, and of those behind it.
+    rows: (usize, usize),
+    is_first: bool,
+}
+
+impl<'w, W: Walk> Steps<'w, W> {
+    /// Beyond a position. `rows`: most entries of the first step, and of the others.
+    pub fn beyond(
+        reached: Option<Position>,
+        descending: bool,
+        rows: (usize, usize),
+        walk: &'w mut W,
+    ) -> Self {
+        Self {
+            walk,
+            reached,
+            descending,
+            rows,
+            is_first: true,
         }
-        last = step.reached.or(last);
-        if step.complete {
-            return Ok(page);
+    }
+
+    pub async fn next(&mut self) -> Result<Step<W::Row>, W::Error> {
+        let range = StepRange {
+            after: self.reached.as_ref(),
+            descending: self.descending,
+            rows: self.rows.0,
+            is_first: self.is_first,
+        };
+        let step = self.walk.step(range).await?;
+        let last = step.entries.last().map(|entry| &entry.position);
+        if let Some(reached) = step.reached.as_ref().or(last) {
+            self.reached = Some(reached.clone());
         }
-        if examined >= bounds.page_rows || step.ends_page {
-            page.next = last;
-            return Ok(page);
-        }
+        (self.rows.0, self.is_first) = (self.rows.1, false);
+        Ok(step)
     }
 }
 
 /// Visits every row of a walk, however many there are.
 ///
 /// # Errors
-/// Those of the walk.
-pub async fn each<W: Walk>(walk: &mut W, mut visit: impl FnMut(W::Row)) -> Result<(), W::Error> {
+/// Those of the walk and of `visit`.
+pub async fn each<W: Walk>(
+    walk: &mut W,
+    mut visit: impl FnMut(W::Row) -> Result<(), W::Error>,
+) -> Result<(), W::Error> {
+    let mut steps = Steps::beyond(None, false, (W::ROWS, W::ROWS), walk);
     loop {
-        let step = walk.step().await?;
-        let rows = step.entries.into_iter().filter_map(|entry| entry.row);
-        rows.for_each(&mut visit);
+        let step = steps.next().await?;
+        let mut rows = step.entries.into_iter().filter_map(|entry| entry.row);
+        rows.try_for_each(&mut visit)?;
         if step.complete {
             return Ok(());
         }

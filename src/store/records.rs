@@ -35,12 +35,15 @@ impl Store {
 
     /// The named fields of hashes, in the order of their keys: an empty record where there is none, and an error where the key
     /// holds something else.
-    pub(super) async fn records(
+    pub(crate) async fn records(
         &self,
-        keys: impl Iterator<Item = String>,
+        keys: impl IntoIterator<Item = String>,
         fields: &[&str],
     ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
-        let commands: Vec<_> = keys.map(|key| command("HMGET", key, fields)).collect();
+        let commands: Vec<_> = keys
+            .into_iter()
+            .map(|key| command("HMGET", key, fields))
+            .collect();
         let replies = self
             .send_each(&commands, OnFailure::Fail)
             .await?

@@ -5,20 +5,16 @@ use crate::domain::api_key::ApiKey;
 use crate::domain::api_key::permission::ApiKeyStatus;
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
+use crate::domain::record::{Record, RecordError};
 use crate::domain::search::Search;
-use crate::listing::{
-    Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortValue, Step, Walk, gather, orders,
-    page_along,
-};
-use crate::store::admin::api_key_lists::ApiKeyEntry;
+use crate::listing::{Bounds, ListQuery, Page, Position, SortValue, Step, StepRange, Walk, orders};
 use crate::store::{Store, StoreError};
 
 orders! {
     /// Sorts of the list of API keys.
     ApiKeySort of key: ApiKey {
         rows: "API keys", advice: "narrow the list by tenant_id, status or search, or sort by created_at",
-        id: key.key_id, default: CreatedAt
+        id: key.key_id, default: CreatedAt, indexed: [CreatedAt]
     }
     /// The id.
     KeyId = "key_id": SortValue::Absent,
@@ -66,7 +62,7 @@ impl Admin {
         &self,
         query: &ApiKeyQuery,
     ) -> Result<Page<ApiKey, ApiKeySort>, StoreError> {
-        let (filter, bounds) = (&query.filter, Bounds::default());
+        let filter = &query.filter;
         let tenant = match filter.tenant_id.as_deref().map(TenantId::parse) {
             Some(None) => return Ok(query.empty_page()),
             tenant => tenant.flatten(),
@@ -75,96 +71,67 @@ impl Admin {
             store: &self.store,
             filter,
             tenant,
-            descending: false,
-            last: None,
-            rows: STEP_ROWS,
             now_ms: None,
         };
-        if query.sort.by != ApiKeySort::CreatedAt {
-            return self
-                .store
-                .serve_gathering(gather(&mut walk, query, bounds))
-                .await;
-        }
-        let is_filtered = filter.status.is_some() || filter.search.is_some();
-        walk.descending = query.sort.descending;
-        walk.last = query.after.as_ref().and_then(entry_at);
-        walk.rows = query.first_step(is_filtered, STEP_ROWS);
-        page_along(&mut walk, query, ApiKeySort::CreatedAt, bounds).await
+        records::page(&self.store, &mut walk, query, Bounds::default()).await
     }
 }
 
-/// The entry at a position of the index.
-fn entry_at(position: &Position) -> Option<ApiKeyEntry> {
-    Some(ApiKeyEntry {
-        created_at_ms: position.number()?,
-        key_id: position.id.clone(),
-    })
-}
-
-/// A walk along an index by creation.
+/// A walk along an index by creation. The position of an entry is the time, in milliseconds, and the id.
 struct KeyWalk<'a> {
     store: &'a Store,
     filter: &'a ApiKeyFilter,
     /// The one owner; `None`: all keys.
     tenant: Option<TenantId>,
-    descending: bool,
-    /// The last entry that was looked at.
-    last: Option<ApiKeyEntry>,
-    /// Entries of the next step.
-    rows: usize,
     /// The clock by which all keys of the walk are judged, in milliseconds.
     now_ms: Option<i64>,
-}
-
-impl KeyWalk<'_> {
-    /// The next entries, at least one unless the index ends, and whether it ends.
-    async fn entries(&mut self) -> Result<(Vec<ApiKeyEntry>, bool), StoreError> {
-        let mut rows = std::mem::replace(&mut self.rows, STEP_ROWS);
-        loop {
-            let from_ms = self.last.as_ref().map(|last| last.created_at_ms);
-            let tenant = self.tenant.as_ref();
-            let found = self
-                .store
-                .api_key_entries(tenant, from_ms, self.descending, rows);
-            let found = found.await?;
-            self.now_ms.get_or_insert(found.now_ms);
-            let complete = found.entries.len() < rows;
-            let mut entries = found.entries;
-            entries.retain(|entry| self.is_behind_last(entry));
-            if complete || !entries.is_empty() {
-                return Ok((entries, complete));
-            }
-            // As many were created within one millisecond.
-            rows *= 2;
-        }
-    }
-
-    fn is_behind_last(&self, entry: &ApiKeyEntry) -> bool {
-        self.last.as_ref().is_none_or(|last| match self.descending {
-            true => entry < last,
-            false => entry > last,
-        })
-    }
 }
 
 impl Walk for KeyWalk<'_> {
     type Row = ApiKey;
     type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<ApiKey>, StoreError> {
-        let (entries, complete) = self.entries().await?;
-        let names: Vec<&str> = entries.iter().map(|entry| entry.key_id.as_str()).collect();
-        let ids = records::ids(&names, KeyId::parse);
-        let found = self.store.api_key_records(&ids).await?;
+    fn is_filtered(&self) -> bool {
+        self.filter.status.is_some() || self.filter.search.is_some()
+    }
+
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<ApiKey>, StoreError> {
+        let (store, filter, mut rows) = (self.store, self.filter, range.rows);
+        let after = range
+            .after
+            .and_then(|it| Some((it.number()?, it.id.as_str())));
+        let (entries, complete) = loop {
+            let (tenant, from_ms) = (self.tenant.as_ref(), after.map(|(at_ms, _)| at_ms));
+            let found = store.api_key_entries(tenant, from_ms, range.descending, rows);
+            let (now_ms, mut entries) = found.await?;
+            self.now_ms.get_or_insert(now_ms);
+            let complete = entries.len() < rows;
+            entries.retain(|(at_ms, id)| match (after, range.descending) {
+                (None, _) => true,
+                (Some(after), true) => (*at_ms, id.as_str()) < after,
+                (Some(after), false) => (*at_ms, id.as_str()) > after,
+            });
+            if complete || !entries.is_empty() {
+                break (entries, complete);
+            }
+            // As many were created within one millisecond.
+            rows *= 2;
+        };
+        let entries = entries.into_iter();
+        let entries = entries
+            .map(|(at_ms, id)| Position::new(at_ms, id))
+            .collect();
         let now_ms = self.now_ms.unwrap_or_default();
-        let read = |id: &KeyId, record: &Record| ApiKey::judged(id, record, now_ms);
-        let keys = records::rows("API key", &names, &ids, found, read);
-        self.last = entries.last().cloned().or(self.last.take());
-        let entries = entries.into_iter().zip(keys).map(|(entry, key)| Entry {
-            position: Position::new(entry.created_at_ms, entry.key_id),
-            row: key.filter(|key| self.filter.matches(key)),
-        });
-        Ok(Step::new(entries.collect(), complete))
+        let key = |entry: &Position| {
+            let id = KeyId::parse(&entry.id)?;
+            Some(store.keys().api_key(id.partition(), id.as_str()))
+        };
+        let read = |entry: &Position, record: &Record| {
+            let id = KeyId::parse(&entry.id).ok_or_else(|| RecordError::of("key_id"))?;
+            ApiKey::judged(&id, record, now_ms)
+        };
+        let fields = ApiKey::field_names();
+        let step = records::step(store, "API key", (entries, complete), (key, &fields), read);
+        Ok(step.await?.filter(|key| filter.matches(key)))
     }
 }

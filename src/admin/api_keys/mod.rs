@@ -158,8 +158,16 @@ impl Admin {
 
     /// Refuses to show a key again that has ended.
     async fn check_active(&self, key_id: &KeyId) -> Result<(), StoreError> {
-        let found = self.store.api_key_records(std::slice::from_ref(key_id));
-        let record = found.await?.pop().transpose()?;
+        let key = self
+            .store
+            .keys()
+            .api_key(key_id.partition(), key_id.as_str());
+        let record = self
+            .store
+            .records([key], &["status"])
+            .await?
+            .pop()
+            .transpose()?;
         let status = record.as_ref().and_then(|record| record.get("status"));
         match status.and_then(ApiKeyStatus::parse) {
             Some(ApiKeyStatus::Active) => Ok(()),

@@ -10,7 +10,7 @@ use crate::domain::audit::query::{AuditFilter, stands_for_no_tenant};
 use crate::domain::scope::ScopeFilter;
 use crate::listing::{ListQuery, Page, orders, readable};
 use crate::store::StoreError;
-use crate::store::dispatcher::view_rows::ViewIndex;
+use crate::store::dispatcher::view_rows::LogIndex;
 use crate::store::dispatcher::views::{KEY_ID, REQUEST_ID, RESOURCE_ID, TRACE_ID, View};
 
 /// The operation on the audit log.
@@ -20,7 +20,7 @@ orders! {
     /// Sorts of the list of audit entries.
     AuditSort of entry: AuditLogEntry {
         rows: "audit entries", advice: "narrow the list with from and to, or sort by timestamp",
-        id: entry.log_id, default: Timestamp
+        id: entry.log_id, default: Timestamp, indexed: [Timestamp]
     }
     /// When it was appended; the indexed order.
     Timestamp = "timestamp": entry.timestamp.as_ms(),
@@ -49,7 +49,7 @@ impl AuditLogs {
     pub async fn list(&self, query: &AuditQuery) -> Result<AuditPage, StoreError> {
         match query.filter.is_void() {
             true => Ok(query.empty_page()),
-            false => page(self, None, query).await,
+            false => page(self, &ScopeFilter::default(), query).await,
         }
     }
 }
@@ -58,7 +58,7 @@ impl LogFilter for AuditFilter {
     type Sort = AuditSort;
     type Row = AuditLogEntry;
 
-    fn route(&self) -> Route<'_> {
+    fn route(&self) -> Route {
         // Of ids the rarest first.
         let ids = [
             (REQUEST_ID, &self.request_id),
@@ -69,8 +69,8 @@ impl LogFilter for AuditFilter {
         // A sentinel has a log in every partition.
         let tenant = self.tenant.as_deref();
         let sentinel = tenant.filter(|name| stands_for_no_tenant(name));
-        let kind = || sentinel.map(|name| ViewIndex::Kind(name.to_owned()));
-        let index = index_of_ids(ids).or_else(kind).unwrap_or(ViewIndex::All);
+        let kind = || sentinel.map(|name| LogIndex::Kind(name.to_owned()));
+        let index = index_of_ids(ids).or_else(kind).unwrap_or(LogIndex::All);
         Route::new(View::Audit, tenant, self.window, index)
     }
 

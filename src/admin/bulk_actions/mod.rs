@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::budgets::list::walk::BudgetWalk;
+use super::budgets::list::BudgetWalk;
 use super::tenants::list::TenantWalk;
 use super::webhooks::WebhookFilter;
 use super::webhooks::list::WebhookWalk;
@@ -17,7 +17,6 @@ use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::bulk::{
     Bulk, BulkAction, BulkFunding, ROWS_MAX, Row, TenantAction, WebhookAction,
 };
-use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::refusal::{AccessRefusal, BulkRefusal, TenantRefusal};
 use crate::domain::tenant::NO_TENANT;
@@ -65,6 +64,7 @@ impl Matches {
             if matches.total <= ROWS_MAX {
                 matches.rows.push(row(found));
             }
+            Ok(())
         };
         each(&mut walk, push).await?;
         Ok(matches)
@@ -256,8 +256,7 @@ impl Admin {
         if self.store.get_tenant(tenant).await?.is_none() {
             return refuse(TenantRefusal::NotFound(tenant.to_string()));
         }
-        let (store, owner) = (&self.store, Some(tenant.clone()));
-        let walk = BudgetWalk::new(store, ScriptCaller::TRUSTED, filter, owner);
+        let walk = BudgetWalk::new(&self.store, filter, tenant.clone());
         let row = |ledger: BudgetLedger| Row {
             place: format!("{} {}", ledger.unit, ledger.scope),
             id: ledger.ledger_id,

@@ -3,11 +3,9 @@
 use std::marker::PhantomData;
 
 use super::{LogEntry, LogWalk, ROWS, Route, read_facts};
-use crate::domain::caller::RuntimeCaller;
+use crate::admin::records;
 use crate::domain::scope::ScopeFilter;
-use crate::listing::{
-    Bounds, Entry, ListQuery, Page, RowOrder, SortKey, Step, Walk, gather, page_along,
-};
+use crate::listing::{Bounds, Entry, ListQuery, Page, RowOrder, Step, StepRange, Walk};
 use crate::store::{Store, StoreError};
 
 /// The operations on the log whose entries `F` filters. Cheap to clone.
@@ -46,7 +44,7 @@ pub(in crate::admin) trait LogFilter: Sync + Sized {
     const SORT_ROWS: usize = ROWS;
 
     /// Where the entries are.
-    fn route(&self) -> Route<'_>;
+    fn route(&self) -> Route;
 
     /// Whether entries along the route may be left out.
     fn leaves_out(&self) -> bool;
@@ -61,37 +59,21 @@ pub(in crate::admin) trait LogFilter: Sync + Sized {
     fn row(&self, entry: LogEntry, keys: &ScopeFilter) -> Option<Self::Row>;
 }
 
-/// A page of a log. `caller`: whose key the store checks; `None` for the admin key, which has been checked.
+/// A page of a log, of what lies within `scopes`.
 pub(in crate::admin) async fn page<F: LogFilter>(
     logs: &Logs<F>,
-    caller: Option<&RuntimeCaller>,
+    scopes: &ScopeFilter,
     query: &ListQuery<F, F::Sort>,
 ) -> Result<Page<F::Row, F::Sort>, StoreError> {
-    let (store, filter, by) = (&logs.store, &query.filter, query.sort.by);
-    let in_time = by == F::Sort::DEFAULT;
-    let rows = if in_time { ROWS } else { F::SORT_ROWS };
-    let route = Route {
-        descending: query.sort.descending,
-        after: query.after.as_ref().filter(|_| in_time),
-        rows_first: query.first_step(filter.leaves_out() || !in_time, rows),
-        rows,
-        ..filter.route()
-    };
-    let log = LogWalk::new(store, caller, logs.retention_days, route).await?;
-    let with_facts = filter.reads_facts(by);
+    let (store, filter) = (&logs.store, &query.filter);
     let mut walk = FilteredWalk {
         store,
         filter,
-        log,
-        with_facts,
+        scopes,
+        log: LogWalk::new(store, logs.retention_days, filter.route()),
+        with_facts: filter.reads_facts(query.sort.by),
     };
-    let page = match in_time {
-        true => page_along(&mut walk, query, by, logs.bounds).await?,
-        false => {
-            let gathered = gather(&mut walk, query, logs.bounds);
-            store.serve_gathering(gathered).await?
-        }
-    };
+    let page = records::page(store, &mut walk, query, logs.bounds).await?;
     let as_of_ms = walk.log.as_of_ms;
     Ok(Page { as_of_ms, ..page })
 }
@@ -100,6 +82,8 @@ pub(in crate::admin) async fn page<F: LogFilter>(
 struct FilteredWalk<'a, F> {
     store: &'a Store,
     filter: &'a F,
+    /// Those that the caller's key may see.
+    scopes: &'a ScopeFilter,
     log: LogWalk<'a>,
     with_facts: bool,
 }
@@ -107,18 +91,24 @@ struct FilteredWalk<'a, F> {
 impl<F: LogFilter> Walk for FilteredWalk<'_, F> {
     type Row = F::Row;
     type Error = StoreError;
+    const ROWS: usize = ROWS;
+    const SORT_ROWS: usize = F::SORT_ROWS;
 
-    async fn step(&mut self) -> Result<Step<F::Row>, StoreError> {
-        let mut step = self.log.step().await?;
+    fn is_filtered(&self) -> bool {
+        self.filter.leaves_out()
+    }
+
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<F::Row>, StoreError> {
+        let (mut entries, complete) = self.log.read(range).await?;
         if self.with_facts {
-            let entries = step.entries.iter_mut();
+            let entries = entries.iter_mut();
             let entries = entries.filter(|entry| self.filter.may_pass(entry));
-            read_facts(self.store, self.log.view, entries).await?;
+            read_facts(self.store, self.log.view(), entries).await?;
         }
-        let entries = step.entries.into_iter().map(|entry| Entry {
+        let entries = entries.into_iter().map(|entry| Entry {
             position: entry.position(),
-            row: self.filter.row(entry, &self.log.scope_filter),
+            row: self.filter.row(entry, self.scopes),
         });
-        Ok(Step::new(entries.collect(), step.complete))
+        Ok(Step::new(entries.collect(), complete))
     }
 }

@@ -8,14 +8,11 @@ use crate::domain::record::Record;
 use crate::domain::refusal::TenantRefusal;
 use crate::domain::scope::ScopeFilter;
 use crate::listing::{
-    Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, Walk, page_along, readable,
+    Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, StepRange, Walk, page_along, readable,
 };
 use crate::store::admin::policies::{BYTES, ListPolicies, ListPoliciesReply, ROWS};
 use crate::store::target::Target as _;
 use crate::store::{Lane, Store, StoreError};
-
-/// Policies that one step brings at least, if there are as many: a key's own scopes may leave few of them.
-const STEP_ROWS_MIN: usize = 20;
 
 /// Bytes of records after which a page ends.
 const PAGE_BYTES: usize = 1 << 20;
@@ -54,7 +51,6 @@ impl Admin {
                 None => return Ok(query.empty_page()),
             },
         };
-        let is_filtered = filter.scope_pattern.is_some() || filter.status.is_some();
         let pattern = filter.scope_pattern.as_ref();
         let mut walk = PolicyWalk {
             store: &self.store,
@@ -62,11 +58,6 @@ impl Admin {
             tenant,
             pattern: pattern.map(|pattern| pattern.to_ascii_lowercase()),
             status: filter.status,
-            after: query.after.as_ref().map(|after| after.id.clone()),
-            rows: match is_filtered {
-                true => usize::MAX,
-                false => query.limit.max(STEP_ROWS_MIN) + 1,
-            },
             bytes: 0,
         };
         page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
@@ -81,10 +72,6 @@ struct PolicyWalk<'a> {
     /// In lower case.
     pattern: Option<String>,
     status: Option<PolicyStatus>,
-    /// The last id that was looked at.
-    after: Option<String>,
-    /// Policies that one step reads at most.
-    rows: usize,
     /// Of the records that were read.
     bytes: usize,
 }
@@ -102,14 +89,20 @@ impl PolicyWalk<'_> {
 impl Walk for PolicyWalk<'_> {
     type Row = Policy;
     type Error = StoreError;
+    const ROWS: usize = ROWS;
 
-    async fn step(&mut self) -> Result<Step<Policy>, StoreError> {
+    fn is_filtered(&self) -> bool {
+        // A key's own scopes may leave few of them.
+        !self.caller.is_admin() || self.pattern.is_some() || self.status.is_some()
+    }
+
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Policy>, StoreError> {
         let call = ListPolicies {
             caller: self.caller.into(),
             tenant: &self.tenant,
             scope_pattern: self.pattern.as_deref(),
-            after: self.after.as_deref(),
-            rows: self.rows.min(ROWS),
+            after: range.after_id(),
+            rows: range.rows,
             bytes: BYTES,
         };
         let ListPoliciesReply::Listed {
@@ -134,14 +127,12 @@ impl Walk for PolicyWalk<'_> {
             })
         };
         let entries: Vec<_> = records.iter().filter_map(entry).collect();
-        let step = Step {
+        Ok(Step {
             passed: records.len() - entries.len(),
             reached: (!last.is_empty()).then(|| Position::of_id(&last)),
             complete,
             ends_page: self.bytes >= PAGE_BYTES,
             entries,
-        };
-        self.after = Some(last);
-        Ok(step)
+        })
     }
 }

@@ -1,22 +1,19 @@
 //! Lists of tenants. The order of ids has an index, the directory; in any other order all that match are sorted.
 
-use crate::admin::{Admin, is_too_many, records};
+use crate::admin::{Admin, records};
 use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
 use crate::domain::search::Search;
 use crate::domain::tenant::Tenant;
 use crate::domain::tenant::TenantStatus;
-use crate::listing::{
-    Bounds, Entry, ListQuery, Page, Position, STEP_ROWS, SortValue, Step, Walk, gather, orders,
-    page_along,
-};
+use crate::listing::{Bounds, ListQuery, Page, Position, SortValue, Step, StepRange, Walk, orders};
 use crate::store::{Store, StoreError};
 
 orders! {
     /// Sorts of the list of tenants.
     TenantSort of tenant: Tenant {
         rows: "tenants", advice: "narrow the filters, or sort by tenant_id",
-        id: tenant.tenant_id, default: CreatedAt, ties_ascend: true
+        id: tenant.tenant_id, default: CreatedAt, indexed: [TenantId], fallback: TenantId,
+        ties_ascend: true
     }
     /// The id; the order that has an index.
     TenantId = "tenant_id": SortValue::Absent,
@@ -47,10 +44,6 @@ impl TenantFilter {
             && (self.parent_tenant_id.is_none() || self.parent_tenant_id == tenant.parent_tenant_id)
             && self.search.as_ref().is_none_or(found)
     }
-
-    fn is_open(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 /// A query of the list of tenants.
@@ -64,23 +57,8 @@ impl Admin {
     /// # Errors
     /// [`crate::domain::refusal::TooManyToSort`] for an order that must be kept and has no index.
     pub async fn list_tenants(&self, query: &TenantQuery) -> Result<TenantPage, StoreError> {
-        let (store, bounds) = (&self.store, Bounds::default());
-        if query.sort.by != TenantSort::TenantId {
-            let mut walk = TenantWalk::new(store, &query.filter);
-            let sorted = store
-                .serve_gathering(gather(&mut walk, query, bounds))
-                .await;
-            if !(query.may_fall_back() && is_too_many(&sorted)) {
-                return sorted;
-            }
-        }
-        let mut walk = TenantWalk {
-            after: query.after.as_ref().map(|after| after.id.clone()),
-            descending: query.sort.descending,
-            rows: query.first_step(!query.filter.is_open(), STEP_ROWS),
-            ..TenantWalk::new(store, &query.filter)
-        };
-        page_along(&mut walk, query, TenantSort::TenantId, bounds).await
+        let mut walk = TenantWalk::new(&self.store, &query.filter);
+        records::page(&self.store, &mut walk, query, Bounds::default()).await
     }
 }
 
@@ -88,22 +66,11 @@ impl Admin {
 pub(in crate::admin) struct TenantWalk<'a> {
     store: &'a Store,
     filter: &'a TenantFilter,
-    after: Option<String>,
-    descending: bool,
-    /// Entries of the next step.
-    rows: usize,
 }
 
 impl<'a> TenantWalk<'a> {
-    /// From the first id on.
     pub fn new(store: &'a Store, filter: &'a TenantFilter) -> Self {
-        Self {
-            store,
-            filter,
-            after: None,
-            descending: false,
-            rows: STEP_ROWS,
-        }
+        Self { store, filter }
     }
 }
 
@@ -111,25 +78,24 @@ impl Walk for TenantWalk<'_> {
     type Row = Tenant;
     type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<Tenant>, StoreError> {
-        let rows = std::mem::replace(&mut self.rows, STEP_ROWS);
-        let after = self.after.as_deref();
-        let page = self.store.directory_page(after, self.descending, rows);
-        let entries = page.await?;
-        let complete = entries.len() < rows;
-        let ids = records::ids(&entries, TenantId::parse);
-        let found = self.store.tenant_records(&ids).await?;
-        let read = |_: &TenantId, record: &Record| Tenant::from_record(record);
-        let tenants = records::rows("tenant", &entries, &ids, found, read);
-        self.after = entries.last().cloned();
-        let entries = entries
-            .into_iter()
-            .zip(tenants)
-            .map(|(entry, tenant)| Entry {
-                position: Position::of_id(entry),
-                row: tenant.filter(|tenant| self.filter.matches(tenant)),
-            });
-        Ok(Step::new(entries.collect(), complete))
+    fn is_filtered(&self) -> bool {
+        *self.filter != TenantFilter::default()
+    }
+
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Tenant>, StoreError> {
+        let (store, filter) = (self.store, self.filter);
+        let directory = store.directory_page(range.after_id(), range.descending, range.rows);
+        let ids = directory.await?;
+        let complete = ids.len() < range.rows;
+        let entries = ids.into_iter().map(Position::of_id).collect();
+        let key = |entry: &Position| {
+            let id = TenantId::parse(&entry.id)?;
+            Some(store.keys().tenant(id.partition(), id.as_str()))
+        };
+        let read = |_: &Position, record: &_| Tenant::from_record(record);
+        let fields = Tenant::field_names();
+        let step = records::step(store, "tenant", (entries, complete), (key, &fields), read);
+        Ok(step.await?.filter(|tenant| filter.matches(tenant)))
     }
 }
 

@@ -5,17 +5,16 @@ use crate::admin::records;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
-use crate::domain::record::Record;
+use crate::domain::scope::ScopeFilter;
 use crate::domain::search::Search;
 use crate::domain::webhook::{
     Delivery, DeliveryStatus, Owner, Subscription, SubscriptionId, WebhookStatus,
 };
 use crate::listing::{
-    Bounds, Entry, ListQuery, OneOrder, Page, Position, STEP_ROWS, Step, Walk, gather, orders,
+    Bounds, ListQuery, OneOrder, Page, Position, Step, StepRange, Walk, orders, page_along,
     readable,
 };
 use crate::store::admin::webhook_deliveries::{ListDeliveries, ListDeliveriesReply};
-use crate::store::admin::webhook_lists::{ListWebhooks, ListWebhooksReply};
 use crate::store::target::Target as _;
 use crate::store::{Day, Store, StoreError};
 
@@ -26,7 +25,7 @@ orders! {
     /// Sorts of the list of subscriptions.
     WebhookSort of subscription: Subscription {
         rows: "webhooks", advice: "narrow the list by tenant_id, status, event_type or search",
-        id: subscription.subscription_id, default: ConsecutiveFailures
+        id: subscription.subscription_id, default: ConsecutiveFailures, indexed: []
     }
     /// The address.
     Url = "url": subscription.url.as_str(),
@@ -133,8 +132,7 @@ impl Webhooks {
         query: &WebhookQuery,
     ) -> Result<Page<Subscription, WebhookSort>, StoreError> {
         let mut walk = WebhookWalk::new(&self.store, &query.filter);
-        let page = gather(&mut walk, query, Bounds::default());
-        self.store.serve_gathering(page).await
+        records::page(&self.store, &mut walk, query, Bounds::default()).await
     }
 
     /// A page of one tenant's subscriptions, in the order of their ids. With a sparse filter it may be short.
@@ -147,20 +145,18 @@ impl Webhooks {
         tenant: &TenantId,
         query: &TenantWebhookQuery,
     ) -> Result<Page<Subscription, OneOrder>, StoreError> {
-        let call = ListWebhooks {
-            caller: caller.into(),
-            tenant,
-            after: query.after.as_ref().map(|after| after.id.as_str()),
-            rows: query.limit,
-            status: query.filter.status.map(WebhookStatus::as_str),
+        let scopes = self.store.admin_scopes(caller, "webhooks:read", "").await?;
+        let filter = WebhookFilter {
+            owner: OwnerFilter::Of(Owner::Tenant(tenant.clone())),
+            status: query.filter.status,
+            event_type: None,
+            search: None,
         };
-        let ListWebhooksReply::Listed { last, records } = tenant.run(&self.store, &call).await?;
-        let next = (!last.is_empty()).then(|| Position::of_id(last));
-        let page = Page::new(records, query.sort, next);
-        Ok(page.filter_map(|record| {
-            let id = record.get("subscription_id").unwrap_or_default();
-            readable("webhook", id, Subscription::from_record(&record))
-        }))
+        let mut walk = WebhookWalk {
+            fence: scopes,
+            ..WebhookWalk::new(&self.store, &filter)
+        };
+        page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
     }
 
     /// A page of the deliveries to a subscription. With a sparse filter it may be short.
@@ -230,16 +226,17 @@ impl Webhooks {
 pub(in crate::admin) struct WebhookWalk<'a> {
     store: &'a Store,
     filter: &'a WebhookFilter,
-    after: Option<String>,
+    /// The scopes of the caller's key.
+    fence: ScopeFilter,
 }
 
 impl<'a> WebhookWalk<'a> {
-    /// From the first id on.
+    /// For the admin key.
     pub fn new(store: &'a Store, filter: &'a WebhookFilter) -> Self {
         Self {
             store,
             filter,
-            after: None,
+            fence: ScopeFilter::default(),
         }
     }
 }
@@ -248,22 +245,27 @@ impl Walk for WebhookWalk<'_> {
     type Row = Subscription;
     type Error = StoreError;
 
-    async fn step(&mut self) -> Result<Step<Subscription>, StoreError> {
-        let (owner, after) = (self.filter.owner.owner(), self.after.as_deref());
-        let entries = match self.filter.owner {
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Subscription>, StoreError> {
+        let (store, filter, fence) = (self.store, self.filter, &self.fence);
+        let ids = match &filter.owner {
             OwnerFilter::Nobody => Vec::new(),
-            _ => self.store.webhook_entries(owner, after, STEP_ROWS).await?,
+            owner => {
+                let ids = store.webhook_entries(owner.owner(), range.after_id(), range.rows);
+                ids.await?
+            }
         };
-        let complete = entries.len() < STEP_ROWS;
-        let ids = records::ids(&entries, SubscriptionId::parse);
-        let found = self.store.webhook_records(&ids).await?;
-        let read = |_: &SubscriptionId, record: &Record| Subscription::from_record(record);
-        let rows = records::rows("webhook", &entries, &ids, found, read);
-        self.after = entries.last().cloned();
-        let entries = entries.into_iter().zip(rows).map(|(entry, row)| Entry {
-            position: Position::of_id(entry),
-            row: row.filter(|row| self.filter.matches(row)),
-        });
-        Ok(Step::new(entries.collect(), complete))
+        let complete = ids.len() < range.rows;
+        let entries = ids.into_iter().map(Position::of_id).collect();
+        let key = |entry: &Position| {
+            let id = SubscriptionId::parse(&entry.id)?;
+            Some(store.keys().webhook(id.partition(), id.as_str()))
+        };
+        let read = |_: &Position, record: &_| Subscription::from_record(record);
+        let fields = Subscription::field_names();
+        let step = records::step(store, "webhook", (entries, complete), (key, &fields), read);
+        let is_listed = |found: &Subscription| {
+            fence.admits_all_of(found.scope_filter.as_deref()) && filter.matches(found)
+        };
+        Ok(step.await?.filter(is_listed))
     }
 }

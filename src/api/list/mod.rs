@@ -180,7 +180,7 @@ impl<L: List> ListRequest<L> {
             any_order: self.by.is_none(),
             after,
             limit: self.limit,
-            places: None,
+            permits: None,
         })
     }
 

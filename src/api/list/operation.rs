@@ -40,12 +40,12 @@ impl<L: List> ListCall<L> {
     /// As [`ListRequest::query`].
     pub async fn query(&self) -> Result<ListQuery<L::Filter, L::Sort>, ApiError> {
         let query = self.list.query(self.state.store.secret().await?)?;
-        let owner = match &self.caller {
+        let tenant = match &self.caller {
             Caller::Tenant(caller) => Some(caller.tenant.clone()),
             Caller::Admin(_) => None,
         };
         Ok(ListQuery {
-            places: Some(self.state.gather_places.of(owner)),
+            permits: tenant.map(|tenant| (self.state.sort_permits.clone(), tenant)),
             ..query
         })
     }

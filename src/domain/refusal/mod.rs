@@ -52,8 +52,8 @@ families! {
     TooMany(TooMany),
     /// Of lists.
     List(TooManyToSort),
-    /// Of one more list that gathers.
-    Gather(TooManyGather),
+    /// Of one more list that is sorted.
+    Sort(TooManySorts),
 }
 
 /// More rows than may be sorted: the order that a list should have is not that of an index.
@@ -70,17 +70,16 @@ pub struct TooManyToSort {
     pub is_of_runtime_plane: bool,
 }
 
-/// As many lists of one owner as may gather rows at the same time do so.
+/// As many lists of a tenant are being sorted as may be at the same time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "Too many lists at the same time: {limit} are already being sorted for {}, which is the limit; \
-     try again in 1 s, or {advice}",
-    owner.as_ref().map_or("operators", TenantId::as_str)
+    "Too many lists at the same time: {limit} are already being sorted for {tenant}, which is the limit; \
+     try again in 1 s, or {advice}"
 )]
-pub struct TooManyGather {
-    /// A tenant; `None`: the operators.
-    pub owner: Option<TenantId>,
-    /// How many may.
+pub struct TooManySorts {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// How many may be.
     pub limit: usize,
     /// How to ask instead.
     pub advice: &'static str,

@@ -71,6 +71,18 @@ impl ScopeFilter {
     pub fn admits(&self, scope: &str) -> bool {
         self.is_unrestricted() || self.0.iter().any(|entry| entry_matches(entry, scope))
     }
+
+    /// Whether all that a subscription with this scope filter can match lies within. One that ends with `*` is judged by the
+    /// whole segments before the `*`; one without a filter matches everything. The scripts have the same as
+    /// `subscription_fence`.
+    pub fn admits_all_of(&self, subscribed: Option<&str>) -> bool {
+        let scope = subscribed.unwrap_or_default().to_ascii_lowercase();
+        let whole = match scope.ends_with('*') {
+            true => scope.rsplit_once('/').map_or("", |(whole, _)| whole),
+            false => &scope,
+        };
+        self.is_unrestricted() || !whole.is_empty() && self.admits(whole)
+    }
 }
 
 /// An entry that can be kept as it is; one that is blank selects nothing.

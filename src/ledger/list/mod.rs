@@ -1,6 +1,5 @@
 //! Lists a tenant's reservations: along an index where there is one, else gathered and sorted within a bound.
 
-mod by_expiry;
 mod walk;
 
 use tokio::task::yield_now;
@@ -16,18 +15,18 @@ use crate::domain::reservation::Status;
 use crate::domain::scope::{Level, SegmentFilter};
 use crate::evidence::Attester;
 use crate::listing::{
-    Bounds, ListQuery, Page, RowOrder, Sorted, gather, orders, page_along, readable,
+    Bounds, ListQuery, Page, RowOrder, Sorted, orders, page, page_along, readable,
 };
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{ReadRows, RowsReply};
 use crate::store::{ExtraRoundTrip, StoreError};
-use walk::ReservationWalk;
+use walk::{ExpiryWalk, ReservationIndex, ReservationWalk};
 
 orders! {
     /// Sorts of the list of reservations.
     ReservationSort of row: Reservation {
         rows: "reservations", advice: "narrow the list with from and to, or sort by created_at_ms",
-        id: row.reservation_id, default: CreatedAtMs,
+        id: row.reservation_id, default: CreatedAtMs, indexed: [CreatedAtMs],
         ties_ascend: true, is_of_runtime_plane: true
     }
     /// The id, by code point.
@@ -143,21 +142,20 @@ impl Ledger {
         if let Some(key) = &filter.idempotency_key {
             return self.list_one(caller, tenant, query, key).await;
         }
-        let mut walk = ReservationWalk::new(self, caller, tenant, query);
-        let page = match (by, filter.status) {
-            (ReservationSort::CreatedAtMs, _) => {
-                walk.start_by_creation();
-                page_along(&mut walk, query, by, bounds).await
-            }
-            (ReservationSort::ExpiresAtMs, Some(Status::Active)) => {
-                let other = ReservationWalk::new(self, caller, tenant, query);
-                by_expiry::page([walk, other], query, bounds).await
+        let index = match (by, filter.status) {
+            (ReservationSort::CreatedAtMs, _) => ReservationIndex::Created,
+            (_, Some(Status::Active)) => ReservationIndex::Due,
+            _ => ReservationIndex::Created,
+        };
+        let mut walk = ReservationWalk::new(self, caller, tenant, query, index);
+        let page = match (by, index) {
+            (ReservationSort::CreatedAtMs, _) => page_along(&mut walk, query, by, bounds).await,
+            (ReservationSort::ExpiresAtMs, ReservationIndex::Due) => {
+                page_along(&mut ExpiryWalk::new(walk), query, by, bounds).await
             }
             _ => {
-                walk.start_anywhere();
-                self.store
-                    .serve_gathering(gather(&mut walk, query, bounds))
-                    .await
+                let sorted = page(&mut walk, query, bounds);
+                self.store.serve_gathering(sorted).await
             }
         };
         self.with_objects(tenant, query, page?).await

@@ -1,272 +1,160 @@
-//! Walks along a tenant's reservations: along the indexes of days, or along the due times of the active ones.
+//! Walks along a tenant's reservations: along the indexes of days, or along those of the active ones.
 
-use std::collections::VecDeque;
-use std::ops::RangeInclusive;
-
-use super::{ReservationQuery, read_row};
+use super::{ReservationQuery, ReservationSort, read_row};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
-use crate::domain::reservation::{GRACE_PERIOD_MS_DEFAULT, Status};
+use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::ledger::Ledger;
 use crate::ledger::get::{FIELDS, Reservation};
-use crate::listing::{Entry, GATHER_ROWS, Position, Step, Walk};
+use crate::listing::{Entry, Position, Sort, Step, StepRange, Walk};
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{List, ListReply};
 use crate::store::runtime::target::RuntimeTarget;
 use crate::store::target::Target as _;
 use crate::store::{Day, ExtraRoundTrip, Lane, StoreError};
 
-/// Rows that one script call looks at, so that it stays below a millisecond: a page of 100, and one more to know whether another
-/// follows.
-const STEP_ROWS: usize = 101;
 /// Days that one script call looks into.
 const STEP_DAYS: usize = 96;
 /// How much longer than retention a reservation is usually kept: its own life, extensions included. Where one lives longer,
 /// `extend.lua` keeps that with its tenant.
 const LIFE_DAYS: i64 = 42;
 const DAY_MS: i64 = 86_400_000;
-/// How far a due time may lie behind the expiry, in milliseconds.
-const GRACES_MS: RangeInclusive<i64> = 0..=60_000;
+/// The longest time between the expiry and the due time.
+const GRACE_MS_MAX: i64 = 60_000;
 /// No index has a larger score.
 const SCORE_MAX: i64 = i64::MAX >> 11;
 
-/// A walk along the reservations of one tenant. The position of an entry is its score in the index, and its id.
+/// An index of a tenant's reservations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReservationIndex {
+    /// All, by creation: an index for each day.
+    Created,
+    /// The active ones, by due time (expiry and grace).
+    Due,
+    /// The same, for those of the usual grace in the order of their expiry.
+    UsualGrace,
+    /// The active ones of any other grace, by expiry.
+    OtherGraces,
+}
+
+impl ReservationIndex {
+    /// How far its scores are behind the position in a list, in milliseconds.
+    fn grace_ms(self) -> i64 {
+        match self {
+            Self::UsualGrace => GRACE_PERIOD_MS_DEFAULT,
+            Self::Created | Self::Due | Self::OtherGraces => 0,
+        }
+    }
+}
+
+/// A walk along the reservations of one tenant. A position is the time by which the index is ordered, in milliseconds, and an id,
+/// which is empty where a day was passed.
+#[derive(Clone)]
 pub(super) struct ReservationWalk<'a> {
     ledger: &'a Ledger,
     caller: &'a Caller,
     tenant: &'a TenantId,
     query: &'a ReservationQuery,
-    /// Those that are left, in walking order.
-    indexes: VecDeque<ReservationIndex>,
-    /// Smallest and largest score that are left, in milliseconds.
-    scores: (i64, i64),
-    after_id: Option<String>,
-    /// Rows of the next step.
-    rows: usize,
-    /// Rows of the steps behind it.
-    further_rows: usize,
-    has_begun: bool,
-    look_back: Option<LookBack>,
-}
-
-/// An index of a tenant's reservations.
-#[derive(Clone, Copy)]
-pub(super) enum ReservationIndex {
-    /// The reservations of one day, by creation.
-    Created(Day),
-    /// The active reservations, by due time: expiry and grace.
-    Due,
-    /// The active reservations of another grace than the usual, by expiry.
-    OtherGraces,
-}
-
-impl ReservationIndex {
-    /// How far its scores lie behind the expiry of a reservation of the usual grace, or of another one, in milliseconds.
-    fn grace_ms(self) -> i64 {
-        match self {
-            Self::Due => GRACE_PERIOD_MS_DEFAULT,
-            Self::Created(_) | Self::OtherGraces => 0,
-        }
-    }
-
-    /// The position of an entry in the order of expiry.
-    pub fn expiry(self, entry: Position) -> Position {
-        let score = entry.number().unwrap_or_default();
-        Position::new(score.saturating_sub(self.grace_ms()), entry.id)
-    }
-}
-
-/// How far a walk along the days looks back, until it is known how long the tenant's reservations live.
-struct LookBack {
-    /// Where the walk begins or ends by what it knows so far.
-    low: i64,
-    /// Reservations that ended before this time are gone.
-    kept_from: Day,
-    /// The bound of the query.
-    from_ms: Option<i64>,
-}
-
-impl LookBack {
-    fn low(&self, life_days: i64) -> i64 {
-        // Nothing is older than what retention keeps, so an earlier bound only costs empty days.
-        let oldest = self.kept_from.plus(-life_days).start_ms();
-        self.from_ms.unwrap_or(oldest).max(oldest)
-    }
+    index: ReservationIndex,
+    /// How many days the tenant's reservations live, as far as it is known.
+    life_days: i64,
 }
 
 impl<'a> ReservationWalk<'a> {
-    /// Along no index yet.
     pub fn new(
         ledger: &'a Ledger,
         caller: &'a Caller,
         tenant: &'a TenantId,
         query: &'a ReservationQuery,
+        index: ReservationIndex,
     ) -> Self {
         Self {
             ledger,
             caller,
             tenant,
             query,
-            indexes: VecDeque::new(),
-            scores: (0, SCORE_MAX),
-            after_id: None,
-            rows: STEP_ROWS,
-            further_rows: STEP_ROWS,
-            has_begun: false,
-            look_back: None,
+            index,
+            life_days: LIFE_DAYS,
         }
     }
 
-    /// Starts in the order of creation, after the query's position.
-    pub fn start_by_creation(&mut self) {
-        self.start_at_days();
-        self.rows = self
-            .query
-            .first_step(self.query.filter.leaves_out(), STEP_ROWS);
-        let after = self.query.after.as_ref();
-        let Some((score, after)) = after.and_then(|after| Some((after.number()?, after))) else {
-            return;
-        };
-        self.after_id = Some(after.id.clone());
-        match self.query.sort.descending {
-            true => self.scores.1 = self.scores.1.min(score),
-            false => {
-                self.scores.0 = score;
-                self.look_back = None;
-            }
-        }
-        self.indexes = self.days();
-    }
-
-    /// Starts where the fewest rows are visited, in whatever order.
-    pub fn start_anywhere(&mut self) {
-        self.further_rows = GATHER_ROWS;
-        match self.query.filter.status {
-            Some(Status::Active) => self.start_at(ReservationIndex::Due, &GRACES_MS),
-            _ => self.start_at_days(),
-        }
-    }
-
-    /// Starts in the order of expiry, after the query's position.
-    pub fn start_by_expiry(&mut self, index: ReservationIndex) {
-        let grace_ms = index.grace_ms();
-        self.start_at(index, &(grace_ms..=grace_ms));
-        let after = self.query.after.as_ref();
-        let after = after.and_then(|after| Some((after.number()?.saturating_add(grace_ms), after)));
-        if let Some((score, after)) = after {
-            match self.query.sort.descending {
-                true => self.scores.1 = score,
-                false => self.scores.0 = score,
-            }
-            self.after_id = Some(after.id.clone());
-        }
-        // The page reads another index as well, and that first.
-        self.has_begun = matches!(index, ReservationIndex::OtherGraces);
-    }
-
-    fn start_at_days(&mut self) {
-        let (ledger, created) = (self.ledger, self.query.filter.created);
-        let today = Day::of_ms(ledger.store.clock().now_ms());
-        let mut look_back = LookBack {
-            low: 0,
-            kept_from: today.plus(-ledger.retention_days),
-            from_ms: created.from_ms,
-        };
-        look_back.low = look_back.low(LIFE_DAYS);
-        // The estimate of the store's clock may lag: look a day further.
-        let newest = today.plus(2).start_ms() - 1;
-        self.scores = (look_back.low, created.to_ms.unwrap_or(newest).min(newest));
-        self.look_back = Some(look_back);
-        self.indexes = self.days();
-    }
-
-    /// Along active reservations that expire when the filter says. `graces`: how far their scores lie behind the expiry.
-    fn start_at(&mut self, index: ReservationIndex, graces: &RangeInclusive<i64>) {
-        let expires = self.query.filter.expires;
-        let (low, high) = (
-            expires.from_ms.unwrap_or(0),
-            expires.to_ms.unwrap_or(SCORE_MAX),
+    /// Smallest and largest score that are left.
+    fn scores(&self, range: StepRange<'_>) -> (i64, i64) {
+        let (filter, store) = (&self.query.filter, &self.ledger.store);
+        let grace_ms = self.index.grace_ms();
+        let expires = (
+            filter.expires.from_ms.unwrap_or(0),
+            filter.expires.to_ms.unwrap_or(SCORE_MAX),
         );
-        self.scores = (
-            low.saturating_add(*graces.start()),
-            high.saturating_add(*graces.end()),
-        );
-        self.indexes = VecDeque::from([index]);
+        let (low, high) = match self.index {
+            ReservationIndex::Created => {
+                let today = Day::of_ms(store.clock().now_ms());
+                // Nothing is older than what retention keeps, so an earlier bound only costs empty days.
+                let oldest = today.plus(-self.ledger.retention_days - self.life_days);
+                // The estimate of the store's clock may lag: look a day further.
+                let newest_ms = today.plus(2).start_ms() - 1;
+                (
+                    filter.created.from_ms.unwrap_or(0).max(oldest.start_ms()),
+                    filter.created.to_ms.unwrap_or(newest_ms).min(newest_ms),
+                )
+            }
+            ReservationIndex::Due => (expires.0, expires.1.saturating_add(GRACE_MS_MAX)),
+            ReservationIndex::UsualGrace | ReservationIndex::OtherGraces => (
+                expires.0.saturating_add(grace_ms),
+                expires.1.saturating_add(grace_ms),
+            ),
+        };
+        let after = range.after.and_then(Position::number);
+        match (
+            after.map(|at_ms| at_ms.saturating_add(grace_ms)),
+            range.descending,
+        ) {
+            (None, _) => (low, high),
+            (Some(after), true) => (low, after),
+            (Some(after), false) => (after, high),
+        }
     }
 
-    /// The days between the scores, in walking order.
-    fn days(&self) -> VecDeque<ReservationIndex> {
-        let (low, high) = self.scores;
-        days(low, high, self.query.sort.descending)
-    }
-
-    /// Reads up to a number of rows, in up to a number of the indexes.
-    async fn read(&mut self, rows: usize, indexes: usize) -> Result<ListReply, StoreError> {
+    /// Reads rows between two scores, in the indexes of these days.
+    async fn read(
+        &self,
+        range: StepRange<'_>,
+        (low, high): (i64, i64),
+        days: &[Day],
+    ) -> Result<ListReply, StoreError> {
         let store = &self.ledger.store;
-        if std::mem::replace(&mut self.has_begun, true) {
-            store.extra_round_trip(ExtraRoundTrip::Paging);
-        }
-        let keys = store.keys().of(self.tenant.partition());
-        let key = |index: &ReservationIndex| match index {
-            ReservationIndex::Created(day) => keys.reservations(self.tenant.as_str(), *day),
-            ReservationIndex::Due => keys.due(self.tenant.as_str()),
-            ReservationIndex::OtherGraces => keys.other_graces(self.tenant.as_str()),
-        };
+        let (keys, tenant) = (
+            store.keys().of(self.tenant.partition()),
+            self.tenant.as_str(),
+        );
         let call = List {
             caller: self.caller.into(),
-            indexes: self.indexes.iter().take(indexes).map(key).collect(),
-            tenant: self.tenant,
-            direction: match self.query.sort.descending {
-                true => "desc",
-                false => "asc",
+            indexes: match self.index {
+                ReservationIndex::Created => {
+                    let key = |day: &Day| keys.reservations(tenant, *day);
+                    days.iter().map(key).collect()
+                }
+                ReservationIndex::Due | ReservationIndex::UsualGrace => vec![keys.due(tenant)],
+                ReservationIndex::OtherGraces => vec![keys.other_graces(tenant)],
             },
-            rows,
-            low: self.scores.0,
-            high: self.scores.1,
-            after_id: self.after_id.as_deref(),
+            tenant: self.tenant,
+            direction: if range.descending { "desc" } else { "asc" },
+            rows: range.rows,
+            low,
+            high,
+            after_id: range.after_id(),
             names: &FIELDS,
         };
         RuntimeTarget::default().named(store.run(Lane::Background, &call).await)
     }
 
-    /// Adds the days that hold reservations of a longer life than usual. Whether the walk must begin anew, because these
-    /// days come first.
-    fn look_further_back(&mut self, longest_life_ms: Option<i64>) -> bool {
-        let (Some(back), Some(life_ms)) = (self.look_back.take(), longest_life_ms) else {
-            return false;
-        };
-        let low = back.low(LIFE_DAYS.max(life_ms / DAY_MS + 2));
-        if low >= back.low || self.scores.1 < low {
-            return false;
-        }
-        let descending = self.query.sort.descending;
-        let older = days(low, self.scores.1.min(back.low - 1), descending);
-        self.scores.0 = low;
-        match descending {
-            true => self.indexes.extend(older),
-            false => {
-                let newer = std::mem::replace(&mut self.indexes, older);
-                self.indexes.extend(newer);
-            }
-        }
-        !descending
-    }
-
-    /// Continues after the last row read, in up to a number of the indexes; `None`: they hold no more.
-    fn advance(&mut self, last: Option<&(i64, String, i64)>, walked: usize) {
-        let Some((index, id, score)) = last else {
-            self.indexes.drain(..walked);
-            if walked > 0 {
-                self.after_id = None;
-            }
-            return;
-        };
-        let before = usize::try_from(index - 1).unwrap_or(0);
-        self.indexes.drain(..before.min(walked - 1));
-        self.after_id = Some(id.clone());
-        match self.query.sort.descending {
-            true => self.scores.1 = *score,
-            false => self.scores.0 = *score,
+    /// The days between the scores that are left, in walking order; none for an index that is not by day.
+    fn days(&self, range: StepRange<'_>) -> Vec<Day> {
+        let (low, high) = self.scores(range);
+        match (self.index, range.descending) {
+            (ReservationIndex::Created, true) => Day::between(low, high).rev().collect(),
+            (ReservationIndex::Created, false) => Day::between(low, high).collect(),
+            _ => Vec::new(),
         }
     }
 }
@@ -274,44 +162,152 @@ impl<'a> ReservationWalk<'a> {
 impl Walk for ReservationWalk<'_> {
     type Row = Reservation;
     type Error = StoreError;
+    /// Rows that one script call examines, so that it stays below a millisecond: a page of 100, and one more to know whether another
+    /// follows.
+    const ROWS: usize = 101;
+    /// Fewer, so that other requests run between the steps.
+    const SORT_ROWS: usize = 30;
 
-    async fn step(&mut self) -> Result<Step<Reservation>, StoreError> {
-        let rows = std::mem::replace(&mut self.rows, self.further_rows);
-        let (now_ms, scope_filter, found) = loop {
-            let walked = self.indexes.len().min(STEP_DAYS);
+    fn is_filtered(&self) -> bool {
+        self.index != ReservationIndex::Created || self.query.filter.leaves_out()
+    }
+
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Reservation>, StoreError> {
+        if !range.is_first {
+            self.ledger.store.extra_round_trip(ExtraRoundTrip::Paging);
+        }
+        let (reply, next_day) = loop {
+            let mut days = self.days(range);
+            days.truncate(STEP_DAYS);
+            let reply = self.read(range, self.scores(range), &days).await?;
             let ListReply::Listed {
-                now_ms,
-                scope_filter,
-                longest_life_ms,
-                complete,
-                index_id_score_fields: found,
-            } = self.read(rows, walked).await?;
-            if !self.look_further_back(longest_life_ms) {
-                let last = found.last().filter(|_| !complete);
-                self.advance(last.map(|(row, _)| row), walked);
-                break (now_ms, scope_filter, found);
+                longest_life_ms, ..
+            } = &reply;
+            let life_days = longest_life_ms.map_or(0, |life_ms| life_ms / DAY_MS + 2);
+            self.life_days = self.life_days.max(life_days);
+            let all_days = self.days(range);
+            if all_days.first() == days.first() {
+                break (reply, all_days.get(days.len()).copied());
             }
+            // The days of a longer life than usual come first.
+            self.ledger.store.extra_round_trip(ExtraRoundTrip::Paging);
         };
-        let filter = &self.query.filter;
-        let is_listed =
-            |row: &Reservation| scope_filter.admits(row.scope_path.as_str()) && filter.matches(row);
+        let ListReply::Listed {
+            now_ms,
+            scope_filter,
+            complete,
+            index_id_score_fields: found,
+            ..
+        } = reply;
+        let (index, filter, grace_ms) = (self.index, &self.query.filter, self.index.grace_ms());
         let entries = found.into_iter().map(|((_, id, score), fields)| {
+            let at_ms = score.saturating_sub(grace_ms);
             let row = read_row(&id, fields_of(&FIELDS, fields.0).as_ref(), now_ms);
+            let row = row.filter(|row| {
+                // Those of other graces are in an index of their own.
+                (index != ReservationIndex::UsualGrace || row.expires_at_ms == at_ms)
+                    && scope_filter.admits(row.scope_path.as_str())
+                    && filter.matches(row)
+            });
             Entry {
-                position: Position::new(score, id),
-                row: row.filter(is_listed),
+                position: Position::new(at_ms, id),
+                row,
             }
         });
-        let entries = entries.collect();
-        Ok(Step::new(entries, self.indexes.is_empty()))
+        // Where these days have no more.
+        let next_day = next_day.filter(|_| complete);
+        let next_ms = next_day.map(|day| match range.descending {
+            true => day.plus(1).start_ms() - 1,
+            false => day.start_ms(),
+        });
+        Ok(Step {
+            reached: next_ms.map(|at_ms| Position::new(at_ms, "")),
+            ..Step::new(entries.collect(), complete && next_day.is_none())
+        })
     }
 }
 
-/// The indexes of the days between two times, both included, in walking order.
-fn days(low: i64, high: i64, descending: bool) -> VecDeque<ReservationIndex> {
-    let days = Day::between(low, high).map(ReservationIndex::Created);
-    match descending {
-        true => days.rev().collect(),
-        false => days.collect(),
+/// A walk along the active reservations in the order of their expiry: along the due times of those with the usual grace, and along
+/// the expiries of all others.
+pub(super) struct ExpiryWalk<'a> {
+    sides: [Side<'a>; 2],
+    sort: Sort<ReservationSort>,
+    /// What was read, and comes behind what the other index may have.
+    waiting: Vec<Entry<Reservation>>,
+}
+
+/// The walk along one of the indexes, and how far it has come.
+struct Side<'a> {
+    walk: ReservationWalk<'a>,
+    reached: Option<Position>,
+    complete: bool,
+}
+
+impl<'a> ExpiryWalk<'a> {
+    pub fn new(walk: ReservationWalk<'a>) -> Self {
+        let sort = walk.query.sort;
+        let along = |index| Side {
+            walk: ReservationWalk {
+                index,
+                ..walk.clone()
+            },
+            reached: None,
+            complete: false,
+        };
+        Self {
+            sides: [ReservationIndex::UsualGrace, ReservationIndex::OtherGraces].map(along),
+            sort,
+            waiting: Vec::new(),
+        }
+    }
+
+    /// The side that has come least far, of those that are not complete.
+    fn furthest_behind(&mut self) -> Option<&mut Side<'a>> {
+        let sort = self.sort;
+        let left = self.sides.iter_mut().filter(|side| !side.complete);
+        left.min_by(|a, b| match (&a.reached, &b.reached) {
+            (Some(a), Some(b)) => sort.compare(a, b),
+            (a, b) => a.is_some().cmp(&b.is_some()),
+        })
+    }
+}
+
+impl Walk for ExpiryWalk<'_> {
+    type Row = Reservation;
+    type Error = StoreError;
+    const ROWS: usize = ReservationWalk::ROWS;
+
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Reservation>, StoreError> {
+        let mut found = Vec::new();
+        if let Some(side) = self.furthest_behind() {
+            let after = side.reached.clone();
+            let range = StepRange {
+                after: after.as_ref().or(range.after),
+                ..range
+            };
+            let step = side.walk.step(range).await?;
+            side.complete = step.complete;
+            let last = step.entries.last().map(|entry| entry.position.clone());
+            side.reached = last.or(after);
+            found = step.entries;
+        }
+        let sort = self.sort;
+        self.waiting.extend(found);
+        self.waiting
+            .sort_by(|a, b| sort.compare(&a.position, &b.position));
+        let (complete, certain) = match self.furthest_behind() {
+            None => (true, self.waiting.len()),
+            Some(Side { reached: None, .. }) => (false, 0),
+            Some(Side {
+                reached: Some(reached),
+                ..
+            }) => {
+                let reached = reached.clone();
+                let is_certain = |entry: &Entry<_>| sort.compare(&entry.position, &reached).is_le();
+                (false, self.waiting.partition_point(is_certain))
+            }
+        };
+        let entries = self.waiting.drain(..certain).collect();
+        Ok(Step::new(entries, complete))
     }
 }

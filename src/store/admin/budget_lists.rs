@@ -1,4 +1,4 @@
-//! `list_budgets.lua`, and the ledgers of many tenants.
+//! The indexes of ledgers, and their records. For callers that were checked.
 
 use std::sync::LazyLock;
 
@@ -6,89 +6,36 @@ use redis::Value;
 use tracing::error;
 
 use crate::domain::budget::ledger::BudgetLedger;
-use crate::domain::caller::ScriptCaller;
 use crate::domain::ids::TenantId;
-use crate::domain::record::Record;
-use crate::domain::scope::ScopeFilter;
-use crate::store::records::command;
-use crate::store::signature::{Fields, signature};
+use crate::store::records::{NO_ARGS, command};
 use crate::store::{OnFailure, Store, StoreError};
-
-signature! {
-    /// Reads a number of a tenant's ledgers in the order of scopes and units, or against it, from a position on.
-    ///
-    /// The fields of a ledger are an empty array where the key holds no hash.
-    LIST_BUDGETS: ListBudgets -> ListBudgetsReply = "admin/budgets/list_budgets", flags "no-writes,allow-oom";
-    names { caller: ScriptCaller<'a>, key_id of caller }
-    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), budgets(tenant); }
-    builds { read budget }
-    args {
-        key_hash of caller,
-        tenant: &'a TenantId,
-        budget_prefix = budget_prefix(tenant),
-        /// Prefix of the scopes.
-        scope_prefix: &'a str,
-        /// An entry of budgets.
-        after: Option<&'a str>,
-        direction: &'a str,
-        rows: usize,
-        /// The most ledgers that may be gathered.
-        bound: Option<usize>,
-        names: &'a [&'a str],
-    }
-    replies {
-        unauthorized, forbidden, scope_forbidden, too_many: TooMany,
-        listed: Listed { scope_filter: ScopeFilter, complete: bool, entry_fields: Vec<(String, Fields)> },
-    }
-    writes "Nothing."
-}
 
 /// The fields of a ledger that a response has.
 pub(crate) static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
 
-/// A part of the lists of ledgers.
-#[derive(Debug, Clone, Copy)]
-pub struct LedgerRange<'a> {
-    /// Prefix of the scopes; may be empty.
-    pub scope_prefix: &'a str,
-    /// The entry beyond which the part begins, `scope unit_index UNIT`.
-    pub after: Option<&'a str>,
-    /// Last entries first.
-    pub descending: bool,
-}
-
 impl Store {
-    /// How many ledgers these tenants have in all whose scope starts so. For the admin key.
-    pub async fn count_ledgers(
-        &self,
-        tenants: &[TenantId],
-        scope_prefix: &str,
-    ) -> Result<usize, StoreError> {
-        let (low, high) = bounds(scope_prefix);
-        let count =
-            |tenant: &TenantId| command("ZLEXCOUNT", self.ledgers_of(tenant), (&low, &high));
-        let commands: Vec<_> = tenants.iter().map(count).collect();
-        let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let counts = replies.into_iter().map(|reply| match reply {
-            Ok(Value::Int(count)) => usize::try_from(count).unwrap_or(0),
-            _ => 0,
-        });
-        Ok(counts.sum())
+    /// How many ledgers a tenant has.
+    pub async fn count_ledgers(&self, tenant: &TenantId) -> Result<usize, StoreError> {
+        let count = command("ZCARD", self.ledgers_of(tenant), NO_ARGS);
+        self.fetch(&count).await
     }
 
-    /// Up to `rows` entries of each of these tenants' lists; the range starts beyond its entry in the first one alone. A list
-    /// that cannot be read is empty. For the admin key.
+    /// Up to `rows` entries, `scope unit_index UNIT`, of each of these tenants' ledgers whose scope starts so. Those of the first
+    /// tenant start beyond `after`. A list
+    /// that cannot be read is empty.
     pub async fn ledger_entries(
         &self,
         tenants: &[TenantId],
-        range: LedgerRange<'_>,
+        scope_prefix: &str,
+        after: Option<&str>,
+        descending: bool,
         rows: usize,
     ) -> Result<Vec<Vec<String>>, StoreError> {
         let walk = |(index, tenant): (usize, &TenantId)| {
-            let (low, high) = bounds(range.scope_prefix);
-            let after = range.after.filter(|_| index == 0);
+            let (low, high) = bounds(scope_prefix);
+            let after = after.filter(|_| index == 0);
             let after = after.map(|entry| format!("({entry}").into_bytes());
-            let (name, bounds) = match range.descending {
+            let (name, bounds) = match descending {
                 true => ("ZREVRANGEBYLEX", (after.unwrap_or(high), low)),
                 false => ("ZRANGEBYLEX", (after.unwrap_or(low), high)),
             };
@@ -107,20 +54,12 @@ impl Store {
         Ok(tenants.iter().zip(replies).map(entries).collect())
     }
 
-    /// The records of ledgers by tenant and entry, in their order: an empty one where the entry is ahead of its record, `None`
-    /// where it is no record. For the admin key.
-    pub async fn ledger_records(
-        &self,
-        ledgers: &[(TenantId, String)],
-    ) -> Result<Vec<Option<Record>>, StoreError> {
-        let key = |(tenant, entry): &(TenantId, String)| {
-            let mut words = entry.split(' ');
-            let (scope, unit) = (words.next().unwrap_or_default(), words.nth(1));
-            let (partition, unit) = (tenant.partition(), unit.unwrap_or_default());
-            self.keys().budget(partition, tenant.as_str(), unit, scope)
-        };
-        let records = self.records(ledgers.iter().map(key), &FIELDS).await?;
-        Ok(records.into_iter().map(Result::ok).collect())
+    /// The key of the ledger that an entry names.
+    pub fn ledger_key(&self, tenant: &TenantId, entry: &str) -> String {
+        let mut words = entry.split(' ');
+        let (scope, unit) = (words.next().unwrap_or_default(), words.nth(1));
+        let (partition, unit) = (tenant.partition(), unit.unwrap_or_default());
+        self.keys().budget(partition, tenant.as_str(), unit, scope)
     }
 
     fn ledgers_of(&self, tenant: &TenantId) -> String {

@@ -1,45 +1,13 @@
-//! `walk_logs.lua`: reading the logs of tenants, of events or of audit entries.
+//! The logs of tenants, of events or of audit entries.
 
 use redis::Value;
 
-use crate::domain::caller::ScriptCaller;
-use crate::domain::ids::{Partition, TenantId};
-use crate::domain::log_entry::EntryId;
+use crate::domain::ids::Partition;
 use crate::domain::record::Record;
-use crate::domain::scope::ScopeFilter;
 use crate::store::dispatcher::outbox::entries;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::records::command;
-use crate::store::signature::signature;
 use crate::store::{Day, OnFailure, Store, StoreError};
-
-signature! {
-    /// Reads a number of entries of a tenant's logs in their order, from a position on: events, or audit entries for the admin
-    /// key alone.
-    ///
-    /// complete: no row is left in any log. A key that holds no stream holds no entries.
-    WALK_LOGS: WalkLogs -> WalkLogsReply = "admin/walk_logs", flags "no-writes,allow-oom";
-    names { caller: ScriptCaller<'a>, key_id of caller }
-    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant); }
-    each { read logs: events | audit }
-    args {
-        key_hash of caller,
-        tenant: &'a TenantId,
-        /// The scope filter of the request, or ''.
-        scope: &'a str,
-        direction: &'a str,
-        /// Lowest entry, as XRANGE has it.
-        low: &'a str,
-        /// Highest entry.
-        high: &'a str,
-        rows: usize,
-    }
-    replies {
-        unauthorized, forbidden, scope_forbidden,
-        listed: Listed { scope_filter: ScopeFilter, complete: bool, log_entry_facts: Vec<(u64, EntryId, Record)> },
-    }
-    writes "Nothing."
-}
 
 impl Store {
     /// The facts that rows of a view lead to; `None` where they are gone. `days`: of their logs.

@@ -25,12 +25,13 @@ use super::{Lane, Pair, Store, StoreError};
 use crate::domain::caller::{Caller, RuntimeCaller};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::FieldChange;
+use crate::domain::scope::ScopeFilter;
 use crate::driver::script::Counted;
 use crate::store::outcome;
 use crate::store::target::Target as _;
 
 signature! {
-    /// Checks whether a tenant's API key may act through the admin plane, for a request that failed before its own script.
+    /// Checks whether a tenant's API key may act through the admin plane, for a list, or a request that failed before its own script.
     ADMIN_ACCESS: AdminAccess -> AdminAccessReply = "admin/admin_access", flags "no-writes,allow-oom";
     names { caller: &'a RuntimeCaller, key_id of caller }
     keys of partition of caller { read api_key(key_id), tenant_key: tenant(tenant); }
@@ -43,7 +44,7 @@ signature! {
         /// The scope filter of the subscription that is to be made, after =; '' for any other request.
         subscribes: Option<&'a str>,
     }
-    replies { unauthorized, forbidden, scope_forbidden, granted: Granted }
+    replies { unauthorized, forbidden, scope_forbidden, granted: Granted { scope_filter: ScopeFilter } }
     writes "Nothing."
 }
 
@@ -111,6 +112,20 @@ impl Store {
         permission: &str,
         scope: &str,
     ) -> Result<(), StoreError> {
+        let scopes = self.access(caller, permission, scope, None);
+        scopes.await.map(drop)
+    }
+
+    /// The same for a list: the scopes that the key may see.
+    ///
+    /// # Errors
+    /// [`AccessRefusal`](crate::domain::refusal::AccessRefusal).
+    pub async fn admin_scopes(
+        &self,
+        caller: &Caller,
+        permission: &str,
+        scope: &str,
+    ) -> Result<ScopeFilter, StoreError> {
         self.access(caller, permission, scope, None).await
     }
 
@@ -124,9 +139,9 @@ impl Store {
         permission: &str,
         scope: &str,
         subscribes: Option<&str>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<ScopeFilter, StoreError> {
         let Caller::Tenant(caller) = caller else {
-            return Ok(());
+            return Ok(ScopeFilter::default());
         };
         let call = AdminAccess {
             caller,
@@ -134,10 +149,10 @@ impl Store {
             scope,
             subscribes,
         };
-        let AdminAccessReply::Granted = caller
+        let AdminAccessReply::Granted { scope_filter } = caller
             .tenant
             .outcome(self.run(Lane::Request, &call).await)?;
-        Ok(())
+        Ok(scope_filter)
     }
 
     /// Writes the audit entry of a refused request, with the tenant that it was to act on, if that exists, else with the

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::event::types::EventType;
 use crate::domain::record::Record;
-use crate::store::dispatcher::view_rows::{Span, ViewIndex, ViewPage};
+use crate::store::dispatcher::view_rows::{LogIndex, LogPage, Span};
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::records::{command, read_or_default};
 use crate::store::{Day, Store, StoreError};
@@ -61,7 +61,7 @@ impl Store {
     ) -> Result<Vec<(Row, Record)>, StoreError> {
         let days: Vec<_> = Day::between(from_ms, to_ms).rev().collect();
         let (index, span) = (
-            ViewIndex::Kind(kind.as_str().to_owned()),
+            LogIndex::Kind(kind.as_str().to_owned()),
             Span {
                 low_ms: from_ms,
                 high_ms: to_ms,
@@ -73,7 +73,7 @@ impl Store {
             .read_view(View::Events, &index, &days, &span, rows)
             .await?;
         let of_day =
-            |(day, page): (Day, ViewPage)| page.rows.into_iter().map(move |row| (row.row, day));
+            |(day, page): (Day, LogPage)| page.rows.into_iter().map(move |row| (row.row, day));
         let latest: Vec<_> = days
             .into_iter()
             .zip(pages)

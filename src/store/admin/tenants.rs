@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
-use crate::domain::tenant::Tenant;
 use crate::driver::error::StoreError;
 use crate::driver::script::Counted;
 use crate::store::admin::{Change, Changes};
@@ -103,16 +102,5 @@ impl Store {
     ) -> Result<Vec<String>, StoreError> {
         let directory = self.keys().directory();
         self.members(directory, after, descending, rows).await
-    }
-
-    /// The records of these tenants, in their order; an empty one where there is none, and an error where there is
-    /// something else.
-    pub async fn tenant_records(
-        &self,
-        tenants: &[TenantId],
-    ) -> Result<Vec<Result<Record, StoreError>>, StoreError> {
-        let key = |id: &TenantId| self.keys().tenant(id.partition(), id.as_str());
-        let keys = tenants.iter().map(key);
-        self.records(keys, &Tenant::field_names()).await
     }
 }

@@ -1,33 +1,9 @@
-//! `list_webhooks.lua`, the directory of all subscriptions, and their records without secrets.
+//! The indexes of subscriptions, and their records without secrets.
 
-use crate::domain::caller::ScriptCaller;
-use crate::domain::ids::TenantId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
 use crate::store::records::command;
-use crate::store::signature::signature;
 use crate::store::{Lane, Store, StoreError};
-
-signature! {
-    /// Reads the subscriptions of one tenant in the order of their ids, without their secrets.
-    ///
-    /// last: the id up to which was looked, '' where the list ends. The record of a key that holds no hash has the id alone.
-    LIST_WEBHOOKS: ListWebhooks -> ListWebhooksReply = "admin/webhooks/list_webhooks", flags "no-writes,allow-oom";
-    names { caller: ScriptCaller<'a>, key_id of caller }
-    keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), webhooks(tenant); }
-    builds { read webhook }
-    args {
-        key_hash of caller,
-        tenant: &'a TenantId,
-        webhook_prefix = webhook_prefix(),
-        /// An id.
-        after: Option<&'a str>,
-        rows: usize,
-        status: Option<&'a str>,
-    }
-    replies { unauthorized, forbidden, listed: Listed { last: String, records: Vec<Record> } }
-    writes "Nothing."
-}
 
 impl Store {
     /// Up to `rows` entries of the index of all subscriptions, or of one owner's, beyond `after`. An entry may be no id.
@@ -96,11 +72,7 @@ impl Store {
     pub async fn webhook_secret(&self, id: &SubscriptionId) -> Result<Option<String>, StoreError> {
         let key = self.keys().webhook(id.partition(), id.as_str());
         let fields = ["signing_secret"];
-        let found = self
-            .records([key].into_iter(), &fields)
-            .await?
-            .pop()
-            .transpose()?;
+        let found = self.records([key], &fields).await?.pop().transpose()?;
         Ok(found.and_then(|record| record.get("signing_secret").map(str::to_owned)))
     }
 

@@ -1,21 +1,31 @@
-//! Reading the rows of views: along the time of all rows or of one kind of them, or of those that belong to an id.
+//! Reading events or audit entries by time: the rows of a view, all or of one kind or those that belong to an id, or the logs of
+//! one tenant.
 
 use redis::{Cmd, Value};
 use tracing::error;
 
+use super::outbox::entries;
 use super::views::{Row, View, id_member};
-use crate::store::records::{command, read_or_default};
+use crate::domain::ids::TenantId;
+use crate::domain::log_entry::EntryId;
+use crate::domain::record::Record;
+use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::{Day, Lane, OnFailure, Store, StoreError};
 
-/// An index of a view.
+/// How much later than the time in an entry its place in the log may be, in milliseconds: no script runs as long.
+const ENTRY_LATE_MS: i64 = 5_000;
+
+/// An index of a view, or the logs of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ViewIndex {
-    /// All rows.
+pub enum LogIndex {
+    /// All rows of the view.
     All,
     /// Those of one kind.
     Kind(String),
     /// Those of one id, as [`super::views::id_digest`] names it.
     Id(String),
+    /// The logs of a tenant.
+    Tenant(TenantId),
 }
 
 /// A part of an index: the rows of a span of time, beyond one of them.
@@ -32,23 +42,25 @@ pub struct Span {
 }
 
 /// Some rows of one day.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ViewPage {
+#[derive(Debug)]
+pub struct LogPage {
     /// In order.
-    pub rows: Vec<ViewRow>,
+    pub rows: Vec<LogRow>,
     /// Whether the day has no more in the span.
     pub complete: bool,
 }
 
 /// A row and when it happened, in milliseconds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ViewRow {
+#[derive(Debug)]
+pub struct LogRow {
     /// When.
     pub at_ms: i64,
     /// Its text in the index of all rows.
     pub member: String,
     /// Where it leads to.
     pub row: Row,
+    /// What the entry of a log holds; empty where the span leaves it out or it is damaged. `None`: it was not read.
+    pub facts: Option<Record>,
 }
 
 impl Span {
@@ -61,7 +73,7 @@ impl Span {
         }
     }
 
-    fn is_ahead(&self, row: &ViewRow) -> bool {
+    fn is_ahead(&self, row: &LogRow) -> bool {
         let Some((at_ms, member)) = &self.after else {
             return true;
         };
@@ -74,11 +86,11 @@ impl Span {
 }
 
 impl Store {
-    /// How many rows each of these days has in a span of time, including some that were seen.
+    /// How many rows each of these days has in a span of time, including some that were seen; of a log, in all.
     pub async fn count_view(
         &self,
         view: View,
-        index: &ViewIndex,
+        index: &LogIndex,
         days: &[Day],
         span: &Span,
     ) -> Result<Vec<usize>, StoreError> {
@@ -87,7 +99,7 @@ impl Store {
         let replies = self.send_each(&commands, OnFailure::Fail).await?;
         let count = |reply: Result<Value, StoreError>| {
             let count = reply.inspect_err(|error| {
-                error!("a day of a view cannot be read, and is left out of lists: {error}")
+                error!("a day of a log or view cannot be read, and is left out of lists: {error}")
             });
             count.map_or(0, read_or_default)
         };
@@ -98,23 +110,23 @@ impl Store {
     pub async fn read_view(
         &self,
         view: View,
-        index: &ViewIndex,
+        index: &LogIndex,
         days: &[Day],
         span: &Span,
         rows: usize,
-    ) -> Result<Vec<ViewPage>, StoreError> {
+    ) -> Result<Vec<LogPage>, StoreError> {
         let range = |day: &Day| self.range(view, index, *day, span, Some((0, rows)));
         let commands: Vec<_> = days.iter().map(range).collect();
         let replies = self.send_all(&commands).await?;
         let mut pages = Vec::with_capacity(days.len());
         for (day, reply) in days.iter().zip(replies) {
-            let mut page = read(index, reply, span, rows);
+            let mut page = read((view, index, *day), reply, span, rows);
             let mut skipped = rows;
             // All of them happened in the millisecond of the row that was last seen, and come before it.
             while page.rows.is_empty() && !page.complete {
                 let range = self.range(view, index, *day, span, Some((skipped, rows)));
                 let reply = self.send(Lane::Background, &range).await?;
-                page = read(index, reply, span, rows);
+                page = read((view, index, *day), reply, span, rows);
                 skipped += rows;
             }
             pages.push(page);
@@ -126,7 +138,7 @@ impl Store {
     fn range(
         &self,
         view: View,
-        index: &ViewIndex,
+        index: &LogIndex,
         day: Day,
         span: &Span,
         limit: Option<(usize, usize)>,
@@ -134,27 +146,28 @@ impl Store {
         let (low, high) = span.bounds();
         let (keys, name) = (self.keys(), view.as_str());
         let (key, counting, low, high) = match index {
-            ViewIndex::All => (
+            LogIndex::All => (
                 keys.view(name, None, day),
                 "ZCOUNT",
                 low.to_string(),
                 high.to_string(),
             ),
-            ViewIndex::Kind(kind) => {
+            LogIndex::Kind(kind) => {
                 let key = keys.view(name, Some(kind), day);
                 (key, "ZCOUNT", low.to_string(), high.to_string())
             }
-            ViewIndex::Id(digest) => {
+            LogIndex::Id(digest) => {
                 let low = format!("[{}", id_member(digest, low.max(0), ""));
                 // After all members of that millisecond: they continue with a blank.
                 let high = format!("({}!", id_member(digest, high.max(-1), "").trim_end());
                 (keys.view_ids(name, day), "ZLEXCOUNT", low, high)
             }
+            LogIndex::Tenant(tenant) => return self.log_range(view, tenant, day, span, limit),
         };
         let Some((offset, rows)) = limit else {
             return command(counting, key, (low, high));
         };
-        let by_id = matches!(index, ViewIndex::Id(_));
+        let by_id = matches!(index, LogIndex::Id(_));
         let (bounds, reverse) = match span.descending {
             true => ((high, low), Some("REV")),
             false => ((low, high), None),
@@ -166,15 +179,57 @@ impl Store {
         let limit = ("LIMIT", offset, rows);
         command("ZRANGE", key, (bounds, by, reverse, limit, scores))
     }
+
+    fn log_range(
+        &self,
+        view: View,
+        tenant: &TenantId,
+        day: Day,
+        span: &Span,
+        limit: Option<(usize, usize)>,
+    ) -> (String, Cmd) {
+        let key = self.log_key(view, tenant.partition(), tenant.as_str(), day);
+        let Some((_, rows)) = limit else {
+            return command("XLEN", key, NO_ARGS);
+        };
+        let last = span.after.as_ref().filter(|(at_ms, _)| {
+            (span.low_ms..=span.high_ms).contains(at_ms) && Day::of_ms(*at_ms) == day
+        });
+        let last = last.and_then(|(_, member)| Some(format!("({}", Row::parse(member)?.entry)));
+        let (low, high) = (
+            span.low_ms.max(0).to_string(),
+            span.high_ms
+                .saturating_add(ENTRY_LATE_MS)
+                .max(0)
+                .to_string(),
+        );
+        let count = ("COUNT", rows);
+        match span.descending {
+            true => command("XREVRANGE", key, (last.unwrap_or(high), low, count)),
+            false => command("XRANGE", key, (last.unwrap_or(low), high, count)),
+        }
+    }
 }
 
-fn read(index: &ViewIndex, reply: Value, span: &Span, wanted: usize) -> ViewPage {
-    let rows: Vec<Option<ViewRow>> = match index {
-        ViewIndex::Id(_) => {
+fn read(
+    (view, index, day): (View, &LogIndex, Day),
+    reply: Value,
+    span: &Span,
+    wanted: usize,
+) -> LogPage {
+    let rows: Vec<Option<LogRow>> = match index {
+        LogIndex::Tenant(tenant) => {
+            let entries = entries(reply).into_iter();
+            let row = |(entry, facts)| log_row((view, tenant, day), span, entry, facts);
+            let rows: Vec<_> = entries.map(row).collect();
+            let complete = rows.len() < wanted;
+            return LogPage { rows, complete };
+        }
+        LogIndex::Id(_) => {
             let members: Vec<String> = read_or_default(reply);
             members.iter().map(|member| of_id(member)).collect()
         }
-        ViewIndex::All | ViewIndex::Kind(_) => {
+        LogIndex::All | LogIndex::Kind(_) => {
             let members: Vec<(String, f64)> = read_or_default(reply);
             let rows = members.into_iter();
             rows.map(|(member, at_ms)| view_row(at_ms as i64, member))
@@ -184,17 +239,60 @@ fn read(index: &ViewIndex, reply: Value, span: &Span, wanted: usize) -> ViewPage
     let complete = rows.len() < wanted;
     let rows = rows.into_iter().flatten();
     let rows = rows.filter(|row| span.is_ahead(row)).collect();
-    ViewPage { rows, complete }
+    LogPage { rows, complete }
 }
 
-fn of_id(member: &str) -> Option<ViewRow> {
+fn of_id(member: &str) -> Option<LogRow> {
     let (_, rest) = member.split_once(' ')?;
     let (at_ms, member) = rest.split_once(' ')?;
     view_row(at_ms.parse().ok()?, member.to_owned())
 }
 
 /// `None` for a member that is none of ours: it hides no other.
-fn view_row(at_ms: i64, member: String) -> Option<ViewRow> {
+fn view_row(at_ms: i64, member: String) -> Option<LogRow> {
     let row = Row::parse(&member)?;
-    Some(ViewRow { at_ms, member, row })
+    Some(LogRow {
+        at_ms,
+        member,
+        row,
+        facts: None,
+    })
+}
+
+/// The row of an entry of a log. Other damage than of time and type is logged when the entry is rendered.
+fn log_row(
+    (view, tenant, day): (View, &TenantId, Day),
+    span: &Span,
+    entry: EntryId,
+    facts: Record,
+) -> LogRow {
+    let kind = facts.get("type").filter(|_| view == View::Events);
+    let kind = kind.map(str::to_owned);
+    let at_ms = facts.integer("at_ms").ok();
+    let is_damaged = at_ms.is_none() || kind.is_some() != (view == View::Events);
+    if is_damaged {
+        error!(
+            tenant.id = %tenant, entry = %entry, log = view.as_str(),
+            "the entry {entry} of a log of `{tenant}` is left out of lists: it has no readable type and time"
+        );
+    }
+    let is_in_span = at_ms.is_some_and(|at_ms| (span.low_ms..=span.high_ms).contains(&at_ms));
+    let latest_ms = span.high_ms.min(day.plus(1).start_ms() - 1);
+    let row = Row {
+        partition: tenant.partition(),
+        entry,
+        tenant: tenant.to_string(),
+        kind,
+    };
+    LogRow {
+        at_ms: at_ms
+            .unwrap_or(entry.ms.cast_signed())
+            .min(latest_ms)
+            .max(span.low_ms),
+        member: row.member(),
+        row,
+        facts: Some(facts)
+            .filter(|_| is_in_span && !is_damaged)
+            .or_else(|| Some(Record::default())),
+    }
 }

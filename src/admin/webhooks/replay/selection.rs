@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::admin::log_walk::{LogEntry, LogWalk, Route, ViewDays, read_facts};
+use crate::admin::log_walk::{LogDays, LogEntry, LogWalk, ROWS, Route, kept_times, read_facts};
 use crate::admin::refuse;
 use crate::domain::event::types::{EventTypeName, category_of};
 use crate::domain::event::{StoredEvent, tenant_digest};
@@ -18,10 +18,10 @@ use crate::domain::webhook::{
     CrossedThreshold, DeliveryId, EventSummary, Owner, ReplayId, Subscription, WebhookReplay,
     reported_on, trace_of,
 };
-use crate::listing::readable;
+use crate::listing::{StepRange, each, readable};
 use crate::store::admin::webhook_replays::kept_delivery;
 use crate::store::dispatcher::deliveries::EventPlace;
-use crate::store::dispatcher::view_rows::ViewIndex;
+use crate::store::dispatcher::view_rows::LogIndex;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::{Day, StoreError};
 
@@ -90,22 +90,16 @@ impl Webhooks {
         tenant: &TenantId,
         selection: &mut Selection<'_>,
     ) -> Result<(), StoreError> {
-        let (low_ms, high_ms) = self.bounds(selection.window);
+        let (low_ms, high_ms) = kept_times(&self.store, selection.window, self.retention_days);
         let days = Day::between(low_ms, high_ms);
         let logged = self.store.count_logged(tenant, days).await?;
         if logged > LOGGED_MAX && rows_of(&self.indexes(selection).await?) < logged {
             return self.examine_view(vec![tenant.partition()], selection).await;
         }
         let tenant = Some(tenant.as_str());
-        let route = Route::new(View::Events, tenant, selection.window, ViewIndex::All);
-        let mut walk = LogWalk::new(&self.store, None, self.retention_days, route).await?;
-        loop {
-            let step = walk.step().await?;
-            selection.examine(step.entries)?;
-            if step.complete {
-                return Ok(());
-            }
-        }
+        let route = Route::new(View::Events, tenant, selection.window, LogIndex::All);
+        let mut walk = LogWalk::new(&self.store, self.retention_days, route);
+        each(&mut walk, |entry| selection.examine([entry])).await
     }
 
     /// Looks at the events of partitions, by the view and what it has not followed.
@@ -118,7 +112,7 @@ impl Webhooks {
         self.examine_outboxes(partitions, selection).await?;
         for mut days in self.indexes(selection).await? {
             while !days.is_complete() {
-                let mut entries = days.step(&self.store).await?.entries;
+                let mut entries = days.step(&self.store, ROWS).await?;
                 entries.retain(|entry| selection.is_new(entry));
                 read_facts(&self.store, View::Events, entries.iter_mut()).await?;
                 selection.examine(entries)?;
@@ -128,24 +122,15 @@ impl Webhooks {
     }
 
     /// The indexes of the view that have the requested events.
-    async fn indexes(&self, selection: &Selection<'_>) -> Result<Vec<ViewDays>, StoreError> {
-        let bounds = self.bounds(selection.window);
+    async fn indexes(&self, selection: &Selection<'_>) -> Result<Vec<LogDays>, StoreError> {
+        let times = kept_times(&self.store, selection.window, self.retention_days);
         let mut indexes = Vec::new();
         for kind in selection.kinds() {
-            let index = ViewIndex::Kind(kind);
-            let route = Route::new(View::Events, None, selection.window, index);
-            indexes.push(ViewDays::new(&self.store, &route, bounds).await?);
+            let index = LogIndex::Kind(kind);
+            let days = LogDays::new(&self.store, View::Events, index, times, StepRange::FIRST);
+            indexes.push(days.await?);
         }
         Ok(indexes)
-    }
-
-    /// The times of the window of which there may be events.
-    fn bounds(&self, window: Window) -> (i64, i64) {
-        let oldest = self.store.today().plus(-self.retention_days - 1);
-        // The estimate of the store's clock may lag: look a day further.
-        let newest_ms = self.store.today().plus(2).start_ms() - 1;
-        let low_ms = window.from_ms.unwrap_or(0).max(oldest.start_ms());
-        (low_ms, window.to_ms.unwrap_or(newest_ms).min(newest_ms))
     }
 
     /// Looks at what the view had not followed when its cursors were read.
@@ -165,7 +150,7 @@ impl Webhooks {
                     facts: Some(facts),
                 })
             };
-            selection.examine(events.into_iter().filter_map(entry).collect())?;
+            selection.examine(events.into_iter().filter_map(entry))?;
             places = further;
         }
         Ok(())
@@ -219,7 +204,7 @@ impl Selection<'_> {
     }
 
     /// Looks at some events.
-    fn examine(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
+    fn examine(&mut self, entries: impl IntoIterator<Item = LogEntry>) -> Result<(), StoreError> {
         for entry in entries {
             let kind = entry.row.kind.as_deref().unwrap_or_default();
             let is_wanted = self.window.contains(entry.at_ms) && self.selects(kind);
@@ -277,8 +262,8 @@ impl Selection<'_> {
     }
 }
 
-fn rows_of(indexes: &[ViewDays]) -> usize {
-    indexes.iter().map(ViewDays::left).sum()
+fn rows_of(indexes: &[LogDays]) -> usize {
+    indexes.iter().map(LogDays::left).sum()
 }
 
 fn order_of(entry: &LogEntry) -> Order {

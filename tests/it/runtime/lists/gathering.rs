@@ -1,4 +1,4 @@
-//! How many lists of one tenant may gather at the same time.
+//! How many lists of one tenant may be sorted at the same time.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::harness::tenant_fixture::TenantFixture;
 const SORTED: &str = "/v1/reservations?sort_by=reserved";
 
 #[tokio::test]
-async fn a_tenant_gathers_two_lists_at_once_and_delays_no_other_tenant() {
+async fn a_tenant_sorts_two_lists_at_once_and_delays_no_other_tenant() {
     let server = RedisServer::start();
     let way = SlowProxy::to(server.port).await;
     let app = TestApp::spawn_on(&way.url(), LONG_REDIS_TIMEOUT).await;
@@ -25,7 +25,7 @@ async fn a_tenant_gathers_two_lists_at_once_and_delays_no_other_tenant() {
         tenant.write_holds(1_000, now + 60_000).await;
         complete(&app, &tenant).await;
     }
-    // Its steps then take more than a second that another list waits.
+    // The three are then sorted at the same time.
     way.delay(Duration::from_millis(250));
     let own = || app.get(SORTED);
     let (first, second, third, others) = tokio::join!(own(), own(), own(), app.get_as(1, SORTED));

@@ -1,50 +1,65 @@
-//! The days of an index of the view over all tenants.
+//! The days of an index by time: of the view over all tenants, or of the logs of one.
 
 use std::collections::VecDeque;
 
-use super::{LogEntry, LogStep, Route, days};
-use crate::store::dispatcher::view_rows::{Span, ViewIndex};
+use super::LogEntry;
+use crate::listing::StepRange;
+use crate::store::dispatcher::view_rows::{LogIndex, Span};
 use crate::store::dispatcher::views::View;
 use crate::store::{Day, ExtraRoundTrip, Store, StoreError};
 
-/// The rows of an index of the view.
-pub(in crate::admin) struct ViewDays {
+/// Entries of a log that are read at once, with their facts.
+const LOG_ROWS: usize = 200;
+
+/// What is left of an index.
+pub(in crate::admin) struct LogDays {
     view: View,
-    index: ViewIndex,
+    index: LogIndex,
     span: Span,
     /// The days that have rows, and how many, in walking order.
     days: VecDeque<(Day, usize)>,
-    /// Rows of the next step, and of those behind it.
-    rows: (usize, usize),
 }
 
-impl ViewDays {
+impl LogDays {
     pub async fn new(
         store: &Store,
-        route: &Route<'_>,
+        view: View,
+        index: LogIndex,
         (low_ms, high_ms): (i64, i64),
+        range: StepRange<'_>,
     ) -> Result<Self, StoreError> {
+        let after = range
+            .after
+            .and_then(|it| Some((it.number()?, it.id.clone())));
+        let after_ms = after.as_ref().map(|(at_ms, _)| *at_ms);
         let span = Span {
             low_ms,
             high_ms,
-            descending: route.descending,
-            after: route.after(),
+            descending: range.descending,
+            after,
         };
-        let (low_ms, high_ms) = route.left_of((low_ms, high_ms));
-        let days: Vec<Day> = days(low_ms, high_ms, route.descending);
+        let days: Vec<Day> = match range.descending {
+            true => {
+                let high_ms = after_ms.map_or(high_ms, |after_ms| high_ms.min(after_ms));
+                Day::between(low_ms, high_ms).rev().collect()
+            }
+            false => {
+                let low_ms = after_ms.map_or(low_ms, |after_ms| low_ms.max(after_ms));
+                Day::between(low_ms, high_ms).collect()
+            }
+        };
         let mut counts = Vec::new();
         if !days.is_empty() {
             store.extra_round_trip(ExtraRoundTrip::Paging);
-            let counted = store.count_view(route.view, &route.index, &days, &span);
+            let counted = store.count_view(view, &index, &days, &span);
             counts = counted.await?;
         }
         let held = days.into_iter().zip(counts).filter(|(_, count)| *count > 0);
         Ok(Self {
-            view: route.view,
-            index: route.index.clone(),
+            view,
+            index,
             span,
             days: held.collect(),
-            rows: (route.rows_first, route.rows),
         })
     }
 
@@ -59,9 +74,11 @@ impl ViewDays {
     }
 
     /// The next entries.
-    pub async fn step(&mut self, store: &Store) -> Result<LogStep, StoreError> {
-        let (rows, further) = self.rows;
-        self.rows = (further, further);
+    pub async fn step(&mut self, store: &Store, rows: usize) -> Result<Vec<LogEntry>, StoreError> {
+        let rows = match self.index {
+            LogIndex::Tenant(_) => rows.min(LOG_ROWS),
+            _ => rows,
+        };
         // Days with few rows are read at once, as many as a step needs.
         let (mut some, mut expected) = (Vec::new(), 0);
         for (day, count) in &self.days {
@@ -80,7 +97,7 @@ impl ViewDays {
             entries.extend(page.rows.into_iter().map(|row| LogEntry {
                 at_ms: row.at_ms,
                 row: row.row,
-                facts: None,
+                facts: row.facts,
             }));
             if !page.complete {
                 // The next step begins with the rest of that day.
@@ -88,9 +105,6 @@ impl ViewDays {
             }
             self.days.pop_front();
         }
-        Ok(LogStep {
-            entries,
-            complete: self.is_complete(),
-        })
+        Ok(entries)
     }
 }

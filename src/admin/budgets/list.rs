@@ -1,8 +1,6 @@
 //! Lists of budgets, of one tenant or of all. The order of scopes has an index; any other order examines all ledgers.
 
-pub(in crate::admin) mod walk;
-
-use crate::admin::{Admin, is_too_many, refuse};
+use crate::admin::{Admin, records, refuse};
 use crate::domain::amount::Unit;
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::budget::ledger::BudgetStatus;
@@ -10,19 +8,24 @@ use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::OveragePolicy;
 use crate::domain::refusal::TenantRefusal;
+use crate::domain::scope::ScopeFilter;
 use crate::domain::search::Search;
-use crate::listing::{Bounds, ListQuery, Page, gather, orders, page_along};
-use crate::store::StoreError;
-use walk::{BudgetWalk, TENANTS_MAX};
+use crate::listing::{Bounds, ListQuery, Page, Position, Step, StepRange, Walk, orders};
+use crate::store::admin::budget_lists::FIELDS;
+use crate::store::{Store, StoreError};
 
-/// Ledgers that a sort without an index looks at.
-const SORT_ROWS_MAX: usize = 10_000;
+/// A sort without an index examines 10,000 ledgers at most.
+const BOUNDS: Bounds = Bounds {
+    page_rows: 5_000,
+    matches: 10_000,
+    rows: 10_000,
+};
 
 orders! {
     /// Sorts of the list of budgets.
     BudgetSort of ledger: BudgetLedger {
         rows: "budgets", advice: "narrow the list by tenant_id or scope_prefix, or sort by scope",
-        id: ledger.ledger_id, default: Utilization
+        id: ledger.ledger_id, default: Utilization, indexed: [TenantId, Scope], fallback: Scope
     }
     /// The tenant, then the scope; has an index.
     TenantId = "tenant_id": ledger.tenant_id.as_str(),
@@ -40,13 +43,7 @@ orders! {
     Debt = "debt": ledger.debt.value(),
 }
 
-impl BudgetSort {
-    fn has_index(self) -> bool {
-        matches!(self, Self::TenantId | Self::Scope)
-    }
-}
-
-/// Charged share of the allocation: 0 where nothing was allocated, above 1 where more was charged.
+/// What was charged of what was allocated: 0 where nothing was allocated, above 1 where more was charged.
 fn utilization(ledger: &BudgetLedger) -> f64 {
     match ledger.allocated.value() {
         0 => 0.0,
@@ -139,35 +136,15 @@ impl Admin {
                 }
             }
         };
-        let by = query.sort.by;
-        let mut walk = BudgetWalk::new(&self.store, caller.into(), filter, owner.clone());
-        if by.has_index() {
-            walk.start_at(query);
-            return page_along(&mut walk, query, by, Bounds::default()).await;
-        }
-        let sorted = self.sorted_budgets(&mut walk, query).await;
-        if !(query.may_fall_back() && is_too_many(&sorted)) {
-            return sorted;
-        }
-        let mut walk = BudgetWalk::new(&self.store, caller.into(), filter, owner);
-        walk.start_at(query);
-        page_along(&mut walk, query, BudgetSort::Scope, Bounds::default()).await
-    }
-
-    /// In an order without an index.
-    async fn sorted_budgets(
-        &self,
-        walk: &mut BudgetWalk<'_>,
-        query: &BudgetQuery,
-    ) -> Result<Page<BudgetLedger, BudgetSort>, StoreError> {
-        walk.check_count(SORT_ROWS_MAX).await?;
-        let bounds = Bounds {
-            rows: SORT_ROWS_MAX + TENANTS_MAX,
-            ..Bounds::default()
+        let scope = prefix.to_ascii_lowercase();
+        let scopes = self.store.admin_scopes(caller, "budgets:read", &scope);
+        let mut walk = BudgetWalk {
+            store: &self.store,
+            filter,
+            owner,
+            scopes: scopes.await?,
         };
-        self.store
-            .serve_gathering(gather(walk, query, bounds))
-            .await
+        records::page(&self.store, &mut walk, query, BOUNDS).await
     }
 }
 
@@ -175,4 +152,82 @@ impl Admin {
 fn whole_tenant(scope_prefix: &str) -> Option<&str> {
     let (tenant, _) = scope_prefix.strip_prefix("tenant:")?.split_once('/')?;
     Some(tenant)
+}
+
+/// A walk along the ledgers of one tenant, or of all, in the order of tenants and scopes.
+pub(in crate::admin) struct BudgetWalk<'a> {
+    store: &'a Store,
+    filter: &'a BudgetFilter,
+    /// The one tenant; `None`: all.
+    owner: Option<TenantId>,
+    /// The scopes of the caller's key.
+    scopes: ScopeFilter,
+}
+
+impl<'a> BudgetWalk<'a> {
+    /// Along the ledgers of one tenant, for the admin key.
+    pub fn new(store: &'a Store, filter: &'a BudgetFilter, owner: TenantId) -> Self {
+        Self {
+            store,
+            filter,
+            owner: Some(owner),
+            scopes: ScopeFilter::default(),
+        }
+    }
+}
+
+impl Walk for BudgetWalk<'_> {
+    type Row = BudgetLedger;
+    type Error = StoreError;
+
+    fn is_filtered(&self) -> bool {
+        !self.filter.is_open() || !self.scopes.is_unrestricted()
+    }
+
+    /// Examines the next tenants, and at most `range.rows` of their ledgers.
+    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<BudgetLedger>, StoreError> {
+        let (store, filter, rows) = (self.store, self.filter, range.rows);
+        // After an entry, its tenant may have more.
+        let after = range.after_id().filter(|entry| !entry.is_empty());
+        let mut tenants: Vec<TenantId> = self.owner.iter().cloned().collect();
+        let (mut complete, mut end) = (true, None);
+        if self.owner.is_none() {
+            let beyond = range.after.and_then(Position::text);
+            tenants.extend(after.and(beyond).and_then(TenantId::parse));
+            let directory = store.directory_page(beyond, range.descending, rows).await?;
+            complete = directory.len() < rows;
+            tenants.extend(directory.iter().filter_map(|id| TenantId::parse(id)));
+            let last = directory.last().map(String::as_str).or(beyond);
+            end = last.map(|tenant| Position::new(tenant, ""));
+        }
+        let prefix = filter.scope_prefix.as_deref().unwrap_or_default();
+        let lists = store.ledger_entries(&tenants, prefix, after, range.descending, rows);
+        let mut entries = Vec::new();
+        for (tenant, list) in tenants.iter().zip(lists.await?) {
+            let is_full = list.len() == rows;
+            let position = |entry| Position::new(tenant.as_str(), entry);
+            entries.extend(list.into_iter().map(position));
+            if is_full || entries.len() >= rows {
+                // There may be more of this tenant.
+                (complete, end) = (false, None);
+                break;
+            }
+        }
+        entries.truncate(rows);
+        let passed = tenants.len().saturating_sub(entries.len());
+        let key = |entry: &Position| {
+            let tenant = entry.text().and_then(TenantId::parse)?;
+            Some(store.ledger_key(&tenant, &entry.id))
+        };
+        let read = |_: &Position, record: &_| BudgetLedger::from_record(record);
+        let step = records::step(store, "ledger", (entries, complete), (key, &FIELDS), read);
+        let scopes = &self.scopes;
+        let is_listed =
+            |ledger: &BudgetLedger| scopes.admits(ledger.scope.as_str()) && filter.matches(ledger);
+        Ok(Step {
+            passed,
+            reached: end,
+            ..step.await?.filter(is_listed)
+        })
+    }
 }
