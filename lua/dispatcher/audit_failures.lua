@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/due_events.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/emit.rs.
 Writes the rollup of the refused requests of a tenant's keys, or of unknown callers, in a past minute beyond those that
 were written, where no later request did.
 

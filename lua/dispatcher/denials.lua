@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---[[ Written by `make signatures`, from the declaration in src/store/dispatcher/due_events.rs.
+--[[ Written by `make signatures`, from the declaration in src/store/dispatcher/emit.rs.
 Emits the rollup of a tenant's denials of a past minute that were only counted, where no later denial did.
 
 KEYS[1]  read   lease           hash    lease

@@ -12,7 +12,7 @@ use crate::admin::webhooks::Webhooks;
 use crate::api::auth::access::Access;
 use crate::api::auth::backoff::AdminKeyBackoff;
 use crate::api::auth::failures::AuthFailures;
-use crate::api::auth::request_rates::{Rate, RequestRates};
+use crate::api::auth::request_rates::RequestRates;
 use crate::api::body::BodyLimits;
 use crate::api::evidence::limiter::PublicLimiter;
 use crate::config::{EvidenceConfig, ServeConfig};
@@ -77,14 +77,9 @@ impl Handles {
                 AdminKeyBackoff::new(fixed.admin_key_failures),
             ),
             request_rates: RequestRates::new(
-                Rate {
-                    per_second: config.limits.requests_per_second,
-                    burst: fixed.request_burst,
-                },
-                Rate {
-                    per_second: config.limits.runtime_requests_per_second,
-                    burst: fixed.request_burst,
-                },
+                config.limits.requests_per_second,
+                config.limits.runtime_requests_per_second,
+                fixed.request_burst,
             ),
             auth_failures: AuthFailures::new(store.clone()),
             admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)

@@ -3,7 +3,7 @@
 use tracing::error;
 
 use crate::domain::ids::Partition;
-use crate::store::dispatcher::due_events::Emission;
+use crate::store::dispatcher::emit::Emission;
 use crate::store::dispatcher::poll::Due;
 use crate::store::{Keys, Lease, Store, StoreError};
 

@@ -1,4 +1,5 @@
-//! Every way to call Redis: scripts with [`Store::run`] and [`Store::run_each`], encoded calls and plain commands with
+//! Every way to call Redis: scripts with [`Store::run`], [`Store::run_background`], [`Store::run_leased`] and [`Store::run_each`],
+//! encoded calls and plain commands with [`Store::fetch`],
 //! [`Store::send`], [`Store::send_all`] and [`Store::send_each`], and a command for every node with [`Store::send_to_nodes`].
 //!
 //! Each begins a call of the request's deadline, and reads the deployment first if it is not known yet.

@@ -21,15 +21,6 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of a stored response that count as one request.
 const STORED_BYTES: u64 = 4_096;
 
-/// Requests per second, and how many at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// 0: without a bound.
-    pub per_second: u32,
-    /// At least one.
-    pub burst: u32,
-}
-
 /// The bound of each plane. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RequestRates {
@@ -40,7 +31,10 @@ pub struct RequestRates {
 #[derive(Debug, Clone)]
 struct Bound {
     setting: &'static str,
-    rate: Rate,
+    /// 0: without a bound.
+    per_second: u32,
+    /// At least one.
+    burst: u32,
     used: Arc<Mutex<Used>>,
 }
 
@@ -52,11 +46,11 @@ struct Used {
 }
 
 impl RequestRates {
-    /// With these bounds.
-    pub fn new(admin: Rate, runtime: Rate) -> Self {
+    /// With so many requests per second on each plane, 0 for no bound, and at least one at once.
+    pub fn new(admin: u32, runtime: u32, burst: u32) -> Self {
         Self {
-            admin: Bound::new("BUDGET_REQUESTS_PER_SECOND", admin),
-            runtime: Bound::new("BUDGET_RUNTIME_REQUESTS_PER_SECOND", runtime),
+            admin: Bound::new("BUDGET_REQUESTS_PER_SECOND", admin, burst),
+            runtime: Bound::new("BUDGET_RUNTIME_REQUESTS_PER_SECOND", runtime, burst),
         }
     }
 
@@ -84,17 +78,18 @@ impl RequestRates {
 }
 
 impl Bound {
-    fn new(setting: &'static str, rate: Rate) -> Self {
+    fn new(setting: &'static str, per_second: u32, burst: u32) -> Self {
         Self {
             setting,
-            rate,
+            per_second,
+            burst,
             used: Arc::default(),
         }
     }
 
     /// How long it takes until one more request is possible; `None` without a bound.
     fn each(&self) -> Option<Duration> {
-        Duration::from_secs(1).checked_div(self.rate.per_second)
+        Duration::from_secs(1).checked_div(self.per_second)
     }
 
     fn check(&self, tenant: &TenantId, now: Instant) -> Result<(), ApiError> {
@@ -103,7 +98,7 @@ impl Bound {
         };
         let until = self.used.lock().until.get(tenant).copied();
         let used = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
-        match (used + each).checked_sub(each * self.rate.burst) {
+        match (used + each).checked_sub(each * self.burst) {
             None | Some(Duration::ZERO) => Ok(()),
             Some(wait) => {
                 Err(self.refusal(tenant, used.div_duration_f64(each).ceil() as i64, wait))
@@ -112,7 +107,7 @@ impl Bound {
     }
 
     fn refusal(&self, tenant: &TenantId, present: i64, wait: Duration) -> ApiError {
-        let (setting, Rate { per_second, burst }) = (self.setting, self.rate);
+        let (setting, per_second, burst) = (self.setting, self.per_second, self.burst);
         let seconds = (wait.as_millis() as u64).div_ceil(1000).max(1);
         let message = format!(
             "Too many requests of the tenant {tenant}: {present} are used of {burst} at once, and {per_second} are added per \
@@ -148,7 +143,7 @@ mod tests {
     use super::*;
 
     fn bound(per_second: u32, burst: u32) -> Bound {
-        Bound::new("S", Rate { per_second, burst })
+        Bound::new("S", per_second, burst)
     }
 
     fn tenant(name: &str) -> TenantId {

@@ -60,13 +60,13 @@ pub(super) async fn deliver(
 impl WorkerState {
     /// The ticket of an attempt behind those of its lane; `None` where none of a lane overlap, and for retries.
     pub fn ticket_of(&self, claim: &ClaimedDelivery) -> Option<StartTicket> {
-        let overlaps = self.lane_concurrency > 1 && claim.failures == 0;
+        let overlaps = self.settings.lane_concurrency > 1 && claim.failures == 0;
         overlaps.then(|| self.start_order.next(&claim.lane))
     }
 
     /// Held while a call claims deliveries of a partition, until these have tickets; `None` where none overlap.
     pub async fn claiming(&self, partition: Partition) -> Option<MutexGuard<'_, ()>> {
-        match self.lane_concurrency > 1 {
+        match self.settings.lane_concurrency > 1 {
             true => Some(self.start_order.claiming(partition).await),
             false => None,
         }
@@ -231,7 +231,7 @@ impl WorkerState {
         let details = event.failure_details(claim, status, error);
         Some(FailureEvents {
             owner: claim.owner.clone(),
-            context: event.context(self.source),
+            context: event.context(self.settings.source),
             details: details.unwrap_or_default(),
         })
     }

@@ -15,12 +15,13 @@ use tracing::warn;
 
 use super::attempt::PolicyReader;
 use super::deliver::deliver;
-use super::outcome_writer::EndQueue;
+use super::end_queue::EndQueue;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::rendered_event::EventCache;
 use super::state::{
-    CLAIM_MS, DeliveryMetrics, DeliverySignal, HASTEN, LAST_WAIT, POLL, WorkerState,
+    CLAIM_MS, DeliveryMetrics, DeliverySettings, DeliverySignal, HASTEN, LAST_WAIT, POLL,
+    WorkerState,
 };
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
@@ -51,18 +52,6 @@ const RECEIVERS_MAX: usize = 2_000;
 #[derive(Clone)]
 pub struct DeliveryWorker(Arc<WorkerState>);
 
-/// Settings of a delivery worker.
-pub struct DeliverySettings {
-    /// How its claims name it; a name that no other dispatcher has, without blank and colon.
-    pub name: String,
-    /// `source` of the events about its deliveries.
-    pub source: &'static str,
-    /// Deliveries that may be in flight at once.
-    pub in_flight: usize,
-    /// First attempts of a lane that may be in flight at once.
-    pub lane_concurrency: u32,
-}
-
 impl DeliveryWorker {
     /// A worker for the partitions of `leases`; `signal` wakes it. Its metrics are in `registry`.
     ///
@@ -86,10 +75,8 @@ impl DeliveryWorker {
             webhooks,
             leases,
             clock,
-            name: settings.name,
-            source: settings.source,
-            lane_concurrency: settings.lane_concurrency,
             permits: Permits::new(settings.in_flight),
+            settings,
             start_order: Arc::default(),
             ends: EndQueue::default(),
             receivers: Cache::new(RECEIVERS_MAX),
@@ -170,10 +157,10 @@ impl DeliveryWorker {
         *last = Some(lease.partition);
         let call = TakeDeliveries {
             fencing_token: lease,
-            dispatcher: &state.name,
+            dispatcher: &state.settings.name,
             claim_ms: CLAIM_MS,
             most: room,
-            lane_concurrency: state.lane_concurrency,
+            lane_concurrency: state.settings.lane_concurrency,
             busy_owners: &state.permits.busy_owners(lease.partition),
             stale_before_ms: state.stale_before_ms(),
         };

@@ -6,6 +6,7 @@ mod backfill;
 mod catch_up;
 mod deliver;
 mod delivery_worker;
+mod end_queue;
 mod events;
 mod fan_out;
 mod fan_out_plan;
@@ -20,6 +21,6 @@ mod state;
 mod subscriptions;
 
 pub use backfill::{Backfill, BackfillPass};
-pub use delivery_worker::{CONNECTIONS_MAX, DeliverySettings, DeliveryWorker, IN_FLIGHT_MAX};
+pub use delivery_worker::{CONNECTIONS_MAX, DeliveryWorker, IN_FLIGHT_MAX};
 pub use fan_out::{FanOut, FanOutPass};
-pub use state::DeliverySignal;
+pub use state::{DeliverySettings, DeliverySignal};

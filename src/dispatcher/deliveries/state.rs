@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::attempt::PolicyReader;
-use super::outcome_writer::EndQueue;
+use super::end_queue::EndQueue;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::rendered_event::EventCache;
@@ -66,16 +66,25 @@ metrics! {
     }
 }
 
+/// Settings of a delivery worker.
+pub struct DeliverySettings {
+    /// How its claims name it; a name that no other dispatcher has, without blank and colon.
+    pub name: String,
+    /// `source` of the events about its deliveries.
+    pub source: &'static str,
+    /// Deliveries that may be in flight at once.
+    pub in_flight: usize,
+    /// First attempts of a lane that may be in flight at once.
+    pub lane_concurrency: u32,
+}
+
 /// State that the tasks of a delivery worker share.
 pub(super) struct WorkerState {
     pub store: Store,
     pub webhooks: Webhooks,
     pub leases: Leases,
     pub clock: ClockWatch,
-    /// How its claims name it.
-    pub name: String,
-    pub source: &'static str,
-    pub lane_concurrency: u32,
+    pub settings: DeliverySettings,
     pub permits: Arc<Permits>,
     pub start_order: Arc<StartOrder>,
     /// Ended attempts that are not recorded yet.
@@ -169,7 +178,7 @@ impl WorkerState {
                 fencing_token: lease,
                 over_ms,
                 alive,
-                dispatcher: if has_lost { &self.name } else { "" },
+                dispatcher: if has_lost { &self.settings.name } else { "" },
                 // Read for each call: a claim that is made between two of them can be older than `reply_ms` at a later one.
                 held: &self.permits.held(lease.partition),
                 reply_ms: self.store.timeout() * 2,

@@ -3,7 +3,7 @@
 use crate::domain::api_key::secret::KeyId;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
-use crate::store::dispatcher::due_events::{Emission, EmittedReply};
+use crate::store::dispatcher::emit::{Emission, EmittedReply};
 use crate::store::signature::signature;
 use crate::store::{Lane, Lease, Store, StoreError};
 

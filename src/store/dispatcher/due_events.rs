@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::auth_failed::Subject;
+use super::emit::{AuditFailures, Denials, Emission, EmittedReply};
 use super::poll::unreadable;
 use super::traffic::{DetectBurn, DetectSpikes};
 use crate::domain::api_key::secret::KeyId;
@@ -11,8 +12,8 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
 use crate::domain::words::words;
 use crate::store::calls::of_all_nodes;
-use crate::store::signature::{Refused, signature};
-use crate::store::{Keys, Lane, Lease, ScriptError, Store, StoreError, outcome};
+use crate::store::signature::signature;
+use crate::store::{Keys, Lane, Lease, Store, StoreError};
 
 signature! {
     /// Emits, once, that the time of an API key is over. Every reader takes its status from the clock, so the record stays as it
@@ -136,64 +137,6 @@ impl Store {
                 };
                 Emission::of(self.run(Lane::Background, &call).await)
             }
-        }
-    }
-}
-
-signature! {
-    /// Emits the rollup of a tenant's denials of a past minute that were only counted, where no later denial did.
-    DENIALS: Denials -> EmittedReply = "dispatcher/denials", flags "allow-oom";
-    keys of partition of fencing_token {
-        read lease();
-        write denials(tenant), denial_minutes: denials_due(), event_log: events(tenant, day), outbox(), days(),
-            tenant_key: tenant(tenant);
-    }
-    args {
-        day,
-        tenant: &'a TenantId,
-        context: &'a str,
-        fencing_token: Lease,
-    }
-    replies { clock, fenced, early, flushed: Flushed { count: i64 } }
-    writes "On flushed: the event; the count goes."
-}
-
-signature! {
-    /// Writes the rollup of the refused requests of a tenant's keys, or of unknown callers, in a past minute beyond those that
-    /// were written, where no later request did.
-    AUDIT_FAILURES: AuditFailures -> EmittedReply declared elsewhere = "dispatcher/audit_failures", flags "allow-oom";
-    keys of partition of fencing_token {
-        read lease();
-        write audit_failures(tenant), audit_failures_due(), audit_log: audit(tenant, day), chain(tenant), unsealed(), days();
-    }
-    args {
-        day,
-        /// Or the sentinel of unknown callers.
-        tenant: &'a str,
-        fencing_token: Lease,
-    }
-    replies { clock, fenced, early, flushed: Flushed { entries: i64 } }
-    writes "On flushed: the audit entry; the count goes."
-}
-
-/// Result of a call that emits what is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Emission {
-    /// Nothing is due any more. This many events and audit entries were appended: none where another call did.
-    Flushed(i64),
-    /// Nothing, before its time.
-    Early,
-    /// Nothing, because another dispatcher holds the lease by now.
-    Fenced,
-}
-
-impl Emission {
-    /// The reply of a script that emits pending events.
-    pub(super) fn of(reply: Result<EmittedReply, ScriptError>) -> Result<Self, StoreError> {
-        match reply {
-            Err(ScriptError::Refused(Refused::Early, _)) => Ok(Self::Early),
-            Err(ScriptError::Refused(Refused::Fenced, _)) => Ok(Self::Fenced),
-            reply => outcome(reply).map(|EmittedReply::Flushed { count }| Self::Flushed(count)),
         }
     }
 }

@@ -155,8 +155,8 @@ impl Store {
         owners: &[String],
     ) -> Result<Vec<Option<String>>, StoreError> {
         let read = |owner: &String| {
-            let partition = Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition());
-            command("GET", self.keys().webhooks_mark(partition, owner), NO_ARGS)
+            let mark = self.keys().webhooks_mark(home(owner), owner);
+            command("GET", mark, NO_ARGS)
         };
         let commands: Vec<_> = owners.iter().map(read).collect();
         let replies = self.send_each(&commands, OnFailure::Fail).await?;
@@ -174,7 +174,7 @@ impl Store {
         &self,
         owner: &str,
     ) -> Result<Vec<(String, Result<Record, StoreError>)>, StoreError> {
-        let partition = Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition());
+        let partition = home(owner);
         let list = command("ZRANGE", self.keys().webhooks(partition, owner), (0, -1));
         let ids: Vec<String> = self.fetch(&list).await?;
         let mut found = Vec::with_capacity(ids.len());
@@ -290,6 +290,7 @@ impl Store {
     }
 }
 
+/// The partition of an owner's subscriptions.
 fn home(owner: &str) -> Partition {
     Owner::parse(owner).map_or(Partition::FIRST, |owner| owner.partition())
 }

@@ -6,6 +6,7 @@ pub mod auth_failed;
 pub mod catch_up;
 pub mod deliveries;
 pub mod due_events;
+pub mod emit;
 pub mod fan_out;
 pub mod index_rows;
 pub mod lease;

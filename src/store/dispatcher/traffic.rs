@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::domain::amount::Unit;
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
-use crate::store::dispatcher::due_events::EmittedReply;
+use crate::store::dispatcher::emit::EmittedReply;
 use crate::store::signature::signature;
 use crate::store::{Lease, Store, StoreError};
 

@@ -22,7 +22,7 @@ const OTHERS: [&str; 6] = [
     "retention",
     "views",
     "sealer",
-    "signer",
+    "signer_backlog",
     "due_events",
 ];
 
