@@ -167,7 +167,7 @@ local function read_end(at)
   ending.counts = ending.is_current and outcome == 'failed'
   if ending.counts then check_failure(ending, subscription) end
   -- Only keys that are written are checked.
-  if ending.disables or not ending.next then state_read(state, 'ZCARD', lanes) end
+  if ending.disables or not ending.next or outcome == 'retry' then state_read(state, 'ZCARD', lanes) end
   if outcome ~= 'success' then state_can_wait(state, subscription) end
   if ending.counts or subscription.failures > 0 then state_read(state, 'ZCARD', failing) end
   return ending

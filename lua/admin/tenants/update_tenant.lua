@@ -67,7 +67,7 @@ local of_settings = true
 for _, member in ipairs(changed) do of_settings = of_settings and SETTINGS[member] end
 local flips = wanted ~= '' and wanted ~= status
 local first_correlation_id, emitted = tenant_flip_fields(tenant_key, wanted, flips, now, correlation_id, set)
-local begins = wanted == 'CLOSED' and redis.call('EXISTS', closing) == 0
+local begins = wanted == 'CLOSED' and redis.call('HLEN', closing) == 0
 -- Keys that are written without a read: one of the wrong type raises here.
 redis.call('ZCARD', closings)
 if flips then counts_check(counts) end

@@ -130,8 +130,14 @@ impl TestApp {
 
     /// On the shared Redis, under a prefix of its own, with an egress of the test's choice.
     pub async fn spawn_reaching(egress: Egress, settings: &[&str]) -> Self {
+        Self::spawn_reaching_on(&redis::shared().url(), egress, settings).await
+    }
+
+    /// The same on a Redis of the test's choice.
+    pub async fn spawn_reaching_on(redis_url: &str, egress: Egress, settings: &[&str]) -> Self {
+        super::init_log();
         let prefix = format!("t{:016x}", rand::random::<u64>());
-        Self::spawn_under(&prefix, egress, settings).await
+        Self::start(redis_url, &prefix, settings, None, Some(egress)).await
     }
 
     /// The same under a prefix of the test's choice.

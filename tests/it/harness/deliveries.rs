@@ -17,6 +17,8 @@ use super::admin_fixture::tenant_id;
 use super::app::{TestApp, config};
 use super::eventually;
 use super::receiver::egress;
+use super::redis::shared;
+use super::retrying_client::LONG_REDIS_TIMEOUT;
 use super::runtime_calls::tokens;
 use crate::admin::http::umbra_on;
 use crate::admin::webhooks::guard::open;
@@ -148,7 +150,13 @@ impl Drop for RunningDispatcher {
 
 /// A service that resolves every name to this machine and may deliver there.
 pub async fn here() -> TestApp {
-    let app = umbra_on(TestApp::spawn_reaching(local(), &[]).await).await;
+    here_on(&shared().url()).await
+}
+
+/// The same on a Redis of the test's choice.
+pub async fn here_on(redis_url: &str) -> TestApp {
+    let app = TestApp::spawn_reaching_on(redis_url, local(), LONG_REDIS_TIMEOUT).await;
+    let app = umbra_on(app).await;
     open(&app).await;
     app
 }

@@ -1,5 +1,6 @@
 //! A server that speaks the Redis protocol with scripted replies, in place of a Redis that is not installed.
 
+use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub fn serve(reply: impl Fn(&[String]) -> String + Send + Sync + 'static) -> Str
 fn serve_connection(mut connection: TcpStream, reply: impl Fn(&[String]) -> String) {
     let mut requests = BufReader::new(connection.try_clone().expect("a second handle"));
     while let Some(words) = request(&mut requests) {
+        let words = words.iter().map(|word| String::from_utf8_lossy(word));
+        let words: Vec<_> = words.map(Cow::into_owned).collect();
         let sent = connection.write_all(reply(&words).as_bytes());
         if sent.is_err() {
             break;
@@ -34,7 +37,7 @@ pub fn text(text: &str) -> String {
 }
 
 /// The words of the next request; `None` at the end of the connection.
-fn request(from: &mut impl BufRead) -> Option<Vec<String>> {
+pub fn request(from: &mut impl BufRead) -> Option<Vec<Vec<u8>>> {
     let number = |from: &mut _| {
         let mut line = String::new();
         BufRead::read_line(from, &mut line).ok()?;
@@ -45,7 +48,7 @@ fn request(from: &mut impl BufRead) -> Option<Vec<String>> {
         let mut word = vec![0; number(from)? + 2];
         from.read_exact(&mut word).ok()?;
         word.truncate(word.len() - 2);
-        words.push(String::from_utf8_lossy(&word).into_owned());
+        words.push(word);
     }
     Some(words)
 }

@@ -3,7 +3,7 @@
 pub(crate) mod clients;
 pub(crate) mod connections;
 mod docs_page;
-mod examples;
+pub(crate) mod examples;
 pub(crate) mod hostile;
 pub(crate) mod logs;
 pub(crate) mod matrix;

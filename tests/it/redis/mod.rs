@@ -16,3 +16,4 @@ pub(crate) mod slots;
 pub(crate) mod start;
 pub(crate) mod topologies;
 pub(crate) mod waiting;
+mod wrong_types;

@@ -1,7 +1,7 @@
 //! The examples of the description are recorded from a running service, in a story that calls every operation. Run
 //! with `UPDATE_SNAPSHOTS=1` to record it; an example with the same shape as the recorded one is kept.
 
-mod story;
+pub(crate) mod story;
 
 use budget_authority::api::dialect::Dialect;
 use budget_authority::api::openapi::document;
@@ -11,6 +11,7 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::deliveries::here;
 use crate::harness::response::Response;
 
 const RECORDED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/api/openapi/examples.json");
@@ -126,7 +127,7 @@ fn recorded() -> Map<String, Value> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_examples_are_what_the_service_returns() {
-    let mut present = story::record().await;
+    let mut present = story::run(here().await).await;
     let former = recorded();
     for (name, example) in &mut present {
         if let Some(known) = former.get(name)

@@ -6,11 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::Recorder;
 use crate::harness::app::TestApp;
-use crate::harness::deliveries::{RunningDispatcher, here, reached};
+use crate::harness::deliveries::{RunningDispatcher, reached};
 use crate::harness::eventually;
 use crate::harness::evidence_keys::{issuers, listed, settings, signed};
 use crate::harness::receiver::{Receiver, Reply};
-use crate::harness::redis::shared;
 use crate::harness::redis_fixture::now_ms;
 use crate::harness::runtime_calls::tokens;
 
@@ -20,10 +19,10 @@ const APP: &str = "tenant:acme-inc/app:chat";
 const UNIT: (&str, &str) = ("unit", "TOKENS");
 const LEDGER: [(&str, &str); 2] = [("scope", APP), UNIT];
 
-/// Every operation once.
-pub async fn record() -> Map<String, Value> {
+/// Every operation once, on a service of [`here`](crate::harness::deliveries::here); the examples.
+pub async fn run(app: TestApp) -> Map<String, Value> {
     let receiver = Receiver::start(Reply::Status(200, "")).await;
-    let mut story = Recorder::new(here().await);
+    let mut story = Recorder::new(app);
     let dispatcher = RunningDispatcher::start(&story.app);
     begin(&mut story).await;
     spend(&mut story).await;
@@ -257,7 +256,7 @@ async fn end(story: &mut Recorder, [hook, own]: &[String; 2]) {
 async fn attest(story: &mut Recorder) {
     let own = settings('a');
     let words: Vec<&str> = own.iter().map(String::as_str).collect();
-    story.app = TestApp::spawn_on(&shared().url(), &words).await;
+    story.app = TestApp::spawn_on(&story.app.redis_url, &words).await;
     let now = now_ms(&story.app.store).await;
     let (id, bytes) = signed(&issuers(&[listed('a', 0, None)]), 'a', now);
     let envelopes = [(id.clone(), bytes)];

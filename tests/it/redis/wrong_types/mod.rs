@@ -1,0 +1,185 @@
+//! Every key of every script, of a wrong type: the script fails with an error that names the damage, and has written nothing.
+//!
+//! A proxy tries each call of the examples and of further operations. The scripts of the dispatcher's workers are called as
+//! they get to it: what they write before an error is checked, and `tests/it/dispatcher` tests what they do without a key.
+
+mod operations;
+mod trials;
+
+use std::collections::BTreeSet;
+
+use budget_authority::tools::verify::verify;
+
+use crate::harness::deliveries::{RunningDispatcher, here_on};
+use crate::harness::eventually;
+use crate::harness::redis::RedisServer;
+use crate::http::examples::story;
+use trials::{Pair, Trials, pairs};
+
+/// Scripts and their keys that raise no error, by the reason.
+const SPARED: [(&str, &[(&str, &str)]); 9] = [
+    (
+        "A row of a list is left out, or reported.",
+        &[
+            ("balances", "budget"),
+            ("ledgers", "budget"),
+            ("list", "reservation"),
+            ("list_budgets", "budget"),
+            ("list_deliveries", "delivery"),
+            ("list_webhooks", "webhook"),
+            ("read_unsigned", "reservation"),
+            ("records", "reservation usage_event"),
+            ("registered", "reservations usage_events"),
+            ("rows", "reservation"),
+            ("walk_logs", "audit events"),
+        ],
+    ),
+    (
+        "The reply says that the row failed, and the others are done.",
+        &[
+            ("bulk_fund", "budget tenant"),
+            ("bulk_tenant", "tenant"),
+            ("bulk_webhooks", "tenant webhook"),
+            ("close_api_keys", "api_key"),
+            ("close_budgets", "budget"),
+            ("close_reservations", "budget reservation"),
+            ("close_webhooks", "webhook"),
+            ("expire", "budget reservation"),
+        ],
+    ),
+    (
+        "Only whether it exists is read: the reply says that it does.",
+        &[
+            ("begin_replay", "replay_lock"),
+            ("create_api_key", "api_key"),
+            ("create_budget", "budget"),
+            ("create_policy", "policy"),
+            ("create_webhook", "webhook"),
+        ],
+    ),
+    (
+        "It is written anew.",
+        &[
+            ("bulk_webhooks", "webhooks_mark"),
+            ("close_webhooks", "webhooks_mark"),
+            ("create_webhook", "webhooks_mark"),
+            ("delete_webhook", "webhooks_mark"),
+            ("update_webhook", "webhooks_mark"),
+        ],
+    ),
+    (
+        "A read of what a tenant owns needs no tenant.",
+        &[
+            ("introspect", "tenant"),
+            ("list", "tenant"),
+            ("list_budgets", "tenant"),
+            ("list_deliveries", "tenant"),
+            ("list_policies", "tenant"),
+            ("list_webhooks", "tenant"),
+            ("lookup_budget", "tenant"),
+            ("read_webhook", "tenant"),
+            ("validate_api_key", "tenant"),
+            ("walk_logs", "tenant"),
+        ],
+    ),
+    (
+        "What has begun ends without the tenant: it has no settings, and the sentinel has its audit entry.",
+        &[
+            ("audit_failure", "tenant"),
+            ("bulk_finish", "tenant"),
+            ("close_api_keys", "tenant"),
+            ("close_budgets", "tenant"),
+            ("close_tenant", "tenant"),
+            ("close_webhooks", "tenant"),
+            ("expire", "tenant"),
+        ],
+    ),
+    (
+        "Only a dispatcher has a lease, and copies thresholds.",
+        &[
+            ("close_api_keys", "lease"),
+            ("close_budgets", "lease"),
+            ("close_reservations", "lease"),
+            ("close_tenant", "lease"),
+            ("close_webhooks", "lease"),
+            ("copy_thresholds", "tenant watch"),
+            ("expire", "lease"),
+        ],
+    ),
+    (
+        "Read for some requests alone.",
+        &[
+            ("audit_failure", "audit_failures audit_failures_due"),
+            ("decide", "rates unsigned_refusals"),
+            ("extend", "rates"),
+            ("list", "due other_graces"),
+            ("list_deliveries", "api_key"),
+        ],
+    ),
+    (
+        "No call.",
+        &[
+            ("admin_access", "api_key tenant"),
+            ("commit", "unsigned_refusals"),
+            ("end_replay", "replay_lock"),
+            ("quarantine_unsigned", "unsignable unsigned"),
+            ("release", "unsigned_refusals"),
+            ("replay", "api_key decision reservation usage_event"),
+        ],
+    ),
+];
+
+/// What is written before the error, and does no harm: a due time without a reservation, an entry of the stream of evidence
+/// without its decision, a replay of an id that is new.
+const WRITTEN: [Pair; 6] = [
+    ("commit", "due"),
+    ("queue_replay", "replay_events"),
+    ("release", "due"),
+    ("reserve", "due"),
+    ("reserve", "due_tenants"),
+    ("reserve", "reservations"),
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_raises_the_error_of_a_wrong_type_before_it_writes() {
+    let server = RedisServer::start();
+    let trials = Trials::before(&server);
+    operations::attest(&trials.url()).await;
+    let app = here_on(&trials.url()).await;
+    let _receiver = operations::watch(&app).await;
+    operations::spend(&app).await;
+    operations::end(&app).await;
+    story::run(here_on(&trials.url()).await).await;
+    let dispatcher = RunningDispatcher::start(&app);
+    for script in [
+        "end_attempts",
+        "seal",
+        "copy_thresholds",
+        "index_view",
+        "fan_out",
+    ] {
+        eventually(script, || async { trials.has_seen(script) }).await;
+    }
+    dispatcher.stop().await;
+    verify(&app.store, None, |_| {})
+        .await
+        .expect("Redis answers");
+
+    let outcomes = trials.outcomes();
+    let wrong: Vec<_> = outcomes
+        .iter()
+        .filter(|(pair, seen)| !seen.wrong.is_empty() && !WRITTEN.contains(pair))
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let raised = |pair: &Pair| {
+        let seen = outcomes.get(pair);
+        seen.is_some_and(|seen| seen.raised + seen.wrong.len() > 0)
+    };
+    let spared: BTreeSet<_> = pairs().into_iter().filter(|pair| !raised(pair)).collect();
+    let rows = SPARED.iter().flat_map(|(_, rows)| rows.iter());
+    let declared: BTreeSet<_> = rows
+        .flat_map(|(script, keys)| keys.split(' ').map(move |key| (*script, key)))
+        .collect();
+    let differ: Vec<_> = spared.symmetric_difference(&declared).collect();
+    assert!(differ.is_empty(), "{differ:#?}");
+}
