@@ -1,21 +1,12 @@
-//! Damaged ledgers, records and indexes: whatever is wrong, no operation moves money and then fails.
+//! Damaged ledgers and records: whatever is wrong, no operation moves money and then fails. Keys of a wrong type are in
+//! `tests/it/redis/wrong_types`.
 
-use std::collections::BTreeMap;
-
-use budget_authority::store::Day;
 use serde_json::json;
 
-use crate::harness::app::{ADMIN_KEY, TestApp};
+use crate::harness::app::TestApp;
 use crate::harness::response::Response;
 
 const ROOT: &str = "tenant:acme";
-
-/// Everything that is stored except the due times: one without a record only costs a sweep a read.
-async fn stored_state(app: &TestApp) -> BTreeMap<String, Vec<u8>> {
-    let mut found = app.everything().await;
-    found.retain(|key, _| !key.contains(":due"));
-    found
-}
 
 /// An operation of the runtime plane.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +22,6 @@ enum Operation {
     Decide,
     /// The same.
     Deny,
-    Extend,
 }
 
 /// A ledger of 1,000 with a hold of 900.
@@ -51,125 +41,64 @@ async fn run(app: &TestApp, operation: Operation, id: &str) -> Response {
         Operation::Post => app.post_event("e", ROOT, 100, json!({})).await,
         Operation::Decide => app.decide("d", ROOT, 200).await,
         Operation::Deny => app.reserve("again", 200).await,
-        Operation::Extend => app.extend(id, "x", 1_000).await,
     }
 }
 
-#[tokio::test]
-async fn a_damaged_figure_or_index_is_found_before_the_first_write() {
-    use Operation::{Commit, Decide, Deny, Extend, Post, Release, Reserve};
-    let all = [Reserve, Commit, Release, Post];
-    let emitting = [Reserve, Commit, Release, Post, Decide, Deny];
-    let (app, _) = with_hold().await;
-    let (caller, keys) = (&app.callers[0], app.store.keys().clone());
-    let (partition, tenant) = (caller.partition, caller.tenant.as_str());
-    let today = Day::of_ms(app.now_ms().await);
-    let foreign = [
-        (
-            keys.due(partition, tenant),
-            &[Reserve, Commit, Release, Extend][..],
-        ),
-        (keys.due_tenants(partition), &[Reserve, Extend]),
-        (keys.reservations(partition, tenant, today), &[Reserve]),
-        (keys.events(partition, tenant, today), &emitting),
-        (keys.outbox(partition), &emitting),
-        (keys.days(partition), &emitting),
-        (keys.denials(partition, tenant), &[Decide, Deny]),
-        (keys.denials_due(partition), &[Decide, Deny]),
-    ];
-    for operation in all {
-        for field in [
-            "remaining",
-            "reserved",
-            "spent",
-            "allocated",
-            "debt",
-            "overdraft_limit",
-        ] {
-            let (app, id) = with_hold().await;
-            if operation == Reserve && field == "debt" {
-                continue; // any debt but 0 refuses, whatever it is
-            }
-            app.set_ledger(ROOT, &[(field, "x")]).await;
-            let before = app.everything().await;
-            let response = run(&app, operation, &id).await;
-            assert_eq!(
-                response.status, 500,
-                "{operation:?} with {field}: {response:?}"
-            );
-            assert!(
-                app.everything().await == before,
-                "{operation:?} with {field}"
-            );
-        }
+/// Key, field, its damaged value (empty: none), and the operations that need it.
+type Row = (String, &'static str, &'static str, &'static [Operation]);
+
+fn table(app: &TestApp, id: &str) -> Vec<Row> {
+    use Operation::{Commit, Decide, Deny, Post, Release, Reserve};
+    let caller = &app.callers[0];
+    let keys = app.store.keys().of(caller.partition);
+    let denials = keys.denials(caller.tenant.as_str());
+    let (ledger, record) = (app.ledger_key(0, ROOT), app.reservation_key(id));
+    let all = &[Reserve, Commit, Release, Post][..];
+    let mut rows: Vec<Row> = [
+        "remaining",
+        "reserved",
+        "spent",
+        "allocated",
+        "overdraft_limit",
+    ]
+    .map(|field| (ledger.clone(), field, "x", all))
+    .into();
+    // Any debt but 0 refuses a reservation, whatever it is.
+    rows.push((ledger, "debt", "x", &[Commit, Release, Post]));
+    for field in ["count", "suppressed"] {
+        rows.push((denials.clone(), field, "x", &[Decide, Deny]));
     }
-    for operation in emitting.into_iter().chain([Extend]) {
-        for (key, operations) in &foreign {
-            if !operations.contains(&operation) {
-                continue;
-            }
-            let (app, id) = with_hold().await;
-            let prefix = app.store.keys().prefix().to_owned();
-            let key = key.replacen(keys.prefix(), &prefix, 1);
-            app.run::<()>(&["SET", &key, "not what it should be"]).await;
-            // Days are written once a day.
-            let record = app.store.keys().tenant(partition, tenant);
-            app.run::<i64>(&["HDEL", &record, "day"]).await;
-            let before = stored_state(&app).await;
-            let response = run(&app, operation, &id).await;
-            assert_eq!(
-                response.status, 500,
-                "{operation:?} with {key}: {response:?}"
-            );
-            assert!(
-                stored_state(&app).await == before,
-                "{operation:?} with {key}"
-            );
-        }
+    for policy in ["", "MAYBE"] {
+        rows.push((record.clone(), "overage_policy", policy, &[Commit]));
     }
+    rows
 }
 
 #[tokio::test]
-async fn a_damaged_count_of_denials_is_found_before_the_first_write() {
-    for operation in [Operation::Decide, Operation::Deny] {
-        for field in ["count", "suppressed"] {
-            let (app, id) = with_hold().await;
-            let caller = &app.callers[0];
-            let denials = app
-                .store
-                .keys()
-                .denials(caller.partition, caller.tenant.as_str());
-            let now_ms = app.now_ms().await;
-            let minute_ms = (now_ms - now_ms % 60_000).to_string();
-            app.run::<()>(&["HSET", &denials, "minute_ms", &minute_ms, "count", "100000"])
-                .await;
-            app.run::<()>(&["HSET", &denials, field, "x"]).await;
-            let before = app.everything().await;
-            let response = run(&app, operation, &id).await;
-            assert_eq!(
-                response.status, 500,
-                "{operation:?} with {field}: {response:?}"
-            );
-            assert!(
-                app.everything().await == before,
-                "{operation:?} with {field}"
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_commit_beyond_its_hold_needs_a_known_overage_policy() {
+async fn a_damaged_field_is_found_before_the_first_write() {
     let (app, id) = with_hold().await;
-    let record = app.reservation_key(&id);
-    for damage in [
-        &["HDEL", &record, "overage_policy"][..],
-        &["HSET", &record, "overage_policy", "MAYBE"],
-    ] {
-        app.run::<()>(damage).await;
-        let before = app.everything().await;
-        app.commit(&id, "c", 950).await.expect(500);
-        assert!(app.everything().await == before, "{damage:?}");
+    let count = table(&app, &id).len();
+    for row in 0..count {
+        let operations = table(&app, &id)[row].3;
+        for operation in operations {
+            let (app, id) = with_hold().await;
+            let (key, field, value, _) = table(&app, &id).swap_remove(row);
+            if key.contains("}:denials:") {
+                let now_ms = app.now_ms().await;
+                let minute_ms = (now_ms - now_ms % 60_000).to_string();
+                app.set(&key, &[("minute_ms", &minute_ms), ("count", "100000")])
+                    .await;
+            }
+            match value {
+                "" => app.run::<()>(&["HDEL", &key, field]).await,
+                _ => app.set(&key, &[(field, value)]).await,
+            }
+            let before = app.everything().await;
+            let response = run(&app, *operation, &id).await;
+            let what = format!("{operation:?} with {field} {value:?}");
+            assert_eq!(response.status, 500, "{what}: {response:?}");
+            assert!(app.everything().await == before, "{what}");
+        }
     }
 }
 
@@ -207,88 +136,5 @@ async fn a_damaged_ledger_delays_only_the_expiry_of_its_own_holds() {
         assert_eq!(app.sweep().await, 0, "nothing is looked at twice");
         let response = app.create("next", sound, 1_000, json!({})).await;
         assert_eq!(response.status, 200, "the tenant continues: {response:?}");
-    }
-}
-
-/// The keys that the event and the audit entry of a change are written to, each of another type in turn.
-#[tokio::test]
-async fn an_operators_update_that_cannot_emit_its_event_changes_nothing() {
-    for (index, release) in [
-        (0, false),
-        (1, false),
-        (2, false),
-        (3, false),
-        (4, false),
-        (5, false),
-        (2, true),
-        (3, true),
-        (4, true),
-    ] {
-        let (app, id) = with_hold().await;
-        let (caller, keys) = (&app.callers[0], app.store.keys());
-        let (partition, tenant) = (caller.partition, caller.tenant.as_str());
-        let today = Day::of_ms(app.now_ms().await);
-        let key = [
-            keys.events(partition, tenant, today),
-            keys.outbox(partition),
-            keys.audit(partition, tenant, today),
-            keys.chain(partition, tenant),
-            keys.unsealed(partition),
-            keys.days(partition),
-        ][index]
-            .clone();
-        app.run::<()>(&["DEL", &key]).await;
-        app.run::<()>(&["SET", &key, "not what it should be"]).await;
-        let before = app.everything().await;
-        let response = if release {
-            app.admin_release(&id, "r").await
-        } else {
-            let path = "/v1/admin/budgets/fund?scope=tenant:acme&unit=TOKENS&tenant_id=acme";
-            let body = json!({"operation": "CREDIT", "amount": {"unit": "TOKENS", "amount": 5}, "idempotency_key": "f"});
-            let request = app.request(reqwest::Method::POST, path).json(&body);
-            app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await
-        };
-        assert_eq!(response.status, 500, "{key}: {response:?}");
-        let mut after = app.everything().await;
-        // The refused request may be recorded where it can be.
-        after.retain(|name, _| before.contains_key(name));
-        let ledger = app.ledger_key(0, ROOT);
-        assert!(after[&ledger] == before[&ledger], "{key}");
-        assert!(
-            after[&app.reservation_key(&id)] == before[&app.reservation_key(&id)],
-            "{key}"
-        );
-        assert!(
-            after[&keys.due(partition, tenant)] == before[&keys.due(partition, tenant)],
-            "{key}"
-        );
-    }
-}
-
-/// A chain with an unreadable sequence, and the thresholds that scripts of subscriptions read.
-#[tokio::test]
-async fn a_subscription_that_cannot_be_watched_or_audited_is_not_created() {
-    for index in 0..4 {
-        let (app, _) = with_hold().await;
-        let (caller, keys) = (&app.callers[0], app.store.keys());
-        let (partition, tenant) = (caller.partition, caller.tenant.as_str());
-        let key = [
-            keys.chain(partition, tenant),
-            keys.watch(partition, tenant),
-            keys.thresholds(partition),
-            keys.webhooks(partition, tenant),
-        ][index]
-            .clone();
-        match index {
-            0 => app.run::<()>(&["HSET", &key, "sequence", "1x"]).await,
-            _ => app.run::<()>(&["SET", &key, "no hash"]).await,
-        };
-        let path = "/v1/admin/webhooks?tenant_id=acme";
-        let body = json!({"url": "https://93.184.216.34/x", "event_types": ["budget.created"]});
-        let request = app.request(reqwest::Method::POST, path).json(&body);
-        let response = app.send(request.header("X-Admin-API-Key", ADMIN_KEY)).await;
-        assert_eq!(response.status, 500, "{key}: {response:?}");
-        let made = app.everything().await;
-        assert!(!made.keys().any(|name| name.contains(":webhook:")), "{key}");
     }
 }
