@@ -24,14 +24,11 @@ const SPARED: [(&str, &[(&str, &str)]); 9] = [
             ("balances", "budget"),
             ("ledgers", "budget"),
             ("list", "reservation"),
-            ("list_budgets", "budget"),
             ("list_deliveries", "delivery"),
-            ("list_webhooks", "webhook"),
             ("read_unsigned", "reservation"),
             ("records", "reservation usage_event"),
             ("registered", "reservations usage_events"),
             ("rows", "reservation"),
-            ("walk_logs", "audit events"),
         ],
     ),
     (
@@ -72,14 +69,11 @@ const SPARED: [(&str, &[(&str, &str)]); 9] = [
         &[
             ("introspect", "tenant"),
             ("list", "tenant"),
-            ("list_budgets", "tenant"),
             ("list_deliveries", "tenant"),
             ("list_policies", "tenant"),
-            ("list_webhooks", "tenant"),
             ("lookup_budget", "tenant"),
             ("read_webhook", "tenant"),
             ("validate_api_key", "tenant"),
-            ("walk_logs", "tenant"),
         ],
     ),
     (
@@ -119,7 +113,7 @@ const SPARED: [(&str, &[(&str, &str)]); 9] = [
     (
         "No call.",
         &[
-            ("admin_access", "api_key tenant"),
+            ("admin_access", "tenant"),
             ("commit", "unsigned_refusals"),
             ("end_replay", "replay_lock"),
             ("quarantine_unsigned", "unsignable unsigned"),
