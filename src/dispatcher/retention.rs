@@ -23,7 +23,7 @@ use crate::store::dispatcher::retention::{
     DropIdempotency, DropIdempotencyReply, PAGE_ROWS, PurgeReply, Records, Retire, RetireReply,
     TRIM_ENTRIES, Walk,
 };
-use crate::store::{Day, Keys, Lease, Store, StoreError};
+use crate::store::{Day, Keys, Lane, Lease, Store, StoreError, unless_fenced};
 
 /// Days processed, and idempotency entries deleted, in each partition in one pass.
 const ROWS: usize = 8;
@@ -244,7 +244,7 @@ impl Retention {
             events_again_ms,
             audit_again_ms,
         };
-        let retired = self.store.run_leased(&call).await?;
+        let retired = unless_fenced(self.store.run(Lane::Background, &call).await)?;
         let (events, audit) = match retired {
             Some(RetireReply::Retired { events, audit }) => {
                 pass.days += 1;
@@ -330,7 +330,7 @@ impl Retention {
                 due_until_ms: now_ms,
                 fencing_token: &lease,
             };
-            match self.store.run_leased(&call).await? {
+            match unless_fenced(self.store.run(Lane::Background, &call).await)? {
                 Some(DropIdempotencyReply::Dropped { count }) => pass.idempotency += count,
                 None => lost(lease),
             }

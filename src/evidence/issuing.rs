@@ -15,7 +15,7 @@ use tracing::warn;
 use super::issuers::{Issuer, Issuers, ServerId, Signer};
 use super::registry::{Registered, Registry};
 use crate::store::evidence::{RegisterIssuers, RegisterIssuersReply};
-use crate::store::{Counted, Store, StoreError, Unavailable};
+use crate::store::{Counted, Lane, Store, StoreError, Unavailable, outcome};
 
 /// How far ahead the end of an open window must lie, and the start of a key that is to follow one that signs: by then every
 /// process has the new configuration, or has read here that the window ends.
@@ -61,7 +61,7 @@ pub async fn register_issuers(
         given: &given,
     };
     let refuse = |why: String| Err(StoreError::Deployment(why));
-    match store.run_background(&call).await? {
+    match outcome(store.run(Lane::Background, &call).await)? {
         RegisterIssuersReply::Recorded { issuers: stored } => registry(issuers, &stored),
         RegisterIssuersReply::Damaged { number } => refuse(damaged(&number)),
         RegisterIssuersReply::Renumbered { number } => refuse(renumbered(&number)),

@@ -1,5 +1,4 @@
-//! Every way to call Redis: scripts with [`Store::run`], [`Store::run_background`], [`Store::run_leased`] and [`Store::run_each`],
-//! encoded calls and plain commands with [`Store::fetch`],
+//! Every way to call Redis: scripts with [`Store::run`] and [`Store::run_each`], encoded calls and plain commands with
 //! [`Store::send`], [`Store::send_all`] and [`Store::send_each`], and a command for every node with [`Store::send_to_nodes`].
 //!
 //! Each begins a call of the request's deadline, and reads the deployment first if it is not known yet.
@@ -7,15 +6,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue, Value};
+use redis::{Cmd, Value};
 use tokio::time::Instant;
 use tracing::warn;
 
-use super::records::read_or_default;
 use super::signature::{Refused, ScriptCall};
-use super::{
-    Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable, outcome, unless_fenced,
-};
+use super::{Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable};
 use crate::driver::call::Request;
 use crate::driver::connection::SentReply;
 use crate::driver::node::Node;
@@ -123,39 +119,6 @@ impl Store {
             .into_iter()
             .map(|reply| reply.and_then(read))
             .collect())
-    }
-
-    /// Runs a script that refuses its caller nothing, off the request path.
-    ///
-    /// # Errors
-    /// [`StoreError`] when it gave no reply.
-    pub(crate) async fn run_background<C: ScriptCall>(
-        &self,
-        call: &C,
-    ) -> Result<C::Outcome, StoreError> {
-        outcome(self.run(Lane::Background, call).await)
-    }
-
-    /// Runs a script under a lease, off the request path; `None` where another dispatcher holds the lease by now.
-    ///
-    /// # Errors
-    /// [`StoreError`] when it gave no reply.
-    pub(crate) async fn run_leased<C: ScriptCall>(
-        &self,
-        call: &C,
-    ) -> Result<Option<C::Outcome>, StoreError> {
-        unless_fenced(self.run(Lane::Background, call).await)
-    }
-
-    /// The reply to a command that reads, off the request path; the default where it has another form.
-    ///
-    /// # Errors
-    /// As for [`Store::send`].
-    pub(super) async fn fetch<T: FromRedisValue + Default>(
-        &self,
-        command: &(String, Cmd),
-    ) -> Result<T, StoreError> {
-        Ok(read_or_default(self.send(Lane::Background, command).await?))
     }
 
     /// Sends one encoded call or plain command to the node that owns its key.

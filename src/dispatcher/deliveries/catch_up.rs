@@ -18,7 +18,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::catch_up::{BehindWindow, CatchUp, CatchUpReply};
 use crate::store::dispatcher::fan_out::OutboxPosition;
-use crate::store::{Keys, Lease, MemoryStep, StoreError};
+use crate::store::{Keys, Lane, Lease, MemoryStep, StoreError, outcome};
 
 /// When to look again at a subscription that has no room; at one whose room was filled; at one whose record cannot be read; at one of
 /// which an outbox is out of reach; at one that fails.
@@ -257,7 +257,7 @@ impl Backfill {
             too_old: missed.too_old,
             deliveries: &missed.deliveries,
         };
-        let reply = self.store.run_background(&call).await?;
+        let reply = outcome(self.store.run(Lane::Background, &call).await)?;
         let CatchUpReply::CaughtUp {
             queued,
             skipped,

@@ -30,8 +30,8 @@ use crate::domain::ids::Partition;
 use crate::driver::reply::Nested;
 use crate::egress::POOL_MAX;
 use crate::shutdown::Shutdown;
-use crate::store::Lease;
 use crate::store::dispatcher::deliveries::{TakeDeliveries, TakeDeliveriesReply};
+use crate::store::{Lane, Lease, unless_fenced};
 
 /// Deliveries in flight of one dispatcher.
 pub const IN_FLIGHT_MAX: usize = 4_000;
@@ -165,7 +165,7 @@ impl DeliveryWorker {
             stale_before_ms: state.stale_before_ms(),
         };
         let in_order = state.claiming(lease.partition).await;
-        let taken = match state.store.run_leased(&call).await {
+        let taken = match unless_fenced(state.store.run(Lane::Background, &call).await) {
             Ok(Some(taken)) => taken,
             Ok(None) => return state.leases.lost(lease),
             // The next poll of the partition makes it due again.

@@ -7,7 +7,7 @@ use tracing::{error, info};
 use super::backfill::{Backfill, BackfillPass, PassTime};
 use crate::dispatcher::due::partitions;
 use crate::store::dispatcher::catch_up::{FeedReplay, FeedReplayReply};
-use crate::store::{Keys, Lease, MemoryStep, StoreError};
+use crate::store::{Keys, Lane, Lease, MemoryStep, StoreError, unless_fenced};
 
 /// Replays of a partition that one pass looks at, those first that were not for longest.
 const ROWS: usize = 20;
@@ -92,20 +92,21 @@ impl Backfill {
             stale_before_ms,
         };
         for _ in 0..CALLS {
-            let (queued, more, hopeless) = match self.store.run_leased(&call).await? {
-                None => return Ok(false),
-                Some(FeedReplayReply::Ended) => {
-                    info!(replay.id = replay_id, "replay `{replay_id}` has ended");
-                    pass.ended += 1;
-                    pass.replays = pass.replays.saturating_sub(1);
-                    return Ok(true);
-                }
-                Some(FeedReplayReply::Fed {
-                    queued,
-                    more,
-                    hopeless,
-                }) => (queued, more, hopeless),
-            };
+            let (queued, more, hopeless) =
+                match unless_fenced(self.store.run(Lane::Background, &call).await)? {
+                    None => return Ok(false),
+                    Some(FeedReplayReply::Ended) => {
+                        info!(replay.id = replay_id, "replay `{replay_id}` has ended");
+                        pass.ended += 1;
+                        pass.replays = pass.replays.saturating_sub(1);
+                        return Ok(true);
+                    }
+                    Some(FeedReplayReply::Fed {
+                        queued,
+                        more,
+                        hopeless,
+                    }) => (queued, more, hopeless),
+                };
             pass.replayed += queued;
             if queued > 0 || hopeless {
                 self.queued.partition(lease.partition);

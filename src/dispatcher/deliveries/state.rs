@@ -27,7 +27,7 @@ use crate::domain::webhook::SubscriptionId;
 use crate::metrics::metrics;
 use crate::shutdown::Shutdown;
 use crate::store::dispatcher::deliveries::{LapseClaims, LapseClaimsReply};
-use crate::store::{Keys, Lease, Store, StoreError};
+use crate::store::{Keys, Lane, Lease, Store, StoreError, unless_fenced};
 
 /// How long a claim lasts: longer than an attempt, its outcome included.
 pub(super) const CLAIM_MS: i64 = 35_000;
@@ -184,7 +184,7 @@ impl WorkerState {
                 reply_ms: self.store.timeout() * 2,
                 after,
             };
-            let lapsed = self.store.run_leased(&call).await?;
+            let lapsed = unless_fenced(self.store.run(Lane::Background, &call).await)?;
             let Some(LapseClaimsReply::Lapsed { damaged, next, .. }) = lapsed else {
                 return Ok(false);
             };

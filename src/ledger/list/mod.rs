@@ -19,7 +19,7 @@ use crate::listing::{
 };
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{ReadRows, RowsReply};
-use crate::store::{ExtraRoundTrip, StoreError};
+use crate::store::{ExtraRoundTrip, Lane, StoreError, outcome};
 use walk::{ExpiryWalk, ReservationIndex, ReservationWalk};
 
 orders! {
@@ -218,7 +218,8 @@ impl Ledger {
                 names: &names,
             };
             self.store.extra_round_trip(ExtraRoundTrip::Paging);
-            let RowsReply::Rows { now_ms, fields } = self.store.run_background(&call).await?;
+            let RowsReply::Rows { now_ms, fields } =
+                outcome(self.store.run(Lane::Background, &call).await)?;
             for fields in fields {
                 let bytes: usize = fields.0.iter().flatten().map(String::len).sum();
                 left = left.saturating_sub_unsigned(bytes as u64);

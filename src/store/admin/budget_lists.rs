@@ -7,8 +7,8 @@ use tracing::error;
 
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::ids::TenantId;
-use crate::store::records::{NO_ARGS, command};
-use crate::store::{OnFailure, Store, StoreError};
+use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::{Lane, OnFailure, Store, StoreError};
 
 /// The fields of a ledger that a response has.
 pub(crate) static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
@@ -17,7 +17,7 @@ impl Store {
     /// How many ledgers a tenant has.
     pub async fn count_ledgers(&self, tenant: &TenantId) -> Result<usize, StoreError> {
         let count = command("ZCARD", self.ledgers_of(tenant), NO_ARGS);
-        self.fetch(&count).await
+        Ok(read_or_default(self.send(Lane::Background, &count).await?))
     }
 
     /// Up to `rows` entries, `scope unit_index UNIT`, of each of these tenants' ledgers whose scope starts so. Those of the first

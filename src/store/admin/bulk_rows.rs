@@ -10,7 +10,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::{Owner, SubscriptionId};
 use crate::driver::reply::{FromReply, Reply};
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError, outcome};
 
 signature! {
     /// Funds some ledgers of one tenant for a bulk action, each as fund does, and keeps the outcome of each. A row that has an
@@ -177,7 +177,7 @@ impl Store {
             context: context(claim),
             ledgers,
         };
-        let BulkFundReply::Done { outcomes } = self.run_background(&call).await?;
+        let BulkFundReply::Done { outcomes } = outcome(self.run(Lane::Background, &call).await)?;
         Ok(outcomes)
     }
 
@@ -201,7 +201,7 @@ impl Store {
             close_correlation_id: claim.bulk.close_correlation_id(tenant),
             request_part_ms: request_part,
         };
-        let BulkTenantReply::Done { outcomes } = self.run_background(&call).await?;
+        let BulkTenantReply::Done { outcomes } = outcome(self.run(Lane::Background, &call).await)?;
         Ok(outcomes)
     }
 
@@ -234,7 +234,8 @@ impl Store {
             thresholds_max: claim.bulk.thresholds_max,
             rows,
         };
-        let BulkWebhooksReply::Done { outcomes } = self.run_background(&call).await?;
+        let BulkWebhooksReply::Done { outcomes } =
+            outcome(self.run(Lane::Background, &call).await)?;
         Ok(outcomes)
     }
 
@@ -251,7 +252,7 @@ impl Store {
             claim_id: &claim.id,
             rows: rows.collect(),
         };
-        let BulkKeepReply::Done { outcomes } = self.run_background(&call).await?;
+        let BulkKeepReply::Done { outcomes } = outcome(self.run(Lane::Background, &call).await)?;
         Ok(outcomes)
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
 use crate::store::records::{NO_ARGS, command, read_or_default};
-use crate::store::{OnFailure, Store, StoreError};
+use crate::store::{Lane, OnFailure, Store, StoreError};
 
 /// Why a ledger is in the index `over_limit_or_in_debt`; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,10 @@ impl Store {
     /// The counts of one partition that are not zero.
     pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
         let key = self.keys().counts(partition);
-        let mut counts: Counts = self.fetch(&command("HGETALL", key, NO_ARGS)).await?;
+        let mut counts: Counts = read_or_default(
+            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
+                .await?,
+        );
         counts.retain(|_, count| *count != 0);
         Ok(counts)
     }

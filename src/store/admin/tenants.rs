@@ -81,8 +81,8 @@ impl Store {
     /// pass over an entry without a record.
     pub(crate) async fn register_tenant(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let directory = self.keys().directory();
-        self.fetch(&command("ZADD", directory, (0, tenant.as_str())))
-            .await
+        let added = command("ZADD", directory, (0, tenant.as_str()));
+        self.send(Lane::Background, &added).await.map(drop)
     }
 
     /// A tenant's record; `None` where there is none.

@@ -4,7 +4,7 @@ use crate::domain::ids::Partition;
 use crate::driver::reply::{FromReply, Reply};
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError};
 
 signature! {
     /// Brings the thresholds that the operator's subscriptions watch to the tenants of one partition, some at a time. Repeating
@@ -51,7 +51,8 @@ impl Store {
     pub async fn watched(&self) -> Result<Option<WatchedThresholds>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
         let read = command("HMGET", key, ("source_version", "source_union"));
-        let fields: Vec<Option<String>> = self.fetch(&read).await?;
+        let fields: Vec<Option<String>> =
+            read_or_default(self.send(Lane::Background, &read).await?);
         let [Some(version), union] = &fields[..] else {
             return Ok(None);
         };

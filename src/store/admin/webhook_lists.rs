@@ -2,7 +2,7 @@
 
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::store::records::command;
+use crate::store::records::{command, read_or_default};
 use crate::store::{Lane, Store, StoreError};
 
 impl Store {
@@ -44,7 +44,7 @@ impl Store {
         }
         let directory = self.keys().webhook_directory();
         let scores = command("ZMSCORE", directory.clone(), subscriptions);
-        let scores: Vec<Option<f64>> = self.fetch(&scores).await?;
+        let scores: Vec<Option<f64>> = read_or_default(self.send(Lane::Background, &scores).await?);
         let pairs = subscriptions.iter().zip(scores);
         let missing = pairs.filter(|(_, score)| score.is_none());
         let missing: Vec<_> = missing.map(|(id, _)| (0, *id)).collect();

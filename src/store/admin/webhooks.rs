@@ -8,9 +8,9 @@ use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
 use crate::store::admin::Change;
 use crate::store::admin::thresholds::WatchedThresholds;
-use crate::store::records::command;
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::{FlatRecord, Refused, signature};
-use crate::store::{Pair, Store, StoreError};
+use crate::store::{Lane, Pair, Store, StoreError};
 
 signature! {
     /// Records a subscription of a tenant or of the operator.
@@ -229,7 +229,10 @@ impl Store {
         let key = self.keys().webhook_security(Partition::FIRST);
         let names = ("blocked_cidr_ranges", "allowed_url_patterns", "allow_http");
         let (ranges, patterns, allow_http): (Option<String>, Option<String>, Option<String>) =
-            self.fetch(&command("HMGET", key, names)).await?;
+            read_or_default(
+                self.send(Lane::Background, &command("HMGET", key, names))
+                    .await?,
+            );
         let stored = || Some((ranges?, patterns?, allow_http? == "1"));
         Ok(stored())
     }

@@ -8,7 +8,7 @@ use crate::domain::webhook::{DeliveryId, SubscriptionId};
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::{self, Counted, Form};
 use crate::store::signature::signature;
-use crate::store::{Pair, Store, StoreError};
+use crate::store::{Lane, Pair, Store, StoreError, outcome};
 
 /// How an attempt ended.
 #[derive(Debug, Clone)]
@@ -152,7 +152,7 @@ impl Store {
         &self,
         call: &EndAttempts<'_>,
     ) -> Result<Vec<EndResult>, StoreError> {
-        let EndAttemptsReply::Ended { ends } = self.run_background(call).await?;
+        let EndAttemptsReply::Ended { ends } = outcome(self.run(Lane::Background, call).await)?;
         Ok(ends)
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Lease, OnFailure, Store, StoreError};
+use crate::store::{Day, Lane, Lease, OnFailure, Store, StoreError, unless_fenced};
 
 signature! {
     /// Seals entries of an audit chain that were appended on one day, behind those that are sealed: stores with the number of each
@@ -95,7 +95,10 @@ impl Store {
         tenant: &str,
     ) -> Result<Chain, StoreError> {
         let key = self.keys().chain(partition, tenant);
-        let values: Vec<Option<String>> = self.fetch(&command("HMGET", key, &FIELDS)).await?;
+        let values: Vec<Option<String>> = read_or_default(
+            self.send(Lane::Background, &command("HMGET", key, &FIELDS))
+                .await?,
+        );
         Ok(Chain::read(&Record::from_fields(&FIELDS, values)))
     }
 
@@ -136,7 +139,7 @@ impl Store {
             sealed_day: new.map_or(Day::of_ms(0), |new| new.day),
             new: new.map_or(&[], |new| &new.seals),
         };
-        self.run_leased(&call).await
+        unless_fenced(self.run(Lane::Background, &call).await)
     }
 }
 
@@ -214,7 +217,8 @@ impl Store {
     ) -> Result<Vec<Option<String>>, StoreError> {
         let key = self.keys().seals(partition, tenant, day);
         let read = command("HMGET", key, (numbers, "last"));
-        let mut seals: Vec<Option<String>> = self.fetch(&read).await?;
+        let mut seals: Vec<Option<String>> =
+            read_or_default(self.send(Lane::Background, &read).await?);
         seals.resize(numbers.len() + 1, None);
         Ok(seals)
     }

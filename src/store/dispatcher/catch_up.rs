@@ -132,8 +132,10 @@ impl Store {
         id: &str,
     ) -> Result<Vec<(String, String)>, StoreError> {
         let key = self.keys().window(partition, id);
-        let fields: BTreeMap<String, String> =
-            self.fetch(&command("HGETALL", key, NO_ARGS)).await?;
+        let fields: BTreeMap<String, String> = read_or_default(
+            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
+                .await?,
+        );
         let place = |(field, place): (String, String)| {
             Some((field.strip_prefix("behind ")?.to_owned(), place))
         };

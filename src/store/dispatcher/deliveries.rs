@@ -9,9 +9,9 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::reply::{FromReply, Nested, Reply};
-use crate::store::records::{NO_ARGS, command};
+use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Lease, Store, StoreError};
+use crate::store::{Day, Lane, Lease, Store, StoreError, outcome};
 
 /// Place of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -187,8 +187,10 @@ impl Store {
     /// The record of a subscription; empty where there is none.
     pub(crate) async fn webhook_record(&self, id: &SubscriptionId) -> Result<Record, StoreError> {
         let key = self.keys().webhook(id.partition(), id.as_str());
-        let fields: BTreeMap<String, String> =
-            self.fetch(&command("HGETALL", key, NO_ARGS)).await?;
+        let fields: BTreeMap<String, String> = read_or_default(
+            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
+                .await?,
+        );
         let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
         Ok(Record::from_pairs(pairs.collect()))
     }
@@ -248,7 +250,7 @@ impl Store {
                 retry_ms: RETRY,
                 retries: ":retries",
             };
-            match self.run_background(&call).await? {
+            match outcome(self.run(Lane::Background, &call).await)? {
                 HastenLanesReply::Hastened { next: Some(next) } => passed = next,
                 HastenLanesReply::Hastened { next: None } => return Ok(()),
             }

@@ -11,7 +11,7 @@ use crate::domain::record::Record;
 use crate::domain::webhook::Owner;
 use crate::store::records::{NO_ARGS, command, read_or_default, read_reply};
 use crate::store::signature::{Counted, signature};
-use crate::store::{MemoryStep, OnFailure, Store, StoreError};
+use crate::store::{Lane, MemoryStep, OnFailure, Store, StoreError, outcome};
 
 /// Records that are read at once.
 const RECORDS: usize = 100;
@@ -146,7 +146,7 @@ impl Store {
             owners: Counted(owners),
             parts,
         };
-        self.run_background(&call).await
+        outcome(self.run(Lane::Background, &call).await)
     }
 
     /// The marks of the subscriptions of these owners; `None` for an owner without any, or whose mark has another type.
@@ -176,7 +176,7 @@ impl Store {
     ) -> Result<Vec<(String, Result<Record, StoreError>)>, StoreError> {
         let partition = home(owner);
         let list = command("ZRANGE", self.keys().webhooks(partition, owner), (0, -1));
-        let ids: Vec<String> = self.fetch(&list).await?;
+        let ids: Vec<String> = read_or_default(self.send(Lane::Background, &list).await?);
         let mut found = Vec::with_capacity(ids.len());
         for some in ids.chunks(RECORDS) {
             let read =
@@ -282,7 +282,8 @@ impl Store {
                 owner,
                 subscriptions: some,
             };
-            let AdoptWebhooksReply::Adopted { mark: renewed } = self.run_background(&call).await?;
+            let AdoptWebhooksReply::Adopted { mark: renewed } =
+                outcome(self.run(Lane::Background, &call).await)?;
             mark = renewed;
             rest = Some(others).filter(|others| !others.is_empty());
         }

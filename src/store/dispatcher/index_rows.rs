@@ -6,9 +6,9 @@ use super::views::{Row, View, id_member};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::driver::script::Counted;
-use crate::store::records::command;
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, Lane, Store, StoreError, outcome};
 
 signature! {
     /// Adds rows to the indexes of a view over all tenants, and moves the cursors of the outboxes that they came from, both or
@@ -96,7 +96,10 @@ impl Store {
         }
         let key = self.keys().view_cursors();
         let names: Vec<_> = partitions.iter().map(Partition::to_string).collect();
-        let found: Vec<Option<String>> = self.fetch(&command("HMGET", key, names)).await?;
+        let found: Vec<Option<String>> = read_or_default(
+            self.send(Lane::Background, &command("HMGET", key, names))
+                .await?,
+        );
         let cursor = |text: Option<String>| EntryId::parse(&text?);
         let mut cursors: Vec<_> = found.into_iter().map(cursor).collect();
         cursors.resize(partitions.len(), None);
@@ -213,7 +216,8 @@ impl<'a> IndexCall<'a> {
             ends_ms: Counted(&self.ends_ms),
             followed: &self.followed,
         };
-        let IndexViewReply::Indexed { cursors } = self.store.run_background(&call).await?;
+        let IndexViewReply::Indexed { cursors } =
+            outcome(self.store.run(Lane::Background, &call).await)?;
         Ok(cursors)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::ids::Partition;
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError, outcome};
 
 signature! {
     /// Records that a dispatcher is alive, and returns all that are, in the order of their times. A silent dispatcher drops out
@@ -100,7 +100,7 @@ impl Store {
         };
         let HeartbeatReply::Alive {
             mut dispatchers, ..
-        } = self.run_background(&call).await?;
+        } = outcome(self.run(Lane::Background, &call).await)?;
         dispatchers.sort_unstable();
         Ok(dispatchers)
     }

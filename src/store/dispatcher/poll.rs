@@ -75,8 +75,8 @@ impl Store {
         member: &str,
         until_ms: i64,
     ) -> Result<(), StoreError> {
-        self.fetch(&command("ZADD", key, ("XX", until_ms, member)))
-            .await
+        let added = command("ZADD", key, ("XX", until_ms, member));
+        self.send(Lane::Background, &added).await.map(drop)
     }
 
     /// What each node that holds data and answers takes the time to be, in milliseconds; with the node's address.

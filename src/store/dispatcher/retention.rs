@@ -7,7 +7,7 @@ use crate::domain::words::words;
 use crate::store::dispatcher::fan_out::CursorsOfOutbox;
 use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Day, OnFailure, Store, StoreError};
+use crate::store::{Day, Lane, OnFailure, Store, StoreError, unless_fenced};
 
 signature! {
     /// Removes up to a number of a tenant's ended records of one day whose retention has passed. What a record had charged moves
@@ -95,7 +95,7 @@ impl Store {
             after_created_ms: walk.last_kept.as_ref().map(|(created_ms, _)| *created_ms),
             after_id: walk.last_kept.as_ref().map(|(_, id)| id.as_str()),
         };
-        let reply = self.run_leased(&call).await?;
+        let reply = unless_fenced(self.run(Lane::Background, &call).await)?;
         if let Some(PurgeReply::Purged {
             first_ended_ms,
             last_created_ms,

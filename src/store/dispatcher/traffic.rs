@@ -7,7 +7,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
 use crate::store::dispatcher::emit::EmittedReply;
 use crate::store::signature::signature;
-use crate::store::{Lease, Store, StoreError};
+use crate::store::{Lane, Lease, Store, StoreError, outcome};
 
 /// Name of a tenant; decided, denied and ended; expired, tried and refused.
 type NamedTally = (String, (u64, u64, u64), (u64, u64, u64));
@@ -146,7 +146,8 @@ impl Store {
             traffic: tallies.iter().map(key).collect(),
             tallies: &tallies,
         };
-        let CountTrafficReply::Counted { burning } = self.run_background(&call).await?;
+        let CountTrafficReply::Counted { burning } =
+            outcome(self.run(Lane::Background, &call).await)?;
         Ok(burning)
     }
 }
@@ -212,7 +213,7 @@ impl Store {
                 burn: keys.to_vec(),
                 charges: ledgers,
             };
-            let CountBurnReply::Counted = self.run_background(&call).await?;
+            let CountBurnReply::Counted = outcome(self.run(Lane::Background, &call).await)?;
         }
         Ok(())
     }

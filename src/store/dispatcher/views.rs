@@ -13,9 +13,9 @@ use sha2::{Digest, Sha256};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::words::words;
-use crate::store::records::command;
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{Store, StoreError};
+use crate::store::{Lane, Store, StoreError, outcome};
 
 signature! {
     /// Records how far some partitions are in a view over all tenants. Higher marks stay.
@@ -113,7 +113,7 @@ impl Store {
             view: view.as_str(),
             reached: sets_of(reached),
         };
-        let SetWatermarksReply::Noted { all } = self.run_background(&call).await?;
+        let SetWatermarksReply::Noted { all } = outcome(self.run(Lane::Background, &call).await)?;
         Ok(all)
     }
 
@@ -121,7 +121,10 @@ impl Store {
     /// at yet.
     pub async fn watermark(&self, view: View) -> Result<i64, StoreError> {
         let key = self.keys().watermarks(view.as_str());
-        let found: Option<String> = self.fetch(&command("HGET", key, "all")).await?;
+        let found: Option<String> = read_or_default(
+            self.send(Lane::Background, &command("HGET", key, "all"))
+                .await?,
+        );
         Ok(found.and_then(|text| text.parse().ok()).unwrap_or(0))
     }
 }

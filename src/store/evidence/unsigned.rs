@@ -9,7 +9,7 @@ use crate::domain::record::Record;
 use crate::driver::reply::Nested;
 use crate::store::records::{NO_ARGS, command, read_or_default};
 use crate::store::signature::signature;
-use crate::store::{OnFailure, Store, StoreError};
+use crate::store::{Lane, OnFailure, Store, StoreError, outcome};
 
 signature! {
     /// Reads entries of evidence that is to be signed, behind a place, each with the fields of the reservation that it names: of
@@ -213,7 +213,7 @@ impl Store {
             why,
             kept: QUARANTINED_MAX,
         };
-        let reply = self.run_background(&call).await?;
+        let reply = outcome(self.run(Lane::Background, &call).await)?;
         Ok(matches!(reply, QuarantineUnsignedReply::Quarantined))
     }
 }

@@ -18,7 +18,7 @@ impl Store {
     ) -> Result<Vec<(String, i64)>, StoreError> {
         let range = (from, to, "BYSCORE", "LIMIT", 0, rows, "WITHSCORES");
         let read = command("ZRANGE", key.to_owned(), range);
-        let pairs: Vec<(String, f64)> = self.fetch(&read).await?;
+        let pairs: Vec<(String, f64)> = read_or_default(self.send(Lane::Background, &read).await?);
         Ok(pairs
             .into_iter()
             .map(|(id, score)| (id, score as i64))
@@ -28,7 +28,7 @@ impl Store {
     /// The highest score of a sorted set, if it has any member.
     pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
         let read = command("ZRANGE", key.to_owned(), (-1, -1, "WITHSCORES"));
-        let pairs: Vec<(String, f64)> = self.fetch(&read).await?;
+        let pairs: Vec<(String, f64)> = read_or_default(self.send(Lane::Background, &read).await?);
         Ok(pairs.first().map(|(_, score)| *score as i64))
     }
 

@@ -5,7 +5,7 @@ use crate::domain::ids::TenantId;
 use crate::domain::record::{Record, RecordError};
 use crate::driver::reply::Nested;
 use crate::store::signature::{Fields, signature};
-use crate::store::{Day, Store, StoreError};
+use crate::store::{Day, Lane, Store, StoreError, outcome};
 
 signature! {
     /// Reads ledgers of one partition at one moment of the store's clock.
@@ -214,7 +214,8 @@ impl Store {
             budgets: ledgers.iter().map(key).collect(),
             names: &names,
         };
-        let LedgersReply::Ledgers { now_ms, fields } = self.run_background(&call).await?;
+        let LedgersReply::Ledgers { now_ms, fields } =
+            outcome(self.run(Lane::Background, &call).await)?;
         let rows = fields.into_iter().map(|fields| figures(fields.0));
         Ok(Ledgers {
             now_ms,
@@ -239,7 +240,7 @@ impl Store {
             tenant_due_ms,
             rows,
             ..
-        } = self.run_background(&call).await?;
+        } = outcome(self.run(Lane::Background, &call).await)?;
         let row = |(id, Nested(((due_ms, other_grace_ms, quarantined_ms), fields))): (
             &String,
             Nested<_>,
@@ -275,7 +276,8 @@ impl Store {
                 indexes: days.iter().flat_map(of_day).collect(),
                 members: &members,
             };
-            let RegisteredReply::Registered { missing } = self.run_background(&call).await?;
+            let RegisteredReply::Registered { missing } =
+                outcome(self.run(Lane::Background, &call).await)?;
             found.extend(missing);
         }
         Ok(found)

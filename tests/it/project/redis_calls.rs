@@ -5,12 +5,9 @@ use std::collections::BTreeSet;
 use super::{files, read, root};
 
 /// The functions that send arbitrary commands, from any module that may use the store.
-const WAYS: [&str; 10] = [
-    "fetch",
+const WAYS: [&str; 7] = [
     "run",
-    "run_background",
     "run_each",
-    "run_leased",
     "run_with_policy",
     "send",
     "send_all",
