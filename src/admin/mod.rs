@@ -174,15 +174,15 @@ impl Request<'_> {
     }
 }
 
-/// What a script is given of a request: the parts live as long as the call.
-struct Parts {
+/// The owned values that a [`Change`] borrows for the time of the call.
+struct ChangeValues {
     cause: String,
     audit: Pairs,
     idempotency: Option<String>,
     payload_hash: PayloadHash,
 }
 
-impl Parts {
+impl ChangeValues {
     /// With the audit entry of an operation on a resource, kind and id, to which the operation adds its metadata. The id is
     /// empty where only the script knows the resource.
     fn new(

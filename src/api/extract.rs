@@ -29,7 +29,7 @@ pub trait RuntimeBody: Read + Send {
     const ENDPOINT: Option<Endpoint>;
 }
 
-/// Makes requests bodies of the runtime plane, by their member `idempotency_key`, and names what attests them.
+/// Makes types request bodies of the runtime plane, by their member `idempotency_key`, and names what attests them.
 macro_rules! runtime_bodies {
     ($($request:ty: $endpoint:expr),* $(,)?) => {$(
         impl crate::api::extract::RuntimeBody for $request {

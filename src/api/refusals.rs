@@ -81,7 +81,7 @@ impl From<Refusal> for ApiError {
             R::Reservation(Reservation::RateLimited { .. } | Reservation::StoredTooMuch { .. }) => {
                 (S::TOO_MANY_REQUESTS, Code::LimitExceeded)
             }
-            // They have been evaluated, save denials that only decisions know.
+            // Handled above, except denials that only decisions and dry runs report: none of these gets here.
             R::Tenant(Tenant::Closed(_))
             | R::Reservation(
                 Reservation::Expired(_)

@@ -1,6 +1,6 @@
 //! The partitions that this dispatcher works on.
 //!
-//! Every dispatcher sends a heartbeat every few seconds, computes its share of the partitions from the list of live
+//! Every dispatcher sends a heartbeat twice a second, computes its share of the partitions from the list of live
 //! dispatchers, releases leases beyond its share, and takes or renews the rest. Leases only avoid duplicate work: the
 //! scripts are correct without them, and refuse the fencing token of a former owner.
 

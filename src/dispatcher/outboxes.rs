@@ -55,8 +55,8 @@ pub(super) struct NewEntries {
     pub entries: Vec<Arc<CachedEntry>>,
     /// Whether these are all.
     pub is_whole: bool,
-    /// Whether the outbox lacks the entry of the place itself, which trimming leaves: the store has lost what was followed.
-    pub turned_back: bool,
+    /// Whether the outbox lacks the entry of the cursor itself, which trimming keeps: Redis has lost entries that were followed.
+    pub lacks_cursor_entry: bool,
     /// A time before it was read, by the clock of any node, in milliseconds.
     pub as_of_ms: i64,
 }
@@ -103,7 +103,8 @@ impl Outboxes {
             Some(first.pointer.entry.before()) == place.1
         };
         let has_lost = |beyond: &NewEntries, place| {
-            beyond.turned_back && !beyond.entries.first().is_some_and(|it| is_next(it, place))
+            beyond.lacks_cursor_entry
+                && !beyond.entries.first().is_some_and(|it| is_next(it, place))
         };
         let lost: Vec<usize> = (0..places.len())
             .filter(|at| {
@@ -161,7 +162,7 @@ impl Outboxes {
                 let beyond = NewEntries {
                     entries: entries.collect(),
                     is_whole: false,
-                    turned_back: beyond.turned_back,
+                    lacks_cursor_entry: beyond.lacks_cursor_entry,
                     as_of_ms,
                 };
                 cache(&mut tails, places[at], beyond)
@@ -236,7 +237,7 @@ impl Outboxes {
             (is_new && tail.at.elapsed() <= age).then(|| NewEntries {
                 entries: tail.entries[from..].to_vec(),
                 is_whole: tail.is_whole,
-                turned_back: false,
+                lacks_cursor_entry: false,
                 as_of_ms: tail.as_of_ms,
             })
         };
@@ -300,7 +301,7 @@ fn cache(
     beyond.is_whole = beyond.entries.len() < ROWS;
     let known = tails.remove(&partition);
     // The ids of lost entries may belong to others by now.
-    if beyond.turned_back {
+    if beyond.lacks_cursor_entry {
         return beyond;
     }
     let before = known.and_then(|tail| Some((tail.place_of(from)?, tail)));

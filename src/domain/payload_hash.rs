@@ -38,9 +38,9 @@ impl PayloadHash {
 
     /// The same, with the canonical form if it is that of the whole body.
     pub fn with_canonical(body: &Json) -> (Self, Option<String>) {
-        let normalised = normalised(body);
-        let canonical = normalised.canonical();
-        let is_whole = matches!(normalised, Cow::Borrowed(_));
+        let normalized = normalized(body);
+        let canonical = normalized.canonical();
+        let is_whole = matches!(normalized, Cow::Borrowed(_));
         (
             Self::of_canonical(&canonical),
             is_whole.then_some(canonical),
@@ -55,7 +55,7 @@ impl PayloadHash {
 
     /// Over a body and the query parameters that select what it is applied to, in a fixed order of the caller's.
     pub fn of_body_and_target(body: &Json, target: &[(&str, &str)]) -> Self {
-        Self::of_patch_and_target(&normalised(body), target)
+        Self::of_patch_and_target(&normalized(body), target)
     }
 
     /// The same request of one caller alone.
@@ -80,7 +80,7 @@ fn named(target: &[(&str, &str)]) -> Json {
 }
 
 /// The body without what is as good as absent. Most bodies hold nothing of the kind and are not copied.
-fn normalised(body: &Json) -> Cow<'_, Json> {
+fn normalized(body: &Json) -> Cow<'_, Json> {
     let Json::Object(members) = body else {
         return Cow::Borrowed(body);
     };

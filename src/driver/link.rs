@@ -54,8 +54,8 @@ pub(crate) struct Dialer {
 }
 
 impl Dialer {
-    /// What `opening` a connection gives, within the connect timeout. A failure is counted, and explained where it can be.
-    pub(crate) async fn in_time<T>(
+    /// Runs `opening` within the connect timeout; a failure is counted, and explained where it can be.
+    pub(crate) async fn within_timeout<T>(
         &self,
         info: &ConnectionInfo,
         opening: impl Future<Output = RedisResult<T>>,
@@ -72,7 +72,7 @@ impl Dialer {
         })
     }
 
-    /// What is asked of a node over each new connection.
+    /// Checks a new connection: that the node is a master, if a Sentinel named it, and that it holds the deployment's data.
     pub(crate) async fn admit(&self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
         if self.verify_role {
             require_master(connection).await?;
@@ -204,7 +204,7 @@ impl Link {
             Ok::<_, RedisError>(connection)
         };
         let info = self.client.get_connection_info();
-        let connection = self.dialer.in_time(info, open).await?;
+        let connection = self.dialer.within_timeout(info, open).await?;
         Ok(LiveConnection { connection, alive })
     }
 

@@ -58,7 +58,7 @@ impl Manager for Opener {
             self.dialer.admit(&mut connection).await?;
             Ok(connection)
         };
-        self.dialer.in_time(&self.info, open).await
+        self.dialer.within_timeout(&self.info, open).await
     }
 
     async fn recycle(

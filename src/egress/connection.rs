@@ -48,7 +48,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 /// Counts the connections that are open at a time: the number of copies is the number of connections.
 pub(super) type Ticket = Arc<()>;
 
-/// A request, in the heap: every future that passes it on would keep room for it otherwise.
+/// A request, on the heap: every future that passes it on would keep room for it otherwise.
 pub(super) type PostRequest = Box<Request<Full<Bytes>>>;
 
 /// A response whose head has arrived, with its connection.
@@ -58,7 +58,7 @@ pub(super) struct ResponseHead {
 }
 
 /// Why there was no response. `Display` is safe to show to tenants: it is the same for all failures to connect, which would
-/// else distinguish hosts and ports of a network.
+/// otherwise distinguish hosts and ports of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum PostError {
@@ -116,7 +116,7 @@ impl Connection {
     /// Sends a request and waits for the head of its response. Interim responses are skipped.
     pub async fn send(mut self, request: PostRequest) -> Result<ResponseHead, SendError> {
         self.received = 0;
-        // In the heap as well, so that a request that waits for its response takes little.
+        // On the heap as well, so that a request that waits for its response takes little.
         let mut driver = Box::pin(Driver::new(self)).await?;
         let response = Box::pin(driver.sender.send_request(*request));
         match driver.drive(response).await {

@@ -23,7 +23,7 @@ pub(super) struct PoolLimits {
     pub open: usize,
 }
 
-/// Idle connections of one process.
+/// Open connections of one process above which idle ones are closed.
 pub const POOL_MAX: usize = 4_000;
 
 pub(super) const LIMITS: PoolLimits = PoolLimits {

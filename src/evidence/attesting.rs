@@ -25,7 +25,7 @@ use crate::domain::record::{Record, RecordError};
 use crate::domain::reservation::Status;
 use crate::store::{MemoryStep, Store, StoreError};
 
-/// An error has no request above this, in bytes of its canonical form.
+/// The envelope of a refusal leaves out a request longer than this, in bytes of its canonical form.
 const REFUSED_REQUEST_BYTES_MAX: usize = 4096;
 
 /// Refusals of a tenant that are attested in a minute. A refusal costs its caller nothing, an envelope a signature and about 2 KB.
@@ -172,7 +172,7 @@ impl Attester<'_> {
     }
 
     /// The reference to what a record keeps, unless its envelope is gone by `now_ms`. A decision without evidence was
-    /// counted then.
+    /// counted when it was made.
     fn kept(
         &self,
         attested: Result<Option<Attested>, RecordError>,
@@ -194,7 +194,7 @@ impl Attester<'_> {
         }
         let registered = self.registry.issuing_at(inputs.issuer, at_ms)?;
         let reference = reference(&registered.issuer, &statement).ok()?;
-        // Nobody signs what a damaged record gives back.
+        // No dispatcher signs a statement from a damaged record.
         match statement.check() {
             Ok(()) => Some(reference),
             Err(misfit) => {
@@ -216,7 +216,7 @@ fn reference(issuer: &Issuer, statement: &Statement) -> Result<EvidenceRef, Roun
 impl Draft<'_> {
     /// The lines for the script; `lua/lib/evidence/queue.lua` has the form.
     fn script_lines(&self, refusals_per_minute: u32) -> String {
-        // Only an outcome without a record keeps the request, or a refusal.
+        // Only outcomes without a record, and refusals, need the request in the entry.
         let has_record = self.endpoint != Endpoint::Decide && !self.request.is_dry_run;
         let canonical = self.request.canonical.as_str();
         let kept = match has_record && canonical.len() > REFUSED_REQUEST_BYTES_MAX {

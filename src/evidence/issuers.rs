@@ -10,7 +10,7 @@ use super::keys::{KeySet, ListedKey, PublicKey, is_hex};
 use crate::domain::dialect::Dialect;
 use crate::domain::ids::hex;
 
-/// The public base of a deployment's API, `/v1` included. It is compared byte for byte and never normalised.
+/// The public base of a deployment's API, `/v1` included. It is compared byte for byte and never normalized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerId(String);
 

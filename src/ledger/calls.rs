@@ -262,7 +262,7 @@ mod tests {
             };
             for refused in Refused::samples(signature) {
                 let word = refused.word();
-                // Such a call is repeated, or no refusal.
+                // The caller repeats such a call or handles the word itself.
                 let is_of_call = matches!(
                     word,
                     "clock" | "stale" | "sweep_first" | "memory_full" | "attested"

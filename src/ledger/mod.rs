@@ -82,6 +82,7 @@ impl Ledger {
     pub fn metrics(&self) -> &LedgerMetrics {
         &self.metrics
     }
+
     /// Sets the limit in bytes of metadata, action, subject and metrics, for each tenant and minute; 0 for none.
     #[must_use]
     pub fn stored_bytes_per_minute(mut self, limit: u64) -> Self {

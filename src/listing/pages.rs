@@ -151,10 +151,10 @@ impl<'q, T, F, K: RowOrder<T>> Sorted<'q, T, F, K> {
     pub fn extend(&mut self, rows: impl IntoIterator<Item = T>) {
         let (sort, after) = (self.query.sort, self.query.after.as_ref());
         let rows = rows.into_iter().map(|row| (sort.by.position(&row), row));
-        let is_behind = |(position, _): &(Position, T)| {
+        let is_after = |(position, _): &(Position, T)| {
             after.is_none_or(|after| sort.compare(position, after) == Ordering::Greater)
         };
-        self.rows.extend(rows.filter(is_behind));
+        self.rows.extend(rows.filter(is_after));
         self.rows.sort_by(|(a, _), (b, _)| sort.compare(a, b));
         self.rows.truncate(self.query.limit + 1);
     }

@@ -85,7 +85,7 @@ pub trait SortKey: Word {
     const INDEXED: &'static [Self];
     /// The order with an index that stands in where there are too many rows for the default.
     const FALLBACK: Option<Self> = None;
-    /// Whether rows of one value stand by ascending id in both directions. Else their ids turn round with the values.
+    /// Whether rows of equal value are in ascending order of ids in both directions. Otherwise the ids follow the direction.
     const TIES_ASCEND: bool = false;
 }
 

@@ -87,7 +87,7 @@ pub trait Walk {
     type Error;
     /// Most entries of a step.
     const ROWS: usize = STEP_ROWS;
-    /// The same for the steps of a sort, behind its first one.
+    /// The same for the steps of a sort, after its first one.
     const SORT_ROWS: usize = Self::ROWS;
 
     /// Whether entries may be left out.
@@ -105,13 +105,13 @@ pub trait Walk {
     ) -> impl Future<Output = Result<Step<Self::Row>, Self::Error>> + Send;
 }
 
-/// The steps of a walk, one behind the other.
+/// The steps of a walk, one after the other.
 pub(super) struct Steps<'w, W> {
     walk: &'w mut W,
     /// How far the walk has come.
     pub reached: Option<Position>,
     descending: bool,
-    /// Most entries of the next step, and of those behind it.
+    /// Most entries of the next step, and of those after it.
     rows: (usize, usize),
     is_first: bool,
 }

@@ -1,7 +1,7 @@
 //! Every way to call Redis: scripts with [`Store::run`] and [`Store::run_each`], encoded calls and plain commands with
 //! [`Store::send`], [`Store::send_all`] and [`Store::send_each`], and a command for every node with [`Store::send_to_nodes`].
 //!
-//! Each begins a call of the request's deadline, and reads the deployment first if it is not known yet.
+//! Each call counts against the request's deadline, and first reads the deployment's record if it is not known yet.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -180,7 +180,7 @@ impl Store {
             is_any |= reply.is_ok();
         }
         if let (Some(first), false, OnFailure::Skip) = (requests.first(), is_any, on_failure) {
-            // For the error.
+            // No node replied: one command alone gives the error.
             replies[0] = Ok(self.send(Lane::Background, *first).await?);
         }
         Ok(replies)

@@ -1,5 +1,5 @@
-//! The nodes that hold data: whether they respond, and whether another process of Redis responds at a known address: it was restarted, or replaced behind the address. What
-//! Sentinel or a cluster says of a failover, the driver notices.
+//! The nodes that hold data: whether they respond, and whether Redis at a known address was restarted or replaced. Failovers that
+//! Sentinel or a cluster announces are noticed by the driver.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Store {
         of_reachable_nodes(replies).map(drop)
     }
 
-    /// Whether one node has both keys, so that one clock has timed what is in them.
+    /// Whether one node has both keys, so that the same clock dated their entries.
     ///
     /// # Errors
     /// [`StoreError`] when the owner of a slot is not known in time.

@@ -49,9 +49,9 @@ pub enum Command {
     /// Verify the ledgers in Redis
     #[command(subcommand)]
     Ledger(LedgerCommand),
-    /// Print the script that makes a shell complete these commands
+    /// Print a shell's completion script
     Completions {
-        /// Shell that completes them
+        /// The shell
         shell: Shell,
     },
     /// Verify the audit logs in Redis

@@ -6,7 +6,7 @@ mod validate;
 pub use list::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 pub use validate::{Granted, ValidatedApiKey};
 
-use super::{Admin, Parts, Request, refuse};
+use super::{Admin, ChangeValues, Request, refuse};
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::api_key::{
@@ -54,9 +54,9 @@ impl Target for KeyTarget {
 
 impl KeyTarget {
     /// What the script is given of a change. An entry about a key names that key, unless a key is acting.
-    fn parts(&self, request: &Request<'_>, operation: &'static str, status: u16) -> Parts {
+    fn parts(&self, request: &Request<'_>, operation: &'static str, status: u16) -> ChangeValues {
         let key_id = self.key_id.as_str();
-        let mut parts = Parts::new(request, operation, ("api_key", key_id), status);
+        let mut parts = ChangeValues::new(request, operation, ("api_key", key_id), status);
         if !matches!(request.cause.actor, Actor::ApiKey(_)) {
             parts.audit.push(("key_id", key_id.to_owned()));
         }
@@ -96,7 +96,7 @@ impl Admin {
             let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
             fields.extend(set_fields(new.fields()));
             let resource = ("api_key", target.key_id.as_str());
-            let mut parts = Parts::new(request, "createApiKey", resource, 201);
+            let mut parts = ChangeValues::new(request, "createApiKey", resource, 201);
             let filter = new.scope_filter.as_ref();
             let filter = filter.filter(|filter| !filter.is_unrestricted());
             let scopes = filter.map(|filter| filter.entries().join(" "));

@@ -56,7 +56,7 @@ fn utilization(ledger: &BudgetLedger) -> f64 {
 pub struct BudgetFilter {
     /// As it was sent: for the admin key alone, ignored from a tenant's.
     pub tenant_id: Option<String>,
-    /// Their scope starts so.
+    /// Prefix of their scope.
     pub scope_prefix: Option<String>,
     /// In this unit.
     pub unit: Option<Unit>,
@@ -64,11 +64,11 @@ pub struct BudgetFilter {
     pub status: Option<BudgetStatus>,
     /// Whether new reservations are refused until they are funded.
     pub over_limit: Option<bool>,
-    /// Whether they owe something.
+    /// Whether they are in debt.
     pub has_debt: Option<bool>,
-    /// Least utilization.
+    /// Minimum utilization.
     pub utilization_min: Option<f64>,
-    /// Greatest utilization.
+    /// Maximum utilization.
     pub utilization_max: Option<f64>,
     /// A part of the tenant or scope.
     pub search: Option<Search>,

@@ -5,7 +5,7 @@ pub(crate) mod list;
 
 use uuid::Uuid;
 
-use super::{Admin, Parts, Request, refuse};
+use super::{Admin, ChangeValues, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
 use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
@@ -75,8 +75,8 @@ impl BudgetTarget {
         operation: &'static str,
         status: u16,
         resource_id: &str,
-    ) -> Parts {
-        let mut parts = Parts::new(request, operation, ("budget", resource_id), status);
+    ) -> ChangeValues {
+        let mut parts = ChangeValues::new(request, operation, ("budget", resource_id), status);
         parts.audit.extend([
             ("metadata.scope", self.budget.scope.to_string()),
             ("metadata.unit", self.budget.unit.to_string()),

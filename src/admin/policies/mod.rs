@@ -7,7 +7,7 @@ pub use list::{PolicyFilter, PolicyQuery};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::{Admin, Parts, Request, refuse};
+use super::{Admin, ChangeValues, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{
@@ -77,7 +77,7 @@ impl Admin {
             name: Some(&new.name),
         };
         let policy_id = target.policy_id.as_str();
-        let mut parts = Parts::new(request, "createPolicy", ("policy", policy_id), 201);
+        let mut parts = ChangeValues::new(request, "createPolicy", ("policy", policy_id), 201);
         parts.add("metadata.name", Some(&new.name));
         parts.add("metadata.scope_pattern", Some(scope_pattern));
         let call = CreatePolicy {
@@ -134,7 +134,7 @@ impl Admin {
             name: update.name.as_deref(),
         };
         let policy_id = target.policy_id.as_str();
-        let mut parts = Parts::new(request, "updatePolicy", ("policy", policy_id), 200);
+        let mut parts = ChangeValues::new(request, "updatePolicy", ("policy", policy_id), 200);
         parts.audit.extend(audit_fields(update));
         let call = UpdatePolicy {
             caller: caller.into(),

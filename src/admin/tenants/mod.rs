@@ -10,7 +10,7 @@ use tracing::warn;
 pub use list::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use super::audit::entry_without_status;
-use super::{Admin, Parts, Request, refuse};
+use super::{Admin, ChangeValues, Request, refuse};
 use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
@@ -47,7 +47,7 @@ impl Admin {
     ) -> Result<(bool, Tenant), StoreError> {
         let id = tenant.tenant_id.as_str();
         let audit = entry_without_status(request.cause, "createTenant", ("tenant", id));
-        let mut parts = Parts::of(request, "createTenant", audit);
+        let mut parts = ChangeValues::of(request, "createTenant", audit);
         parts.add("metadata.name", Some(&tenant.name));
         let call = CreateTenant {
             change: &parts.change(),
@@ -113,7 +113,7 @@ impl Admin {
     ) -> Result<(bool, Record), StoreError> {
         let operation = "updateTenant";
         let audit = entry_without_status(request.cause, operation, ("tenant", tenant.as_str()));
-        let mut parts = Parts::of(request, operation, audit);
+        let mut parts = ChangeValues::of(request, operation, audit);
         // All but the labels.
         parts.add("metadata.new_status", update.status);
         parts.audit.extend(audited(update.fields()));

@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::secrets::associated;
 use super::{WebhookTarget, Webhooks};
-use crate::admin::{Parts, Request, refuse};
+use crate::admin::{ChangeValues, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::fields::object;
 use crate::domain::record::{Record, set_fields};
@@ -72,7 +72,7 @@ impl Webhooks {
         }
         let created = async {
             let id = SubscriptionId::mint(owner.partition());
-            let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 201);
+            let mut parts = ChangeValues::new(request, operation, ("webhook", id.as_str()), 201);
             parts.audit.push(("metadata.url", settings.url.clone()));
             let watched = watched(
                 &settings.event_types,

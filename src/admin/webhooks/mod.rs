@@ -20,7 +20,7 @@ pub use replay::ReplayResponse;
 pub use security::WebhookSecurityConfig;
 pub use test::WebhookTestResponse;
 
-use super::{Parts, Request, refuse};
+use super::{ChangeValues, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
@@ -194,7 +194,7 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<(), StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let parts = Parts::new(request, operation, ("webhook", id.as_str()), 204);
+        let parts = ChangeValues::new(request, operation, ("webhook", id.as_str()), 204);
         let owner = match caller {
             Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
             Caller::Admin(_) => {
@@ -255,7 +255,7 @@ impl Webhooks {
         id: &SubscriptionId,
         permission: &str,
         subscribes: Option<&str>,
-        parts: Option<&Parts>,
+        parts: Option<&ChangeValues>,
     ) -> Result<ReadResult, StoreError> {
         let parts = parts.filter(|parts| parts.idempotency.is_some());
         let call = ReadWebhook {

@@ -21,11 +21,11 @@ pub(crate) struct EventHeaders<'a> {
     pub trace_id: &'a str,
     /// Of the request that caused it, where these were valid.
     pub trace_flags: Option<&'a str>,
-    /// The sender's span; by default one that nobody knows.
+    /// The sender's span; a random one if `None`.
     pub span_id: Option<u64>,
 }
 
-/// A subscription with what it sends with.
+/// A subscription with its decrypted secrets.
 pub(crate) struct Receiver {
     pub subscription: Subscription,
     pub(super) secrets: Secrets,
@@ -56,7 +56,7 @@ impl Webhooks {
     /// The address of a receiver, checked by the rules as they are now. It is for one exchange, at once.
     ///
     /// # Errors
-    /// [`SendError`], except of an exchange.
+    /// [`SendError`], but never [`SendError::Post`].
     pub(crate) async fn admit(
         &self,
         receiver: &Receiver,

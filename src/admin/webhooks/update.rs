@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{LoadedSubscription, ReadResult, Webhooks, joined};
-use crate::admin::{Parts, Request, refuse};
+use crate::admin::{ChangeValues, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::event::types::{EventCategory, EventTypeName};
 use crate::domain::fields::Patch;
@@ -54,7 +54,7 @@ impl Webhooks {
             Patch::Set(filter) => Some(format!("={filter}")),
         };
         let subscribes = subscribes.as_deref();
-        let parts = Parts::of(request, operation, Pairs::new());
+        let parts = ChangeValues::of(request, operation, Pairs::new());
         for _ in 0..ATTEMPTS {
             let read = self.read(caller, &id, "webhooks:write", subscribes, Some(&parts));
             let loaded = match read.await? {
@@ -86,7 +86,7 @@ impl Webhooks {
         let plan = self.plan(loaded, patch, admitted).await?;
         let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
-        let mut parts = Parts::new(request, operation, ("webhook", id.as_str()), 200);
+        let mut parts = ChangeValues::new(request, operation, ("webhook", id.as_str()), 200);
         let types = patch.event_types.as_ref();
         let types = types.map(|types| joined(types.iter().map(EventTypeName::as_str)));
         parts.add("metadata.url", Some(&plan.next.url));

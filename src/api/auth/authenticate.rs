@@ -26,10 +26,10 @@ use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::refusal::BadCredential;
 
-/// A request beyond the rate of its tenant is refused after so long.
+/// How long a request beyond its tenant's rate waits before it is refused.
 const LIMITED_AFTER: Duration = Duration::from_millis(250);
 
-/// The route's knowledge of its requests.
+/// What the layer knows about its route.
 #[derive(Clone)]
 pub struct Guard {
     /// Handles on the layers below.
@@ -79,7 +79,7 @@ async fn identified(guard: Guard, request: Request, next: Next) -> Response {
             ApiError::invalid("The path must not hold . or .. segments").into_response()
         }
         Ok(caller) if let Err(error) = admitted(&guard, caller) => {
-            // Each takes Redis a check of the key. Without the delay, a client could cause as many as it can send.
+            // Each refusal costs Redis a check of the key. Without the delay, a client could cause as many as it can send.
             sleep(LIMITED_AFTER).await;
             checked(&guard, caller, refused(error)).await
         }
@@ -160,7 +160,7 @@ fn admitted(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
     }
 }
 
-/// Counts the request of a valid key. Any other is anybody's. The response to a change of the admin plane is stored under its
+/// Counts a request if its key is valid: anybody could send one with another key. The response to a change of the admin plane is stored under its
 /// idempotency key.
 fn count(guard: &Guard, caller: &Caller, changes: bool, response: &Response) {
     if response.status() == StatusCode::UNAUTHORIZED {
@@ -246,8 +246,8 @@ fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
     }
 }
 
-/// Refuses requests that say twice, or not at all, what everybody on their way must read alike: whom they are for, and who sends
-/// them.
+/// Refuses a request whose `Host` is missing or sent twice, or whose key is sent twice: a proxy and this service might read it
+/// differently.
 fn ambiguity(parts: &Parts) -> Option<ApiError> {
     let lines = |name: &HeaderName| parts.headers.get_all(name).iter().count();
     let hosts = lines(&header::HOST);
@@ -269,7 +269,7 @@ fn ambiguity(parts: &Parts) -> Option<ApiError> {
     Some(ApiError::invalid(message))
 }
 
-/// A proxy in front may have resolved these, and so have guarded another path than the one that is served.
+/// A proxy in front may have resolved these segments, and so have applied the rules of another path than the one that is served.
 fn is_traversal(path: &str) -> bool {
     path.contains("/../") || path.contains("/./") || path.ends_with("/..")
 }

@@ -1,5 +1,5 @@
-//! Public operations: envelopes by their id, and the keys that signed them. A key in such a request is not judged,
-//! so a wrong one harms nothing. The id of an envelope is its capability, and nothing lists ids.
+//! Public operations: envelopes by their id, and the keys that signed them. An API key in such a request is ignored. Everybody
+//! who knows the id of an envelope may read it; no operation lists ids.
 
 pub mod limiter;
 

@@ -1,6 +1,6 @@
 //! Where the next page of a list starts, as an opaque text that the client brings back.
 //!
-//! A cursor names the last entry that was looked at, and carries a tag by which the service recognises its own. It opens only
+//! A cursor names the last entry that was looked at, and carries a tag by which the service recognizes its own. It opens only
 //! under the filters and the tenant that it was made for, and widens nothing: both are applied to each page anew.
 
 use base64::Engine as _;

@@ -165,7 +165,7 @@ impl<L: List> ListRequest<L> {
         self.binding.filters.push((name, value.to_string()));
     }
 
-    /// What is asked for. What the request leaves open of the order, its cursor says; without one the default holds.
+    /// The query. What the request does not say about the order comes from its cursor; without one, from the default.
     ///
     /// # Errors
     /// 400 when the cursor was not made for this list, these filters and this order.
@@ -197,7 +197,7 @@ impl<L: List> ListRequest<L> {
         let is_same = self.by.is_none_or(|by| by == sort.by)
             && self
                 .descending
-                .is_none_or(|turned| turned == sort.descending);
+                .is_none_or(|descending| descending == sort.descending);
         match is_same {
             true => Ok((sort, Some(after))),
             false => Err(CursorError::Stale),

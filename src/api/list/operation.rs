@@ -34,7 +34,7 @@ pub struct ListCall<L: List> {
 }
 
 impl<L: List> ListCall<L> {
-    /// What is asked for, once cursors are bound to all that they must be.
+    /// The query, once everything that cursors depend on is bound.
     ///
     /// # Errors
     /// As [`ListRequest::query`].

@@ -25,16 +25,16 @@ const LIMITS: Limits = Limits {
 };
 
 /// How long a delivery waits while the rules for addresses cannot be read.
-const UNJUDGED: Duration = Duration::from_secs(30);
+const RULES_UNREADABLE_DELAY: Duration = Duration::from_secs(30);
 
 /// How long a delivery waits while the secrets of its subscription cannot be decrypted.
-const UNOPENED: Duration = Duration::from_secs(60);
+const SECRETS_UNREADABLE_DELAY: Duration = Duration::from_secs(60);
 
 /// How long a delivery waits while the node of its event does not answer.
-const UNREACHED: Duration = Duration::from_secs(1);
+const EVENT_UNREACHABLE_DELAY: Duration = Duration::from_secs(1);
 
 /// How long a delivery waits while too many names are looked up.
-const LOOK_UPS_BUSY: Duration = Duration::from_secs(1);
+const LOOK_UPS_BUSY_DELAY: Duration = Duration::from_secs(1);
 
 /// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +130,9 @@ impl EventError {
     pub fn result(self) -> AttemptResult {
         let dropped = |reason, message| AttemptResult::new(Outcome::Dropped, reason).error(message);
         match self {
-            Self::OutOfReach => AttemptResult::new(Outcome::Later(UNREACHED), "store_unavailable"),
+            Self::OutOfReach => {
+                AttemptResult::new(Outcome::Later(EVENT_UNREACHABLE_DELAY), "store_unavailable")
+            }
             Self::Misplaced => dropped("damaged", "The delivery is damaged"),
             Self::Gone => dropped("event_not_found", "The event is gone"),
             Self::Unrenderable => dropped("event_unreadable", "The event cannot be rendered"),
@@ -138,7 +140,7 @@ impl EventError {
     }
 }
 
-/// Attempts a delivery once, until a time at most. `ticket`: of an attempt behind others of its lane.
+/// Attempts a delivery once, and gives up at `until`. `ticket`: its place among overlapping attempts of the lane.
 pub(super) async fn attempt(
     (webhooks, policies): (&Webhooks, &PolicyReader),
     claim: &ClaimedDelivery,
@@ -152,7 +154,10 @@ pub(super) async fn attempt(
             webhook.id = id,
             "the record or the secrets of webhook `{id}` cannot be read: its deliveries wait"
         );
-        return AttemptResult::new(Outcome::Later(UNOPENED), "missing_signing_secret");
+        return AttemptResult::new(
+            Outcome::Later(SECRETS_UNREADABLE_DELAY),
+            "missing_signing_secret",
+        );
     };
     let is_visible = is_tenant_visible(&event.event_type, category_of(&event.event_type));
     if claim.owner.tenant().is_some() && !is_visible {
@@ -162,7 +167,10 @@ pub(super) async fn attempt(
     // On the heap, since most share what another reads.
     let read = async { Box::pin(webhooks.policy()).await };
     let Some(policy) = policies.now(read).await else {
-        return AttemptResult::new(Outcome::Later(UNJUDGED), "security_unreadable");
+        return AttemptResult::new(
+            Outcome::Later(RULES_UNREADABLE_DELAY),
+            "security_unreadable",
+        );
     };
     let target = match webhooks.admit(receiver, &policy).await {
         Ok(target) => target,
@@ -209,7 +217,7 @@ fn failed(error: SendError, receiver: &Receiver, claim: &ClaimedDelivery) -> Att
     match error {
         SendError::Refused => AttemptResult::new(Outcome::Dropped, "ssrf_blocked")
             .error("Webhook URL rejected by current security policy"),
-        SendError::Busy => AttemptResult::new(Outcome::Later(LOOK_UPS_BUSY), "look_ups_busy"),
+        SendError::Busy => AttemptResult::new(Outcome::Later(LOOK_UPS_BUSY_DELAY), "look_ups_busy"),
         SendError::Unresolvable => transport("Connection failed"),
         SendError::Post(error) => transport(&error.to_string()),
     }

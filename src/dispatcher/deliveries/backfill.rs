@@ -119,8 +119,8 @@ impl Backfill {
     /// Does one pass over the partitions of `leases` and calls `lost` with each lease that another dispatcher holds by now.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable, or a node of it after the others had their ticket; a failure of one subscription or
-    /// replay alone is logged and postponed.
+    /// [`StoreError`] when Redis is unavailable, or after the other nodes were served, when one of them is; a failure of one
+    /// subscription or replay alone is logged and postponed.
     pub async fn run_once(
         &mut self,
         leases: &[Lease],
@@ -179,12 +179,12 @@ pub(super) struct Backlog<'a> {
 pub(super) struct MissedBatch {
     pub deliveries: Vec<MissedDelivery>,
     pub too_old: usize,
-    /// The place behind it.
+    /// The place after it.
     pub next: OutboxPosition,
 }
 
 impl Backlog<'_> {
-    /// Where to begin: at the place, or behind the hours of which everything is too old.
+    /// Where to begin: at the place, or after the hours in which everything is too old.
     pub fn begin(&self, place: &str) -> OutboxPosition {
         let place = OutboxPosition::parse(place).unwrap_or(OutboxPosition::after(EntryId::ZERO));
         let first_ms = self.first_hour_ms().unsigned_abs();
@@ -202,7 +202,7 @@ impl Backlog<'_> {
         self.oldest_ms.map_or(0, |ms| ms - ms % HOUR_MS)
     }
 
-    /// Batches of the events of an outbox that it missed behind a place, as far as there is room.
+    /// Batches of the events of an outbox that it missed after a place, as far as there is room.
     pub fn missed(
         &self,
         place: OutboxPosition,

@@ -20,12 +20,12 @@ use crate::store::dispatcher::catch_up::{BehindWindow, CatchUp, CatchUpReply};
 use crate::store::dispatcher::fan_out::OutboxPosition;
 use crate::store::{Keys, Lane, Lease, MemoryStep, StoreError, outcome};
 
-/// When to look again at a subscription that has no room; at one whose room was filled; at one whose record cannot be read; at one of
-/// which an outbox is out of reach; at one that fails.
+/// When to look again at a subscription that has no room; whose room was filled; whose record cannot be read; that has an outbox out
+/// of reach; that fails.
 const NO_ROOM_MS: i64 = 1_000;
 const FULL_AGAIN_MS: i64 = 50;
 const UNREADABLE_MS: i64 = 5_000;
-const AWAY_MS: i64 = 5_000;
+const UNREACHABLE_MS: i64 = 5_000;
 const FAILED_MS: i64 = 60_000;
 
 /// Subscriptions of a partition that one pass looks at.
@@ -35,7 +35,7 @@ const ROWS: usize = 64;
 const SOURCES: usize = 16;
 const READS: usize = 10;
 
-/// How often it is counted what is behind and open.
+/// How often the subscriptions that are behind and the open deliveries are counted.
 const COUNT: Duration = Duration::from_secs(15);
 
 impl Backfill {
@@ -149,14 +149,14 @@ impl Backfill {
             return Ok(0);
         }
         let (queued, expired) = (pass.queued, pass.expired);
-        let (mut followed, mut is_away, mut failed) = (0, false, None);
+        let (mut followed, mut is_unreachable, mut failed) = (0, false, None);
         for (source, place) in places {
             if followed == SOURCES || followed > 0 && behind.room == 0 {
                 break;
             }
             let from = Partition::parse(&source).unwrap_or(partition);
             if self.catch_up_failures.leave_out(from).await {
-                is_away = true;
+                is_unreachable = true;
                 continue;
             }
             followed += 1;
@@ -166,7 +166,7 @@ impl Backfill {
                 // The node of this outbox alone may be unavailable.
                 Err(unavailable @ StoreError::Unavailable(_)) => {
                     self.catch_up_failures.note(from, unavailable);
-                    is_away = true;
+                    is_unreachable = true;
                 }
                 // A lane may be damaged, and no other.
                 Err(failure) => failed = failed.or(Some(failure)),
@@ -186,9 +186,9 @@ impl Backfill {
         if let Some(failure) = failed.filter(|_| behind.room > 0) {
             return Err(failure);
         }
-        Ok(match (behind.room, is_away) {
+        Ok(match (behind.room, is_unreachable) {
             (0, _) => FULL_AGAIN_MS,
-            (_, true) => AWAY_MS,
+            (_, true) => UNREACHABLE_MS,
             (_, false) => 0,
         })
     }

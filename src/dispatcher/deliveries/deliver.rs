@@ -22,8 +22,8 @@ use crate::store::dispatcher::attempts::{AttemptEnd, EndResult, RecordedEnd};
 use crate::store::dispatcher::deliveries::{ClaimedDelivery, EventPlace};
 use crate::store::dispatcher::outbox::EventRange;
 
-/// The pause before an outcome is recorded again that Redis did not accept.
-const RECORD_AGAIN: Duration = Duration::from_millis(200);
+/// The pause before recording an outcome is tried again.
+const RECORD_RETRY: Duration = Duration::from_millis(200);
 
 /// Attempts a delivery, and then the next of its lane, until there is none. `ticket`: where first attempts of a lane overlap.
 pub(super) async fn deliver(
@@ -195,19 +195,19 @@ impl WorkerState {
                 }
                 Ok((EndResult::Damaged(why), _)) => {
                     self.count("lost", reason);
-                    self.reply_is_lost(partition);
+                    self.note_lost_reply(partition);
                     log_unrecorded(claim, event, &why);
                     return None;
                 }
                 Err(failure) => {
-                    self.reply_is_lost(partition);
+                    self.note_lost_reply(partition);
                     let again = matches!(*failure, StoreError::Unavailable(_));
                     if !again || Instant::now() >= until {
                         self.count("lost", reason);
                         log_unrecorded(claim, event, &failure);
                         return None;
                     }
-                    sleep(RECORD_AGAIN).await;
+                    sleep(RECORD_RETRY).await;
                 }
             }
         }

@@ -40,10 +40,10 @@ pub const IN_FLIGHT_MAX: usize = 4_000;
 pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + POOL_MAX;
 
 /// Deliveries that one call claims.
-const TAKEN: usize = 32;
+const CLAIMS_PER_CALL: usize = 32;
 
 /// How often claims of dead dispatchers are searched for.
-const DEAD_CLAIMS: Duration = Duration::from_secs(2);
+const DEAD_CLAIMS_PERIOD: Duration = Duration::from_secs(2);
 
 /// Cached subscriptions with their secrets.
 const RECEIVERS_MAX: usize = 2_000;
@@ -103,7 +103,7 @@ impl DeliveryWorker {
             if polls.is_empty() && (state.signal.take_all() || is_due(polled, POLL)) {
                 polled = Some(Instant::now());
                 failures.begin();
-                let alive = is_due(seen, DEAD_CLAIMS).then(|| {
+                let alive = is_due(seen, DEAD_CLAIMS_PERIOD).then(|| {
                     seen = polled;
                     dispatchers().unwrap_or_default().join(" ")
                 });
@@ -146,7 +146,7 @@ impl DeliveryWorker {
     ) {
         let state = &self.0;
         // No partition takes all that is free.
-        let room = state.permits.free().div_ceil(4).min(TAKEN);
+        let room = state.permits.free().div_ceil(4).min(CLAIMS_PER_CALL);
         if room == 0 {
             state.look_again(lease.partition, Duration::from_millis(20));
             return;
@@ -170,7 +170,7 @@ impl DeliveryWorker {
             Ok(None) => return state.leases.lost(lease),
             // The next poll of the partition makes it due again.
             Err(failure) => {
-                state.reply_is_lost(lease.partition);
+                state.note_lost_reply(lease.partition);
                 return failures.note(lease.partition, failure);
             }
         };

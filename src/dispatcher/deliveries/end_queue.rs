@@ -12,7 +12,7 @@ use crate::store::StoreError;
 use crate::store::dispatcher::attempts::{AttemptEnd, EndResult};
 
 /// Attempts that one call records at most, so that it stays below a millisecond: on a busy machine 12 take 0.75 ms, and 16 nearly one.
-const ENDS: usize = 12;
+const ENDS_PER_CALL: usize = 12;
 
 /// The result of one end, with the ticket of the next delivery of its lane, where these overlap. All ends of a call share its error.
 pub(super) type EndReply = Result<(EndResult, Option<StartTicket>), Arc<StoreError>>;
@@ -40,7 +40,7 @@ impl EndQueue {
     pub fn take(&self, partition: Partition) -> Option<Vec<QueuedEnd>> {
         let mut waiting = self.0.lock();
         let all = waiting.get_mut(&partition)?;
-        let rest = all.split_off(all.len().min(ENDS));
+        let rest = all.split_off(all.len().min(ENDS_PER_CALL));
         let taken = std::mem::replace(all, rest);
         if taken.is_empty() {
             waiting.remove(&partition);
@@ -82,10 +82,12 @@ mod tests {
     #[test]
     fn a_partition_has_one_writer_with_bounded_batches() {
         let (queue, partition) = (EndQueue::default(), Partition::FIRST);
-        let needs: Vec<bool> = (0..=ENDS).map(|_| queue.add(partition, queued())).collect();
+        let needs: Vec<bool> = (0..=ENDS_PER_CALL)
+            .map(|_| queue.add(partition, queued()))
+            .collect();
         assert!(needs[0] && needs[1..].iter().all(|needs| !needs));
         let taken = |count| queue.take(partition).map(|all| all.len()) == Some(count);
-        assert!(taken(ENDS) && taken(1));
+        assert!(taken(ENDS_PER_CALL) && taken(1));
         // An end that is added before the writer stops needs no other one.
         assert!(!queue.add(partition, queued()));
         assert!(taken(1) && queue.take(partition).is_none());

@@ -44,18 +44,18 @@ pub(super) type OutboxEntry = (EntryId, Option<Vec<OutboxEvent>>);
 /// Events that were read.
 #[derive(Default)]
 pub(super) struct EventsRead {
-    /// The entries behind each place.
+    /// The entries after each place.
     pub outboxes: BTreeMap<OutboxCursor, Vec<OutboxEntry>>,
     /// Number of these entries.
     pub pointers: usize,
     /// Whether an outbox has more.
     pub more: bool,
     /// Partitions whose node is out of reach.
-    pub away: BTreeSet<Partition>,
+    pub unreachable: BTreeSet<Partition>,
 }
 
 impl Outboxes {
-    /// Reads the events behind these cursors. `skipped` counts those that are damaged or gone.
+    /// Reads the events after these cursors. `skipped` counts those that are damaged or gone.
     pub(super) async fn read_events(
         &self,
         places: &BTreeSet<OutboxCursor>,
@@ -68,7 +68,7 @@ impl Outboxes {
             .await
     }
 
-    /// Reads the entries behind a place that cursors have passed already, with the events of a `tenant` or of all; and whether these
+    /// Reads the entries after a place that cursors have passed already, with the events of a `tenant` or of all; and whether these
     /// are all entries.
     pub(super) async fn read_events_again(
         &self,
@@ -97,7 +97,7 @@ impl Outboxes {
         for (place, beyond) in places.iter().zip(beyond) {
             // Where the node is out of reach, the others need not wait.
             if beyond.is_none() {
-                read.away.insert(place.0);
+                read.unreachable.insert(place.0);
             }
             let mut found = beyond.unwrap_or_default();
             let fits = fitting(&found, share);

@@ -29,13 +29,13 @@ use crate::store::signature::Counted;
 use crate::store::{Lease, Store, StoreError};
 
 /// The pause after a pass that failed.
-const AGAIN: Duration = Duration::from_millis(50);
+const FAILURE_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a pass may take; the next one starts where it ended.
-const PASS: Duration = Duration::from_millis(250);
+const PASS_LIMIT: Duration = Duration::from_millis(250);
 
-/// Outboxes of one call at most.
-const PARTS: usize = 100;
+/// The most outboxes in one call.
+const OUTBOXES_PER_CALL: usize = 100;
 
 metrics! {
     /// Metrics of the fan-out.
@@ -122,8 +122,8 @@ impl FanOut {
     /// Does one pass over the partitions of `leases`.
     ///
     /// # Errors
-    /// [`StoreError`] when Redis is unavailable or a partition takes no deliveries, after the others had their ticket. Unreadable events
-    /// are logged, counted and skipped.
+    /// [`StoreError`] when Redis is unavailable or after the other partitions were served, when one takes no deliveries. Unreadable
+    /// events are logged, counted and skipped.
     pub async fn run_once(&self, leases: &[Lease]) -> Result<FanOutPass, StoreError> {
         self.schedule.lock().forget_all();
         self.pass(leases).await
@@ -145,7 +145,7 @@ impl FanOut {
         (pass.followed, pass.more) = (read.pointers, read.more);
         self.schedule.lock().found(&partitions, &read);
         self.set_lags();
-        let until = Instant::now() + PASS;
+        let until = Instant::now() + PASS_LIMIT;
         let mut failures = self.failures.lock().await;
         failures.begin();
         let (mut of_system, mut system_fails) = (VecDeque::new(), false);
@@ -156,7 +156,7 @@ impl FanOut {
                 pass.more = true;
                 break;
             }
-            // Behind a node that is out of reach nothing was read.
+            // Nothing was read from a node that is out of reach.
             let Some(entries) = read.outboxes.get(&cursor.place()) else {
                 continue;
             };
@@ -288,15 +288,15 @@ impl FanOut {
             // One step of each outbox, because the next one starts where it ends.
             for (cursor, steps) in &mut outboxes {
                 let fits = |step: &Step| cost == 0 || cost + step.cost <= CALL_COST;
-                if parts.len() < PARTS && steps.front().is_some_and(fits) {
+                if parts.len() < OUTBOXES_PER_CALL && steps.front().is_some_and(fits) {
                     let step = steps.pop_front().expect("it is there");
                     cost += step.cost;
                     parts.push((&*cursor, step));
                 }
             }
-            let is_done = !self.queue(home, parts, pass).await?;
+            let all_moved = self.queue(home, parts, pass).await?;
             outboxes.retain(|(_, steps)| !steps.is_empty());
-            if is_done {
+            if !all_moved {
                 break;
             }
         }
@@ -370,6 +370,6 @@ impl FanOut {
 }
 
 lease_worker!(
-    FanOut: "fan_out", AGAIN,
+    FanOut: "fan_out", FAILURE_PAUSE,
     |worker, leases, _| worker.run_due(leases).await?
 );

@@ -1,5 +1,5 @@
-//! Deliveries of events to the subscriptions of webhooks: [`FanOut`] queues them, exactly once, [`Backfill`] later those that find no
-//! room, and those of replays; a [`DeliveryWorker`] makes them, at least once each.
+//! Deliveries of events to webhook subscriptions: [`FanOut`] queues them, each exactly once. [`Backfill`] later queues those that
+//! found no room, and those of replays. A [`DeliveryWorker`] attempts each at least once.
 
 mod attempt;
 mod backfill;

@@ -16,7 +16,7 @@ pub(super) struct PartitionFailures {
     /// Those of the pass before, which are logged already.
     before: BTreeSet<Partition>,
     /// Partitions whose nodes are unavailable, one of each node.
-    away: Vec<Partition>,
+    unreachable: Vec<Partition>,
     first: Option<StoreError>,
 }
 
@@ -27,7 +27,7 @@ impl PartitionFailures {
             what,
             failed: BTreeSet::new(),
             before: BTreeSet::new(),
-            away: Vec::new(),
+            unreachable: Vec::new(),
             first: None,
         }
     }
@@ -35,22 +35,22 @@ impl PartitionFailures {
     /// Begins a pass, in which every node is tried again.
     pub fn begin(&mut self) {
         self.before = std::mem::take(&mut self.failed);
-        self.away.clear();
+        self.unreachable.clear();
         self.first = None;
     }
 
     /// Whether a partition is left out of the pass, because its node is unavailable: each further call could take as long as the
     /// first.
     pub async fn leave_out(&self, partition: Partition) -> bool {
-        if self.away.is_empty() {
+        if self.unreachable.is_empty() {
             return false;
         }
         let keys = self.store.keys();
         let outbox = keys.outbox(partition);
-        for away in &self.away {
-            let away = keys.outbox(*away);
+        for unreachable in &self.unreachable {
+            let unreachable = keys.outbox(*unreachable);
             // Without an owner, it is out of reach as well.
-            let is_shared = self.store.share_a_node(&away, &outbox).await;
+            let is_shared = self.store.share_a_node(&unreachable, &outbox).await;
             if is_shared.unwrap_or(true) {
                 return true;
             }
@@ -66,7 +66,7 @@ impl PartitionFailures {
         }
         self.failed.insert(partition);
         if matches!(failure, StoreError::Unavailable(_)) {
-            self.away.push(partition);
+            self.unreachable.push(partition);
         }
         self.first.get_or_insert(failure);
     }

@@ -21,7 +21,7 @@ const TIMES_FREE: usize = 1;
 /// Deliveries of a subscription that may be in flight at once.
 const OF_SUBSCRIPTION: i64 = 64;
 
-/// How long a permit goes from one delivery of a lane to the next while none is free: other lanes wait then.
+/// For how long a lane may pass its permit on while none is free and other lanes wait.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// The permits of a delivery worker.
@@ -33,7 +33,7 @@ pub(super) struct Permits {
 #[derive(Default)]
 struct InFlight {
     all: usize,
-    /// By their names; of nobody 0.
+    /// By the owner's name; never 0.
     of_owners: BTreeMap<String, usize>,
     deliveries: BTreeSet<(Partition, String)>,
 }

@@ -69,7 +69,7 @@ impl PollSchedule {
         self.busy.retain(|_, since| since.elapsed() < BUSY_FOR);
         for partition in partitions {
             // An outbox that is out of reach keeps its lag.
-            if !read.away.contains(partition) {
+            if !read.unreachable.contains(partition) {
                 self.oldest_ms.remove(partition);
             }
         }

@@ -110,7 +110,7 @@ impl WorkerState {
             let attempts = &self.metrics.attempts;
             attempts.with_label_values(&["dropped", reason]).inc();
             let why = match reason.as_str() {
-                "attempts_lost" => "five attempts of it ended with their dispatcher",
+                "attempts_lost" => "five attempts in a row ended without an outcome",
                 "damaged" => "its record is gone, or does not say where its event lies",
                 _ => continue,
             };
@@ -227,7 +227,7 @@ impl WorkerState {
     }
 
     /// Notes that a call without a reply may have made claims.
-    pub fn reply_is_lost(&self, partition: Partition) {
+    pub fn note_lost_reply(&self, partition: Partition) {
         self.lost_replies.lock().insert(partition, Instant::now());
     }
 

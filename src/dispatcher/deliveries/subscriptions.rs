@@ -40,7 +40,7 @@ struct Active {
 /// Start of the active period of a subscription.
 #[derive(Debug, Clone, Copy)]
 struct Since {
-    /// The outbox entry of its own partition behind which events are for it.
+    /// The outbox entry of its own partition after which events are for it.
     entry: EntryId,
     /// The same as a time, in milliseconds, for other partitions.
     ms: i64,
@@ -359,7 +359,7 @@ mod tests {
                 outbox,
             })
         };
-        // Its own change is not behind its entry.
+        // Its own change is not after its entry.
         assert!(!includes("5000-1", 5_000, OutboxLocation::Same));
         assert!(includes("5000-2", 5_000, OutboxLocation::Same));
         for (first_ms, outbox) in [

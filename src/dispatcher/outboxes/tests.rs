@@ -5,7 +5,7 @@ fn id(ms: u64) -> EntryId {
     EntryId { ms, sequence: 0 }
 }
 
-fn beyond(entries: std::ops::Range<u64>, turned_back: bool) -> NewEntries {
+fn beyond(entries: std::ops::Range<u64>, lacks_cursor_entry: bool) -> NewEntries {
     let pointer = |ms| Pointer {
         entry: id(ms),
         target: None,
@@ -13,7 +13,7 @@ fn beyond(entries: std::ops::Range<u64>, turned_back: bool) -> NewEntries {
     NewEntries {
         entries: entries.map(|ms| CachedEntry::of(pointer(ms))).collect(),
         is_whole: false,
-        turned_back,
+        lacks_cursor_entry,
         as_of_ms: 7,
     }
 }

@@ -315,7 +315,7 @@ impl DeploymentSecret {
         BASE64_URL_SAFE_NO_PAD.encode(self.0)
     }
 
-    /// A short tag by which the service recognises its own text when a client brings it back.
+    /// A short tag by which the service recognizes its own text when a client brings it back.
     pub fn tag(&self, purpose: &str, text: &str) -> [u8; 8] {
         let digest = self.hmac(&[purpose.as_bytes(), b"\0", text.as_bytes()]);
         let mut tag = [0; 8];

@@ -34,7 +34,7 @@ const NOT_NEGATIVE: Kind = Integer(0, i64::MAX);
 const IDEMPOTENCY_KEY: Kind = Text(1, 256);
 const SCOPES: Kind = Texts(ANY, ANY);
 
-/// An object whose members go together anyhow.
+/// An object without a rule over several of its members.
 const fn closed(
     required: &'static [(&'static str, Kind)],
     optional: &'static [(&'static str, Kind)],

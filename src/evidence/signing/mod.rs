@@ -101,7 +101,7 @@ impl Signer {
         }
     }
 
-    /// Does one bounded pass over the partitions of `leases`: signs what is queued behind the cursors.
+    /// Does one bounded pass over the partitions of `leases`: signs what is queued after the cursors.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
@@ -127,13 +127,13 @@ impl Signer {
             ends.push((*partition, cursor.end));
             retries.extend(cursor.retry(now).map(|place| (*partition, place)));
         }
-        let new = self.sign_behind(&signers, Reading::New, &ends).await;
-        let again = self.sign_behind(&signers, Reading::Again, &retries).await;
+        let new = self.sign_after(&signers, Reading::New, &ends).await;
+        let again = self.sign_after(&signers, Reading::Again, &retries).await;
         new.and(again).map(|()| self.pass)
     }
 
-    /// Signs what is queued behind places, where the first entry is large one place at a time.
-    async fn sign_behind(
+    /// Signs what is queued after places, where the first entry is large one place at a time.
+    async fn sign_after(
         &mut self,
         signers: &Signers,
         reading: Reading,
@@ -151,7 +151,7 @@ impl Signer {
         signed
     }
 
-    /// Signs what is queued behind places. Returns those whose first entry is too large to be read beside others.
+    /// Signs what is queued after places. Returns those whose first entry is too large to be read beside others.
     async fn sign_batch(
         &mut self,
         signers: &Signers,

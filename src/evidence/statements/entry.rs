@@ -47,7 +47,7 @@ pub enum EntryFault {
     /// It or its record cannot be read.
     #[error(transparent)]
     Damaged(#[from] RecordError),
-    /// The request is another than the one that was announced.
+    /// The request that was read back is not the one that was accepted.
     #[error("its request is not the one that was accepted")]
     AnotherRequest,
 }

@@ -68,7 +68,7 @@ signature! {
     writes "On fanned: deliveries, their lanes and windows, the cursors."
 }
 
-/// A position in an outbox: behind a whole entry, or in the middle of one.
+/// A position in an outbox: after a whole entry, or in the middle of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboxPosition {
     /// The entry.
@@ -100,7 +100,7 @@ impl OutboxPosition {
         }
     }
 
-    /// Behind all events of an entry.
+    /// After all events of an entry.
     pub fn after(entry: EntryId) -> Self {
         Self {
             entry,

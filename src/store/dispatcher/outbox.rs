@@ -1,4 +1,4 @@
-//! The outboxes of partitions: pointers into their event logs, for the views.
+//! The outboxes of partitions: pointers into their event logs, for the views and the fan-out.
 
 use redis::{Cmd, Value};
 
@@ -25,8 +25,8 @@ pub struct Pointer {
 pub struct OutboxPage {
     /// In order.
     pub pointers: Vec<Pointer>,
-    /// Whether the outbox lacks the entry of the cursor itself, which trimming leaves: the store has lost what was followed.
-    pub turned_back: bool,
+    /// Whether the outbox lacks the entry of the cursor itself, which trimming keeps: Redis has lost entries that were followed.
+    pub lacks_cursor_entry: bool,
 }
 
 /// Entries of the event log of a tenant, one after the other.
@@ -87,7 +87,7 @@ impl Store {
             pointers.truncate(rows);
             Some(OutboxPage {
                 pointers,
-                turned_back: cursor.is_some() && !at_cursor,
+                lacks_cursor_entry: cursor.is_some() && !at_cursor,
             })
         };
         Ok(replies.into_iter().zip(cursors).map(beyond).collect())

@@ -9,7 +9,7 @@ use crate::api::operation::parameters::parameters;
 use crate::api::operations::OperationId;
 use crate::domain::fields::Components;
 
-/// Members and the flags that have another name.
+/// Members whose flag has another name.
 const NAMES: &str = "tenant_id=tenant parent_tenant_id=parent commit_overage_policy=overage-policy \
     default_commit_overage_policy=overage-policy default_reservation_ttl_ms=default-ttl-ms \
     max_reservation_ttl_ms=max-ttl-ms max_reservation_extensions=max-extensions event_type=type event_types=type \

@@ -1,6 +1,6 @@
 //! The events that a replay is to deliver again: those of a window that the subscription would get now.
 //!
-//! They are in the view of the requested types, and behind it in the outboxes; whatever else is stored costs nothing. A
+//! They are in the view of the requested types, and after its watermark in the outboxes; whatever else is stored costs nothing. A
 //! tenant's are read from its own logs instead, unless these hold more than the view has of those types.
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ struct Selection<'a> {
     replay: &'a WebhookReplay,
     id: &'a ReplayId,
     window: Window,
-    /// Each event once that was looked at, with its delivery as it is kept, if it is to be delivered.
+    /// Each examined event, once, with its delivery as it is kept if it is to be delivered.
     examined: BTreeMap<Order, Option<String>>,
     selected: usize,
 }

@@ -112,7 +112,7 @@ pub async fn take(fixture: &LedgerFixture, model: &mut Model, step: &Step) -> (O
             overage,
             extensions,
         } => {
-            // A closed tenant stays closed; admin_tenant_update.rs has the refusal.
+            // A closed tenant stays closed; tests/it/admin/tenants/update.rs has the refusal.
             if !model.closed.contains(&tenant) {
                 let status = match suspended {
                     true => TenantStatus::Suspended,

@@ -299,7 +299,7 @@ pub async fn run(
         | Step::ChangeTenant { .. }
         | Step::Close { .. } => operator_steps::take(fixture, model, step).await,
         Step::Govern { tenant, name, rule } => {
-            // A closed tenant's policies change no more, and a suspended one gets none; admin_policy_order.rs has the refusals.
+            // A closed tenant's policies change no more, and a suspended one gets none; tests/it/admin/policies/order.rs has the refusals.
             let known = model.policies.contains_key(&(tenant, name));
             if !model.closed.contains(&tenant) && (known || !model.suspended.contains(&tenant)) {
                 govern(fixture, model, tenant, name, rule).await;
