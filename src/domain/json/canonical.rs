@@ -155,9 +155,15 @@ pub(super) fn is_exact_integer(literal: &str) -> bool {
     number.is_ok_and(|number| number.unsigned_abs() <= 1 << 53) && literal != "-0"
 }
 
-/// The order of two names by UTF-16 code units.
+/// The order of two names by UTF-16 code units. The order of bytes differs from it only from U+E000 on, whose first byte is
+/// `FIRST_BYTE`.
 pub(super) fn utf16_order(a: &str, b: &str) -> Ordering {
-    a.encode_utf16().cmp(b.encode_utf16())
+    const FIRST_BYTE: u8 = 0xee;
+    let mut bytes = a.bytes().zip(b.bytes());
+    match bytes.find(|(a, b)| a != b) {
+        Some((x, y)) if x.max(y) >= FIRST_BYTE => a.encode_utf16().cmp(b.encode_utf16()),
+        _ => a.cmp(b),
+    }
 }
 
 /// Whether the form of RFC 8785 writes other digits than an integer literal has: it goes through a double.
@@ -172,8 +178,10 @@ pub(super) fn is_rounded(literal: &str) -> bool {
 
 /// Writes a string as all forms have it. The library's escapes are the shortest, as the canonical form requires.
 pub fn push_string(string: &str, text: &mut String) {
-    let is_plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
-    if string.bytes().all(is_plain) {
+    let is_plain = |byte: u8| (byte >= b' ') & (byte != b'"') & (byte != b'\\');
+    // Most strings are plain. Without an early end the compiler tests many bytes at once.
+    let bytes = string.bytes();
+    if bytes.fold(true, |plain, byte| plain & is_plain(byte)) {
         text.push('"');
         text.push_str(string);
         text.push('"');

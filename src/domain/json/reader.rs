@@ -173,8 +173,17 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The first name that occurred before.
+/// The first name that occurred before. Up to 16 names are compared with each other, without an allocation; more are hashed.
 fn first_duplicate<T>(members: &[(String, T)]) -> Option<&str> {
+    if members.len() <= 16 {
+        let is_known = |index: usize, name: &String| {
+            let mut earlier = members[..index].iter();
+            earlier.any(|(earlier, _)| earlier == name)
+        };
+        let mut indexed = members.iter().enumerate();
+        let duplicate = indexed.find(|(index, (name, _))| is_known(*index, name));
+        return duplicate.map(|(_, (name, _))| name.as_str());
+    }
     let mut seen = HashSet::with_capacity(members.len());
     let mut names = members.iter().map(|(name, _)| name.as_str());
     names.find(|name| !seen.insert(*name))

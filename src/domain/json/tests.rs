@@ -56,6 +56,18 @@ fn hostile_bodies_are_refused_naming_the_place() {
 }
 
 #[test]
+fn a_duplicate_is_found_among_few_and_many_members() {
+    for count in [1, 15, 16, 17, 40] {
+        let names: Vec<_> = (0..count).map(|index| format!("\"m{index}\":0")).collect();
+        let names = names.join(",");
+        assert!(Json::parse(format!("{{{names}}}").as_bytes()).is_ok());
+        let last = count - 1;
+        let message = refusal(format!("{{{names},\"m{last}\":0}}").as_bytes());
+        assert_eq!(message, format!("duplicate member `m{last}`"));
+    }
+}
+
+#[test]
 fn lone_surrogates_are_refused_in_values_and_names() {
     for text in [
         r#"{"a":"\ud800"}"#,
