@@ -233,21 +233,27 @@ impl ApiError {
         self.extras.source.as_deref()
     }
 
-    /// The error for a bare status of a layer below, such as 405 of the router.
+    /// The error for a bare status of the router or of a layer, such as 405 for a document, with a sentence for people.
     pub(super) fn of_status(status: StatusCode) -> Self {
-        let code = match status {
-            StatusCode::UNAUTHORIZED => Code::Unauthorized,
-            StatusCode::FORBIDDEN => Code::Forbidden,
-            StatusCode::NOT_FOUND => Code::NotFound,
-            StatusCode::TOO_MANY_REQUESTS => Code::LimitExceeded,
-            status if status.is_client_error() => Code::InvalidRequest,
-            _ => Code::InternalError,
+        let (code, message) = match status.as_u16() {
+            401 => (Code::Unauthorized, "Authentication is required"),
+            403 => (Code::Forbidden, "Not allowed"),
+            404 => (Code::NotFound, "No such path"),
+            405 => (Code::InvalidRequest, "The path does not have this method"),
+            413 => (Code::InvalidRequest, "The request body is too large"),
+            415 => (
+                Code::InvalidRequest,
+                "The request body must be application/json in UTF-8",
+            ),
+            429 => (Code::LimitExceeded, "Too many requests"),
+            400..=499 => (Code::InvalidRequest, "The request cannot be processed"),
+            503 => (
+                Code::InternalError,
+                "The service is temporarily unavailable",
+            ),
+            _ => (Code::InternalError, "An internal error occurred"),
         };
-        Self::new(
-            status,
-            code,
-            status.canonical_reason().unwrap_or("The request failed"),
-        )
+        Self::new(status, code, message)
     }
 
     /// The body, with the ids of the request.
@@ -335,6 +341,21 @@ mod tests {
         assert_eq!(empty.message(), "Malformed request body: the body is empty");
         let problem = ApiError::from(Problems::one("x", "is no object"));
         assert_eq!(problem.message(), "Validation failed: x: is no object");
+    }
+
+    #[test]
+    fn the_error_of_a_bare_status_says_what_would_be_right() {
+        for (status, message) in [
+            (413, "The request body is too large"),
+            (415, "The request body must be application/json in UTF-8"),
+            (418, "The request cannot be processed"),
+        ] {
+            let error = ApiError::of_status(StatusCode::from_u16(status).unwrap());
+            assert_eq!(
+                (error.message().as_str(), error.code()),
+                (message, Code::InvalidRequest)
+            );
+        }
     }
 
     #[test]

@@ -88,7 +88,12 @@ async fn an_overlong_id_is_refused_after_the_body_and_before_the_idempotency_key
             _ => r#"{"idempotency_key":"k","extend_by_ms":1}"#,
         };
         for (headers, body, status, message) in [
-            ("Content-Type: text/plain", whole, 415, "Content-Type"),
+            (
+                "Content-Type: text/plain",
+                whole,
+                415,
+                "Content-Type: text/plain; the body must be application/json in UTF-8",
+            ),
             ("Content-Length: 2000000", "", 413, "larger than"),
             ("", "{", 400, "Malformed request body"),
             ("", "{}", 400, "idempotency_key: is required"),
@@ -145,6 +150,10 @@ async fn a_path_is_not_normalized() {
             .check(method, "/v1/balances", 405, "INVALID_REQUEST")
             .await;
     }
+    // The router itself refuses a method of a document.
+    let document = target.check("PUT", "/docs", 405, "INVALID_REQUEST").await;
+    let message = r#""message":"The path does not have this method""#;
+    assert!(document.body.contains(message), "{document:?}");
 }
 
 #[tokio::test]
