@@ -1,7 +1,7 @@
 //! Reads evidence keys and seeds. No error repeats a seed.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::evidence::{ListedKey, PublicKey, SigningKey};
 
@@ -20,12 +20,13 @@ struct KeyEntry {
     exp_ms: Option<i64>,
 }
 
-/// Reads the list of further keys. An error names the entry.
+/// Reads the list of further keys. An error names the entry. Entries are read from their text, so that a member that occurs
+/// twice is refused.
 pub(super) fn listed_keys(text: &str) -> Result<Vec<ListedKey>, String> {
-    let entries: Vec<Value> = serde_json::from_str(text)
+    let entries: Vec<&RawValue> = serde_json::from_str(text)
         .map_err(|error| format!("it must be a JSON array of keys: {error}"))?;
-    let read = |(index, entry): (usize, Value)| {
-        let entry = KeyEntry::deserialize(entry).map_err(|error| error.to_string());
+    let read = |(index, entry): (usize, &RawValue)| {
+        let entry = serde_json::from_str(entry.get()).map_err(|error| error.to_string());
         let key =
             entry.and_then(|it: KeyEntry| listed(&it.public_key, it.kid, it.nbf_ms, it.exp_ms));
         key.map_err(|reason| format!("entry {}: {reason}", index + 1))

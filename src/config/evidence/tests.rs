@@ -219,6 +219,14 @@ fn e22_an_incomplete_configuration_names_the_missing_setting() {
 }
 
 #[test]
+fn a_listed_key_with_a_member_twice_is_refused() {
+    let keys = format!(r#"[{{"public_key":"{PUBLIC}","nbf_ms":0,"nbf_ms":5}}]"#);
+    let refusal = listed_keys(&keys).expect_err("a member twice");
+    let names_it = refusal.starts_with("entry 1: duplicate field `nbf_ms`");
+    assert!(names_it, "{refusal}");
+}
+
+#[test]
 fn e20_retired_and_future_keys_are_configured_with_the_present_one() {
     let (old, new) = (public('1'), public('2'));
     let far = TIME_FAR;
