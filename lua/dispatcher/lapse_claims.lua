@@ -64,16 +64,24 @@ local function is_lapsed(id, delivery, has_ended)
   return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
 end
 
+-- Returns the delivery of a claim whose record is gone. is_queued: whether it is still in its lane, or that cannot be read.
+local function gone_delivery(id, lane, is_retry)
+  return {id = id, lane = lane, is_retry = is_retry, is_queued = not is_retry and redis.pcall('LPOS', lane_prefix .. lane, id)}
+end
+
 -- Plans the end of a claim. One of an earlier release has no noted lane; its record names it.
 local function look(id)
   local delivery, has_ended = state_delivery(state, id)
-  local lane = state_read(state, 'HGET', claimed_lanes, id) or delivery and delivery.lane
-  local subscription = lane and state_subscription(state, delivery and delivery.subscription or lane:match('^[^:]*'))
+  local noted = state_read(state, 'HGET', claimed_lanes, id) or delivery and delivery.lane
+  local retry_lane = noted and noted:match('^[^:]*:retries (.*)$')
+  local lane = retry_lane or noted
+  local subscription = noted and state_subscription(state, delivery and delivery.subscription or noted:match('^[^:]*'))
   if is_lapsed(id, delivery, has_ended) then
     local is_gone = not delivery and not has_ended
     if is_gone then damaged[#damaged + 1] = delivery_prefix .. id .. ' it is gone' end
     if subscription then state_can_wait(state, subscription) end
-    lapsed[#lapsed + 1] = {id = id, lane = lane, delivery = delivery, subscription = subscription, is_gone = is_gone}
+    lapsed[#lapsed + 1] = {id = id, lane = lane, delivery = delivery, subscription = subscription,
+      gone = is_gone and noted and gone_delivery(id, lane, retry_lane ~= nil)}
   elseif delivery and not delivery.is_retry and not state_is_current(delivery, subscription) then
     hasten[lane] = true
   end
@@ -92,16 +100,11 @@ redis.call('HLEN', open)
 
 -- Effects: none can fail.
 
--- Ends the claim of a delivery whose record is gone. Where it waits in its lane, take_deliveries ends the delivery itself.
-local function end_gone(claim)
-  local lane, subscription = claim.lane, claim.subscription
-  local gone = {id = claim.id, lane = lane, is_retry = lane:find(':retries$') ~= nil}
+-- Ends the claim of a delivery whose record is gone. If it is in its lane, take_deliveries ends the delivery itself.
+local function end_gone(gone, subscription)
   state_land(state, gone, subscription)
-  if gone.is_retry then
-    state_count_end(gone, subscription)
-  else
-    redis.call('ZADD', lanes, now, lane)
-  end
+  if not gone.is_queued then state_count_end(gone, subscription) end
+  if not gone.is_retry then redis.call('ZADD', lanes, now, gone.lane) end
 end
 
 for _, claim in ipairs(lapsed) do
@@ -115,8 +118,8 @@ for _, claim in ipairs(lapsed) do
     else
       redis.call('ZADD', lanes, now, claim.lane)
     end
-  elseif claim.is_gone and claim.lane then
-    end_gone(claim)
+  elseif claim.gone then
+    end_gone(claim.gone, subscription)
   else
     state.landed[#state.landed + 1] = claim.id
   end

@@ -3,6 +3,7 @@ claim: gives a delivery to a dispatcher for one attempt. The attempt counts from
 crashes its dispatcher runs out of attempts.
 
 The lane is noted beside the claim, so that the end of the claim finds lane and subscription even if the record is damaged or gone.
+For a retry, `<subscription>:retries` and a blank precede it.
 ]]
 -- @include delivery/state
 
@@ -15,7 +16,7 @@ local function claim_write(state, claim, delivery, subscription)
   redis.call('HSET', delivery.key, 'attempts', number, 'claim', token)
   claimed[#claimed + 1], claimed[#claimed + 2] = integer_text(state.now + claim.claim_ms), delivery.id
   claimed_lanes[#claimed_lanes + 1] = delivery.id
-  claimed_lanes[#claimed_lanes + 1] = delivery.is_retry and subscription.id .. ':retries' or delivery.lane
+  claimed_lanes[#claimed_lanes + 1] = (delivery.is_retry and subscription.id .. ':retries ' or '') .. delivery.lane
   subscription.triggered = true
   state_fly(delivery, subscription, 1)
   if delivery.is_retry then state_leave_lane(state, delivery, subscription) end

@@ -268,7 +268,7 @@ keys! { partition {
     lanes: zset = ("lanes"), "an entry when all that may be is in flight";
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
-    /// The lane of each delivery in flight; `…:retries` for one that was attempted before.
+    /// The lane of each delivery in flight; for a retry, `<subscription_id>:retries` and a blank precede it.
     claimed_lanes: hash = ("claimedlanes"), "a field with the outcome of the attempt";
     /// How many deliveries of a subscription are open, in flight, in flight as retries, and open of replays: `open`, `flying`,
     /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::fan_out::{fan_out, follow};
+use super::replays::{hook, past, replayed};
 use crate::admin::webhooks::subscriptions::made;
 use crate::harness::app::TestApp;
 use crate::harness::behind::umbra;
@@ -93,50 +94,76 @@ async fn w15_a_lost_attempt_counts_as_an_attempt_but_not_as_a_retry() {
     assert_eq!(record["consecutive_failures"], 1);
 }
 
+/// Deletes the record of a delivery in flight, and with `deletes_lane` its lane; its claim ends, and no count or note is left.
+async fn lose_in_flight(is_retry: bool, is_replay: bool, deletes_lane: bool) {
+    let app = here().await;
+    let receiver = Receiver::start(Reply::Silence).await;
+    if is_retry {
+        receiver.reply(Reply::Status(500, ""));
+    }
+    let settings = json!({"retry_policy": {"initial_delay_ms": 2_000}});
+    past(&app, usize::from(is_replay)).await;
+    let webhook = made(&app, hook(&receiver, settings)).await;
+    if is_replay {
+        replayed(&app, &webhook, 1).await;
+    } else {
+        fund(&app, 1).await;
+    }
+    let _running = RunningDispatcher::start(&app);
+    if is_retry {
+        reached(&app, &webhook, "RETRYING", 1).await;
+        receiver.reply(Reply::Silence);
+    }
+    let (keys, partition) = (app.store.keys(), umbra());
+    let window = keys.window(partition, &webhook);
+    let counts = async || -> [i64; 4] {
+        let fields = ["HMGET", &window, "flying", "retrying", "open", "replaying"];
+        let counts: Vec<Option<i64>> = app.run(&fields).await;
+        [0, 1, 2, 3].map(|n| counts[n].unwrap_or(0))
+    };
+    eventually("it is in flight", || async {
+        let found = (receiver.arrived().len(), counts().await);
+        let in_flight = [1, i64::from(is_retry), 1, i64::from(is_replay)];
+        let expected = (1 + usize::from(is_retry), in_flight);
+        (found == expected).then_some(()).ok_or(found)
+    })
+    .await;
+    let rows = deliveries(&app, &webhook).await;
+    let id = rows[0]["delivery_id"].as_str().expect("an id");
+    app.run::<i64>(&["DEL", &keys.delivery(partition, id)])
+        .await;
+    if deletes_lane {
+        let lane = keys.lane(partition, format!("{webhook}:{partition}:umbra"));
+        assert_eq!(app.run::<i64>(&["DEL", &lane]).await, 1);
+    }
+    let noted = keys.claimed_lanes(partition);
+    // As if its dispatcher had died long ago.
+    app.run::<i64>(&["ZADD", &keys.claims(partition), "XX", "1", id])
+        .await;
+    eventually("it counts no more", || async {
+        let open = ["HVALS", &keys.open_deliveries(partition)];
+        let found = (counts().await, app.run::<Vec<String>>(&open).await);
+        (found == ([0; 4], Vec::new())).then_some(()).ok_or(found)
+    })
+    .await;
+    assert_eq!(app.run::<i64>(&["EXISTS", &noted]).await, 0);
+}
+
 #[tokio::test]
 async fn w33_a_claim_whose_record_and_dispatcher_are_gone_leaves_no_count_behind() {
     for is_retry in [false, true] {
-        let app = here().await;
-        let receiver = Receiver::start(Reply::Silence).await;
-        if is_retry {
-            receiver.reply(Reply::Status(500, ""));
-        }
-        let body = json!({
-            "url": receiver.url("/in"), "event_types": ["budget.funded"], "retry_policy": {"initial_delay_ms": 2_000},
-        });
-        let webhook = made(&app, body).await;
-        let _running = RunningDispatcher::start(&app);
-        fund(&app, 1).await;
-        if is_retry {
-            reached(&app, &webhook, "RETRYING", 1).await;
-            receiver.reply(Reply::Silence);
-        }
-        let (keys, partition) = (app.store.keys(), umbra());
-        let window = keys.window(partition, &webhook);
-        let counts = async || -> (i64, i64) {
-            let counts: Vec<Option<i64>> = app.run(&["HMGET", &window, "flying", "open"]).await;
-            (counts[0].unwrap_or(0), counts[1].unwrap_or(0))
-        };
-        eventually("it is in flight", || async {
-            let arrived = receiver.arrived().len() == 1 + usize::from(is_retry);
-            (arrived && counts().await == (1, 1)).then_some(())
-        })
-        .await;
-        let rows = deliveries(&app, &webhook).await;
-        let id = rows[0]["delivery_id"].as_str().expect("an id");
-        app.run::<i64>(&["DEL", &keys.delivery(partition, id)])
-            .await;
-        // As if its dispatcher had died long ago.
-        app.run::<i64>(&["ZADD", &keys.claims(partition), "XX", "1", id])
-            .await;
-        eventually("it counts no more", || async {
-            let found = counts().await;
-            (found == (0, 0)).then_some(()).ok_or(found)
-        })
-        .await;
-        let noted = ["EXISTS", &keys.claimed_lanes(partition)];
-        assert_eq!(app.run::<i64>(&noted).await, 0);
+        lose_in_flight(is_retry, false, false).await;
     }
+}
+
+#[tokio::test]
+async fn w33_a_claim_whose_record_and_lane_are_gone_leaves_no_count_behind() {
+    lose_in_flight(false, false, true).await;
+}
+
+#[tokio::test]
+async fn w33_a_claim_of_a_replayed_retry_whose_record_is_gone_leaves_no_count_behind() {
+    lose_in_flight(true, true, false).await;
 }
 
 #[tokio::test]
