@@ -249,7 +249,12 @@ local function state_write(state, claims, claimed_lanes, open)
   -- One that went back to its lane may have been claimed again.
   if #state.landed > 0 then
     redis.call('ZREM', claims, unpack(state.landed))
-    redis.call('HDEL', claimed_lanes, unpack(state.landed))
+    -- A dispatcher of an earlier release leaves the lanes of the claims that it ends.
+    if #state.claimed == 0 and redis.call('ZCARD', claims) == 0 then
+      redis.call('DEL', claimed_lanes)
+    else
+      redis.call('HDEL', claimed_lanes, unpack(state.landed))
+    end
   end
   if #state.claimed > 0 then
     redis.call('ZADD', claims, unpack(state.claimed))

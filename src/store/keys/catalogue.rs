@@ -269,7 +269,7 @@ keys! { partition {
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
     claims: zset = ("claims"), "an entry with the outcome of the attempt";
     /// The lane of each delivery in flight; for a retry, `<subscription_id>:retries` and a blank precede it.
-    claimed_lanes: hash = ("claimedlanes"), "a field with the outcome of the attempt";
+    claimed_lanes: hash = ("claimedlanes"), "a field with the outcome of the attempt; all when none is in flight";
     /// How many deliveries of a subscription are open, in flight, in flight as retries, and open of replays: `open`, `flying`,
     /// `retrying`, *`replaying`*; `queued` (how many ever were), `owner`, *`skipped`* (events that were behind for 24 hours).
     ///

@@ -137,6 +137,8 @@ async fn lose_in_flight(is_retry: bool, is_replay: bool, deletes_lane: bool) {
         assert_eq!(app.run::<i64>(&["DEL", &lane]).await, 1);
     }
     let noted = keys.claimed_lanes(partition);
+    // As if a dispatcher of an earlier release had ended a claim.
+    app.run::<i64>(&["HSET", &noted, "ended", "lane"]).await;
     // As if its dispatcher had died long ago.
     app.run::<i64>(&["ZADD", &keys.claims(partition), "XX", "1", id])
         .await;
