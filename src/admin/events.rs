@@ -3,7 +3,7 @@
 //! What one tenant's logs hold is always current. A list over all tenants shows what the view over all of them holds, up to
 //! the time that the view has reached, and says which that is.
 
-use super::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page, read_facts};
+use super::log_walk::{LogEntry, LogFilter, Logs, Route, index_of_ids, page};
 use super::refuse;
 use crate::domain::caller::Caller;
 use crate::domain::event::query::{EventFilter, EventSort};
@@ -79,13 +79,12 @@ impl Events {
         let scope = query.filter.scope.as_deref().unwrap_or_default();
         let scopes = self
             .store
-            .admin_scopes(caller, "events:read", scope)
+            .admin_access(caller, "events:read", scope)
             .await?;
         if query.filter.is_void() {
             return Ok(query.empty_page());
         }
-        let mut page = page(self, &scopes, query).await?;
-        read_facts(&self.store, View::Events, page.rows.iter_mut()).await?;
+        let page = page(self, &scopes, query).await?;
         Ok(page.filter_map(|entry| envelope(&entry.row, entry.facts.as_ref()?)))
     }
 }
@@ -93,8 +92,6 @@ impl Events {
 impl LogFilter for EventFilter {
     type Sort = EventSort;
     type Row = LogEntry;
-    /// More than elsewhere: the facts of most may not matter.
-    const SORT_ROWS: usize = 1_000;
 
     fn route(&self) -> Route {
         // Of ids the rarest first.
@@ -119,10 +116,6 @@ impl LogFilter for EventFilter {
         self.asks_facts() || is_narrow && self.tenant.is_some()
     }
 
-    fn reads_facts(&self, by: EventSort) -> bool {
-        self.asks_facts() || [EventSort::Timestamp, EventSort::Scope].contains(&by)
-    }
-
     fn may_pass(&self, entry: &LogEntry) -> bool {
         self.may_pass(entry.at_ms, entry.event_type(), &entry.row.tenant)
     }
@@ -137,14 +130,13 @@ impl LogEntry {
         self.row.kind.as_deref().unwrap_or_default()
     }
 
-    /// Whether the list has the event. An entry whose facts were not read passes on what its row says.
+    /// Whether the list has the event.
     fn passes(&self, filter: &EventFilter, keys: &ScopeFilter) -> bool {
-        let Some(facts) = &self.facts else {
-            return LogFilter::may_pass(filter, self);
-        };
         // Retention has been faster than the view.
-        !facts.is_empty()
-            && read(&self.row, facts, |event| filter.passes(event, keys)).unwrap_or(false)
+        let facts = self.facts.as_ref().filter(|facts| !facts.is_empty());
+        facts.is_some_and(|facts| {
+            read(&self.row, facts, |event| filter.passes(event, keys)).unwrap_or(false)
+        })
     }
 }
 

@@ -110,15 +110,23 @@ async fn gather<W: Walk, F, K: RowOrder<W::Row>>(
 where
     W::Error: From<TooManySorts>,
 {
-    let (mut sorted, mut matches, mut examined) = (Sorted::new(query), 0, 0);
+    let (mut sorted, mut matches, mut examined, mut passed) = (Sorted::new(query), 0, 0, 0);
+    if walk.count().await?.is_some_and(|count| count > bounds.rows) {
+        return Ok(Err(bounds.rows));
+    }
     let mut steps = Steps::beyond(None, query.sort.descending, (W::ROWS, W::SORT_ROWS), walk);
     let mut permit = None;
     loop {
         let step = steps.next().await?;
         examined += step.entries.len();
+        passed += step.passed;
         let rows = step.entries.into_iter().filter_map(|entry| entry.row);
         sorted.extend(rows.inspect(|_| matches += 1));
-        for (bound, count) in [(bounds.matches, matches), (bounds.rows, examined)] {
+        for (bound, count) in [
+            (bounds.matches, matches),
+            (bounds.rows, examined),
+            (bounds.rows, passed),
+        ] {
             if count > bound {
                 return Ok(Err(bound));
             }

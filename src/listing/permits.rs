@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_tenant_has_its_permits_and_nothing_is_kept_of_those_that_are_returned() {
+    fn each_tenant_has_its_permits_and_returned_ones_are_forgotten() {
         let (permits, [acme, bolt]) = (
             SortPermits::default(),
             ["acme", "bolt"].map(|id| TenantId::parse(id).expect("an id")),

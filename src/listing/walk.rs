@@ -50,7 +50,7 @@ pub struct Step<T> {
     pub entries: Vec<Entry<T>>,
     /// How far the walk has come, where that is beyond the last entry.
     pub reached: Option<Position>,
-    /// What was examined without being an entry; counts against the bound of a page.
+    /// Number of further items that were examined. They count against the bound of a page; a sort bounds them apart.
     pub passed: usize,
     /// Whether the index ends here.
     pub complete: bool,
@@ -93,6 +93,14 @@ pub trait Walk {
     /// Whether entries may be left out.
     fn is_filtered(&self) -> bool {
         true
+    }
+
+    /// How many entries the walk examines, if it can say so in advance.
+    ///
+    /// # Errors
+    /// Of the store.
+    fn count(&self) -> impl Future<Output = Result<Option<usize>, Self::Error>> + Send {
+        async { Ok(None) }
     }
 
     /// Examines the next entries, in one round trip. A step that is not complete has come further than the one before.

@@ -78,10 +78,6 @@ impl LogFilter for AuditFilter {
         !self.is_plain()
     }
 
-    fn reads_facts(&self, _: AuditSort) -> bool {
-        true
-    }
-
     fn may_pass(&self, entry: &LogEntry) -> bool {
         self.may_pass(entry.at_ms, &entry.row.tenant)
     }

@@ -92,13 +92,9 @@ impl LogDays {
         let mut entries = Vec::new();
         for page in pages.await? {
             if let Some(last) = page.rows.last() {
-                self.span.after = Some((last.at_ms, last.member.clone()));
+                self.span.after = Some((last.at_ms, last.row.member()));
             }
-            entries.extend(page.rows.into_iter().map(|row| LogEntry {
-                at_ms: row.at_ms,
-                row: row.row,
-                facts: row.facts,
-            }));
+            entries.extend(page.rows);
             if !page.complete {
                 // The next step begins with the rest of that day.
                 break;

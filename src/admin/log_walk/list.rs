@@ -40,17 +40,11 @@ pub(in crate::admin) trait LogFilter: Sync + Sized {
     type Sort: RowOrder<Self::Row>;
     /// The items of the list.
     type Row: Send;
-    /// Entries that one step of a sort reads.
-    const SORT_ROWS: usize = ROWS;
-
     /// Where the entries are.
     fn route(&self) -> Route;
 
     /// Whether entries along the route may be left out.
     fn leaves_out(&self) -> bool;
-
-    /// Whether each step reads the facts of the entries that may pass.
-    fn reads_facts(&self, by: Self::Sort) -> bool;
 
     /// Whether an entry may pass, judged without its facts.
     fn may_pass(&self, entry: &LogEntry) -> bool;
@@ -71,7 +65,6 @@ pub(in crate::admin) async fn page<F: LogFilter>(
         filter,
         scopes,
         log: LogWalk::new(store, logs.retention_days, filter.route()),
-        with_facts: filter.reads_facts(query.sort.by),
     };
     let page = records::page(store, &mut walk, query, logs.bounds).await?;
     let as_of_ms = walk.log.as_of_ms;
@@ -85,14 +78,12 @@ struct FilteredWalk<'a, F> {
     /// Those that the caller's key may see.
     scopes: &'a ScopeFilter,
     log: LogWalk<'a>,
-    with_facts: bool,
 }
 
 impl<F: LogFilter> Walk for FilteredWalk<'_, F> {
     type Row = F::Row;
     type Error = StoreError;
     const ROWS: usize = ROWS;
-    const SORT_ROWS: usize = F::SORT_ROWS;
 
     fn is_filtered(&self) -> bool {
         self.filter.leaves_out()
@@ -100,11 +91,10 @@ impl<F: LogFilter> Walk for FilteredWalk<'_, F> {
 
     async fn step(&mut self, range: StepRange<'_>) -> Result<Step<F::Row>, StoreError> {
         let (mut entries, complete) = self.log.read(range).await?;
-        if self.with_facts {
-            let entries = entries.iter_mut();
-            let entries = entries.filter(|entry| self.filter.may_pass(entry));
-            read_facts(self.store, self.log.view(), entries).await?;
-        }
+        let passing = entries
+            .iter_mut()
+            .filter(|entry| self.filter.may_pass(entry));
+        read_facts(self.store, self.log.view(), passing).await?;
         let entries = entries.into_iter().map(|entry| Entry {
             position: entry.position(),
             row: self.filter.row(entry, self.scopes),

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
-use crate::domain::record::Record;
 use crate::listing::{Entry, Position, Step, StepRange, Walk};
+pub(super) use crate::store::dispatcher::view_rows::LogEntry;
 use crate::store::dispatcher::view_rows::LogIndex;
 use crate::store::dispatcher::views::{Row, View, id_digest};
 use crate::store::{Day, ExtraRoundTrip, Store, StoreError};
@@ -19,17 +19,6 @@ pub(super) use list::{LogFilter, page};
 
 /// Entries that one step reads, with their facts.
 pub(super) const ROWS: usize = 200;
-
-/// An event or audit entry on the way.
-#[derive(Debug)]
-pub(super) struct LogEntry {
-    /// When it happened, in milliseconds.
-    pub at_ms: i64,
-    /// Where it lies.
-    pub row: Row,
-    /// The fields of the entry, where it was read; empty where it is gone.
-    pub facts: Option<Record>,
-}
 
 impl LogEntry {
     /// Its position in order of time: the time in milliseconds, and the text of its row.

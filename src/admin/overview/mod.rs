@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use super::Admin;
 use super::events::envelope;
+use super::log_walk::{LogDays, LogEntry, read_facts};
 use crate::domain::amount::Unit;
 use crate::domain::budget::ledger::BudgetStatus;
 use crate::domain::event::RenderedEvent;
@@ -23,10 +24,11 @@ use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
 use crate::domain::tenant::TenantStatus;
 use crate::domain::webhook::WebhookStatus;
-use crate::listing::readable;
+use crate::listing::{StepRange, readable};
 use crate::store::StoreError;
 use crate::store::admin::overview::{IndexReason, Totals};
-use crate::store::dispatcher::views::Row;
+use crate::store::dispatcher::view_rows::LogIndex;
+use crate::store::dispatcher::views::View;
 
 /// How long an overview is cached.
 const AGE: Duration = Duration::from_secs(3);
@@ -119,8 +121,18 @@ impl Admin {
         event_type: EventType,
         window: (i64, i64),
     ) -> Result<Vec<RenderedEvent>, StoreError> {
-        let events = self.store.latest_events(event_type, window, ROWS).await?;
-        let render = |(row, facts): &(Row, Record)| RenderedEvent::new(envelope(row, facts)?).ok();
+        let (store, index) = (&self.store, LogIndex::Kind(event_type.as_str().to_owned()));
+        let range = StepRange {
+            descending: true,
+            ..StepRange::FIRST
+        };
+        let mut days = LogDays::new(store, View::Events, index, window, range).await?;
+        let mut events = days.step(store, ROWS).await?;
+        events.truncate(ROWS);
+        read_facts(store, View::Events, events.iter_mut()).await?;
+        let render = |event: &LogEntry| {
+            RenderedEvent::new(envelope(&event.row, event.facts.as_ref()?)?).ok()
+        };
         Ok(events.iter().filter_map(render).collect())
     }
 }

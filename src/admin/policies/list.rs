@@ -6,7 +6,6 @@ use crate::domain::ids::TenantId;
 use crate::domain::policy::{Policy, PolicyStatus};
 use crate::domain::record::Record;
 use crate::domain::refusal::TenantRefusal;
-use crate::domain::scope::ScopeFilter;
 use crate::listing::{
     Bounds, Entry, ListQuery, OneOrder, Page, Position, Step, StepRange, Walk, page_along, readable,
 };
@@ -51,13 +50,12 @@ impl Admin {
                 None => return Ok(query.empty_page()),
             },
         };
-        let pattern = filter.scope_pattern.as_ref();
         let mut walk = PolicyWalk {
             store: &self.store,
             caller,
             tenant,
-            pattern: pattern.map(|pattern| pattern.to_ascii_lowercase()),
-            status: filter.status,
+            filter,
+            pattern: filter.scope_pattern.as_deref().map(str::to_ascii_lowercase),
             bytes: 0,
         };
         page_along(&mut walk, query, OneOrder::Only, Bounds::default()).await
@@ -69,21 +67,11 @@ struct PolicyWalk<'a> {
     store: &'a Store,
     caller: &'a Caller,
     tenant: TenantId,
-    /// In lower case.
+    filter: &'a PolicyFilter,
+    /// That of the filter, in lower case.
     pattern: Option<String>,
-    status: Option<PolicyStatus>,
     /// Of the records that were read.
     bytes: usize,
-}
-
-impl PolicyWalk<'_> {
-    fn matches(&self, policy: &Policy, keys: &ScopeFilter) -> bool {
-        let pattern = &policy.scope_pattern;
-        let requested = self.pattern.as_deref();
-        keys.admits(pattern.as_str())
-            && self.status.is_none_or(|status| status == policy.status)
-            && requested.is_none_or(|requested| requested == pattern.as_str())
-    }
 }
 
 impl Walk for PolicyWalk<'_> {
@@ -93,7 +81,7 @@ impl Walk for PolicyWalk<'_> {
 
     fn is_filtered(&self) -> bool {
         // A key's own scopes may leave few of them.
-        !self.caller.is_admin() || self.pattern.is_some() || self.status.is_some()
+        !self.caller.is_admin() || self.pattern.is_some() || self.filter.status.is_some()
     }
 
     async fn step(&mut self, range: StepRange<'_>) -> Result<Step<Policy>, StoreError> {
@@ -117,13 +105,19 @@ impl Walk for PolicyWalk<'_> {
         self.bytes += texts
             .map(|(name, value)| name.len() + value.len())
             .sum::<usize>();
+        let (pattern, status) = (self.pattern.as_deref(), self.filter.status);
+        let is_listed = |policy: &Policy| {
+            scope_filter.admits(policy.scope_pattern.as_str())
+                && status.is_none_or(|status| status == policy.status)
+                && pattern.is_none_or(|pattern| pattern == policy.scope_pattern.as_str())
+        };
         let entry = |record: &Record| {
             // A record that has lost its id has no position.
             let id = record.get("policy_id").unwrap_or_default();
             let policy = readable("policy", id, Policy::from_record(record));
             (!id.is_empty()).then(|| Entry {
                 position: Position::of_id(id),
-                row: policy.filter(|policy| self.matches(policy, &scope_filter)),
+                row: policy.filter(is_listed),
             })
         };
         let entries: Vec<_> = records.iter().filter_map(entry).collect();

@@ -13,8 +13,8 @@ use tracing::warn;
 
 pub use create::WebhookCreateResponse;
 pub use list::{
-    DeliveryFilter, DeliveryQuery, OwnerFilter, TenantWebhookFilter, TenantWebhookQuery,
-    WebhookFilter, WebhookQuery, WebhookSort,
+    DeliveryFilter, DeliveryQuery, OwnerFilter, TenantWebhookQuery, WebhookFilter, WebhookQuery,
+    WebhookSort,
 };
 pub use replay::ReplayResponse;
 pub use security::WebhookSecurityConfig;

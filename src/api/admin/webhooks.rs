@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use crate::admin::webhooks::{
-    DeliveryFilter, OwnerFilter, ReplayResponse, TenantWebhookFilter, WebhookCreateResponse,
-    WebhookFilter, WebhookSecurityConfig, WebhookSort, WebhookTestResponse,
+    DeliveryFilter, OwnerFilter, ReplayResponse, WebhookCreateResponse, WebhookFilter,
+    WebhookSecurityConfig, WebhookSort, WebhookTestResponse,
 };
 use crate::api::admin::extract::{AdminJson, Change, ChangeBody, ChangeTarget, NoBody, PathId};
 use crate::api::errors::{ApiError, Code};
@@ -259,45 +259,41 @@ struct TenantWebhooks;
 
 impl List for TenantWebhooks {
     const NAME: &'static str = "tenant webhooks";
-    type Filter = TenantWebhookFilter;
+    type Filter = WebhookFilter;
     type Sort = OneOrder;
     type Response = WebhookListResponse;
 
-    fn filter(parameters: &mut Parameters<'_>) -> Result<TenantWebhookFilter, ApiError> {
+    fn filter(parameters: &mut Parameters<'_>) -> Result<WebhookFilter, ApiError> {
         let about = "The tenant. Required with the admin key; must be absent with an API key.";
-        Ok(TenantWebhookFilter {
-            tenant: parameters.unbound_text("tenant", about)?,
+        let tenant = parameters.unbound_text("tenant", about)?;
+        Ok(WebhookFilter {
+            owner: OwnerFilter::named(tenant.as_deref()),
             status: parameters.word("status", ABOUT_STATUS)?,
+            event_type: None,
+            search: None,
         })
     }
 
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
-        // A tenant that cannot exist has nothing.
-        let Some(tenant) = TenantId::parse(listed_tenant(&call.list.filter, &call.caller)?) else {
-            return Ok(call.list.empty_page());
+        let tenant = match (&call.caller, &call.list.filter.owner) {
+            (Caller::Admin(_), OwnerFilter::All) => {
+                return Err(ApiError::invalid("Missing required parameter: tenant"));
+            }
+            (Caller::Admin(_), OwnerFilter::Of(Owner::Tenant(tenant))) => tenant,
+            // A tenant that cannot exist has nothing.
+            (Caller::Admin(_), _) => return Ok(call.list.empty_page()),
+            (Caller::Tenant(caller), OwnerFilter::All) => &caller.tenant,
+            (Caller::Tenant(_), _) => {
+                return Err(ApiError::invalid(
+                    "Invalid value for parameter 'tenant': it must be absent with an API key, which names its tenant itself",
+                ));
+            }
         };
+        let tenant = tenant.clone();
         call.list.bind("tenant", &tenant);
+        call.list.filter.owner = OwnerFilter::Of(Owner::Tenant(tenant));
         let (webhooks, query) = (&call.state.webhooks, call.query().await?);
-        let page = webhooks.list_of_tenant(&call.caller, &tenant, &query);
-        Ok(page.await?)
-    }
-}
-
-/// The owner of the listed subscriptions. The admin names a tenant; a tenant's key names its own by itself.
-///
-/// # Errors
-/// 400 when the parameter is missing, or must not be there.
-fn listed_tenant<'a>(
-    filter: &'a TenantWebhookFilter,
-    caller: &'a Caller,
-) -> Result<&'a str, ApiError> {
-    match (caller, &filter.tenant) {
-        (Caller::Admin(_), Some(tenant)) => Ok(tenant),
-        (Caller::Admin(_), None) => Err(ApiError::invalid("Missing required parameter: tenant")),
-        (Caller::Tenant(caller), None) => Ok(caller.tenant.as_str()),
-        (Caller::Tenant(_), Some(_)) => Err(ApiError::invalid(
-            "Invalid value for parameter 'tenant': it must be absent with an API key, which names its tenant itself",
-        )),
+        Ok(webhooks.list_of_tenant(&call.caller, &query).await?)
     }
 }
 

@@ -35,7 +35,7 @@ use crate::api::operation::Plane;
 use crate::domain::fields::Field;
 use crate::domain::ids::DeploymentSecret;
 use crate::domain::words::Word;
-use crate::listing::{ListQuery, Page, Position, Sort, SortKey};
+use crate::listing::{ListQuery, Page, Sort, SortKey};
 use cursor::{Binding, CursorError};
 pub use operation::{ListCall, ReturnsPage, list};
 pub use parameters::{Limit, Parameters};
@@ -173,35 +173,25 @@ impl<L: List> ListRequest<L> {
         &self,
         secret: &DeploymentSecret,
     ) -> Result<ListQuery<L::Filter, L::Sort>, ApiError> {
-        let (sort, after) = self.start(secret)?;
-        Ok(ListQuery {
-            filter: self.filter.clone(),
-            sort,
-            any_order: self.by.is_none(),
-            after,
-            limit: self.limit,
-            permits: None,
-        })
-    }
-
-    fn start(
-        &self,
-        secret: &DeploymentSecret,
-    ) -> Result<(Sort<L::Sort>, Option<Position>), CursorError> {
-        let Some(cursor) = &self.cursor else {
-            let by = self.by.unwrap_or(L::Sort::DEFAULT);
-            let descending = self.descending.unwrap_or(true);
-            return Ok((Sort { by, descending }, None));
-        };
-        let (sort, after) = self.binding.open::<L::Sort>(cursor, secret)?;
-        let is_same = self.by.is_none_or(|by| by == sort.by)
-            && self
-                .descending
-                .is_none_or(|descending| descending == sort.descending);
-        match is_same {
-            true => Ok((sort, Some(after))),
-            false => Err(CursorError::Stale),
+        let mut query = ListQuery::new(
+            self.filter.clone(),
+            self.by.unwrap_or(L::Sort::DEFAULT),
+            self.descending.unwrap_or(true),
+            self.limit,
+        );
+        query.any_order = self.by.is_none();
+        if let Some(cursor) = &self.cursor {
+            let (sort, after) = self.binding.open::<L::Sort>(cursor, secret)?;
+            let is_same = self.by.is_none_or(|by| by == sort.by)
+                && self
+                    .descending
+                    .is_none_or(|descending| descending == sort.descending);
+            if !is_same {
+                return Err(CursorError::Stale.into());
+            }
+            (query.sort, query.after) = (sort, Some(after));
         }
+        Ok(query)
     }
 
     /// The page of a list that has no row.

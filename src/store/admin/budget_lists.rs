@@ -3,26 +3,28 @@
 use std::sync::LazyLock;
 
 use redis::Value;
-use tracing::error;
 
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::ids::TenantId;
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{command, read_or_default};
 use crate::store::{Lane, OnFailure, Store, StoreError};
 
 /// The fields of a ledger that a response has.
 pub(crate) static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
 
 impl Store {
-    /// How many ledgers a tenant has.
-    pub async fn count_ledgers(&self, tenant: &TenantId) -> Result<usize, StoreError> {
-        let count = command("ZCARD", self.ledgers_of(tenant), NO_ARGS);
+    /// How many ledgers a tenant has whose scope starts so.
+    pub async fn count_ledgers(
+        &self,
+        tenant: &TenantId,
+        scope_prefix: &str,
+    ) -> Result<usize, StoreError> {
+        let count = command("ZLEXCOUNT", self.ledgers_of(tenant), bounds(scope_prefix));
         Ok(read_or_default(self.send(Lane::Background, &count).await?))
     }
 
     /// Up to `rows` entries, `scope unit_index UNIT`, of each of these tenants' ledgers whose scope starts so. Those of the first
-    /// tenant start beyond `after`. A list
-    /// that cannot be read is empty.
+    /// tenant start beyond `after`. An index of the wrong type is an error of its tenant alone.
     pub async fn ledger_entries(
         &self,
         tenants: &[TenantId],
@@ -30,7 +32,7 @@ impl Store {
         after: Option<&str>,
         descending: bool,
         rows: usize,
-    ) -> Result<Vec<Vec<String>>, StoreError> {
+    ) -> Result<Vec<Result<Vec<String>, StoreError>>, StoreError> {
         let walk = |(index, tenant): (usize, &TenantId)| {
             let (low, high) = bounds(scope_prefix);
             let after = after.filter(|_| index == 0);
@@ -43,15 +45,8 @@ impl Store {
         };
         let commands: Vec<_> = tenants.iter().enumerate().map(walk).collect();
         let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let entries = |(tenant, reply): (&TenantId, Result<Value, StoreError>)| {
-            let found = reply.map(redis::from_redis_value::<Vec<String>>);
-            let Ok(Ok(found)) = found else {
-                error!(tenant.id = %tenant, "the ledgers of `{tenant}` are left out of a list: their index has the wrong type");
-                return Vec::new();
-            };
-            found
-        };
-        Ok(tenants.iter().zip(replies).map(entries).collect())
+        let entries = |reply: Result<Value, StoreError>| reply.map(read_or_default);
+        Ok(replies.into_iter().map(entries).collect())
     }
 
     /// The key of the ledger that an entry names.

@@ -101,26 +101,13 @@ pub struct Change<'a> {
 }
 
 impl Store {
-    /// Whether the caller may do what is asked, for a request that fails before its own script: a tenant's key is checked, the
-    /// admin key was before. `scope` is empty where the request has named none yet.
+    /// Whether the caller may do what is requested, for a list, or a request that fails before its own script; and the scopes that
+    /// the key is restricted to. A tenant's key is checked, the admin key was before. `scope` is empty where the request has named
+    /// none yet.
     ///
     /// # Errors
     /// [`AccessRefusal`](crate::domain::refusal::AccessRefusal).
     pub async fn admin_access(
-        &self,
-        caller: &Caller,
-        permission: &str,
-        scope: &str,
-    ) -> Result<(), StoreError> {
-        let scopes = self.access(caller, permission, scope, None);
-        scopes.await.map(drop)
-    }
-
-    /// The same for a list: the scopes that the key may see.
-    ///
-    /// # Errors
-    /// [`AccessRefusal`](crate::domain::refusal::AccessRefusal).
-    pub async fn admin_scopes(
         &self,
         caller: &Caller,
         permission: &str,

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::domain::event::types::EventType;
-use crate::domain::record::Record;
-use crate::store::dispatcher::view_rows::{LogIndex, LogPage, Span};
-use crate::store::dispatcher::views::{Row, View};
+use crate::store::dispatcher::views::View;
 use crate::store::records::{command, read_or_default};
 use crate::store::{Day, Store, StoreError};
 
@@ -50,42 +48,6 @@ impl Store {
             }
         }
         Ok(counts)
-    }
-
-    /// The latest events of a type since a time in milliseconds, newest first; those whose facts are gone are left out.
-    pub async fn latest_events(
-        &self,
-        kind: EventType,
-        (from_ms, to_ms): (i64, i64),
-        rows: usize,
-    ) -> Result<Vec<(Row, Record)>, StoreError> {
-        let days: Vec<_> = Day::between(from_ms, to_ms).rev().collect();
-        let (index, span) = (
-            LogIndex::Kind(kind.as_str().to_owned()),
-            Span {
-                low_ms: from_ms,
-                high_ms: to_ms,
-                descending: true,
-                after: None,
-            },
-        );
-        let pages = self
-            .read_view(View::Events, &index, &days, &span, rows)
-            .await?;
-        let of_day =
-            |(day, page): (Day, LogPage)| page.rows.into_iter().map(move |row| (row.row, day));
-        let latest: Vec<_> = days
-            .into_iter()
-            .zip(pages)
-            .flat_map(of_day)
-            .take(rows)
-            .collect();
-        let wanted: Vec<_> = latest.iter().map(|(row, day)| (row, *day)).collect();
-        let facts = self.facts_of(View::Events, &wanted).await?;
-        let found = latest.into_iter().zip(facts);
-        Ok(found
-            .filter_map(|((row, _), facts)| Some((row, facts?)))
-            .collect())
     }
 
     /// Reservations that were denied, by reason, in the whole minutes between two times in milliseconds and the last one as

@@ -45,21 +45,19 @@ pub struct Span {
 #[derive(Debug)]
 pub struct LogPage {
     /// In order.
-    pub rows: Vec<LogRow>,
+    pub rows: Vec<LogEntry>,
     /// Whether the day has no more in the span.
     pub complete: bool,
 }
 
-/// A row and when it happened, in milliseconds.
+/// An event or audit entry.
 #[derive(Debug)]
-pub struct LogRow {
-    /// When.
+pub struct LogEntry {
+    /// When it happened, in milliseconds.
     pub at_ms: i64,
-    /// Its text in the index of all rows.
-    pub member: String,
-    /// Where it leads to.
+    /// Its place.
     pub row: Row,
-    /// What the entry of a log holds; empty where the span leaves it out or it is damaged. `None`: it was not read.
+    /// What it holds; empty where it is gone or damaged, or the span leaves it out. `None`: it was not read.
     pub facts: Option<Record>,
 }
 
@@ -73,11 +71,11 @@ impl Span {
         }
     }
 
-    fn is_ahead(&self, row: &LogRow) -> bool {
+    fn is_ahead(&self, entry: &LogEntry) -> bool {
         let Some((at_ms, member)) = &self.after else {
             return true;
         };
-        let order = (row.at_ms, &row.member).cmp(&(*at_ms, member));
+        let order = (entry.at_ms, &entry.row.member()).cmp(&(*at_ms, member));
         match self.descending {
             true => order.is_lt(),
             false => order.is_gt(),
@@ -97,13 +95,14 @@ impl Store {
         let range = |day: &Day| self.range(view, index, *day, span, None);
         let commands: Vec<_> = days.iter().map(range).collect();
         let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let count = |reply: Result<Value, StoreError>| {
-            let count = reply.inspect_err(|error| {
-                error!("a day of a log or view cannot be read, and is left out of lists: {error}")
-            });
-            count.map_or(0, read_or_default)
+        let count = |reply: Result<Value, StoreError>| match reply {
+            Err(damage) if damage.is_wrong_type() => {
+                error!("a day of a log or view is left out of lists: {damage}");
+                Ok(0)
+            }
+            reply => reply.map(read_or_default),
         };
-        Ok(replies.into_iter().map(count).collect())
+        replies.into_iter().map(count).collect()
     }
 
     /// Up to `rows` rows of each of these days, in order, beyond the row that was last seen.
@@ -217,7 +216,7 @@ fn read(
     span: &Span,
     wanted: usize,
 ) -> LogPage {
-    let rows: Vec<Option<LogRow>> = match index {
+    let rows: Vec<Option<LogEntry>> = match index {
         LogIndex::Tenant(tenant) => {
             let entries = entries(reply).into_iter();
             let row = |(entry, facts)| log_row((view, tenant, day), span, entry, facts);
@@ -232,7 +231,7 @@ fn read(
         LogIndex::All | LogIndex::Kind(_) => {
             let members: Vec<(String, f64)> = read_or_default(reply);
             let rows = members.into_iter();
-            rows.map(|(member, at_ms)| view_row(at_ms as i64, member))
+            rows.map(|(member, at_ms)| view_row(at_ms as i64, &member))
                 .collect()
         }
     };
@@ -242,19 +241,17 @@ fn read(
     LogPage { rows, complete }
 }
 
-fn of_id(member: &str) -> Option<LogRow> {
+fn of_id(member: &str) -> Option<LogEntry> {
     let (_, rest) = member.split_once(' ')?;
     let (at_ms, member) = rest.split_once(' ')?;
-    view_row(at_ms.parse().ok()?, member.to_owned())
+    view_row(at_ms.parse().ok()?, member)
 }
 
 /// `None` for a member that is none of ours: it hides no other.
-fn view_row(at_ms: i64, member: String) -> Option<LogRow> {
-    let row = Row::parse(&member)?;
-    Some(LogRow {
+fn view_row(at_ms: i64, member: &str) -> Option<LogEntry> {
+    Some(LogEntry {
         at_ms,
-        member,
-        row,
+        row: Row::parse(member)?,
         facts: None,
     })
 }
@@ -265,7 +262,7 @@ fn log_row(
     span: &Span,
     entry: EntryId,
     facts: Record,
-) -> LogRow {
+) -> LogEntry {
     let kind = facts.get("type").filter(|_| view == View::Events);
     let kind = kind.map(str::to_owned);
     let at_ms = facts.integer("at_ms").ok();
@@ -284,12 +281,11 @@ fn log_row(
         tenant: tenant.to_string(),
         kind,
     };
-    LogRow {
+    LogEntry {
         at_ms: at_ms
             .unwrap_or(entry.ms.cast_signed())
             .min(latest_ms)
             .max(span.low_ms),
-        member: row.member(),
         row,
         facts: Some(facts)
             .filter(|_| is_in_span && !is_damaged)

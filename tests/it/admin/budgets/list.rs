@@ -6,7 +6,9 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::admin::http::{BUDGETS, TENANTS};
+use crate::harness::admin_fixture::tenant_id;
 use crate::harness::app::TestApp;
+use crate::harness::redis::shared;
 use crate::harness::response::Response;
 
 pub(crate) async fn list(app: &TestApp, key: Option<&str>, query: &str) -> Response {
@@ -369,5 +371,25 @@ async fn wrong_parameters_are_named() {
             200,
             "{query}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_index_fails_the_list_of_its_tenant_and_leaves_it_out_of_that_of_all() {
+    let app = TestApp::spawn_on(&shared().url(), &["--allow-cross-tenant-list"]).await;
+    for id in ["umbra", "volt"] {
+        tenant(&app, id).await;
+        budget(&app, id, &format!("tenant:{id}"), "TOKENS", 5).await;
+    }
+    let index = app
+        .store
+        .keys()
+        .budgets(tenant_id("umbra").partition(), "umbra");
+    app.run::<()>(&["SET", &index, "?"]).await;
+    for sort in ["scope", "utilization"] {
+        let own = list(&app, None, &format!("tenant_id=umbra&sort_by={sort}")).await;
+        assert_eq!(own.error(), (500, "INTERNAL_ERROR"), "{sort}");
+        let all = list(&app, None, &format!("sort_by={sort}")).await;
+        assert_eq!(rows(&all).len(), 1, "{sort}");
     }
 }
