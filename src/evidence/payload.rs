@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::schema::{self, Artifact, Endpoint};
 use crate::domain::dialect::Dialect;
 use crate::domain::evidence::{AttestedRequest, named_defaults};
-use crate::domain::json::{Canonical, Json, push_string};
+use crate::domain::json::{Canonical, Json, JsonError, push_string};
 use crate::domain::payload_hash::PayloadHash;
 
 /// The attested part of an accepted body: the members that the client sent, without absent ones, which may be `null`, and
@@ -99,7 +99,27 @@ impl Payload {
         parts.find_map(Canonical::first_rounded)
     }
 
-    /// Writes the member `payload` of an envelope. Members are sorted, so these are in their places.
+    /// The member `payload` of an envelope.
+    pub(super) fn into_value(self) -> Result<Json, JsonError> {
+        let artifact = self.artifact().as_str();
+        let mut members = Vec::new();
+        if let Some(http_status) = self.refused {
+            members.push(("endpoint", Json::from(self.endpoint.as_str())));
+            members.push(("http_status", Json::from(i64::from(http_status))));
+        }
+        if let Some(request) = self.request {
+            members.push(("request", request.into_value()?));
+        }
+        members.extend(
+            self.reservation_id
+                .map(|id| ("reservation_id", Json::from(&*id))),
+        );
+        members.push(("response", self.response.into_value()?));
+        let inner: Json = members.into_iter().collect();
+        Ok([(artifact, inner)].into_iter().collect())
+    }
+
+    /// Writes the same in its canonical form. Members are sorted, so these are in their places.
     pub(super) fn push_canonical(&self, text: &mut String) {
         text.push('{');
         push_string(self.artifact().as_str(), text);

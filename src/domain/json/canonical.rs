@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Json, Name};
+use super::{Json, JsonError, Name};
 
 /// How members and numbers are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,12 +19,22 @@ pub(super) enum Form {
 }
 
 /// A value in the canonical form of RFC 8785, and whether that form keeps all its digits.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Canonical {
     text: String,
     /// The first integer that the form has rounded.
     rounded: Option<String>,
+    /// The value, where it was given away: it need not be read from the text again.
+    value: Option<Json>,
 }
+
+impl PartialEq for Canonical {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.text, &self.rounded) == (&other.text, &other.rounded)
+    }
+}
+
+impl Eq for Canonical {}
 
 impl Canonical {
     /// Of a value.
@@ -32,6 +42,7 @@ impl Canonical {
         Self {
             text: write(json, Form::Rfc8785),
             rounded: json.first_rounded().map(str::to_owned),
+            value: None,
         }
     }
 
@@ -40,6 +51,7 @@ impl Canonical {
         Self {
             text,
             rounded: None,
+            value: None,
         }
     }
 
@@ -50,7 +62,16 @@ impl Canonical {
         if let Json::Object(members) = &mut json {
             members.retain(|(name, _)| !without.contains(&&**name));
         }
-        Some(Self::of_json(&json))
+        Some(json.into())
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// [`JsonError`] where the text nests deeper than [`super::DEPTH_MAX`].
+    pub fn into_value(self) -> Result<Json, JsonError> {
+        let Self { text, value, .. } = self;
+        value.map_or_else(|| Json::parse(text.as_bytes()), Ok)
     }
 
     /// The text.
@@ -61,6 +82,16 @@ impl Canonical {
     /// The first integer literal whose digits the form does not keep.
     pub fn first_rounded(&self) -> Option<&str> {
         self.rounded.as_deref()
+    }
+}
+
+impl From<Json> for Canonical {
+    fn from(json: Json) -> Self {
+        let canonical = Self::of_json(&json);
+        Self {
+            value: Some(json),
+            ..canonical
+        }
     }
 }
 

@@ -33,12 +33,11 @@ impl Statement {
     ///
     /// # Errors
     /// [`Misfit`].
-    pub fn check(&self) -> Result<(), Misfit> {
-        let mut payload = String::with_capacity(CAPACITY);
-        self.payload.push_canonical(&mut payload);
-        let payload = Json::parse_to_depth(payload.as_bytes(), DEPTH_MAX);
+    pub fn check(self) -> Result<(), Misfit> {
+        let artifact = self.payload.artifact();
+        let payload = self.payload.into_value();
         let payload = payload.map_err(|error| Misfit::new("payload", error.to_string()))?;
-        schema::check_payload(self.payload.artifact(), &payload)
+        schema::check_payload(artifact, &payload)
     }
 }
 

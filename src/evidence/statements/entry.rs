@@ -108,7 +108,7 @@ pub fn of_refusal(entry: &Record) -> Result<Attested, RecordError> {
     let inputs: Inputs = entry.read("inputs")?;
     let request = entry.get("request");
     let request = request.map(|text| json(text, "request")).transpose()?;
-    let request = request.as_ref().map(Canonical::of_json);
+    let request = request.map(Canonical::from);
     let reservation_id = entry.get("reservation_id").map(str::to_owned);
     let ids = (entry.text("request_id")?, &inputs.trace_id);
     let payload = error(endpoint, evaluated, request, reservation_id, ids)?;
@@ -145,7 +145,7 @@ pub(in crate::evidence) fn error(
         refused: Some(evaluated.http_status),
         request,
         reservation_id,
-        response: Canonical::of_json(&response.into_iter().collect()),
+        response: response.into_iter().collect::<Json>().into(),
     })
 }
 

@@ -13,7 +13,7 @@ use super::payload::{Payload, attested_response};
 use super::schema::Endpoint;
 use crate::domain::evidence::AttestedRequest;
 use crate::domain::ids::{ReservationId, TraceId};
-use crate::domain::json::{Canonical, Json};
+use crate::domain::json::Json;
 use crate::domain::record::{Record, RecordError, stored_text};
 use crate::domain::reservation::{
     CommitResponse, DecisionResponse, OutcomeKind, ReleaseResponse, ReservationCreateResponse,
@@ -147,13 +147,7 @@ pub fn of_create(id: &ReservationId, record: &Record) -> Result<Option<Attested>
     let response = ReservationCreateResponse::replayed(id.clone(), 0, record)?;
     let request = create_request(record, &inputs.named)?;
     let at_ms = record.integer("created_at_ms")?;
-    attested(
-        inputs,
-        at_ms,
-        (Endpoint::Reserve, None),
-        &request,
-        &response,
-    )
+    attested(inputs, at_ms, (Endpoint::Reserve, None), request, &response)
 }
 
 /// The commit or release of a reservation; `None` where it has neither, evidence was off at that time, or its format is not known.
@@ -168,12 +162,12 @@ pub fn of_end(id: &ReservationId, record: &Record) -> Result<Option<Attested>, R
     match record.read("status")? {
         Status::Committed => {
             let (request, response) = (commit_request(record)?, CommitResponse::replayed(record)?);
-            attested(inputs, at_ms, (Endpoint::Commit, id), &request, &response)
+            attested(inputs, at_ms, (Endpoint::Commit, id), request, &response)
         }
         Status::Released => {
             let (request, response) =
                 (release_request(record)?, ReleaseResponse::replayed(record)?);
-            attested(inputs, at_ms, (Endpoint::Release, id), &request, &response)
+            attested(inputs, at_ms, (Endpoint::Release, id), request, &response)
         }
         Status::Active | Status::Expired => Err(RecordError::of("status")),
     }
@@ -194,10 +188,10 @@ pub fn of_outcome(kind: OutcomeKind, record: &Record) -> Result<Option<Attested>
     match kind {
         OutcomeKind::Decision => {
             let decision = DecisionResponse::from(outcome);
-            attested(inputs, at_ms, (Endpoint::Decide, None), &request, &decision)
+            attested(inputs, at_ms, (Endpoint::Decide, None), request, &decision)
         }
         OutcomeKind::DryRun => {
-            attested(inputs, at_ms, (Endpoint::Reserve, None), &request, &outcome)
+            attested(inputs, at_ms, (Endpoint::Reserve, None), request, &outcome)
         }
     }
 }
@@ -220,15 +214,14 @@ fn attested(
     inputs: Inputs,
     issued_at_ms: i64,
     (endpoint, reservation_id): (Endpoint, Option<String>),
-    request: &Json,
+    request: Json,
     response: &impl serde::Serialize,
 ) -> Result<Option<Attested>, RecordError> {
     let response = attested_response(response).ok_or_else(|| RecordError::of("response"))?;
-    let request = Canonical::of_json(request);
     let statement = Statement {
         issued_at_ms,
         trace_id: Some(inputs.trace_id.clone()),
-        payload: Payload::success(endpoint, reservation_id, request, response),
+        payload: Payload::success(endpoint, reservation_id, request.into(), response),
     };
     Ok(Some(Attested { inputs, statement }))
 }

@@ -3,6 +3,7 @@
 mod entries;
 mod refusals;
 
+use crate::domain::json::Canonical;
 use proptest::prelude::*;
 
 use super::*;

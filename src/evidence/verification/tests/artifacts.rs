@@ -63,7 +63,7 @@ fn document_of(payload: Payload) -> String {
         trace_id: None,
         payload,
     };
-    assert_eq!(statement.check(), Ok(()));
+    assert_eq!(statement.clone().check(), Ok(()));
     let unsigned = Unsigned::new(&issuer, &statement).expect("an envelope");
     unsigned.sign(&key(1))
 }
