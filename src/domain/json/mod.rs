@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use canonical::Form;
 pub use canonical::{Canonical, push_string};
 pub use reader::JsonError;
-use reader::Reader;
+use reader::{Reader, of_integers};
 
 use super::record::stored_text;
 
@@ -61,6 +61,9 @@ impl Json {
         })?;
         if text.bytes().all(|byte| byte.is_ascii_whitespace()) {
             return Err(JsonError::Empty);
+        }
+        if let Some(json) = of_integers(text, depth_max) {
+            return Ok(json);
         }
         let raw: &RawValue =
             serde_json::from_str(text).map_err(|error| JsonError::syntax(text, text, &error))?;

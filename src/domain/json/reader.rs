@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::Json;
+use super::{Json, Name};
 use crate::domain::printable::printable_up_to;
 
 /// The longest path that an error shows, in characters.
@@ -73,6 +73,78 @@ impl JsonError {
         Self::Syntax {
             reason,
             byte: part_start + line_start + error.column().saturating_sub(1),
+        }
+    }
+}
+
+/// A text whose numbers are all integers of 64 bits, as of most bodies, in one pass; `None` for any other, and where there is an
+/// error, whose place [`Reader`] finds.
+pub(super) fn of_integers(text: &str, depth_max: usize) -> Option<Json> {
+    let mut lexer = serde_json::Deserializer::from_str(text);
+    let json = Integers(depth_max).deserialize(&mut lexer).ok()?;
+    lexer.end().is_ok().then_some(json)
+}
+
+/// Reads a value in which arrays and objects nest up to this number of levels.
+struct Integers(usize);
+
+impl Integers {
+    fn inner<E: Error>(&self) -> Result<usize, E> {
+        self.0.checked_sub(1).ok_or_else(|| E::custom("too deep"))
+    }
+}
+
+impl<'t> DeserializeSeed<'t> for Integers {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'t> Visitor<'t> for Integers {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value without fractions")
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(Json::Number(value.to_string()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(Json::Number(value.to_string()))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::String(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'t>>(self, mut items: A) -> Result<Json, A::Error> {
+        let (inner, mut read) = (self.inner()?, Vec::new());
+        while let Some(item) = items.next_element_seed(Self(inner))? {
+            read.push(item);
+        }
+        Ok(Json::Array(read))
+    }
+
+    fn visit_map<A: MapAccess<'t>>(self, mut members: A) -> Result<Json, A::Error> {
+        let (inner, mut read) = (self.inner()?, Vec::<(Name, Json)>::new());
+        while let Some(name) = members.next_key::<String>()? {
+            read.push((name.into(), members.next_value_seed(Self(inner))?));
+        }
+        match first_duplicate(&read) {
+            Some(_) => Err(A::Error::custom("a duplicate")),
+            None => Ok(Json::Object(read)),
         }
     }
 }
@@ -174,18 +246,18 @@ impl<'t> Reader<'t> {
 }
 
 /// The first name that occurred before. Up to 16 names are compared with each other, without an allocation; more are hashed.
-fn first_duplicate<T>(members: &[(String, T)]) -> Option<&str> {
+fn first_duplicate<N: AsRef<str>, T>(members: &[(N, T)]) -> Option<&str> {
     if members.len() <= 16 {
-        let is_known = |index: usize, name: &String| {
+        let is_known = |index: usize, name: &str| {
             let mut earlier = members[..index].iter();
-            earlier.any(|(earlier, _)| earlier == name)
+            earlier.any(|(earlier, _)| earlier.as_ref() == name)
         };
         let mut indexed = members.iter().enumerate();
-        let duplicate = indexed.find(|(index, (name, _))| is_known(*index, name));
-        return duplicate.map(|(_, (name, _))| name.as_str());
+        let duplicate = indexed.find(|(index, (name, _))| is_known(*index, name.as_ref()));
+        return duplicate.map(|(_, (name, _))| name.as_ref());
     }
     let mut seen = HashSet::with_capacity(members.len());
-    let mut names = members.iter().map(|(name, _)| name.as_str());
+    let mut names = members.iter().map(|(name, _)| name.as_ref());
     names.find(|name| !seen.insert(*name))
 }
 
