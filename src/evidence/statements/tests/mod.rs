@@ -3,12 +3,12 @@
 mod entries;
 mod refusals;
 
-use crate::domain::json::Canonical;
 use proptest::prelude::*;
 
 use super::*;
 use crate::domain::dialect::Dialect;
 use crate::domain::fields::Read as _;
+use crate::domain::json::Canonical;
 use crate::domain::reservation::facts;
 use crate::domain::reservation::{CommitRequest, ReleaseRequest, ReservationCreateRequest};
 use crate::evidence::{Endpoint, Issuer, ServerId, Signer, SigningKey, Unsigned, attested_request};
