@@ -8,15 +8,15 @@ use super::words::words;
 
 words! {
     /// Unit of a budget. The order is that of lists and of `expected_units`.
-    Unit {
+    Unit: "SCREAMING_SNAKE_CASE" {
         /// Hundred-millionths of a US dollar.
-        UsdMicrocents = "USD_MICROCENTS",
+        UsdMicrocents,
         /// Tokens of a language model.
-        Tokens = "TOKENS",
+        Tokens,
         /// Credits of the operator's own making.
-        Credits = "CREDITS",
+        Credits,
         /// Points of a risk score.
-        RiskPoints = "RISK_POINTS",
+        RiskPoints,
     }
 }
 

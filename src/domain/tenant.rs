@@ -21,25 +21,25 @@ pub const RESERVATION_TTL_MS_DEFAULT: i64 = 60_000;
 
 words! {
     /// Whether a tenant may act.
-    TenantStatus {
+    TenantStatus: "SCREAMING_SNAKE_CASE" {
         /// It may.
-        Active = "ACTIVE",
+        Active,
         /// It may commit, release and read, and begin nothing new.
-        Suspended = "SUSPENDED",
+        Suspended,
         /// It may read. There is no way back.
-        Closed = "CLOSED",
+        Closed,
     }
 }
 
 words! {
     /// Treatment of expired reservations. Stored, without effect: every hold returns to its budgets.
-    ReservationExpiryPolicy {
+    ReservationExpiryPolicy: "SCREAMING_SNAKE_CASE" {
         /// The hold is returned.
-        AutoRelease = "AUTO_RELEASE",
+        AutoRelease,
         /// An operator returns it.
-        ManualCleanup = "MANUAL_CLEANUP",
+        ManualCleanup,
         /// The hold is returned after its grace.
-        GraceOnly = "GRACE_ONLY",
+        GraceOnly,
     }
 }
 

@@ -33,35 +33,35 @@ metrics! {
 
 words! {
     /// Why a request needed another round trip to Redis; the label of the metric.
-    ExtraRoundTrip {
+    ExtraRoundTrip: "snake_case" {
         /// The node did not know the script.
         NoScript = "noscript",
         /// The slot belongs to another node.
-        Moved = "moved",
+        Moved,
         /// The slot is migrating to another node.
-        Ask = "ask",
+        Ask,
         /// A node asked to retry: its slot migrates, it is loading, or a failover is in progress.
         TryAgain = "tryagain",
         /// The node is a replica.
         ReadOnly = "readonly",
         /// The connection was reopened.
-        Reconnect = "reconnect",
+        Reconnect,
         /// The policy was selected from an outdated set, or for another time.
-        Stale = "stale",
+        Stale,
         /// Holds past their grace period were expired first.
-        SweepFirst = "sweep_first",
+        SweepFirst,
         /// The caller assumed another UTC day than Redis.
-        Clock = "clock",
+        Clock,
         /// The process looked up the tenant of an API key that it had not seen.
-        FirstUse = "first_use",
+        FirstUse,
         /// A page of a list read its index again.
-        Paging = "paging",
+        Paging,
         /// The id belongs to another partition than the caller's, and was read there.
-        ForeignId = "foreign_id",
+        ForeignId,
         /// Redis had no memory for the request, so it was looked up whether it was made before.
-        Full = "full",
+        Full,
         /// An admin key names no tenant, so the owner of the reservation or policy was looked up.
-        Owner = "owner",
+        Owner,
     }
 }
 

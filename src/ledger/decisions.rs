@@ -12,21 +12,21 @@ use crate::store::StoreError;
 
 words! {
     /// The operation that decides; a label.
-    DecidedBy {
+    DecidedBy: "snake_case" {
         /// A reservation.
-        Reserve = "reserve",
+        Reserve,
         /// A reservation that is only tried.
-        DryRun = "dry_run",
+        DryRun,
         /// A decision.
-        Decide = "decide",
+        Decide,
         /// A commit.
-        Commit = "commit",
+        Commit,
         /// A release.
-        Release = "release",
+        Release,
         /// An extension.
-        Extend = "extend",
+        Extend,
         /// A usage event.
-        UsageEvent = "usage_event",
+        UsageEvent,
     }
 }
 

@@ -33,9 +33,9 @@ object! {
 
 words! {
     /// The only status of an extension.
-    ExtendStatus {
+    ExtendStatus: "SCREAMING_SNAKE_CASE" {
         /// Still held.
-        Active = "ACTIVE",
+        Active,
     }
 }
 

@@ -48,9 +48,9 @@ object! {
 
 words! {
     /// The only status of an event.
-    EventStatus {
+    EventStatus: "SCREAMING_SNAKE_CASE" {
         /// Charged.
-        Applied = "APPLIED",
+        Applied,
     }
 }
 

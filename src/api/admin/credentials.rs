@@ -122,11 +122,11 @@ fn count(state: &AppState, validated: &ValidatedApiKey, reason: &'static str, ca
 
 words! {
     /// Owner of a key.
-    AuthType {
+    AuthType: "snake_case" {
         /// The operator.
-        Admin = "admin",
+        Admin,
         /// A tenant.
-        Tenant = "tenant",
+        Tenant,
     }
 }
 

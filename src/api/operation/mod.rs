@@ -51,11 +51,11 @@ impl Operation {
 
 words! {
     /// The two halves of the API. They differ in how they refuse a caller, take a request id, and keep an audit log.
-    Plane {
+    Plane: "snake_case" {
         /// Operations for agents and their gateways.
-        Runtime = "runtime",
+        Runtime,
         /// Operations for operators, dashboards, and tenants that manage themselves.
-        Admin = "admin",
+        Admin,
     }
 }
 

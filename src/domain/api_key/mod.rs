@@ -17,25 +17,25 @@ use crate::domain::api_key::secret::KeyId;
 
 words! {
     /// Why a key that an operator validates is invalid; the first reason that holds.
-    KeyProblem {
+    KeyProblem: "SCREAMING_SNAKE_CASE" {
         /// No record has the visible prefix, or the text is not a key.
-        KeyNotFound = "KEY_NOT_FOUND",
+        KeyNotFound,
         /// The secret is another one.
-        InvalidKey = "INVALID_KEY",
+        InvalidKey,
         /// An operator revoked it, or its tenant was closed.
-        KeyRevoked = "KEY_REVOKED",
+        KeyRevoked,
         /// Its time is over.
-        KeyExpired = "KEY_EXPIRED",
+        KeyExpired,
         /// Its record names no tenant.
-        KeyNotOwnedByTenant = "KEY_NOT_OWNED_BY_TENANT",
+        KeyNotOwnedByTenant,
         /// Its tenant has no record.
-        TenantNotFound = "TENANT_NOT_FOUND",
+        TenantNotFound,
         /// Its tenant is suspended.
-        TenantSuspended = "TENANT_SUSPENDED",
+        TenantSuspended,
         /// Its tenant is closed.
-        TenantClosed = "TENANT_CLOSED",
+        TenantClosed,
         /// A record cannot be read.
-        InternalError = "INTERNAL_ERROR",
+        InternalError,
     }
 }
 

@@ -73,13 +73,13 @@ stored_text!(
 
 words! {
     /// Whether an API key is valid.
-    ApiKeyStatus {
+    ApiKeyStatus: "SCREAMING_SNAKE_CASE" {
         /// It is.
-        Active = "ACTIVE",
+        Active,
         /// An operator has revoked it, or its tenant was closed.
-        Revoked = "REVOKED",
+        Revoked,
         /// Its time is over.
-        Expired = "EXPIRED",
+        Expired,
     }
 }
 

@@ -11,41 +11,41 @@ use crate::domain::words::words;
 
 words! {
     /// Whether a ledger may be used.
-    BudgetStatus {
+    BudgetStatus: "SCREAMING_SNAKE_CASE" {
         /// It may.
-        Active = "ACTIVE",
+        Active,
         /// Nothing new may be reserved, charged or funded.
-        Frozen = "FROZEN",
+        Frozen,
         /// It has ended with its tenant.
-        Closed = "CLOSED",
+        Closed,
     }
 }
 
 words! {
     /// Treatment of the remaining amount at the end of a period. Stored and returned, without effect.
-    RolloverPolicy {
+    RolloverPolicy: "SCREAMING_SNAKE_CASE" {
         /// Nothing is carried over.
-        None = "NONE",
+        None,
         /// The remaining amount is carried over.
-        CarryForward = "CARRY_FORWARD",
+        CarryForward,
         /// The remaining amount is carried over, up to the allocation.
-        CapAtAllocated = "CAP_AT_ALLOCATED",
+        CapAtAllocated,
     }
 }
 
 words! {
     /// How an operator changes a ledger's figures.
-    FundingOperation {
+    FundingOperation: "SCREAMING_SNAKE_CASE" {
         /// Allocates more.
-        Credit = "CREDIT",
+        Credit,
         /// Allocates less, as far as something remains.
-        Debit = "DEBIT",
+        Debit,
         /// Sets the allocation.
-        Reset = "RESET",
+        Reset,
         /// Pays debt back, and allocates what is left of it.
-        RepayDebt = "REPAY_DEBT",
+        RepayDebt,
         /// Sets the allocation and what counts as spent.
-        ResetSpent = "RESET_SPENT",
+        ResetSpent,
     }
 }
 

@@ -15,25 +15,25 @@ pub const ROWS_MAX: usize = 500;
 
 words! {
     /// Bulk actions on tenants.
-    TenantAction {
+    TenantAction: "SCREAMING_SNAKE_CASE" {
         /// Their keys change nothing any more.
-        Suspend = "SUSPEND",
+        Suspend,
         /// That ends.
-        Reactivate = "REACTIVATE",
+        Reactivate,
         /// They end, with all that they own.
-        Close = "CLOSE",
+        Close,
     }
 }
 
 words! {
     /// Bulk actions on webhook subscriptions.
-    WebhookAction {
+    WebhookAction: "SCREAMING_SNAKE_CASE" {
         /// They get nothing until they are resumed.
-        Pause = "PAUSE",
+        Pause,
         /// Paused subscriptions get events again.
-        Resume = "RESUME",
+        Resume,
         /// They are removed.
-        Delete = "DELETE",
+        Delete,
     }
 }
 

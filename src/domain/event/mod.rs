@@ -145,17 +145,17 @@ object! {
 
 words! {
     /// Kind of actor.
-    EventActorType {
+    EventActorType: "snake_case" {
         /// The operator.
-        Admin = "admin",
+        Admin,
         /// A tenant.
-        ApiKey = "api_key",
+        ApiKey,
         /// The operator in a tenant's place.
-        AdminOnBehalfOf = "admin_on_behalf_of",
+        AdminOnBehalfOf,
         /// The service itself.
-        System = "system",
+        System,
         /// A plan of the operator's. Reserved: not emitted.
-        Scheduler = "scheduler",
+        Scheduler,
     }
 }
 

@@ -12,17 +12,17 @@ use crate::domain::words::words;
 
 words! {
     /// Sorts of the list of events.
-    EventSort {
+    EventSort: "snake_case" {
         /// The type, by code point.
-        EventType = "event_type",
+        EventType,
         /// The category, by code point.
-        Category = "category",
+        Category,
         /// The scope, by code point; absent is last.
-        Scope = "scope",
+        Scope,
         /// The tenant, by code point.
-        TenantId = "tenant_id",
+        TenantId,
         /// When it happened; the indexed order.
-        Timestamp = "timestamp",
+        Timestamp,
     }
 }
 

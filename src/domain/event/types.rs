@@ -7,21 +7,21 @@ use crate::domain::words::words;
 
 words! {
     /// Category of an event: the part of its type before the dot.
-    EventCategory {
+    EventCategory: "snake_case" {
         /// Ledgers.
-        Budget = "budget",
+        Budget,
         /// Tenants.
-        Tenant = "tenant",
+        Tenant,
         /// API keys.
-        ApiKey = "api_key",
+        ApiKey,
         /// Policies.
-        Policy = "policy",
+        Policy,
         /// Reservations.
-        Reservation = "reservation",
+        Reservation,
         /// The service itself.
-        System = "system",
+        System,
         /// Webhook subscriptions.
-        Webhook = "webhook",
+        Webhook,
     }
 }
 

@@ -23,27 +23,27 @@ random_id! {
 
 words! {
     /// How to charge an action that cost more than was reserved for it.
-    OveragePolicy {
+    OveragePolicy: "SCREAMING_SNAKE_CASE" {
         /// The commit is refused.
-        Reject = "REJECT",
+        Reject,
         /// The remaining amount is charged, and budgets without enough funds are marked as over their limit.
-        AllowIfAvailable = "ALLOW_IF_AVAILABLE",
+        AllowIfAvailable,
         /// The missing amount becomes debt, up to each budget's overdraft limit.
-        AllowWithOverdraft = "ALLOW_WITH_OVERDRAFT",
+        AllowWithOverdraft,
     }
 }
 
 words! {
     /// How a commit compares with its hold.
-    Overage {
+    Overage: "snake_case" {
         /// It took no more.
-        Within = "within",
+        Within,
         /// It took more, which remained.
-        Beyond = "beyond",
+        Beyond,
         /// It took more than remained, and only what remained was charged.
-        Capped = "capped",
+        Capped,
         /// It took more than remained, and what was missing became debt.
-        Debt = "debt",
+        Debt,
     }
 }
 

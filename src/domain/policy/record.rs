@@ -10,11 +10,11 @@ use crate::domain::words::words;
 
 words! {
     /// Whether a policy takes part in decisions.
-    PolicyStatus {
+    PolicyStatus: "SCREAMING_SNAKE_CASE" {
         /// It does, within its window.
-        Active = "ACTIVE",
+        Active,
         /// It does not.
-        Disabled = "DISABLED",
+        Disabled,
     }
 }
 

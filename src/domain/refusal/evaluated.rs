@@ -12,25 +12,25 @@ pub const MESSAGE_CHARS_MAX: usize = 4096;
 
 words! {
     /// Error code that clients branch on.
-    EvaluatedCode {
+    EvaluatedCode: "SCREAMING_SNAKE_CASE" {
         /// Too little remains.
-        BudgetExceeded = "BUDGET_EXCEEDED",
+        BudgetExceeded,
         /// The ledger is frozen.
-        BudgetFrozen = "BUDGET_FROZEN",
+        BudgetFrozen,
         /// The ledger is closed.
-        BudgetClosed = "BUDGET_CLOSED",
+        BudgetClosed,
         /// The reservation is past its grace period.
-        ReservationExpired = "RESERVATION_EXPIRED",
+        ReservationExpired,
         /// The reservation has ended.
-        ReservationFinalized = "RESERVATION_FINALIZED",
+        ReservationFinalized,
         /// The ledgers count other units.
-        UnitMismatch = "UNIT_MISMATCH",
+        UnitMismatch,
         /// The ledger is over its limit, or would be.
-        OverdraftLimitExceeded = "OVERDRAFT_LIMIT_EXCEEDED",
+        OverdraftLimitExceeded,
         /// The ledger has debt.
-        DebtOutstanding = "DEBT_OUTSTANDING",
+        DebtOutstanding,
         /// The tenant is closed.
-        TenantClosed = "TENANT_CLOSED",
+        TenantClosed,
     }
 }
 

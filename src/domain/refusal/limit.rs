@@ -4,15 +4,15 @@ use crate::domain::words::words;
 
 words! {
     /// Unit.
-    CountLimit {
+    CountLimit: "snake_case" {
         /// Policies of a tenant.
-        Policies = "policies",
+        Policies,
         /// Subscriptions of a tenant or of the operator.
-        Webhooks = "webhooks",
+        Webhooks,
         /// Different thresholds that the active subscriptions of an owner watch.
-        Thresholds = "thresholds",
+        Thresholds,
         /// Different windows of burn rates that the active subscriptions of an owner watch.
-        BurnWindows = "burn_windows",
+        BurnWindows,
     }
 }
 

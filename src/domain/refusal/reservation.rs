@@ -100,23 +100,23 @@ pub enum ReservationRefusal {
 
 words! {
     /// Why an estimate cannot be held or a charge not be made; also the reason of a denial.
-    Denial {
+    Denial: "SCREAMING_SNAKE_CASE" {
         /// Too little remains.
-        BudgetExceeded = "BUDGET_EXCEEDED",
+        BudgetExceeded,
         /// The ledger is frozen.
-        BudgetFrozen = "BUDGET_FROZEN",
+        BudgetFrozen,
         /// The ledger is closed.
-        BudgetClosed = "BUDGET_CLOSED",
+        BudgetClosed,
         /// No scope has a ledger in any unit.
-        BudgetNotFound = "BUDGET_NOT_FOUND",
+        BudgetNotFound,
         /// The ledger is over its limit, or would be.
-        OverdraftLimitExceeded = "OVERDRAFT_LIMIT_EXCEEDED",
+        OverdraftLimitExceeded,
         /// The ledger has debt.
-        DebtOutstanding = "DEBT_OUTSTANDING",
+        DebtOutstanding,
         /// The tenant is closed.
-        TenantClosed = "TENANT_CLOSED",
+        TenantClosed,
         /// The tenant is suspended.
-        TenantSuspended = "TENANT_SUSPENDED",
+        TenantSuspended,
     }
 }
 

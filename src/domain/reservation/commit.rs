@@ -28,9 +28,9 @@ object! {
 
 words! {
     /// The only status of a commit.
-    CommitStatus {
+    CommitStatus: "SCREAMING_SNAKE_CASE" {
         /// Charged.
-        Committed = "COMMITTED",
+        Committed,
     }
 }
 

@@ -29,13 +29,13 @@ object! {
 
 words! {
     /// Whether an action is allowed.
-    Decision {
+    Decision: "SCREAMING_SNAKE_CASE" {
         /// Yes.
-        Allow = "ALLOW",
+        Allow,
         /// Yes, if the caller keeps the caps.
-        AllowWithCaps = "ALLOW_WITH_CAPS",
+        AllowWithCaps,
         /// No.
-        Deny = "DENY",
+        Deny,
     }
 }
 

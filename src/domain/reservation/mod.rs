@@ -24,15 +24,15 @@ pub const GRACE_PERIOD_MS_DEFAULT: i64 = 5_000;
 
 words! {
     /// Status of a reservation.
-    Status {
+    Status: "SCREAMING_SNAKE_CASE" {
         /// It holds its estimate in each budget.
-        Active = "ACTIVE",
+        Active,
         /// A commit charged it.
-        Committed = "COMMITTED",
+        Committed,
         /// It was released without a charge.
-        Released = "RELEASED",
+        Released,
         /// Its grace period is over.
-        Expired = "EXPIRED",
+        Expired,
     }
 }
 

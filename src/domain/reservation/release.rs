@@ -22,9 +22,9 @@ object! {
 
 words! {
     /// The only status of a release.
-    ReleaseStatus {
+    ReleaseStatus: "SCREAMING_SNAKE_CASE" {
         /// Returned.
-        Released = "RELEASED",
+        Released,
     }
 }
 

@@ -51,13 +51,13 @@ object! {
 
 words! {
     /// The requested enforcement of limits.
-    ObserveMode {
+    ObserveMode: "SCREAMING_SNAKE_CASE" {
         /// Refuse what exceeds them.
-        Enforce = "ENFORCE",
+        Enforce,
         /// Refuse what exceeds them.
-        Disabled = "DISABLED",
+        Disabled,
         /// Only report what exceeds them.
-        Observe = "OBSERVE",
+        Observe,
     }
 }
 

@@ -11,19 +11,19 @@ use super::words::words;
 
 words! {
     /// A level of the hierarchy. The order is fixed; a scope may skip levels but never swap them.
-    Level {
+    Level: "snake_case" {
         /// The customer.
-        Tenant = "tenant",
+        Tenant,
         /// A part of the tenant, such as an environment.
-        Workspace = "workspace",
+        Workspace,
         /// An application.
-        App = "app",
+        App,
         /// A workflow inside an application.
-        Workflow = "workflow",
+        Workflow,
         /// An agent.
-        Agent = "agent",
+        Agent,
         /// A set of tools that agents use.
-        Toolset = "toolset",
+        Toolset,
     }
 }
 

@@ -17,15 +17,15 @@ use crate::domain::words::words;
 
 words! {
     /// Status of a delivery.
-    DeliveryStatus {
+    DeliveryStatus: "SCREAMING_SNAKE_CASE" {
         /// Its first attempt is to come.
-        Pending = "PENDING",
+        Pending,
         /// The receiver has taken it.
-        Success = "SUCCESS",
+        Success,
         /// It was given up.
-        Failed = "FAILED",
+        Failed,
         /// Another attempt is to come.
-        Retrying = "RETRYING",
+        Retrying,
     }
 }
 

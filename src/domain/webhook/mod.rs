@@ -32,13 +32,13 @@ pub const URL_CHARS_MAX: usize = 2048;
 
 words! {
     /// Whether a subscription gets events.
-    WebhookStatus {
+    WebhookStatus: "SCREAMING_SNAKE_CASE" {
         /// It does.
-        Active = "ACTIVE",
+        Active,
         /// Its owner has paused it.
-        Paused = "PAUSED",
+        Paused,
         /// Its receiver failed too often, or its tenant was closed.
-        Disabled = "DISABLED",
+        Disabled,
     }
 }
 

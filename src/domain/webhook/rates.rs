@@ -9,13 +9,13 @@ use crate::domain::words::words;
 
 words! {
     /// A share of a tenant's requests or reservations that is watched.
-    Metric {
+    Metric: "snake_case" {
         /// Denied of all creates and decisions.
-        DenialRate = "denial_rate",
+        DenialRate,
         /// Expired of all reservations that have ended.
-        ExpiryRate = "expiry_rate",
+        ExpiryRate,
         /// Refused of all attempts with the tenant's API keys.
-        AuthFailureRate = "auth_failure_rate",
+        AuthFailureRate,
     }
 }
 

@@ -136,11 +136,11 @@ fn refuse_bad_headers(headers: &BTreeMap<String, SecretString>, object: &mut Obj
 
 words! {
     /// A status that requests can set.
-    SettableStatus {
+    SettableStatus: "SCREAMING_SNAKE_CASE" {
         /// The subscription gets events.
-        Active = "ACTIVE",
+        Active,
         /// It does not.
-        Paused = "PAUSED",
+        Paused,
     }
 }
 

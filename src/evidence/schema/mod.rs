@@ -11,17 +11,17 @@ use crate::domain::words::words;
 
 words! {
     /// The kind of an envelope, and the only member of its payload.
-    Artifact {
+    Artifact: "snake_case" {
         /// A decision.
-        Decide = "decide",
+        Decide,
         /// A reservation, or a dry run.
-        Reserve = "reserve",
+        Reserve,
         /// A commit.
-        Commit = "commit",
+        Commit,
         /// A release.
-        Release = "release",
+        Release,
         /// A refusal of one of them.
-        Error = "error",
+        Error,
     }
 }
 

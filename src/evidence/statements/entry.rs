@@ -24,17 +24,17 @@ use crate::store::target::Target as _;
 
 words! {
     /// The content of an entry.
-    EntryKind {
+    EntryKind: "snake_case" {
         /// The create of a reservation, by its record.
-        Create = "create",
+        Create,
         /// Its commit or release, by its record.
-        End = "end",
+        End,
         /// A decision.
-        Decision = "decision",
+        Decision,
         /// A dry run.
-        DryRun = "dry_run",
+        DryRun,
         /// A refusal.
-        Refusal = "refusal",
+        Refusal,
     }
 }
 

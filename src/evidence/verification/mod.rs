@@ -10,17 +10,17 @@ use crate::domain::words::words;
 
 words! {
     /// The result of a verification.
-    Disposition {
+    Disposition: "snake_case" {
         /// The signature holds, and the key was the issuer's when the envelope was issued.
-        Authentic = "authentic",
+        Authentic,
         /// The signature holds under the key that the envelope names; whose key that is was not asked.
-        BindingOnly = "binding_only",
+        BindingOnly,
         /// The key set has no key that may have signed it, or more than one.
-        SignerAuthorityFailed = "signer_authority_failed",
+        SignerAuthorityFailed,
         /// There is no key set, so nothing is known.
-        SignerResolutionFailed = "signer_resolution_failed",
+        SignerResolutionFailed,
         /// It is no envelope, or not the one that was signed.
-        SignatureInvalid = "signature_invalid",
+        SignatureInvalid,
     }
 }
 

@@ -119,17 +119,17 @@ pub const CHILD_ROWS: i64 = 25;
 
 words! {
     /// How far a close has come.
-    Phase {
+    Phase: "snake_case" {
         /// Active reservations are released.
-        Reservations = "reservations",
+        Reservations,
         /// Ledgers are closed.
-        Budgets = "budgets",
+        Budgets,
         /// Subscriptions are disabled.
-        Webhooks = "webhooks",
+        Webhooks,
         /// API keys are revoked.
-        ApiKeys = "api_keys",
+        ApiKeys,
         /// All that the tenant owned has ended; the close itself has not.
-        End = "end",
+        End,
     }
 }
 

@@ -41,19 +41,19 @@ const SAMPLES_MIN: u32 = 10;
 
 words! {
     /// An event that is emitted when it is due.
-    DueEvent {
+    DueEvent: "snake_case" {
         /// The expiry of an API key.
-        KeyExpiry = "key_expiry",
+        KeyExpiry,
         /// Rollup of denied reservations and decisions, by tenant.
-        Denials = "denials",
+        Denials,
         /// Rollup of refused API keys, by key.
-        AuthFailures = "auth_failures",
+        AuthFailures,
         /// Rollup of audit entries of refused requests, by tenant; those of unknown callers, by partition.
-        AuditFailures = "audit_failures",
+        AuditFailures,
         /// Unusual shares of denials, refusals or expiries, by tenant.
-        Spikes = "spikes",
+        Spikes,
         /// Unusual charges, by ledger.
-        BurnRates = "burn_rates",
+        BurnRates,
     }
 }
 

@@ -60,11 +60,11 @@ pub struct Walk {
 
 words! {
     /// The kind of records of a day.
-    Records {
+    Records: "snake_case" {
         /// Reservations.
-        Reservations = "reservations",
+        Reservations,
         /// Usage events.
-        UsageEvents = "usage_events",
+        UsageEvents,
     }
 }
 

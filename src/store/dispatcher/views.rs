@@ -35,11 +35,11 @@ signature! {
 
 words! {
     /// The view.
-    View {
+    View: "snake_case" {
         /// The event logs.
-        Events = "events",
+        Events,
         /// The audit logs.
-        Audit = "audit",
+        Audit,
     }
 }
 

@@ -12,17 +12,17 @@ use crate::domain::words::words;
 
 words! {
     /// One request of the runtime plane.
-    Operation {
+    Operation: "snake_case" {
         /// Holds an estimate.
-        Reserve = "reserve",
+        Reserve,
         /// Ends a hold with a charge.
-        Commit = "commit",
+        Commit,
         /// Ends a hold without a charge.
-        Release = "release",
+        Release,
         /// Asks whether a hold could be made.
-        Decide = "decide",
+        Decide,
         /// Charges without a hold.
-        Event = "event",
+        Event,
     }
 }
 
