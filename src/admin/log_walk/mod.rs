@@ -132,15 +132,15 @@ impl<'a> LogWalk<'a> {
         if tenant.is_none() || matches!(index, LogIndex::Id(_)) {
             let watermark_ms = store.watermark(*view).await?;
             let times = (low_ms, high_ms.min(watermark_ms - 1));
-            let days = LogDays::new(store, *view, index.clone(), times, range);
-            self.left.push_back(days.await?);
+            let days = LogDays::new(*view, index.clone(), times, range);
+            self.left.push_back(days);
             self.as_of_ms = Some(watermark_ms).filter(|_| tenant.is_none());
             // The logs have what was not in the view when its watermark was read.
             low_ms = low_ms.max(watermark_ms);
         }
         if let Some(tenant) = tenant {
             let index = LogIndex::Tenant(tenant.clone());
-            let days = LogDays::new(store, *view, index, (low_ms, high_ms), range).await?;
+            let days = LogDays::new(*view, index, (low_ms, high_ms), range);
             match range.descending {
                 true => self.left.push_front(days),
                 false => self.left.push_back(days),
@@ -158,12 +158,14 @@ impl<'a> LogWalk<'a> {
             true => self.begin(range).await?,
             false => self.store.extra_round_trip(ExtraRoundTrip::Paging),
         }
-        self.left.retain(|days| !days.is_complete());
         let mut entries = Vec::new();
-        if let Some(days) = self.left.front_mut() {
+        while let Some(days) = self.left.front_mut().filter(|_| entries.is_empty()) {
             entries = days.step(self.store, range.rows).await?;
+            if days.is_complete() {
+                self.left.pop_front();
+            }
         }
-        Ok((entries, self.left.iter().all(LogDays::is_complete)))
+        Ok((entries, self.left.is_empty()))
     }
 }
 

@@ -126,7 +126,7 @@ impl Admin {
             descending: true,
             ..StepRange::FIRST
         };
-        let mut days = LogDays::new(store, View::Events, index, window, range).await?;
+        let mut days = LogDays::new(View::Events, index, window, range);
         let mut events = days.step(store, ROWS).await?;
         events.truncate(ROWS);
         read_facts(store, View::Events, events.iter_mut()).await?;

@@ -62,8 +62,8 @@ pub struct LogEntry {
 }
 
 impl Span {
-    /// What is left of it: the time of the last row bounds it as well.
-    fn bounds(&self) -> (i64, i64) {
+    /// The earliest and the latest time of what is left of it: the time of the last row bounds it as well.
+    pub fn bounds(&self) -> (i64, i64) {
         match (&self.after, self.descending) {
             (None, _) => (self.low_ms, self.high_ms),
             (Some((at_ms, _)), true) => (self.low_ms, self.high_ms.min(*at_ms)),

@@ -125,3 +125,24 @@ async fn the_create_of_a_subscription_takes_two_round_trips() {
         assert_eq!(seen, ["evalsha", "evalsha", "hmget", "zadd"]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_a_log_counts_only_the_days_that_it_needs() {
+    let server = block_in_place(RedisServer::start);
+    let app = umbra_on(TestApp::spawn_on(&server.url(), &[]).await).await;
+    for _ in 0..10 {
+        key(&app, &["budgets:read"]).await;
+    }
+    let logs = ["/v1/admin/events", "/v1/admin/audit/logs"];
+    // Today has the whole page. Where it has not, each day that is kept may have the rest.
+    for (limit, counted) in [(5, 8..=8), (100, 90..=410)] {
+        for log in logs {
+            let list = format!("{log}?tenant_id=umbra&limit={limit}");
+            let mut monitor = Monitor::on(&server);
+            ask(&app, Method::GET, &list, None).await.expect(200);
+            let seen = block_in_place(|| monitor.seen());
+            let count = seen.iter().filter(|command| *command == "xlen").count();
+            assert!(counted.contains(&count), "{list}: {count}");
+        }
+    }
+}
