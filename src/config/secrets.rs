@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::values::{ConfigError, OnOrOff as _, boolish, setting};
+use super::values::{ConfigError, OnOrOff as _, boolish};
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::{SealingKeys, SealingKeysError};
 
@@ -25,7 +25,7 @@ impl SecretSetting {
         Self { value, file }
     }
 
-    /// The value, or what the file holds, and the variable that it comes from; `None` where there is none, or a blank value.
+    /// The value, or what the file holds, and the variable that it comes from. Blank where neither is given.
     ///
     /// # Errors
     /// As for [`SecretSetting::read`].
@@ -33,12 +33,27 @@ impl SecretSetting {
         self,
         given: Option<SecretString>,
         file: Option<PathBuf>,
-    ) -> Result<Option<(SecretString, &'static str)>, ConfigError> {
-        let given = given.filter(|text| !text.expose_secret().trim().is_empty());
-        let in_file = self
-            .read(given.is_some(), file)?
-            .map(|text| (text, self.file));
-        Ok(in_file.or(given.map(|text| (text, self.value))))
+    ) -> Result<(SecretString, &'static str), ConfigError> {
+        let given = given.unwrap_or_default();
+        let is_given = !given.expose_secret().trim().is_empty();
+        let in_file = self.read(is_given, file)?;
+        Ok(in_file.map_or((given, self.value), |text| (text, self.file)))
+    }
+
+    /// What `parse` makes of that text, and the variable that it comes from. The error of `parse` must not repeat a secret.
+    ///
+    /// # Errors
+    /// As for [`SecretSetting::read`], and where `parse` refuses the text.
+    pub(super) fn parsed<T, E: ToString>(
+        self,
+        given: Option<SecretString>,
+        file: Option<PathBuf>,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<(T, &'static str), ConfigError> {
+        let (text, variable) = self.text(given, file)?;
+        let parsed = parse(text.expose_secret());
+        let parsed = parsed.map_err(|reason| ConfigError::value(variable, reason))?;
+        Ok((parsed, variable))
     }
 
     /// The content of the file, without the newline at its end; `None` where no file is named.
@@ -60,17 +75,12 @@ impl SecretSetting {
                 "give the value or the file that holds it, not both",
             ));
         }
-        let text = std::fs::read_to_string(&path);
-        let text = text.map_err(|error| self.refused(format!("{}: {error}", path.display())))?;
+        let refused = |why| ConfigError::value(self.file, format!("{}: {why}", path.display()));
+        let text = std::fs::read_to_string(&path).map_err(|error| refused(error.to_string()))?;
         match text.trim_end_matches(['\r', '\n']) {
-            "" => Err(self.refused(format!("{}: the file is empty", path.display()))),
+            "" => Err(refused("the file is empty".to_owned())),
             secret => Ok(Some(secret.into())),
         }
-    }
-
-    /// The content of the file is refused. The reason must not repeat it.
-    pub(super) fn refused(self, reason: impl ToString) -> ConfigError {
-        ConfigError::value(self.file, reason)
     }
 }
 
@@ -91,12 +101,9 @@ pub struct AdminKeyArgs {
         long,
         env = "BUDGET_ADMIN_KEYS",
         value_name = "[NAME=]KEY,…",
-        default_value = "",
-        hide_default_value = true,
-        hide_env_values = true,
-        value_parser = setting(AdminKeys::parse)
+        hide_env_values = true
     )]
-    admin_keys: AdminKeys,
+    admin_keys: Option<SecretString>,
     /// File with the admin keys, in place of BUDGET_ADMIN_KEYS.
     ///
     /// Set it when the platform mounts secrets as files
@@ -107,16 +114,7 @@ pub struct AdminKeyArgs {
 impl AdminKeyArgs {
     pub(super) fn into_keys(self) -> Result<AdminKeys, ConfigError> {
         let (keys, variable) =
-            match ADMIN_KEYS.read(!self.admin_keys.is_empty(), self.admin_keys_file)? {
-                Some(list) => {
-                    let keys = AdminKeys::parse(list.expose_secret());
-                    (
-                        keys.map_err(|error| ADMIN_KEYS.refused(error))?,
-                        ADMIN_KEYS.file,
-                    )
-                }
-                None => (self.admin_keys, ADMIN_KEYS.value),
-            };
+            ADMIN_KEYS.parsed(self.admin_keys, self.admin_keys_file, AdminKeys::parse)?;
         match keys.first_below(KEY_CHARS_MIN) {
             Some((entry, chars)) => Err(ConfigError::value(
                 variable,
@@ -145,12 +143,9 @@ pub struct SecretArgs {
         long,
         env = "BUDGET_SECRET_KEYS",
         value_name = "ID:KEY,…",
-        default_value = "",
-        hide_default_value = true,
-        hide_env_values = true,
-        value_parser = setting(keys)
+        hide_env_values = true
     )]
-    secret_keys: SealingKeys,
+    secret_keys: Option<SecretString>,
     /// File with those keys, in place of BUDGET_SECRET_KEYS.
     ///
     /// Set it when the platform mounts secrets as files
@@ -165,12 +160,7 @@ pub struct SecretArgs {
 
 impl SecretArgs {
     pub(super) fn into_keys(self) -> Result<SealingKeys, ConfigError> {
-        let secret_keys = match SECRET_KEYS
-            .read(self.secret_keys.is_present(), self.secret_keys_file)?
-        {
-            Some(list) => keys(list.expose_secret()).map_err(|error| SECRET_KEYS.refused(error))?,
-            None => self.secret_keys,
-        };
+        let (secret_keys, _) = SECRET_KEYS.parsed(self.secret_keys, self.secret_keys_file, keys)?;
         match (secret_keys.is_present(), self.allow_plaintext_secrets) {
             (false, false) => Err(ConfigError::value(
                 "BUDGET_SECRET_KEYS",

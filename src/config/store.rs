@@ -165,8 +165,7 @@ impl StoreArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<StoreConfig, ConfigError> {
-        let url = URL.text(self.redis_url.clone(), self.redis_url_file.clone())?;
-        let url = url.map(|(url, _)| url).unwrap_or_default();
+        let (url, _) = URL.text(self.redis_url.clone(), self.redis_url_file.clone())?;
         let mut redis = RedisOptions::new(url.expose_secret());
         redis.timeout = self.redis_timeout;
         redis.connections = self.redis_connections.into();

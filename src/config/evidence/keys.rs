@@ -10,6 +10,8 @@ const KID_DIGITS: usize = 16;
 /// The last millisecond of the year 9999, the greatest time that is accepted.
 const TIME_MAX: i64 = 253_402_300_799_999;
 
+const NOT_AN_OBJECT: &str = r#"write an object such as {"public_key": "64 digits", "nbf_ms": 1767225600000}, with "kid" and "exp_ms" where needed"#;
+
 /// A further key, as it is listed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,13 +22,20 @@ struct KeyEntry {
     exp_ms: Option<i64>,
 }
 
-/// Reads the list of further keys. An error names the entry. Entries are read from their text, so that a member that occurs
-/// twice is refused.
+/// Reads the list of further keys; blank means none. An error names the entry. Entries are read from their text, so that a
+/// member that occurs twice is refused.
 pub(super) fn listed_keys(text: &str) -> Result<Vec<ListedKey>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
     let entries: Vec<&RawValue> = serde_json::from_str(text)
         .map_err(|error| format!("it must be a JSON array of keys: {error}"))?;
     let read = |(index, entry): (usize, &RawValue)| {
-        let entry = serde_json::from_str(entry.get()).map_err(|error| error.to_string());
+        // Serde would take the members of an array in their order.
+        let entry = match entry.get().starts_with('{') {
+            true => serde_json::from_str(entry.get()).map_err(|error| error.to_string()),
+            false => Err(NOT_AN_OBJECT.to_owned()),
+        };
         let key =
             entry.and_then(|it: KeyEntry| listed(&it.public_key, it.kid, it.nbf_ms, it.exp_ms));
         key.map_err(|reason| format!("entry {}: {reason}", index + 1))

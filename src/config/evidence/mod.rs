@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use secrecy::{ExposeSecret, SecretString};
+use secrecy::SecretString;
 
 use super::limits::RetentionConfig;
 use super::secrets::SecretSetting;
@@ -66,7 +66,7 @@ pub struct EvidenceArgs {
     ///
     /// Set it when a key is to take over or has been retired
     #[arg(long, env = "BUDGET_EVIDENCE_KEYS", value_name = "JSON")]
-    evidence_keys: Option<String>,
+    evidence_keys: Option<SecretString>,
     /// File with those keys, in place of BUDGET_EVIDENCE_KEYS.
     ///
     /// Set it when the list of keys is a file that processes share
@@ -127,7 +127,8 @@ impl EvidenceArgs {
         retention: &RetentionConfig,
     ) -> Result<Option<EvidenceConfig>, ConfigError> {
         let mut keys: Vec<_> = self.own_key()?.into_iter().collect();
-        keys.extend(self.further_keys()?);
+        let (further, _) = KEYS.parsed(self.evidence_keys, self.evidence_keys_file, listed_keys)?;
+        keys.extend(further);
         let Some(server_id) = self.evidence_server_id.filter(|text| !text.is_empty()) else {
             return match keys.is_empty() {
                 true => Ok(None),
@@ -196,15 +197,6 @@ impl EvidenceArgs {
         key.map(Some)
             .map_err(|reason| ConfigError::value(PUBLIC_KEY, reason))
     }
-
-    fn further_keys(&self) -> Result<Vec<ListedKey>, ConfigError> {
-        let given = self.evidence_keys.clone().map(SecretString::from);
-        let Some((text, variable)) = KEYS.text(given, self.evidence_keys_file.clone())? else {
-            return Ok(Vec::new());
-        };
-        let keys = listed_keys(text.expose_secret());
-        keys.map_err(|reason| ConfigError::value(variable, reason))
-    }
 }
 
 impl EvidenceSeedArgs {
@@ -213,22 +205,21 @@ impl EvidenceSeedArgs {
         self,
         evidence: Option<EvidenceConfig>,
     ) -> Result<Option<SigningConfig>, ConfigError> {
-        let seeds = SEEDS.text(self.evidence_seeds, self.evidence_seeds_file)?;
+        let (keys, variable) =
+            SEEDS.parsed(self.evidence_seeds, self.evidence_seeds_file, signing_keys)?;
         let Some(evidence) = evidence else {
-            return match seeds {
-                None => Ok(None),
-                Some(_) => Err(ConfigError::value(
+            return match keys.is_empty() {
+                true => Ok(None),
+                false => Err(ConfigError::value(
                     SERVER_ID,
                     "evidence has seeds but neither a server id nor keys: give both as the API has them, or remove the seeds",
                 )),
             };
         };
-        let (seeds, variable) = seeds.unwrap_or((SecretString::default(), SEEDS.value));
-        let refused = |reason| ConfigError::value(variable, reason);
-        let keys = signing_keys(seeds.expose_secret()).map_err(refused)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-        pair(&evidence.issuers.key_set().keys, &keys, now_ms).map_err(refused)?;
+        pair(&evidence.issuers.key_set().keys, &keys, now_ms)
+            .map_err(|reason| ConfigError::value(variable, reason))?;
         Ok(Some(SigningConfig { evidence, keys }))
     }
 }

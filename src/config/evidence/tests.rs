@@ -227,6 +227,25 @@ fn a_listed_key_with_a_member_twice_is_refused() {
 }
 
 #[test]
+fn a_listed_key_that_is_no_object_is_refused_with_an_example() {
+    let object = format!(r#"{{"public_key":"{PUBLIC}","nbf_ms":0}}"#);
+    for other in [
+        &format!(r#"["{PUBLIC}",null,0,null]"#),
+        "null",
+        "\"03a1\"",
+        "5",
+    ] {
+        let refusal = listed_keys(&format!("[{object}, {other}]")).expect_err(other);
+        let names_it = refusal.starts_with(r#"entry 2: write an object such as {"public_key":"#);
+        assert!(names_it, "{refusal}");
+    }
+    assert_eq!(
+        listed_keys(&format!("[ {object} ]")).map(|keys| keys.len()),
+        Ok(1)
+    );
+}
+
+#[test]
 fn e20_retired_and_future_keys_are_configured_with_the_present_one() {
     let (old, new) = (public('1'), public('2'));
     let far = TIME_FAR;
