@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use deadpool::managed::{Pool, PoolError};
+use deadpool::unmanaged::Pool;
 use parking_lot::Mutex;
 use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
@@ -13,7 +13,6 @@ use super::error::Unavailable;
 use super::link::{Dialer, Link};
 use super::memory::SeenShare;
 use super::open::{OpenConnection, SendError};
-use super::pool::{Opener, pool};
 use super::replicated::{ReplicatedLink, ReplicatedReply};
 use super::script::Script;
 
@@ -23,7 +22,7 @@ pub enum Lane {
     /// A shared, pipelined connection, for requests and probes. Only for short replies, because a long one delays those
     /// after it.
     Request,
-    /// An exclusive connection from the pool, for lists and workers.
+    /// A connection from the pool, which one caller uses at a time, for lists and workers.
     Background,
     /// A shared, pipelined connection of its own, for what anybody may read without a key: strangers wait for one another, and
     /// neither requests nor lists wait for them.
@@ -55,7 +54,8 @@ pub(crate) struct Node {
     replicated: Box<[Arc<ReplicatedLink>]>,
     next: AtomicUsize,
     public: Arc<Link>,
-    pool: Pool<Opener>,
+    /// For work off the request path.
+    pool: Pool<Arc<Link>>,
     lost: Arc<AtomicBool>,
     gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
 }
@@ -75,9 +75,10 @@ impl Node {
         let count = dialer.links.max(1);
         let waiting = if dialer.replicas.wanted > 0 { count } else { 0 };
         let replicated = (0..waiting).map(|_| ReplicatedLink::new(link(), dialer.clone()));
+        let pooled = (0..dialer.pooled.max(1)).map(|_| link());
         Ok(Self {
             address: info.addr().to_string(),
-            pool: pool(info.clone(), dialer)?,
+            pool: Pool::from(pooled),
             info,
             memory: SeenShare::default(),
             links: (0..count).map(|_| link()).collect(),
@@ -104,24 +105,24 @@ impl Node {
         lane: Lane,
         deadline: Instant,
     ) -> Result<OpenConnection, SendError> {
-        match lane {
-            Lane::Request => {
-                let index = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
-                let live = self.links[index].connect(deadline).await;
-                live.map(OpenConnection::Shared)
-                    .map_err(SendError::NotConnected)
-            }
-            Lane::Public => {
-                let live = self.public.connect(deadline).await;
-                live.map(OpenConnection::Shared)
-                    .map_err(SendError::NotConnected)
-            }
+        let leased = match lane {
+            Lane::Request | Lane::Public => None,
             Lane::Background => match timeout_at(deadline, Box::pin(self.pool.get())).await {
-                Ok(Ok(connection)) => Ok(OpenConnection::Pooled(connection)),
-                Ok(Err(PoolError::Backend(error))) => Err(SendError::NotConnected(Some(error))),
-                Ok(Err(_)) | Err(_) => Err(SendError::NotConnected(None)),
+                Ok(Ok(leased)) => Some(leased),
+                Ok(Err(_)) | Err(_) => return Err(SendError::NotConnected(None)),
             },
-        }
+        };
+        let link = match &leased {
+            Some(leased) => leased,
+            None if lane == Lane::Public => &self.public,
+            None => {
+                let next = self.next.fetch_add(1, Ordering::Relaxed);
+                &self.links[next % self.links.len()]
+            }
+        };
+        let live = link.connect(deadline).await;
+        let live = live.map_err(SendError::NotConnected)?;
+        Ok(OpenConnection::new(live, leased))
     }
 
     /// Sends a write whose reply waits for replicas; `mark` is a key in the same slot.
