@@ -1,6 +1,6 @@
 //! The payloads: which members each type of event has, and what they are made of.
 
-use crate::domain::json::{Json, Name};
+use crate::domain::json::Json;
 use crate::domain::log_fields;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
@@ -87,7 +87,7 @@ pub(super) fn of(event_type: &str, tenant: &str, facts: &Record) -> Result<Json,
         match (facts.member(name)?, optional) {
             (Some(value), _) => {
                 let name = name.strip_prefix("cause.").unwrap_or(name);
-                data.push((Name::Borrowed(name), value));
+                data.push((name.into(), value));
             }
             (None, Some(_)) => {}
             (None, None) => return Err(RecordError::of(&format!("data.{name}"))),

@@ -81,7 +81,7 @@ impl<'p> Value<'p> {
         for (name, json) in members {
             let path = Path::Member(&self.path, &name);
             let value = T::read(Value::new(json, path, self.problems), &rules.each);
-            entries.push(value.map(|value| (name.into_owned(), value)));
+            entries.push(value.map(|value| (name.into(), value)));
         }
         entries.into_iter().collect()
     }

@@ -7,10 +7,10 @@
 mod canonical;
 mod reader;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde_json::value::RawValue;
+use smol_str::{SmolStr, ToSmolStr as _};
 
 use canonical::Form;
 pub use canonical::{Canonical, push_string};
@@ -30,7 +30,7 @@ pub enum Json {
     /// `true` or `false`.
     Bool(bool),
     /// A number as it was written. A double can hold its magnitude.
-    Number(String),
+    Number(SmolStr),
     /// A string without its escapes.
     String(String),
     /// An array.
@@ -39,8 +39,8 @@ pub enum Json {
     Object(Vec<(Name, Json)>),
 }
 
-/// The name of a member. That of a type's field costs no memory.
-pub type Name = Cow<'static, str>;
+/// The name of a member.
+pub type Name = SmolStr;
 
 impl Json {
     /// Reads one JSON value from UTF-8 bytes, with nothing but white space around it.
@@ -157,7 +157,7 @@ impl From<&str> for Json {
 
 impl From<i64> for Json {
     fn from(integer: i64) -> Self {
-        Self::Number(integer.to_string())
+        Self::Number(integer.to_smolstr())
     }
 }
 
@@ -165,7 +165,7 @@ impl From<i64> for Json {
 impl From<f64> for Json {
     fn from(number: f64) -> Self {
         let number = serde_json::Number::from_f64(number);
-        number.map_or(Self::Null, |number| Self::Number(number.to_string()))
+        number.map_or(Self::Null, |number| Self::Number(number.to_smolstr()))
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use smol_str::ToSmolStr as _;
 
 use super::{Json, Name};
 use crate::domain::printable::printable_up_to;
@@ -118,11 +119,11 @@ impl<'t> Visitor<'t> for Integers {
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(Json::Number(value.to_string()))
+        Ok(Json::Number(value.to_smolstr()))
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(Json::Number(value.to_string()))
+        Ok(Json::Number(value.to_smolstr()))
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Json, E> {
@@ -139,8 +140,8 @@ impl<'t> Visitor<'t> for Integers {
 
     fn visit_map<A: MapAccess<'t>>(self, mut members: A) -> Result<Json, A::Error> {
         let (inner, mut read) = (self.inner()?, Vec::<(Name, Json)>::new());
-        while let Some(name) = members.next_key::<String>()? {
-            read.push((name.into(), members.next_value_seed(Self(inner))?));
+        while let Some(name) = members.next_key::<Name>()? {
+            read.push((name, members.next_value_seed(Self(inner))?));
         }
         match first_duplicate(&read) {
             Some(_) => Err(A::Error::custom("a duplicate")),
@@ -171,7 +172,7 @@ impl<'t> Reader<'t> {
 
     fn number(&self, literal: &str) -> Result<Json, JsonError> {
         match literal.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Json::Number(literal.to_owned())),
+            Ok(number) if number.is_finite() => Ok(Json::Number(literal.into())),
             _ => Err(JsonError::NumberRange {
                 path: self.printable_path(),
             }),
