@@ -1,7 +1,7 @@
 //! What a person meets first: `/` says what this service is, `/docs` shows its description, `/v1/openapi.json` is that
-//! description. The page is made here and has no script, so that texts of the description can only ever be texts.
+//! description. The page has no script, and `page.html` escapes all texts of the description.
 
-mod sections;
+mod command;
 
 use std::sync::LazyLock;
 
@@ -11,6 +11,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
@@ -18,9 +20,8 @@ use tokio::task::spawn_blocking;
 
 use super::document;
 use crate::api::dialect::Dialect;
-use crate::api::operation::Plane;
 use crate::api::operations::OperationId;
-use sections::{escaped, paragraphs};
+use command::command;
 
 const STYLE: &str = include_str!("style.css");
 
@@ -114,57 +115,42 @@ fn identity(dialect: Dialect) -> String {
 }
 
 fn greeting(dialect: Dialect) -> String {
-    let (name, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
-    let main = format!(
-        "<main>\n<p>{name} {version}, dialect {dialect}. The API is described at <a href=\"/docs\">/docs</a>.</p>\n</main>\n"
-    );
-    framed(name, &main)
-}
-
-/// A whole page around its content.
-fn framed(title: &str, content: &str) -> String {
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{content}</body>\n</html>\n",
-        escaped(title)
-    )
+    render(json!({
+        "title": env!("CARGO_PKG_NAME"),
+        "version": env!("CARGO_PKG_VERSION"),
+        "dialect": dialect.as_str(),
+        "style": STYLE,
+    }))
 }
 
 /// The description as a page: an index, the operations of both planes in the order of the index, the schemas.
 fn page(document: &Value, dialect: Dialect) -> String {
-    let info = |member: &str| document["info"][member].as_str().unwrap_or_default();
-    let (mut index, mut sections) = (String::new(), String::new());
-    for plane in Plane::ALL {
-        index += &format!("<h2>{}</h2>\n", plane.as_str());
-        let operations = OperationId::ALL.iter().map(|id| id.operation());
-        for operation in operations.filter(|operation| operation.plane == *plane) {
-            let (path, method) = (operation.path_in(dialect), operation.method.as_str());
-            let method = method.to_lowercase();
-            let described = &document["paths"][path.as_ref()][&method];
-            index += &index_link(operation.name, operation.name);
-            sections += &sections::of_operation(&path, &method, described, document);
-        }
-    }
-    index += "<h2>schemas</h2>\n";
-    let schemas = &document["components"]["schemas"];
-    for (name, schema) in schemas.as_object().into_iter().flatten() {
-        index += &index_link(&format!("schema-{name}"), name);
-        sections += &sections::of_schema(name, schema);
-    }
-    let (title, version) = (escaped(info("title")), escaped(info("version")));
-    let content = format!(
-        "<nav>\n{index}</nav>\n<main>\n<h1>{title} <small>{version}</small></h1>\n{}\
-         <p>The description itself is at <a href=\"/v1/openapi.json\">/v1/openapi.json</a>. The examples below are commands \
-         of a shell, with these variables:</p>\n<pre>{}</pre>\n{sections}</main>\n",
-        paragraphs(info("description")),
-        sections::variables(document)
-    );
-    framed("Budget Authority API", &content)
+    let operations = OperationId::ALL.iter().map(|id| {
+        let operation = id.operation();
+        let path = operation.path_in(dialect);
+        let method = operation.method.as_str().to_lowercase();
+        let mut described = document["paths"][path.as_ref()][&method].clone();
+        described["command"] = command(&path, &method, &described).into();
+        described["path"] = path.into();
+        described["method"] = method.into();
+        described
+    });
+    render(json!({
+        "title": "Budget Authority API",
+        "style": STYLE,
+        "document": document,
+        "operations": operations.collect::<Vec<_>>(),
+    }))
 }
 
-fn index_link(anchor: &str, name: &str) -> String {
-    format!("<a href=\"#{}\">{}</a>\n", escaped(anchor), escaped(name))
+/// Renders `page.html`.
+fn render(context: Value) -> String {
+    let mut templates = Environment::new();
+    templates.set_undefined_behavior(UndefinedBehavior::Chainable);
+    templates.add_filter("pretty", |json: Serde<Value>| format!("{:#}", *json));
+    let page = include_str!("page.html");
+    let rendered = templates.render_named_str("page.html", page, Serde(context));
+    rendered.expect("the page can be rendered, as the tests show")
 }
 
 /// Only the page's own style applies, and nothing is fetched or run.
