@@ -25,23 +25,17 @@ use crate::config::ServeConfig;
 use crate::egress::Egress;
 use crate::store::Store;
 pub use routes::{Planes, measured};
-use state::Handles;
+use state::{AppState, Handles};
 
 /// The routers of both planes, on one address or two.
-pub fn planes(config: &ServeConfig, store: &Store) -> Planes {
-    planes_reaching(config, store, config.webhooks.egress())
-}
-
-/// The same with a way out of the caller's choice.
-pub fn planes_reaching(config: &ServeConfig, store: &Store, egress: Egress) -> Planes {
+pub fn planes(config: &ServeConfig, store: &Store, egress: Egress) -> Planes {
     let state = Handles::shared(config, store, egress);
     let apart = config.http.admin_listen.is_some();
     routes::serve_planes(state, &config.http.cors_origins, apart)
 }
 
-/// Says what an operator should know of at each start.
-pub async fn warn_at_start(config: ServeConfig, store: Store) {
-    let state = Handles::shared(&config, &store, config.webhooks.egress());
+/// Warns of what an operator should know at each start.
+pub async fn warn_at_start(state: AppState) {
     if let Err(error) = state.webhooks.warn_of_open_security().await {
         tracing::debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");
     }

@@ -8,7 +8,6 @@ use axum::routing::MethodRouter;
 use tower::ServiceExt;
 
 use crate::api::auth::authenticate::{Guard, authenticate};
-use crate::api::auth::failures::AuthFailures;
 use crate::api::errors::{ApiError, Code};
 use crate::api::evidence;
 use crate::api::openapi;
@@ -18,8 +17,6 @@ use crate::api::state::AppState;
 use crate::api::trace;
 use crate::config::CorsOrigins;
 use crate::domain::dialect::Dialect;
-use crate::evidence::Issuing;
-use crate::ledger::{LedgerMetrics, Traffic};
 use crate::telemetry::{MEASURED_OTHER, Measured};
 
 /// The routers of the planes.
@@ -28,16 +25,8 @@ pub struct Planes {
     pub api: Router,
     /// The address for operators; `None` when `api` serves everything.
     pub admin: Option<Router>,
-    /// Refused keys that both addresses count.
-    pub auth_failures: AuthFailures,
-    /// Counts of both for detectors.
-    pub traffic: Traffic,
-    /// The issuers of evidence of both planes; `None` while it is off.
-    pub issuing: Option<Issuing>,
-    /// Metrics of both.
-    pub ledger: LedgerMetrics,
-    /// The operations of both, as metrics name them.
-    pub measured: Vec<Measured>,
+    /// What their handlers act on.
+    pub state: AppState,
 }
 
 /// Paths below these are for operators: on an address of their own, if there is one.
@@ -59,15 +48,10 @@ pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Plan
             (routes.serve(api, |_| Plane::Runtime), Some(admin))
         }
     };
-    let state = &routes.state;
     Planes {
         api,
         admin,
-        auth_failures: state.auth_failures.clone(),
-        traffic: state.ledger.traffic().clone(),
-        issuing: state.issuing.clone(),
-        ledger: state.ledger.metrics().clone(),
-        measured: measured(state.access.dialect()),
+        state: routes.state,
     }
 }
 

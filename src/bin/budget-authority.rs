@@ -88,8 +88,8 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let telemetry = Telemetry::new()?;
     let store = config.store.open(telemetry.registry())?;
     let listeners = Listeners::bind(&config).await?;
-    let planes = api::planes(&config, &store);
-    tokio::spawn(api::warn_at_start(config.clone(), store.clone()));
+    let planes = api::planes(&config, &store, config.webhooks.egress());
+    tokio::spawn(api::warn_at_start(planes.state.clone()));
     let outcome = serve::run(listeners, planes, store, telemetry, &config, shutdown).await;
     export.end().await;
     outcome

@@ -15,6 +15,7 @@ mod watch;
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -22,10 +23,10 @@ use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
 use tracing::{debug, info, warn};
 
-use crate::api::Planes;
 use crate::api::auth::client_address::TrustedProxies;
-use crate::api::auth::failures::AuthFailures;
 use crate::api::probes::{Probes, metrics_router};
+use crate::api::state::AppState;
+use crate::api::{Planes, measured};
 use crate::config::{ConfigError, ProcessConfig, ServeConfig};
 use crate::evidence::Issuing;
 use crate::shutdown::Shutdown;
@@ -155,9 +156,11 @@ pub async fn run(
         warn!("BUDGET_ADMIN_KEYS is empty: the admin plane refuses every request");
     }
     raise_limit(config.process.connections.open_max);
-    planes.ledger.register(telemetry.registry())?;
-    let counting = tokio::spawn(store_traffic(&planes, shutdown.clone()));
-    let meter = Meter::new(telemetry.http.clone(), planes.measured);
+    let state = planes.state;
+    state.ledger.metrics().register(telemetry.registry())?;
+    let counting = tokio::spawn(store_counts(Arc::clone(&state), shutdown.clone()));
+    let operations = measured(config.store.dialect);
+    let meter = Meter::new(telemetry.http.clone(), operations);
     let probes = Probes::new(store.clone(), shutdown.clone()).router();
     let measured = |router: Router| {
         let router = router.merge(probes.clone());
@@ -176,20 +179,14 @@ pub async fn run(
         announce("metrics", &listener);
         server.serve(listener, metrics_router(telemetry).merge(probes));
     }
-    let failures = planes.auth_failures.clone();
-    let emitting = tokio::spawn(emit_auth_failures(
-        store.clone(),
-        failures,
-        shutdown.clone(),
-    ));
     let (delay, grace) = (config.http.shutdown_delay, config.process.shutdown_grace);
-    let issuing = planes.issuing.as_ref();
+    let issuing = state.issuing.as_ref();
     let outcome = until_shutdown(server, &store, issuing, (delay, grace), &shutdown).await;
     // Once more after the last response, so that no count is lost.
     let last = async {
-        let _ = (emitting.await, counting.await);
-        let counted = planes.traffic.run_once().await;
-        planes.auth_failures.run_last().await.and(counted)
+        let _ = counting.await;
+        let counted = state.ledger.traffic().run_once().await;
+        state.auth_failures.run_last().await.and(counted)
     };
     match tokio::time::timeout(grace, last).await {
         Ok(Ok(())) => {}
@@ -203,12 +200,18 @@ pub async fn run(
 
 /// How often to check whether counts of refused keys are due.
 const AUTH_FAILURES_PERIOD: Duration = Duration::from_secs(1);
+/// How often to store the counts for detectors.
+const TRAFFIC_PERIOD: Duration = Duration::from_secs(5);
 
-/// Emits the counts of refused keys until shutdown.
-async fn emit_auth_failures(store: Store, auth_failures: AuthFailures, shutdown: Shutdown) {
+/// Stores the counts of refused keys and those for detectors until shutdown. Counts that Redis does not take are kept for the next
+/// time.
+async fn store_counts(state: AppState, shutdown: Shutdown) {
+    let mut traffic_due = tokio::time::interval(TRAFFIC_PERIOD);
+    traffic_due.reset();
     let mut failed = false;
     while !shutdown.has_begun() {
-        let outcome = auth_failures.run_once(store.clock().now_ms()).await;
+        let now_ms = state.store.clock().now_ms();
+        let outcome = state.auth_failures.run_once(now_ms).await;
         if let Err(error) = &outcome
             && !failed
         {
@@ -216,28 +219,14 @@ async fn emit_auth_failures(store: Store, auth_failures: AuthFailures, shutdown:
         }
         failed = outcome.is_err();
         tokio::select! {
-            () = auth_failures.fresh() => {}
+            () = state.auth_failures.fresh() => {}
             () = tokio::time::sleep(AUTH_FAILURES_PERIOD) => {}
             () = shutdown.begun() => {}
-        }
-    }
-}
-
-/// How often to store the counts for detectors.
-const TRAFFIC_PERIOD: Duration = Duration::from_secs(5);
-
-/// Stores the counts for detectors until shutdown.
-fn store_traffic(planes: &Planes, shutdown: Shutdown) -> impl Future<Output = ()> + use<> {
-    let traffic = planes.traffic.clone();
-    async move {
-        while !shutdown.has_begun() {
-            tokio::select! {
-                () = tokio::time::sleep(TRAFFIC_PERIOD) => {}
-                () = shutdown.begun() => return,
-            }
-            // The counts are kept for the next time; other metrics report the outage.
-            if let Err(error) = traffic.run_once().await {
-                debug!(error = %error, "cannot store the counts for detectors; it is retried: {error}");
+            _ = traffic_due.tick() => {
+                // Other metrics report the outage.
+                if let Err(error) = state.ledger.traffic().run_once().await {
+                    debug!(error = %error, "cannot store the counts for detectors; it is retried: {error}");
+                }
             }
         }
     }

@@ -163,7 +163,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
     let config = config(&args, address, &data)?;
     let telemetry = Telemetry::new().map_err(ServeError::Metrics)?;
     let store = config.store.open(telemetry.registry())?;
-    let planes = api::planes(&config, &store);
+    let planes = api::planes(&config, &store, config.webhooks.egress());
     let listeners = Listeners {
         api: listener,
         admin: None,
@@ -191,7 +191,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
         in_flight: dispatch::IN_FLIGHT_MAX,
         lane_concurrency: 1,
         metrics_tenants: TenantList::default(),
-        evidence: signing(&data, &config).zip(planes.issuing.clone()),
+        evidence: signing(&data, &config).zip(planes.state.issuing.clone()),
     };
     let dispatcher =
         dispatch::start(&store, settings, &telemetry, &shutdown).map_err(ServeError::Metrics)?;

@@ -182,10 +182,8 @@ impl TestApp {
         let admin_address = listeners.admin.as_ref().map(address);
         let address = address(&listeners.api);
         let shutdown = Shutdown::new();
-        let planes = match egress {
-            Some(egress) => api::planes_reaching(&config, &store, egress),
-            None => api::planes(&config, &store),
-        };
+        let egress = egress.unwrap_or_else(|| config.webhooks.egress());
+        let planes = api::planes(&config, &store, egress);
         let ending = shutdown.clone();
         let metrics = telemetry.clone();
         tokio::spawn(

@@ -9,11 +9,9 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::ConnectInfo;
 use axum::routing::{get, post};
-use budget_authority::api::auth::failures::AuthFailures;
-use budget_authority::api::{Planes, measured};
+use budget_authority::api::Planes;
+use budget_authority::api::state::Handles;
 use budget_authority::config::ServeConfig;
-use budget_authority::domain::dialect::Dialect;
-use budget_authority::ledger::{LedgerMetrics, Traffic};
 use budget_authority::serve::{Listeners, ServeError, run};
 use budget_authority::shutdown::Shutdown;
 use budget_authority::store::{Keys, RedisOptions, Store, StoreMetrics};
@@ -87,11 +85,7 @@ impl Service {
         let planes = Planes {
             api: router,
             admin: None,
-            auth_failures: AuthFailures::new(store.clone()),
-            traffic: Traffic::new(store.clone()),
-            issuing: None,
-            ledger: LedgerMetrics::default(),
-            measured: measured(Dialect::Service),
+            state: Handles::shared(&config, &store, config.webhooks.egress()),
         };
         let shutdown = Shutdown::new();
         let running = tokio::spawn({
