@@ -191,7 +191,8 @@ const OTHER_FILES: u64 = 200;
 /// Raises the limit of open files to its maximum: the default of many systems is 1,024. Warns if the maximum is too low for these
 /// connections.
 pub fn raise_limit(connections: usize) {
-    let Some(limit) = raise_to_maximum() else {
+    // An error says that the system has no such limit.
+    let Ok(limit) = rlimit::increase_nofile_limit(u64::MAX) else {
         return;
     };
     let needed = connections as u64 + OTHER_FILES;
@@ -204,38 +205,13 @@ pub fn raise_limit(connections: usize) {
     }
 }
 
-/// Raises the limit to its maximum; `None` where the system has none.
-#[cfg(unix)]
-#[expect(unsafe_code, reason = "the standard library has no such call")]
-fn raise_to_maximum() -> Option<u64> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: `limit` is valid for the write, and nothing keeps the pointer.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } != 0 {
-        return None;
-    }
-    let before = limit.rlim_cur;
-    limit.rlim_cur = limit.rlim_max;
-    // SAFETY: `limit` is valid for the read, and nothing keeps the pointer.
-    let is_raised = unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } == 0;
-    Some(if is_raised { limit.rlim_max } else { before })
-}
-
-#[cfg(not(unix))]
-fn raise_to_maximum() -> Option<u64> {
-    None
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
-
     #[test]
     fn the_limit_is_raised_to_its_maximum() {
-        let limit = raise_to_maximum().expect("the system has one");
+        let raise = || rlimit::increase_nofile_limit(u64::MAX).expect("the system has a limit");
+        let limit = raise();
         assert!(limit >= 1_024, "{limit}");
-        assert_eq!(raise_to_maximum(), Some(limit));
+        assert_eq!(raise(), limit);
     }
 }
