@@ -104,7 +104,7 @@ impl Access {
     }
 
     fn too_many_failures(&self, address: IpAddr, paused: Paused) -> ApiError {
-        let (limit, present) = (self.backoff.failures_max(), paused.failures);
+        let (limit, present) = (self.backoff.failures_max, paused.failures);
         let seconds = (paused.wait.as_millis() as u64).div_ceil(1000).max(1);
         let message = format!(
             "Too many wrong admin keys from {address}: {present}, and above {limit} each is followed by a pause; \

@@ -4,13 +4,13 @@
 //! address from which an admin key was accepted lately is not kept waiting: its keys are compared, and only wrong ones get the
 //! refusal. From elsewhere a right key waits with the others, for [`PAUSE_MAX`] at most after the last wrong one.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::bounded::BoundedTable;
 use super::client_address::network_of;
 
 /// Addresses whose failures are counted, about 100 bytes each. Those beyond are not delayed: with that many addresses, a
@@ -23,8 +23,6 @@ const OPERATORS_MAX: usize = 1_024;
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 /// After this long without a wrong key, an address has a clean slate.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
-/// How often at most to look at all addresses for those to forget.
-const PRUNE_EVERY: Duration = Duration::from_secs(1);
 /// How long an address counts as an operator's after its last right key.
 const OPERATOR_FOR: Duration = Duration::from_secs(900);
 
@@ -32,16 +30,14 @@ const OPERATOR_FOR: Duration = Duration::from_secs(900);
 #[derive(Debug, Clone)]
 pub struct AdminKeyBackoff {
     /// Wrong keys before the first pause.
-    failures_max: u32,
+    pub(super) failures_max: u32,
     addresses: Arc<Mutex<Addresses>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Addresses {
-    failing: HashMap<IpAddr, Failing>,
-    /// When those that are forgotten were removed last.
-    pruned: Option<Instant>,
-    operators: HashMap<IpAddr, Instant>,
+    failing: BoundedTable<IpAddr, Failing>,
+    operators: BoundedTable<IpAddr, Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -67,13 +63,11 @@ impl AdminKeyBackoff {
     pub fn new(failures_max: u32) -> Self {
         Self {
             failures_max,
-            addresses: Arc::default(),
+            addresses: Arc::new(Mutex::new(Addresses {
+                failing: BoundedTable::new(FAILING_MAX),
+                operators: BoundedTable::new(OPERATORS_MAX),
+            })),
         }
-    }
-
-    /// Wrong keys before the first pause.
-    pub fn failures_max(&self) -> u32 {
-        self.failures_max
     }
 
     /// Whether attempts from an address have to wait.
@@ -93,27 +87,26 @@ impl AdminKeyBackoff {
     pub fn accepted(&self, address: IpAddr, now: Instant) {
         let (address, mut addresses) = (network_of(address), self.addresses.lock());
         let operators = &mut addresses.operators;
-        if operators.len() >= OPERATORS_MAX && !operators.contains_key(&address) {
-            operators.retain(|_, at| now.duration_since(*at) < OPERATOR_FOR);
-        }
-        if operators.len() < OPERATORS_MAX || operators.contains_key(&address) {
-            operators.insert(address, now);
+        let remembered = |at: &Instant| now.duration_since(*at) < OPERATOR_FOR;
+        if let Some(accepted) = operators.get_or_insert(&address, now, now, remembered) {
+            *accepted = now;
         }
     }
 
     /// A key was compared and wrong.
     pub fn failed(&self, address: IpAddr, now: Instant) {
         let (address, mut addresses) = (network_of(address), self.addresses.lock());
-        if !addresses.make_room(address, now) {
-            return;
-        }
         let clean = Failing {
             count: 0,
             last: now,
             until: now,
         };
-        let failing = addresses.failing.entry(address).or_insert(clean);
-        if now.duration_since(failing.last) >= FORGOTTEN_AFTER {
+        let remembered = |failing: &Failing| now.duration_since(failing.last) < FORGOTTEN_AFTER;
+        let failing = &mut addresses.failing;
+        let Some(failing) = failing.get_or_insert(&address, clean, now, remembered) else {
+            return;
+        };
+        if !remembered(failing) {
             *failing = clean;
         }
         failing.count = failing.count.saturating_add(1);
@@ -122,23 +115,6 @@ impl AdminKeyBackoff {
             let pause = Duration::from_secs(1 << beyond.min(8));
             failing.until = now + pause.min(PAUSE_MAX);
         }
-    }
-}
-
-impl Addresses {
-    /// Whether an address has a place among those that fail.
-    fn make_room(&mut self, address: IpAddr, now: Instant) -> bool {
-        if self.failing.len() < FAILING_MAX || self.failing.contains_key(&address) {
-            return true;
-        }
-        let just_now = |at: Instant| now.duration_since(at) < PRUNE_EVERY;
-        if self.pruned.is_none_or(|at| !just_now(at)) {
-            self.pruned = Some(now);
-            let is_remembered =
-                |failing: &Failing| now.duration_since(failing.last) < FORGOTTEN_AFTER;
-            self.failing.retain(|_, failing| is_remembered(failing));
-        }
-        self.failing.len() < FAILING_MAX
     }
 }
 

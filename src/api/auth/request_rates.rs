@@ -3,20 +3,18 @@
 //! A request is counted when its key has proved valid, or anybody could use up what belongs to a tenant. So requests at the
 //! same time may go beyond the bound; the ones after them wait for that.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::bounded::BoundedTable;
 use crate::api::errors::ApiError;
 use crate::api::operation::Plane;
 use crate::domain::ids::TenantId;
 
 /// Tenants that are counted, about 100 bytes each. Those beyond have no bound, until others pause.
 const TENANTS_MAX: usize = 65_536;
-/// How often those who have paused are looked for at most.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 /// Bytes of a stored response that count as one request.
 const STORED_BYTES: u64 = 4_096;
@@ -35,14 +33,8 @@ struct Bound {
     per_second: u32,
     /// At least one.
     burst: u32,
-    used: Arc<Mutex<Used>>,
-}
-
-#[derive(Debug, Default)]
-struct Used {
     /// When all that a tenant has used will be there again.
-    until: HashMap<TenantId, Instant>,
-    swept: Option<Instant>,
+    used_until: Arc<Mutex<BoundedTable<TenantId, Instant>>>,
 }
 
 impl RequestRates {
@@ -83,7 +75,7 @@ impl Bound {
             setting,
             per_second,
             burst,
-            used: Arc::default(),
+            used_until: Arc::new(Mutex::new(BoundedTable::new(TENANTS_MAX))),
         }
     }
 
@@ -96,7 +88,7 @@ impl Bound {
         let Some(each) = self.each() else {
             return Ok(());
         };
-        let until = self.used.lock().until.get(tenant).copied();
+        let until = self.used_until.lock().get(tenant).copied();
         let used = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now));
         match (used + each).checked_sub(each * self.burst) {
             None | Some(Duration::ZERO) => Ok(()),
@@ -119,21 +111,9 @@ impl Bound {
     fn count(&self, tenant: &TenantId, count: u32, now: Instant) {
         let Some(each) = self.each() else { return };
         let each = each * count;
-        let mut used = self.used.lock();
-        if let Some(until) = used.until.get_mut(tenant) {
+        let mut used_until = self.used_until.lock();
+        if let Some(until) = used_until.get_or_insert(tenant, now, now, |until| *until > now) {
             *until = (*until).max(now) + each;
-            return;
-        }
-        if used.until.len() >= TENANTS_MAX
-            && used
-                .swept
-                .is_none_or(|swept| now.duration_since(swept) >= SWEEP_EVERY)
-        {
-            used.until.retain(|_, until| *until > now);
-            used.swept = Some(now);
-        }
-        if used.until.len() < TENANTS_MAX {
-            used.until.insert(tenant.clone(), now + each);
         }
     }
 }
@@ -185,7 +165,7 @@ mod tests {
     fn without_a_rate_there_is_no_bound() {
         let (bound, acme, now) = (bound(0, 1), tenant("acme"), Instant::now());
         assert_eq!(admitted(&bound, &acme, now), 100);
-        assert!(bound.used.lock().until.is_empty());
+        assert!(bound.used_until.lock().len() == 0);
     }
 
     #[test]
@@ -194,8 +174,8 @@ mod tests {
         for number in 0..TENANTS_MAX + 10 {
             bound.count(&tenant(&format!("tenant-{number}")), 1, now);
         }
-        assert_eq!(bound.used.lock().until.len(), TENANTS_MAX);
+        assert_eq!(bound.used_until.lock().len(), TENANTS_MAX);
         bound.count(&tenant("late"), 1, now + Duration::from_secs(2));
-        assert_eq!(bound.used.lock().until.len(), 1);
+        assert_eq!(bound.used_until.lock().len(), 1);
     }
 }
