@@ -27,22 +27,25 @@ const ATTESTED: [&str; 5] = [
 /// The OpenAPI 3.1 document of both planes, with the names of a dialect.
 pub fn document(dialect: Dialect) -> Value {
     let mut schemas = Components::default();
-    let examples = examples(dialect);
+    let examples: Value = serde_json::from_str(EXAMPLES).expect("a test records them");
     let mut paths = Map::new();
     for operation in OperationId::ALL.iter().map(|id| id.operation()) {
         let path = operation.path_in(dialect).into_owned();
         let path = paths.entry(path).or_insert_with(|| json!({}));
         let method = operation.method.as_str().to_lowercase();
         let example = &examples[operation.name];
-        path[method] = describe(operation, &mut schemas, dialect, example);
+        path[method] = describe(operation, &mut schemas, example);
     }
     let error = schema_of::<ErrorResponse>(&mut schemas);
     let reference = schema_of::<EvidenceRef>(&mut schemas);
     let mut schemas = json!(schemas.into_schemas());
-    name_evidence(&mut schemas, &reference, dialect);
+    // The types cannot: the member's name is not fixed when they are compiled.
+    for name in ATTESTED {
+        schemas[name]["properties"][dialect.words().evidence_member] = reference.clone();
+    }
     require_a_level(&mut schemas["Subject"]);
-    let words = dialect.words();
-    json!({
+    let words = Dialect::default().words();
+    let document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Budget Authority",
@@ -68,26 +71,42 @@ pub fn document(dialect: Dialect) -> Value {
             "responses": {
                 "Error": {
                     "description": "Refused or failed; `error` says why, for programs, and `message` for people.",
-                    "headers": header_refs(dialect, false),
+                    "headers": header_refs(false),
                     "content": {"application/json": {"schema": error}},
                 },
             },
         },
-    })
+    });
+    in_words_of(dialect, document.to_string())
 }
 
-fn describe(
-    operation: &Operation,
-    schemas: &mut Components,
-    dialect: Dialect,
-    example: &Value,
-) -> Value {
+/// A document of the default dialect in the words of another.
+fn in_words_of(dialect: Dialect, mut document: String) -> Value {
+    let (from, to) = (Dialect::default().words(), dialect.words());
+    for (from, to) in [
+        (from.api_key_header, to.api_key_header),
+        (from.trace_header, to.trace_header),
+        (from.tenant_header, to.tenant_header),
+        (from.runtime_source, to.runtime_source),
+        (from.admin_source, to.admin_source),
+        (from.evidence_schema, to.evidence_schema),
+        (from.evidence_url_member, to.evidence_url_member),
+        (from.key_from_member, to.key_from_member),
+        (from.key_until_member, to.key_until_member),
+    ] {
+        document = document.replace(&format!("\"{from}\""), &format!("\"{to}\""));
+    }
+    let document = document.replace(from.api_key_prefix, to.api_key_prefix);
+    serde_json::from_str(&document).expect("the words are JSON too")
+}
+
+fn describe(operation: &Operation, schemas: &mut Components, example: &Value) -> Value {
     let declaration = operation.declaration;
     let mut responses = Map::new();
     for response in declaration.responses.into_iter().flatten() {
         let mut described = json!({
             "description": response.description,
-            "headers": header_refs(dialect, operation.callers.includes_tenants()),
+            "headers": header_refs(operation.callers.includes_tenants()),
         });
         if operation.callers == Callers::Public {
             described["headers"]["Cache-Control"] =
@@ -143,24 +162,9 @@ fn describe(
     described
 }
 
-/// An example of each operation by its `operationId`, in the words of a dialect: `parameters` by name, `request` if it has a body,
-/// `status`, `response` if that has one. `tests/it/http/examples` records them from a running service.
-fn examples(dialect: Dialect) -> Value {
-    let (known, words) = (Dialect::default().words(), dialect.words());
-    let renamed = [
-        (known.runtime_source, words.runtime_source),
-        (known.admin_source, words.admin_source),
-        (known.evidence_schema, words.evidence_schema),
-        (known.key_from_member, words.key_from_member),
-        (known.key_until_member, words.key_until_member),
-    ];
-    let mut examples =
-        include_str!("examples.json").replace(known.api_key_prefix, words.api_key_prefix);
-    for (from, to) in renamed {
-        examples = examples.replace(&format!("\"{from}\""), &format!("\"{to}\""));
-    }
-    serde_json::from_str(&examples).expect("a test records them")
-}
+/// An example of each operation by its `operationId`: `parameters` by name, `request` if it has a body, `status`, `response` if that
+/// has one. `tests/it/http/examples` records them from a running service.
+const EXAMPLES: &str = include_str!("examples.json");
 
 /// A JSON body, with an example if there is one.
 fn json_content(schema: Value, example: Option<&Value>) -> Value {
@@ -172,8 +176,8 @@ fn json_content(schema: Value, example: Option<&Value>) -> Value {
 }
 
 /// References to the headers of a response.
-fn header_refs(dialect: Dialect, with_tenant: bool) -> Value {
-    let words = dialect.words();
+fn header_refs(with_tenant: bool) -> Value {
+    let words = Dialect::default().words();
     let mut refs = Map::new();
     let mut add = |header: String, name: &str| {
         let header_ref = json!({"$ref": format!("#/components/headers/{name}")});
@@ -185,40 +189,6 @@ fn header_refs(dialect: Dialect, with_tenant: bool) -> Value {
         add(words.tenant_header.to_owned(), "Tenant");
     }
     refs.into()
-}
-
-/// Puts the reference into the responses that carry one. The types cannot: its name is not fixed when they are compiled.
-fn name_evidence(schemas: &mut Value, reference: &Value, dialect: Dialect) {
-    let words = dialect.words();
-    for name in ATTESTED {
-        schemas[name]["properties"][words.evidence_member] = reference.clone();
-    }
-    let (default, member) = (
-        Dialect::default().words().evidence_url_member,
-        words.evidence_url_member,
-    );
-    let schema = &mut schemas["EvidenceRef"];
-    let url = schema["properties"][default].take();
-    if let Some(properties) = schema["properties"].as_object_mut() {
-        properties.remove(default);
-        properties.insert(member.to_owned(), url);
-    }
-    schema["required"] = json!(["evidence_id", member]);
-    schemas["EvidenceEnvelope"]["properties"]["schema_version"]["const"] =
-        words.evidence_schema.into();
-    let key = &mut schemas["EvidenceJwk"];
-    let named = Dialect::default().words();
-    for (from, to) in [
-        (named.key_from_member, words.key_from_member),
-        (named.key_until_member, words.key_until_member),
-    ] {
-        if let Some(properties) = key["properties"].as_object_mut()
-            && let Some(member) = properties.remove(from)
-        {
-            properties.insert(to.to_owned(), member);
-        }
-    }
-    key["required"] = json!(["kty", "crv", "x", "kid", words.key_from_member]);
 }
 
 /// A subject must name a level; which one is its own choice.
