@@ -236,8 +236,6 @@ impl ApiError {
     /// The error for a bare status of the router or of a layer, such as 405 for a document, with a sentence for people.
     pub(super) fn of_status(status: StatusCode) -> Self {
         let (code, message) = match status.as_u16() {
-            401 => (Code::Unauthorized, "Authentication is required"),
-            403 => (Code::Forbidden, "Not allowed"),
             404 => (Code::NotFound, "No such path"),
             405 => (Code::InvalidRequest, "The path does not have this method"),
             413 => (Code::InvalidRequest, "The request body is too large"),
@@ -245,12 +243,7 @@ impl ApiError {
                 Code::InvalidRequest,
                 "The request body must be application/json in UTF-8",
             ),
-            429 => (Code::LimitExceeded, "Too many requests"),
             400..=499 => (Code::InvalidRequest, "The request cannot be processed"),
-            503 => (
-                Code::InternalError,
-                "The service is temporarily unavailable",
-            ),
             _ => (Code::InternalError, "An internal error occurred"),
         };
         Self::new(status, code, message)

@@ -14,10 +14,6 @@ pub type Returns<T> = Result<CheckedJson<T>, ApiError>;
 #[derive(Debug)]
 pub struct CheckedJson<T>(pub StatusCode, pub T);
 
-/// The same without a body: 204.
-#[derive(Debug)]
-pub struct CheckedNoContent;
-
 /// The same with a secret in it, of which nobody on the way may keep a copy: behind [`NO_STORE`].
 pub type CheckedSecret<T> = ([(HeaderName, &'static str); 1], CheckedJson<T>);
 
@@ -52,13 +48,8 @@ impl<T: Serialize> IntoResponse for CheckedJson<T> {
     }
 }
 
-impl IntoResponse for CheckedNoContent {
-    fn into_response(self) -> Response {
-        checked(StatusCode::NO_CONTENT.into_response())
-    }
-}
-
-fn checked(mut response: Response) -> Response {
+/// Marks a response whose script has checked the API key.
+pub fn checked(mut response: Response) -> Response {
     response.extensions_mut().insert(CallerChecked);
     response
 }

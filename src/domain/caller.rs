@@ -45,6 +45,14 @@ impl Caller {
         }
     }
 
+    /// The holder of an API key.
+    pub fn as_tenant(&self) -> Option<&RuntimeCaller> {
+        match self {
+            Self::Tenant(caller) => Some(caller),
+            Self::Admin(_) => None,
+        }
+    }
+
     /// Whether it is the admin key.
     pub fn is_admin(&self) -> bool {
         matches!(self, Self::Admin(_))

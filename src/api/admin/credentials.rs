@@ -13,12 +13,11 @@ use crate::domain::api_key::KeyProblem;
 use crate::domain::api_key::permission::Permission;
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::caller::Caller;
-use crate::domain::cause::{Actor, Cause};
+use crate::domain::cause::Cause;
 use crate::domain::fields::{Blank, object};
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Moment;
 use crate::domain::words::words;
-use crate::store::dispatcher::auth_failed::Subject;
 
 object! {
     /// Asks whether an API key is valid.
@@ -98,26 +97,11 @@ async fn validate_api_key(
             Some(_) => problem.failure_reason(),
             None => "invalid_format",
         };
-        count(&state, &validated, reason, cause);
+        // As if it had been used: at most one event a minute.
+        let key = validated.owner.as_ref().zip(validated.key_id.as_ref());
+        state.auth_failures.count_key(key, reason, &cause);
     }
     Ok(CheckedJson::ok(validated.into()))
-}
-
-/// Counts an invalid key as if it had been used: at most one event a minute.
-fn count(state: &AppState, validated: &ValidatedApiKey, reason: &'static str, cause: Cause) {
-    let known = validated.owner.clone().zip(validated.key_id.clone());
-    let (subject, actor) = match known {
-        Some((tenant, key_id)) => (
-            Subject::Key {
-                tenant,
-                key_id: key_id.clone(),
-            },
-            Actor::ApiKey(key_id),
-        ),
-        None => (Subject::Unknown, Actor::UnknownKey),
-    };
-    let cause = || Cause { actor, ..cause };
-    state.auth_failures.count(subject, reason, cause);
 }
 
 words! {

@@ -2,6 +2,7 @@
 
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::admin::webhooks::{
@@ -13,7 +14,7 @@ use crate::api::errors::{ApiError, Code};
 use crate::api::list::{List, ListCall, Parameters, ReturnsPage, list, list_response};
 use crate::api::operation::{Declaration, Operation, declare, parameters};
 use crate::api::query::Query;
-use crate::api::response::{CheckedJson, CheckedNoContent, CheckedSecret, NO_STORE, Returns};
+use crate::api::response::{CheckedJson, CheckedSecret, NO_STORE, Returns, checked};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
 use crate::domain::cause::Cause;
@@ -95,12 +96,12 @@ pub(in crate::api) const DELETE: Declaration = declare!(
 .returns_nothing("The subscription is deleted.")
 .refuses(&[404, 409]);
 
-async fn delete_webhook(change: Change<NoBody, PathId>) -> Result<CheckedNoContent, ApiError> {
+async fn delete_webhook(change: Change<NoBody, PathId>) -> Result<Response, ApiError> {
     let (PathId(id), request) = (&change.target, change.request());
     let (webhooks, operation) = (&change.state.webhooks, change.operation.name);
     let deleted = webhooks.delete(&change.caller, id, operation, &request);
     deleted.await?;
-    Ok(CheckedNoContent)
+    Ok(checked(StatusCode::NO_CONTENT.into_response()))
 }
 
 pub(in crate::api) const TEST: Declaration = declare!(

@@ -166,10 +166,7 @@ fn count(guard: &Guard, caller: &Caller, changes: bool, response: &Response) {
     if response.status() == StatusCode::UNAUTHORIZED {
         return;
     }
-    let tenant = match caller {
-        Caller::Tenant(caller) => Some(&caller.tenant),
-        Caller::Admin(_) => None,
-    };
+    let tenant = caller.as_tenant().map(|caller| &caller.tenant);
     if let Some(tenant) = tenant {
         let stored = response.body().size_hint().lower();
         let stored = if changes { stored } else { 0 };
@@ -221,9 +218,11 @@ async fn check(guard: &Guard, caller: &Caller) -> Result<(), ApiError> {
 
 /// The cause of what a request does, for events and audit.
 fn cause_of(guard: &Guard, parts: &Parts, caller: Option<&Caller>) -> Cause {
-    let words = guard.state.access.dialect().words();
+    let dialect = guard.state.access.dialect();
+    let words = dialect.words();
     let correlation = parts.extensions.get::<Correlation>().cloned();
-    let correlation = correlation.unwrap_or_else(Correlation::mint);
+    let correlation = correlation
+        .unwrap_or_else(|| Correlation::of_request(dialect, guard.plane, &parts.headers));
     Cause {
         source: match guard.plane {
             Plane::Runtime => words.runtime_source,

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::domain::cause::Cause;
+use crate::domain::api_key::secret::KeyId;
+use crate::domain::cause::{Actor, Cause};
+use crate::domain::ids::TenantId;
 use crate::store::dispatcher::auth_failed::{Failures, Subject};
 use crate::store::{Store, StoreError};
 
@@ -53,6 +55,23 @@ impl AuthFailures {
         Self {
             inner: Arc::new(inner),
         }
+    }
+
+    /// Counts a failure of a key that exists, or of an unknown one, like [`AuthFailures::count`].
+    pub fn count_key(&self, key: Option<(&TenantId, &KeyId)>, reason: &'static str, cause: &Cause) {
+        let (subject, actor) = match key {
+            Some((tenant, key_id)) => {
+                let (tenant, key_id) = (tenant.clone(), key_id.clone());
+                let actor = Actor::ApiKey(key_id.clone());
+                (Subject::Key { tenant, key_id }, actor)
+            }
+            None => (Subject::Unknown, Actor::UnknownKey),
+        };
+        let cause = || Cause {
+            actor,
+            ..cause.clone()
+        };
+        self.count(subject, reason, cause);
     }
 
     /// Counts a failure. Neither waits nor fails. `cause` is called for the first of a minute.

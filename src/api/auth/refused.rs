@@ -9,7 +9,7 @@ use crate::api::errors::{ApiError, Code};
 use crate::api::operation::{Callers, Plane};
 use crate::api::state::AppState;
 use crate::domain::caller::Caller;
-use crate::domain::cause::{Actor, Cause};
+use crate::domain::cause::Cause;
 use crate::domain::refusal::BadCredential;
 use crate::store::dispatcher::auth_failed::Subject;
 use crate::telemetry::RefusedCredential;
@@ -47,27 +47,19 @@ pub(super) fn count_unauthorized(
     let Some(reason) = credential.failure_reason() else {
         return;
     };
-    let tenant = match caller {
-        Some(Caller::Tenant(caller)) => Some(&caller.tenant),
-        _ => None,
-    };
+    let caller = caller.and_then(Caller::as_tenant);
+    let tenant = caller.map(|caller| &caller.tenant);
     state.ledger.traffic().tried(tenant, true);
-    let (subject, actor) = match (caller, credential) {
-        (Some(Caller::Tenant(caller)), _) => (
-            Subject::Key {
-                tenant: caller.tenant.clone(),
-                key_id: caller.key_id.clone(),
-            },
-            Actor::ApiKey(caller.key_id.clone()),
-        ),
-        (_, BadCredential::AdminKey) => (Subject::Unknown, Actor::Admin(None)),
-        _ => (Subject::Unknown, Actor::UnknownKey),
-    };
-    let cause = || Cause {
-        actor,
-        ..cause.clone()
-    };
-    state.auth_failures.count(subject, reason, cause);
+    match credential {
+        BadCredential::AdminKey => {
+            let cause = || cause.clone();
+            state.auth_failures.count(Subject::Unknown, reason, cause);
+        }
+        _ => {
+            let key = caller.map(|caller| (&caller.tenant, &caller.key_id));
+            state.auth_failures.count_key(key, reason, cause);
+        }
+    }
 }
 
 /// The header to look at.

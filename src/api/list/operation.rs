@@ -40,12 +40,9 @@ impl<L: List> ListCall<L> {
     /// As [`ListRequest::query`].
     pub async fn query(&self) -> Result<ListQuery<L::Filter, L::Sort>, ApiError> {
         let query = self.list.query(self.state.store.secret().await?)?;
-        let tenant = match &self.caller {
-            Caller::Tenant(caller) => Some(caller.tenant.clone()),
-            Caller::Admin(_) => None,
-        };
+        let caller = self.caller.as_tenant();
         Ok(ListQuery {
-            permits: tenant.map(|tenant| (self.state.sort_permits.clone(), tenant)),
+            permits: caller.map(|it| (self.state.sort_permits.clone(), it.tenant.clone())),
             ..query
         })
     }
@@ -55,10 +52,8 @@ impl<L: List> ListCall<L> {
     /// # Errors
     /// 401 for the admin key.
     pub fn tenant_caller(&self) -> Result<&RuntimeCaller, ApiError> {
-        match &self.caller {
-            Caller::Tenant(caller) => Ok(caller),
-            Caller::Admin(_) => Err(ApiError::unauthorized(BadCredential::NoKey)),
-        }
+        let refused = || ApiError::unauthorized(BadCredential::NoKey);
+        self.caller.as_tenant().ok_or_else(refused)
     }
 }
 

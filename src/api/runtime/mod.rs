@@ -46,10 +46,8 @@ pub(in crate::api) const DECIDE: Declaration = declare!(
 .refuses(&[409]);
 
 async fn decide(call: RuntimeCall<DecisionRequest>) -> Returns<DecisionResponse> {
-    let decision = call
-        .state
-        .ledger
-        .decide(&call.caller, &call.body, &call.cause);
+    let (ledger, caller) = (&call.state.ledger, &call.caller);
+    let decision = ledger.decide(caller, &call.body, &call.cause);
     Ok(CheckedJson::ok(decision.await?))
 }
 
@@ -64,10 +62,8 @@ pub(in crate::api) const RESERVE: Declaration = declare!(
 async fn reserve(
     call: RuntimeCall<ReservationCreateRequest>,
 ) -> Returns<ReservationCreateResponse> {
-    let held = call
-        .state
-        .ledger
-        .reserve(&call.caller, &call.body, &call.cause);
+    let (ledger, caller) = (&call.state.ledger, &call.caller);
+    let held = ledger.reserve(caller, &call.body, &call.cause);
     Ok(CheckedJson::ok(held.await?))
 }
 
@@ -80,10 +76,8 @@ pub(in crate::api) const COMMIT: Declaration = declare!(
 .refuses(&[404, 409, 410]);
 
 async fn commit(call: RuntimeCall<CommitRequest, ReservationId>) -> Returns<CommitResponse> {
-    let committed = call
-        .state
-        .ledger
-        .commit(&call.caller, &call.path, &call.body, &call.cause);
+    let (ledger, caller) = (&call.state.ledger, &call.caller);
+    let committed = ledger.commit(caller, &call.path, &call.body, &call.cause);
     Ok(CheckedJson::ok(committed.await?))
 }
 
@@ -96,10 +90,8 @@ pub(in crate::api) const RELEASE: Declaration =
 async fn release(
     call: RuntimeCall<ReleaseRequest, ReservationId, Caller>,
 ) -> Returns<ReleaseResponse> {
-    let released = call
-        .state
-        .ledger
-        .release(&call.caller, &call.path, &call.body, &call.cause);
+    let (ledger, caller) = (&call.state.ledger, &call.caller);
+    let released = ledger.release(caller, &call.path, &call.body, &call.cause);
     Ok(CheckedJson::ok(released.await?))
 }
 
@@ -111,10 +103,8 @@ pub(in crate::api) const EXTEND: Declaration = declare!(extend, "Extends a reser
 async fn extend(
     call: RuntimeCall<ReservationExtendRequest, ReservationId>,
 ) -> Returns<ReservationExtendResponse> {
-    let extended = call
-        .state
-        .ledger
-        .extend(&call.caller, &call.path, &call.body);
+    let (ledger, caller) = (&call.state.ledger, &call.caller);
+    let extended = ledger.extend(caller, &call.path, &call.body);
     Ok(CheckedJson::ok(extended.await?))
 }
 
@@ -127,10 +117,8 @@ pub(in crate::api) const CREATE_EVENT: Declaration = declare!(
 .refuses(&[404, 409]);
 
 async fn create_event(call: RuntimeCall<EventCreateRequest>) -> Returns<EventCreateResponse> {
-    let charged = call
-        .state
-        .ledger
-        .charge(&call.caller, &call.body, &call.cause);
+    let (ledger, caller) = (&call.state.ledger, &call.caller);
+    let charged = ledger.charge(caller, &call.body, &call.cause);
     Ok(CheckedJson::created(charged.await?))
 }
 

@@ -51,16 +51,6 @@ impl Correlation {
             parent_id,
         }
     }
-
-    /// Fresh ids, for a router that is used without its outermost layer.
-    pub fn mint() -> Self {
-        Self {
-            request_id: RequestId::mint(),
-            trace_id: TraceId::mint(),
-            trace_flags: None,
-            parent_id: None,
-        }
-    }
 }
 
 /// The runtime plane names each request itself. The admin plane takes a well-formed name from its caller: dashboards find

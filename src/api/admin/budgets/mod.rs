@@ -215,7 +215,7 @@ impl ChangeBody for BudgetStatusTransitionRequest {
 }
 
 pub(in crate::api) const FREEZE: Declaration = declare!(
-    freeze_budget,
+    freeze_budget::<true>,
     "Freezes a budget: it refuses reservations, usage events and funding"
 )
 .query(target_parameters)
@@ -224,28 +224,21 @@ pub(in crate::api) const FREEZE: Declaration = declare!(
 .returns::<BudgetLedger>(200, "The frozen budget.")
 .refuses(&[404, 409]);
 
-pub(in crate::api) const UNFREEZE: Declaration = declare!(unfreeze_budget, "Unfreezes a budget")
-    .query(target_parameters)
-    .idempotent()
-    .may_take::<BudgetStatusTransitionRequest>()
-    .returns::<BudgetLedger>(200, "The budget as it is now.")
-    .refuses(&[404, 409]);
+pub(in crate::api) const UNFREEZE: Declaration =
+    declare!(freeze_budget::<false>, "Unfreezes a budget")
+        .query(target_parameters)
+        .idempotent()
+        .may_take::<BudgetStatusTransitionRequest>()
+        .returns::<BudgetLedger>(200, "The budget as it is now.")
+        .refuses(&[404, 409]);
 
-type StatusChange = Change<BudgetStatusTransitionRequest, BudgetTarget>;
-
-async fn freeze_budget(change: StatusChange) -> Returns<BudgetLedger> {
-    change_status(true, change).await
-}
-
-async fn unfreeze_budget(change: StatusChange) -> Returns<BudgetLedger> {
-    change_status(false, change).await
-}
-
-async fn change_status(frozen: bool, change: StatusChange) -> Returns<BudgetLedger> {
+async fn freeze_budget<const FROZEN: bool>(
+    change: Change<BudgetStatusTransitionRequest, BudgetTarget>,
+) -> Returns<BudgetLedger> {
     let BudgetTarget { scope, unit, .. } = &change.target;
     let (reason, request) = (change.body.reason.as_deref(), change.request());
     let admin = &change.state.admin;
-    let ledger = admin.freeze_budget(scope, *unit, frozen, reason, &request);
+    let ledger = admin.freeze_budget(scope, *unit, FROZEN, reason, &request);
     Ok(CheckedJson::ok(ledger.await?))
 }
 
