@@ -189,7 +189,7 @@ fn is_of(rest: &str, tenant: &str) -> bool {
 }
 
 /// Sends a command about each key, whose words follow from its place; a reply of another type counts as none.
-async fn ask<T: FromRedisValue + Default>(
+pub(super) async fn ask<T: FromRedisValue + Default>(
     store: &Store,
     keys: &[String],
     words: impl Fn(usize) -> &'static [&'static str],

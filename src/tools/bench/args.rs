@@ -8,10 +8,11 @@ use jiff::fmt::friendly::SpanParser;
 use secrecy::SecretString;
 use url::Url;
 
-use super::BenchError;
 use super::recorder::Operation;
 use crate::domain::dialect::Dialect;
+use crate::tools::call::CallError;
 use crate::tools::client::base_url;
+use crate::tools::connection::DEFAULT_URL;
 
 /// Settings of `budget-authority bench`.
 #[derive(Debug, Clone, Args)]
@@ -21,7 +22,7 @@ pub struct BenchArgs {
         long,
         env = "BUDGET_URL",
         value_name = "URL",
-        default_value = "http://127.0.0.1:7878",
+        default_value = DEFAULT_URL,
         value_parser = plain_url
     )]
     pub(super) url: Url,
@@ -62,18 +63,20 @@ impl BenchArgs {
     /// Refuses a run that would outlive its own holds: the ledgers would lack them, as if the service had lost them.
     ///
     /// # Errors
-    /// [`BenchError::TooLong`].
-    pub(super) fn refuse_too_long(&self) -> Result<(), BenchError> {
+    /// [`CallError::Usage`].
+    pub(super) fn refuse_too_long(&self) -> Result<(), CallError> {
         let (what, minutes) = match self.load.workload {
             // A later run commits the holds, and takes about as long as the ones before it.
             _ if self.compare => ("a run that commits what it has reserved", 15),
             Workload::Reserve if !self.deliver => ("--workload reserve", 55),
             _ => return Ok(()),
         };
-        match self.load.warmup + self.load.duration <= Duration::from_secs(minutes * 60) {
-            true => Ok(()),
-            false => Err(BenchError::TooLong { what, minutes }),
+        if self.load.warmup + self.load.duration <= Duration::from_secs(minutes * 60) {
+            return Ok(());
         }
+        Err(CallError::Usage(format!(
+            "holds live an hour: {what} may take {minutes} minutes at most, warm-up included"
+        )))
     }
 }
 

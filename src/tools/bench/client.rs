@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::HeaderMap;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -36,12 +36,6 @@ const RESPONSE_LIMIT: Duration = Duration::from_secs(10);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The id of the reservation or usage event, and what the operation changed.
-type Outcome = (String, Change);
-
-/// An operation, its estimate or actual, and its request.
-type Planned<'a> = (Operation, i64, &'a Request<Full<Bytes>>);
-
 /// State that all clients of a run share.
 pub(super) struct Shared {
     pub url: Url,
@@ -58,6 +52,15 @@ pub(super) struct Shared {
     pub recorder: Mutex<Recorder>,
 }
 
+/// A request, and the response that it must have, because budgets are ample.
+struct Exchange {
+    operation: Operation,
+    request: Request<Full<Bytes>>,
+    /// The beginning of its decision or status.
+    word: &'static str,
+    change: Change,
+}
+
 impl Shared {
     /// Runs a client until the time is over and the last request has its response.
     pub async fn run_client(self: Arc<Self>, number: u64) {
@@ -71,12 +74,13 @@ impl Shared {
             if Instant::now() >= self.until {
                 return;
             }
-            let ends_hold = matches!(operation, Operation::Commit | Operation::Release);
-            let (reservation, held) = match ends_hold.then(|| hold.take()) {
-                None => (String::new(), 0),
-                Some(Some(hold)) => hold,
-                // The reserve before it was refused.
-                Some(None) => continue,
+            let (reservation, held) = match operation {
+                Operation::Commit | Operation::Release => match hold.take() {
+                    Some(hold) => hold,
+                    // The reserve before it was refused.
+                    None => continue,
+                },
+                _ => (String::new(), 0),
             };
             let amount = match operation {
                 // Sometimes the whole hold.
@@ -84,76 +88,71 @@ impl Shared {
                 _ => 1_000 + (sequence * 7_919 + number * 31) as i64 % 997,
             };
             let key = format!("{}.{number}.{sequence}", self.run);
-            let request = self.request(operation, &key, amount, &reservation);
-            let planned = (operation, amount, &request);
-            let Some((id, change)) = self.complete(&mut connection, planned).await else {
-                continue;
-            };
-            // Budgets are ample, so the service does exactly what was requested.
-            let (reserved, spent) = match operation {
-                Operation::Reserve => (amount, 0),
-                Operation::Commit => (-held, amount),
-                Operation::Release => (-held, 0),
-                Operation::Event => (0, amount),
-                Operation::Decide => (0, 0),
-            };
-            let mut recorder = self.recorder.lock();
-            recorder.change.add(change, 1);
-            if change != (Change { reserved, spent }) {
-                recorder.contradict(format!("{operation} of {amount}, {held} held: {change:?}"));
-            }
-            if operation == Operation::Reserve {
-                hold = Some((id, change.reserved));
+            let exchange = self.exchange(operation, &key, amount, (&reservation, held));
+            if let Some(id) = self.complete(&mut connection, &exchange).await {
+                self.recorder.lock().change.add(exchange.change, 1);
+                if operation == Operation::Reserve {
+                    hold = Some((id, amount));
+                }
             }
         }
     }
 
-    /// The request of an operation. `amount` is the estimate or the actual, `reservation` what a commit or release ends.
-    fn request(
+    /// `amount` is the estimate or the actual. A commit or release ends `reservation`, which holds `held`.
+    fn exchange(
         &self,
         operation: Operation,
         key: &str,
         amount: i64,
-        reservation: &str,
-    ) -> Request<Full<Bytes>> {
+        (reservation, held): (&str, i64),
+    ) -> Exchange {
         let subject = &self.subject;
         let json = format!(r#"{{"unit":"{UNIT}","amount":{amount}}}"#);
-        let (id, members) = match operation {
-            Operation::Reserve => (
-                OperationId::CreateReservation,
-                format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{json}"#),
-            ),
-            Operation::Decide => (
-                OperationId::Decide,
-                format!(r#"{subject},"estimate":{json}"#),
-            ),
-            Operation::Event => (
-                OperationId::CreateEvent,
-                format!(r#"{subject},"actual":{json}"#),
-            ),
-            Operation::Commit => (
-                OperationId::CommitReservation,
-                format!(r#","actual":{json}"#),
-            ),
-            Operation::Release => (OperationId::ReleaseReservation, String::new()),
+        let (id, members, word, reserved, spent) = match operation {
+            Operation::Reserve => {
+                let members = format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{json}"#);
+                (OperationId::CreateReservation, members, "ALLOW", amount, 0)
+            }
+            Operation::Decide => {
+                let members = format!(r#"{subject},"estimate":{json}"#);
+                (OperationId::Decide, members, "ALLOW", 0, 0)
+            }
+            Operation::Event => {
+                let members = format!(r#"{subject},"actual":{json}"#);
+                (OperationId::CreateEvent, members, "APPLIED", 0, amount)
+            }
+            Operation::Commit => {
+                let id = OperationId::CommitReservation;
+                let members = format!(r#","actual":{json}"#);
+                (id, members, "COMMITTED", -held, amount)
+            }
+            Operation::Release => {
+                let id = OperationId::ReleaseReservation;
+                (id, String::new(), "RELEASED", -held, 0)
+            }
         };
         let base = self.url.path().trim_end_matches('/');
         let path = id.path().replace("{reservation_id}", reservation);
         let body = format!(r#"{{"idempotency_key":"{key}"{members}}}"#);
-        let mut request = Request::new(Full::from(body));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = format!("{base}{path}").parse().unwrap_or_default();
+        let request = Request::post(format!("{base}{path}")).body(Full::from(body));
+        let mut request = request.expect("an id makes a path");
         *request.headers_mut() = self.headers.clone();
-        request
+        Exchange {
+            operation,
+            request,
+            word,
+            change: Change { reserved, spent },
+        }
     }
 
-    /// Sends a request until its outcome is known; `None` when it was refused or given up.
-    async fn complete(&self, connection: &mut Connection, planned: Planned<'_>) -> Option<Outcome> {
+    /// Sends a request until its outcome is known, and returns the id of the reservation or usage event; `None` when it was
+    /// refused or given up.
+    async fn complete(&self, connection: &mut Connection, exchange: &Exchange) -> Option<String> {
         let begun = Instant::now();
         let mut is_uncertain = false;
-        let outcome = loop {
-            match self.attempt(connection, planned).await {
-                Ok(outcome) => break outcome,
+        let id = loop {
+            match self.attempt(connection, exchange).await {
+                Ok(id) => break id,
                 Err(failure) if !failure.is_uncertain() => return None,
                 Err(_) => is_uncertain = true,
             }
@@ -165,67 +164,60 @@ impl Shared {
         };
         let finished = Instant::now();
         let took = (finished >= self.measure_from).then(|| finished - begun);
-        self.recorder.lock().finish(planned.0, took);
+        self.recorder.lock().finish(exchange.operation, took);
         if is_uncertain
-            && let Ok(again) = self.attempt(connection, planned).await
-            && again != outcome
+            && let Ok(again) = self.attempt(connection, exchange).await
+            && again != id
         {
-            let example = format!("one key, two outcomes: {outcome:?}, then {again:?}");
+            let example = format!("one key, two outcomes: {id}, then {again}");
             self.recorder.lock().contradict(example);
         }
-        Some(outcome)
+        Some(id)
     }
 
-    /// Sends a request once and counts the attempt and its failure.
+    /// Sends a request once, and counts the attempt, its failure, and a response with other amounts than requested.
     async fn attempt(
         &self,
         connection: &mut Connection,
-        (operation, amount, request): Planned<'_>,
-    ) -> Result<Outcome, Failure> {
-        let response = connection.send(&self.url, request.clone()).await;
-        let outcome = response.and_then(|(status, body)| read(operation, amount, status, &body));
+        exchange: &Exchange,
+    ) -> Result<String, Failure> {
+        let response = connection.send(&self.url, exchange.request.clone()).await;
         let mut recorder = self.recorder.lock();
         recorder.attempts += 1;
-        outcome.inspect_err(|failure| recorder.fail(failure))
+        let body = response.and_then(|(status, body)| read(status, &body, exchange.word));
+        let body = body.inspect_err(|failure| recorder.fail(failure))?;
+        let Change { reserved, spent } = exchange.change;
+        for (member, expected) in [
+            ("reserved", reserved),
+            ("charged", spent),
+            ("released", -reserved - spent),
+        ] {
+            // An amount is absent where it follows from the request.
+            let amount = body[member]["amount"].as_i64().unwrap_or(expected);
+            if amount != expected {
+                let operation = exchange.operation;
+                recorder.contradict(format!("{operation}: {member} {amount}, not {expected}"));
+            }
+        }
+        let id = body["reservation_id"]
+            .as_str()
+            .or(body["event_id"].as_str());
+        Ok(id.unwrap_or_default().to_owned())
     }
 }
 
-/// Reads the response to an operation of `requested`.
-fn read(
-    operation: Operation,
-    requested: i64,
-    status: StatusCode,
-    bytes: &[u8],
-) -> Result<Outcome, Failure> {
+/// Reads a response whose decision or status must begin with `word`.
+fn read(status: StatusCode, bytes: &[u8], word: &str) -> Result<Value, Failure> {
     let body: Value = serde_json::from_slice(bytes).unwrap_or_default();
     let text = |name: &str| body[name].as_str();
-    let amount = |name: &str| body[name]["amount"].as_i64();
-    let is_allowed = text("decision").is_some_and(|decision| decision.starts_with("ALLOW"));
-    let change = match (operation, text("status")) {
-        (Operation::Reserve, _) if is_allowed => amount("reserved").map(|reserved| (reserved, 0)),
-        (Operation::Decide, _) if is_allowed => Some((0, 0)),
-        // `released` is absent when the whole hold was charged.
-        (Operation::Commit, Some("COMMITTED")) => amount("charged").map(|charged| {
-            let held = charged.saturating_add(amount("released").unwrap_or(0));
-            (-held, charged)
-        }),
-        (Operation::Release, Some("RELEASED")) => amount("released").map(|held| (-held, 0)),
-        // `charged` is present only when it is less than requested.
-        (Operation::Event, Some("APPLIED")) => Some((0, amount("charged").unwrap_or(requested))),
-        _ => None,
-    };
-    let Some((reserved, spent)) = change.filter(|_| status.is_success()) else {
-        let code = text("error").or(text("reason_code"));
-        let message = text("message").map_or_else(|| String::from_utf8_lossy(bytes), Into::into);
-        return Err(Failure::new(
-            status.as_u16(),
-            code.unwrap_or("UNREADABLE"),
-            message,
-        ));
-    };
-    let id = text("reservation_id").or(text("event_id"));
-    let change = Change { reserved, spent };
-    Ok((id.unwrap_or_default().to_owned(), change))
+    let outcome = text("decision").or(text("status"));
+    if status.is_success() && outcome.is_some_and(|outcome| outcome.starts_with(word)) {
+        return Ok(body);
+    }
+    let code = text("error").or(text("reason_code"));
+    let code = code.unwrap_or("UNREADABLE");
+    let message = text("message").map_or_else(|| String::from_utf8_lossy(bytes), Into::into);
+    Err(Failure::new(status.as_u16(), code, message))
 }
 
 /// A keep-alive connection with one request in flight, which costs the generator little. It opens with the next request when
@@ -239,11 +231,11 @@ impl Connection {
         url: &Url,
         request: Request<Full<Bytes>>,
     ) -> Result<(StatusCode, Bytes), Failure> {
-        let not_connected =
-            |error| Failure::new(0, "NOT_CONNECTED", format!("cannot connect: {error}"));
         let mut sender = match self.0.take() {
             Some(sender) if !sender.is_closed() => sender,
-            _ => connect(url).await.map_err(not_connected)?,
+            _ => connect(url).await.map_err(|error| {
+                Failure::new(0, "NOT_CONNECTED", format!("cannot connect: {error}"))
+            })?,
         };
         let exchange = async {
             sender.ready().await?;
@@ -251,15 +243,12 @@ impl Connection {
             let status = response.status();
             Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
         };
-        let response = match timeout(RESPONSE_LIMIT, exchange).await {
-            Ok(response) => {
-                response.map_err(|_| Failure::new(0, "CONNECTION_LOST", "the connection broke"))?
-            }
-            Err(_) => {
-                let late = format!("no response within {RESPONSE_LIMIT:?}");
-                return Err(Failure::new(0, "NO_RESPONSE", late));
-            }
-        };
+        let response = timeout(RESPONSE_LIMIT, exchange).await.map_err(|_| {
+            let late = format!("no response within {RESPONSE_LIMIT:?}");
+            Failure::new(0, "NO_RESPONSE", late)
+        })?;
+        let response =
+            response.map_err(|_| Failure::new(0, "CONNECTION_LOST", "the connection broke"))?;
         self.0 = Some(sender);
         Ok(response)
     }

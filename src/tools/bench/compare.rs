@@ -3,56 +3,36 @@
 //! All figures come from one run, because those of a shared machine vary from hour to hour. The scripts alone run first and
 //! last; ratios are to their mean.
 
+use std::mem;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde_json::json;
 
 use super::args::{BenchArgs, LoadArgs, Workload};
-use super::load::{self, Report, clients};
+use super::load::{self, LoadRun, clients};
 use super::recorder::time;
-use super::script::{self, Script, ScriptRun};
-use super::service::{Change, Difference, disagreement};
+use super::script::{self, Script};
+use super::service::{Change, disagreement};
 use super::stack::{Stack, resident_memory};
-use super::{BenchError, BenchReport};
+use super::{BenchError, Report};
 use crate::tools::table::Table;
 
 /// Clients of the run that everything is compared with.
 const CLIENTS: u16 = 50;
 
-/// All figures of one run.
-#[derive(Debug, Serialize)]
-pub(super) struct Comparison {
-    scopes: u8,
-    /// `reserve` by many clients first, by one, `commit` by many, `reserve` by many last.
-    scripts: Vec<ScriptRun>,
-    /// Ledgers whose figures are not the totals of the scripts alone.
-    script_differences: Vec<Difference>,
-    http: Vec<Report>,
-    /// Calls of `reserve.lua` per second: the mean of first and last.
-    script_per_second: f64,
-    /// Median of one client over HTTP to the median of one client of the script.
-    one_client_ratio: f64,
-    /// Memory of Redis for a committed reservation, in bytes.
-    bytes_per_reservation: f64,
-    /// Memory of the service before the load and after it, in bytes.
-    service_bytes: Option<(u64, u64)>,
-    /// Calls of scripts for one request.
-    round_trips: f64,
-}
-
 /// Starts a Redis and a service, and measures them.
-pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
+pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
     let stack = Stack::start(args.dialect).await?;
-    let (service, load) = (&stack.service, &args.load);
+    let (service, load, scopes) = (&stack.service, &args.load, args.load.scopes);
     let service_before = resident_memory(&stack.api);
-    let tenant = service.provision(load.scopes).await?;
+    let tenant = service.provision(scopes).await?;
     let run = async |clients, script| script::run(&stack, &tenant, clients, script).await;
     let reserve = || Script::Reserve(load.duration);
 
     let redis_before = stack.used_memory().await?;
     let mut first = run(CLIENTS, reserve()).await?;
     let mut one = run(1, reserve()).await?;
-    let mut held = std::mem::take(&mut first.held);
+    let mut held = mem::take(&mut first.held);
     held.append(&mut one.held);
     let committed = held.len() as f64;
     let commit = run(CLIENTS, Script::Commit(held)).await?;
@@ -73,26 +53,83 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Comparison, BenchError> {
             ..load.clone()
         };
         eprintln!("{}", self::clients(workload, clients));
-        http.push(Report::measure(service, &load, args.progress).await?);
+        http.push(LoadRun::measure(service, &load, args.progress).await?);
     }
     let round_trips = round_trips(&stack, load).await?;
     let service_bytes = service_before.zip(resident_memory(&stack.api));
     let last = run(CLIENTS, reserve()).await?;
+    let script_per_second = (first.calls.per_second + last.calls.per_second) / 2.0;
+    let one_client_ratio = http[0].all().p50_us / one.calls.p50_us;
+    let bytes_per_reservation = redis_bytes / committed;
+    let scripts = [first, one, commit, last];
     let mut change = Change::default();
-    for run in [&first, &one, &commit, &last] {
+    for run in &scripts {
         change.add(run.change, 1);
     }
-    Ok(Comparison {
-        scopes: load.scopes,
-        script_differences: service.check(&tenant, change).await?,
-        script_per_second: (first.calls.per_second + last.calls.per_second) / 2.0,
-        one_client_ratio: http[0].all().p50_us / one.calls.p50_us,
-        bytes_per_reservation: redis_bytes / committed,
-        service_bytes,
-        round_trips,
-        scripts: vec![first, one, commit, last],
-        http,
+    let script_differences = service.check(&tenant, change).await?;
+    let reports = http.iter().map(|run| run.report(args.max_error_rate));
+    let reports: Vec<_> = reports.collect();
+
+    let table = table(&http, scopes, script_per_second);
+    let mut text = format!(
+        "{}\n{table}\n\
+        one client over HTTP: {one_client_ratio:.2} times the median of the script alone\n\
+        round trips to Redis per request: {round_trips:.3}\n\
+        memory of Redis per committed reservation: {bytes_per_reservation:.0} bytes\n",
+        script::table(&scripts, scopes),
+    );
+    if let Some((before, after)) = service_bytes {
+        let (before, after) = (before as f64 / 1e6, after as f64 / 1e6);
+        text += &format!(
+            "memory of the service: {before:.1} MB at first, {after:.1} MB after the load\n"
+        );
+    }
+    let generator = http.iter().filter_map(LoadRun::generator_us_per_request);
+    if let Some(most) = generator.reduce(f64::max) {
+        text += &format!("generator: at most {most:.1} µs of processor time per request\n");
+    }
+    text += &disagreement("ledger of the scripts alone", &script_differences);
+    for (run, report) in http.iter().zip(&reports) {
+        if !run.agrees() || run.recorder.failed > 0 {
+            text += &format!("\n{}", report.text);
+        }
+    }
+    Ok(Report {
+        is_well: script_differences.is_empty() && reports.iter().all(|report| report.is_well),
+        text,
+        json: json!({
+            "scopes": scopes,
+            // Reserves of many clients first, of one, commits of many, reserves of many last.
+            "scripts": scripts,
+            "script_differences": script_differences,
+            "http": reports.into_iter().map(|report| report.json).collect::<Vec<_>>(),
+            "script_per_second": script_per_second,
+            "one_client_ratio": one_client_ratio,
+            "bytes_per_reservation": bytes_per_reservation,
+            "service_bytes": service_bytes,
+            "round_trips": round_trips,
+        }),
     })
+}
+
+/// A table of the runs over HTTP.
+fn table(runs: &[LoadRun], scopes: u8, script_per_second: f64) -> Table {
+    let title = format!("over HTTP, {scopes} scopes");
+    let headings = [&title, "per s", "ratio", "p50", "p99", "errors", "ledger"];
+    let mut table = Table::new(1, headings);
+    for run in runs {
+        let all = run.all();
+        table.row([
+            run.name(),
+            format!("{:.0}", all.per_second),
+            format!("{:.2}", all.per_second / script_per_second),
+            time(all.p50_us),
+            time(all.p99_us),
+            run.recorder.failed.to_string(),
+            ["DIFFERS", "agrees"][usize::from(run.agrees())].to_owned(),
+        ]);
+    }
+    table
 }
 
 /// Calls of scripts for one request of the mix.
@@ -112,58 +149,4 @@ async fn round_trips(stack: &Stack, load: &LoadArgs) -> Result<f64, BenchError> 
     let measured = load::run(&stack.service, &tenant, &short, false).await?;
     let calls = stack.store.statistics().await?.command("evalsha").calls;
     Ok(calls as f64 / measured.attempts.max(1) as f64)
-}
-
-impl BenchReport for Comparison {
-    fn is_well(&self, max_error_rate: f64) -> bool {
-        let mut runs = self.http.iter();
-        self.script_differences.is_empty() && runs.all(|run| run.is_well(max_error_rate))
-    }
-
-    fn text(&self) -> String {
-        let title = format!("over HTTP, {} scopes", self.scopes);
-        let headings = [&title, "per s", "ratio", "p50", "p99", "errors", "ledger"];
-        let mut table = Table::new(1, headings);
-        for run in &self.http {
-            let (all, errors) = (run.all(), run.errors.iter().map(|error| error.count));
-            let agrees = ["DIFFERS", "agrees"][usize::from(run.ledger.agrees)];
-            table.row([
-                clients(run.workload, run.clients),
-                format!("{:.0}", all.per_second),
-                format!("{:.2}", all.per_second / self.script_per_second),
-                time(all.p50_us),
-                time(all.p99_us),
-                errors.sum::<u64>().to_string(),
-                agrees.to_owned(),
-            ]);
-        }
-        let mut text = format!(
-            "{}\n{table}\n\
-            one client over HTTP: {:.2} times the median of the script alone\n\
-            round trips to Redis per request: {:.3}\n\
-            memory of Redis per committed reservation: {:.0} bytes\n",
-            script::table(&self.scripts, self.scopes),
-            self.one_client_ratio,
-            self.round_trips,
-            self.bytes_per_reservation,
-        );
-        if let Some((before, after)) = self.service_bytes {
-            let (before, after) = (before as f64 / 1e6, after as f64 / 1e6);
-            text += &format!(
-                "memory of the service: {before:.1} MB at first, {after:.1} MB after the load\n"
-            );
-        }
-        let runs = self.http.iter();
-        let generator = runs.filter_map(|run| run.generator_us_per_request);
-        if let Some(most) = generator.reduce(f64::max) {
-            text += &format!("generator: at most {most:.1} µs of processor time per request\n");
-        }
-        text += &disagreement("ledger of the scripts alone", &self.script_differences);
-        for run in &self.http {
-            if !run.ledger.agrees || !run.errors.is_empty() {
-                text += &format!("\n{}", run.text());
-            }
-        }
-        text
-    }
 }

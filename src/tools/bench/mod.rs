@@ -18,8 +18,7 @@ use std::process::ExitCode;
 
 pub use args::BenchArgs;
 
-use load::Report;
-use serde::Serialize;
+use serde_json::Value;
 use service::Service;
 
 use crate::config::ConfigError;
@@ -30,10 +29,6 @@ use crate::tools::call::CallError;
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
 enum BenchError {
-    #[error("--admin-key or BUDGET_ADMIN_KEY is required: the benchmark makes a tenant of its own")]
-    NoAdminKey,
-    #[error("holds live an hour: {what} may take {minutes} minutes at most, warm-up included")]
-    TooLong { what: &'static str, minutes: u64 },
     #[error(transparent)]
     Call(#[from] CallError),
     #[error("the tenant, its key or its scope cannot be used without HTTP")]
@@ -53,13 +48,14 @@ enum BenchError {
     Config(#[from] ConfigError),
 }
 
-/// A report that ends the process with an exit code.
-pub(super) trait BenchReport: Serialize {
-    /// Whether every ledger agrees, and no more requests failed than allowed.
-    fn is_well(&self, max_error_rate: f64) -> bool;
-
+/// The result of a benchmark.
+struct Report {
+    /// For programs.
+    json: Value,
     /// Tables and sentences for people.
-    fn text(&self) -> String;
+    text: String,
+    /// Whether every ledger agrees, every figure is within its bound, and no more requests failed than allowed.
+    is_well: bool,
 }
 
 /// Runs the benchmark and prints its report to standard output.
@@ -68,8 +64,13 @@ pub(super) trait BenchReport: Serialize {
 /// `--max-error-rate` allows, and 2 when nothing could be measured; then the reason is on standard error.
 pub async fn run(args: BenchArgs) -> ExitCode {
     match measure(&args).await {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(report) => {
+            match args.json {
+                true => println!("{:#}", report.json),
+                false => print!("{}", report.text),
+            }
+            ExitCode::from(u8::from(!report.is_well))
+        }
         Err(error) => {
             eprintln!("bench: {}", error_chain(&error));
             ExitCode::from(2)
@@ -77,30 +78,26 @@ pub async fn run(args: BenchArgs) -> ExitCode {
     }
 }
 
-/// Runs what `args` select; whether all is well.
-async fn measure(args: &BenchArgs) -> Result<bool, BenchError> {
+async fn measure(args: &BenchArgs) -> Result<Report, BenchError> {
     args.refuse_too_long()?;
     if args.compare {
-        return Ok(print(&compare::run(args).await?, args));
+        return compare::run(args).await;
     }
     if args.deliver {
-        return Ok(print(&deliver::run(args).await?, args));
+        return deliver::run(args).await;
     }
+    let usage = || {
+        let text =
+            "--admin-key or BUDGET_ADMIN_KEY is required: the benchmark makes a tenant of its own";
+        CallError::Usage(text.to_owned())
+    };
     let service = Service {
         admin: args.admin_url.as_ref().unwrap_or(&args.url).clone(),
         runtime: args.url.clone(),
-        admin_key: args.admin_key.clone().ok_or(BenchError::NoAdminKey)?,
+        admin_key: args.admin_key.clone().ok_or_else(usage)?,
         dialect: args.dialect,
     };
-    let report = Report::measure(&service, &args.load, args.progress).await?;
-    Ok(print(&report, args))
-}
-
-/// Prints a report; whether all is well.
-fn print(report: &impl BenchReport, args: &BenchArgs) -> bool {
-    match serde_json::to_string_pretty(report) {
-        Ok(text) if args.json => println!("{text}"),
-        _ => print!("{}", report.text()),
-    }
-    report.is_well(args.max_error_rate)
+    load::LoadRun::measure(&service, &args.load, args.progress)
+        .await
+        .map(|run| run.report(args.max_error_rate))
 }

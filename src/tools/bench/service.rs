@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use secrecy::SecretString;
-use serde::Serialize;
 use serde_json::{Value, json};
 use url::Url;
 
@@ -14,7 +13,6 @@ use crate::domain::dialect::Dialect;
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
 use crate::tools::setup::{UNIT, create_budget, create_key, create_tenant};
-use crate::tools::table::Table;
 
 /// Name of the tenant and of its key.
 const NAME: &str = "load generator";
@@ -80,12 +78,8 @@ impl Service {
         Client::new(self.admin.clone(), &ADMIN_KEY, &self.admin_key)
     }
 
-    /// Reads every ledger on both planes and compares it with what the responses say.
-    pub async fn check(
-        &self,
-        tenant: &Tenant,
-        change: Change,
-    ) -> Result<Vec<Difference>, BenchError> {
+    /// Reads every ledger on both planes, and returns those whose figures are not what the responses say.
+    pub async fn check(&self, tenant: &Tenant, change: Change) -> Result<Vec<Value>, BenchError> {
         let key_header = &self.dialect.header_names().api_key;
         let runtime = Client::new(self.runtime.clone(), key_header, &tenant.key)?;
         let call = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
@@ -104,12 +98,10 @@ impl Service {
             ] {
                 let found = ledger.map(figures);
                 if found.as_ref() != Some(&expected) {
-                    differences.push(Difference {
-                        scope: scope.clone(),
-                        source: operation.path(),
-                        expected: expected.clone(),
-                        found,
-                    });
+                    let source = operation.path();
+                    differences.push(json!({
+                        "scope": scope, "source": source, "expected": expected, "found": found,
+                    }));
                 }
             }
         }
@@ -152,34 +144,17 @@ fn figures(ledger: &Value) -> Figures {
     named.into()
 }
 
-/// A ledger whose figures are not what the operations must have changed them to.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Difference {
-    /// The full path.
-    pub scope: String,
-    /// The path of the operation that returned it.
-    pub source: &'static str,
-    pub expected: Figures,
-    /// `None` when the ledger is missing.
-    pub found: Option<Figures>,
-}
-
-/// A table of the ledgers that disagree with the responses; nothing when all agree.
-pub(super) fn disagreement(ledger: &str, differences: &[Difference]) -> String {
+/// The ledgers that disagree with the responses; nothing when all agree.
+pub(super) fn disagreement(ledger: &str, differences: &[Value]) -> String {
     if differences.is_empty() {
         return String::new();
     }
-    let mut table = Table::new(3, ["ledger", "source", ""].into_iter().chain(FIGURES));
+    let mut text = format!("{ledger}: does NOT agree with the responses\n");
     for difference in differences {
-        let found = difference.found.as_ref().map_or("missing", |_| "found");
-        for (what, figures) in [
-            ("expected", Some(&difference.expected)),
-            (found, difference.found.as_ref()),
-        ] {
-            let cell = |name| figures.map_or_else(String::new, |figures| figures[name].to_string());
-            let names = [&difference.scope, difference.source, what].map(str::to_owned);
-            table.row(names.into_iter().chain(FIGURES.map(cell)));
-        }
+        let [scope, source] = ["scope", "source"].map(|name| difference[name].as_str());
+        let (scope, source) = (scope.unwrap_or_default(), source.unwrap_or_default());
+        let (expected, found) = (&difference["expected"], &difference["found"]);
+        text += &format!("  {scope}, {source}: expected {expected}, found {found}\n");
     }
-    format!("{ledger}: does NOT agree with the responses\n{table}")
+    text
 }

@@ -129,12 +129,8 @@ pub(super) fn cpu_time(task: &str) -> Option<Duration> {
 /// A program of ours with default settings, whatever this process's environment holds.
 fn program(path: &Path, deployment: &StoreConfig) -> Command {
     let mut command = Command::new(path);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("BUDGET_") {
-            command.env_remove(name);
-        }
-    }
     command
+        .env_clear()
         .env("BUDGET_METRICS_LISTEN", "off")
         .env("BUDGET_LOG", "error")
         .env("BUDGET_LOG_FORMAT", "text")

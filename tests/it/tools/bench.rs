@@ -190,7 +190,7 @@ async fn every_delivery_arrives_once() {
     let (output, report) = bench(&["--deliver"]).await;
     let rows = report["rows"].as_array();
     let rows = rows.unwrap_or_else(|| panic!("{output:?}"));
-    assert_eq!(rows.len(), 15, "{report}");
+    assert_eq!(rows.len(), 13, "{report}");
     assert_eq!(
         (&report["missing"], &report["repeated"]),
         (&0.into(), &0.into()),

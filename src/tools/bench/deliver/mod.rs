@@ -3,27 +3,26 @@
 //! Where throughput is measured, the events have happened before a dispatcher starts. So only their delivery is timed.
 
 mod receivers;
-mod report;
 mod senders;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::json;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use super::BenchError;
 use super::args::BenchArgs;
 use super::recorder::{Summary, Times};
 use super::stack::{Stack, resident_memory};
+use super::{BenchError, Report};
 use crate::api::operations::OperationId;
 use crate::store::{Store, StoreError};
 use crate::tools::call::Call;
 use crate::tools::dev::child::Process;
+use crate::tools::keys::ask;
+use crate::tools::table::Table;
 use receivers::{Arrival, DEAD, FAST, Kind, NAMED, Receivers, SLOW};
-use report::Bound::{AtLeast, AtMost};
-use report::Deliveries;
 use senders::Senders;
 
 /// For which `--duration` the numbers of events below are.
@@ -32,7 +31,7 @@ const FULL: Duration = Duration::from_secs(10);
 const SETTLED: Duration = Duration::from_secs(3);
 
 /// Starts a Redis, a service, receivers and dispatchers, and measures.
-pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
+pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
     let stack = Stack::start(args.dialect).await?;
     let rules = json!({"blocked_cidr_ranges": [], "allow_http": true});
     let rules = Call::of(OperationId::UpdateWebhookSecurityConfig).body(&rules);
@@ -41,7 +40,9 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
         stack: &stack,
         receivers: Receivers::start().map_err(BenchError::Generator)?,
         time: args.load.duration,
-        report: Deliveries::default(),
+        figures: Vec::new(),
+        missing: 0,
+        repeated: 0,
     };
     bench.idle().await?;
     bench.throughput().await?;
@@ -51,38 +52,86 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Deliveries, BenchError> {
     bench.takeover(killed, Process::kill, 15.0).await?;
     let stopped = "longest pause of a lane after SIGTERM";
     bench.takeover(stopped, drop, 1.0).await?;
-    Ok(bench.report)
+    Ok(bench.report())
 }
 
 struct Bench<'a> {
     stack: &'a Stack,
     receivers: Receivers,
     time: Duration,
-    report: Deliveries,
+    figures: Vec<Figure>,
+    /// Deliveries that did not arrive in time.
+    missing: usize,
+    /// Requests for an event that had arrived before, where nothing was killed.
+    repeated: usize,
 }
 
-/// How a backlog was worked off.
-struct Drained {
-    per_second: f64,
-    /// Time of Redis's scripts per delivery, and of its process.
-    scripts_us: f64,
-    redis_us: f64,
+/// A measured value, and its bound.
+#[derive(Serialize)]
+struct Figure {
+    what: &'static str,
+    value: f64,
+    unit: &'static str,
+    bound: String,
+    is_within_bound: bool,
 }
 
 impl Bench<'_> {
-    /// Number of events in a run of this length.
-    fn scaled(&self, events: usize) -> usize {
-        self.share_of(events).max(5)
+    fn at_least(&mut self, least: f64, what: &'static str, value: f64, unit: &'static str) {
+        self.add(what, value, unit, format!("≥ {least}"), value >= least);
     }
 
-    fn share_of(&self, full: usize) -> usize {
+    fn at_most(&mut self, most: f64, what: &'static str, value: f64, unit: &'static str) {
+        self.add(what, value, unit, format!("≤ {most}"), value <= most);
+    }
+
+    /// Prints a figure for those who wait, and adds it to the report.
+    fn add(
+        &mut self,
+        what: &'static str,
+        value: f64,
+        unit: &'static str,
+        bound: String,
+        is_within_bound: bool,
+    ) {
+        eprintln!("{what}: {} {unit}", digits(value));
+        self.figures.push(Figure {
+            what,
+            value,
+            unit,
+            bound,
+            is_within_bound,
+        });
+    }
+
+    fn report(self) -> Report {
+        let mut table = Table::new(1, ["what", "figure", "unit", "bound", "kept"]);
+        for figure in &self.figures {
+            let value = digits(figure.value);
+            let kept = ["NO", "yes"][usize::from(figure.is_within_bound)];
+            let cells = [figure.what, &value, figure.unit, &figure.bound, kept];
+            table.row(cells.map(str::to_owned));
+        }
+        let (missing, repeated) = (self.missing, self.repeated);
+        let mut figures = self.figures.iter();
+        Report {
+            is_well: missing + repeated == 0 && figures.all(|figure| figure.is_within_bound),
+            json: json!({"rows": self.figures, "missing": missing, "repeated": repeated}),
+            text: format!(
+                "{table}\n{missing} deliveries did not arrive, {repeated} arrived twice\n"
+            ),
+        }
+    }
+
+    /// A number for a run of this length, where a full one has `full`.
+    fn scaled(&self, full: usize, least: usize) -> usize {
         let share = self.time.as_secs_f64() / FULL.as_secs_f64();
-        (full as f64 * share) as usize
+        least.max((full as f64 * share) as usize)
     }
 
     /// A thousand subscriptions; fewer in a short run.
     fn thousand(&self) -> (usize, usize) {
-        (self.share_of(20).clamp(1, 20), 50)
+        (self.scaled(20, 1).min(20), 50)
     }
 
     async fn senders(&self, shape: (usize, usize), kind: Kind) -> Result<Senders, BenchError> {
@@ -92,8 +141,8 @@ impl Bench<'_> {
     /// Waits for this many arrivals, and counts the rest as missing.
     async fn arrived(&mut self, expected: usize) -> Vec<Arrival> {
         let arrivals = self.receivers.wait_for(expected).await;
-        self.report.missing += expected.saturating_sub(arrivals.first.len()) as u64;
-        self.report.repeated += arrivals.repeated;
+        self.missing += expected.saturating_sub(arrivals.first.len());
+        self.repeated += arrivals.repeated;
         arrivals.first
     }
 
@@ -105,55 +154,48 @@ impl Bench<'_> {
         let used = self.stack.redis_cpu().saturating_sub(before);
         let share = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
         let what = "Redis beside an idle dispatcher";
-        self.report.add(what, share, "% of a core", AtMost(3.0));
+        self.at_most(3.0, what, share, "% of a core");
         Ok(())
     }
 
     async fn throughput(&mut self) -> Result<(), BenchError> {
         const RATE: &str = "deliveries/s";
-        const COST: &str = "µs per delivery";
-        let many = self.drain((8, 8), FAST, 400).await?;
-        let report = &mut self.report;
-        report.add("64 lanes", many.per_second, RATE, AtLeast(2_000.0));
-        report.add("scripts of Redis", many.scripts_us, COST, AtMost(80.0));
-        report.add("Redis in all", many.redis_us, COST, None);
-        let named = self.drain((8, 8), NAMED, 400).await?.per_second;
+        let (rate, scripts_us) = self.drain((8, 8), FAST, 400).await?;
+        self.at_least(2_000.0, "64 lanes", rate, RATE);
+        let what = "scripts of Redis";
+        self.at_most(80.0, what, scripts_us, "µs per delivery");
+        let (rate, _) = self.drain((8, 8), NAMED, 400).await?;
         let what = "64 lanes, receivers by a host name";
-        self.report.add(what, named, RATE, AtLeast(2_000.0));
-        let one = self.drain((1, 1), FAST, 900).await?.per_second;
-        self.report.add("one lane", one, RATE, AtLeast(400.0));
-        let slow = self.drain(self.thousand(), SLOW, 20).await?.per_second;
+        self.at_least(2_000.0, what, rate, RATE);
+        let (rate, _) = self.drain((1, 1), FAST, 900).await?;
+        self.at_least(400.0, "one lane", rate, RATE);
+        let (rate, _) = self.drain(self.thousand(), SLOW, 20).await?;
         let what = "1,000 lanes, receivers take 50 ms";
-        self.report.add(what, slow, RATE, AtLeast(2_000.0));
+        self.at_least(2_000.0, what, rate, RATE);
         Ok(())
     }
 
-    /// Causes events, starts a dispatcher, and waits until all have arrived.
+    /// Causes events, starts a dispatcher, and waits until all have arrived. Returns deliveries per second, and the time of
+    /// Redis's scripts for each in microseconds.
     async fn drain(
         &mut self,
         shape: (usize, usize),
         kind: Kind,
         events: usize,
-    ) -> Result<Drained, BenchError> {
+    ) -> Result<(f64, f64), BenchError> {
         let senders = self.senders(shape, kind).await?;
-        let events = self.scaled(events);
+        let events = self.scaled(events, 5);
         senders.cause(events).await?;
         self.stack.store.reset_statistics().await?;
-        let before = self.stack.redis_cpu();
         let _dispatcher = self.stack.dispatcher()?;
         let arrivals = self.arrived(events * senders.lanes()).await;
-        let redis = self.stack.redis_cpu().saturating_sub(before);
         let scripts = self.stack.store.statistics().await?.command("evalsha");
         senders.unsubscribe().await?;
         let count = arrivals.len().max(1) as f64;
         let times = arrivals.iter().map(|arrival| arrival.at);
         let took = times.clone().max().zip(times.min());
         let took = took.map_or(0.0, |(last, first)| (last - first).as_secs_f64());
-        Ok(Drained {
-            per_second: count / took.max(1e-3),
-            scripts_us: scripts.us as f64 / count,
-            redis_us: redis.as_secs_f64() * 1e6 / count,
-        })
+        Ok((count / took.max(1e-3), scripts.us as f64 / count))
     }
 
     async fn latency(&mut self) -> Result<(), BenchError> {
@@ -165,11 +207,10 @@ impl Bench<'_> {
         let arrivals = self.arrived(events * 8).await;
         let waited = self.waits(arrivals.iter());
         let (p50_ms, p99_ms) = (waited.p50_us / 1e3, waited.p99_us / 1e3);
-        let report = &mut self.report;
         let what = "event to attempt at 1,000/s, p50";
-        report.add(what, p50_ms, "ms", AtMost(120.0));
+        self.at_most(120.0, what, p50_ms, "ms");
         let what = "event to attempt at 1,000/s, p99";
-        report.add(what, p99_ms, "ms", AtMost(300.0));
+        self.at_most(300.0, what, p99_ms, "ms");
         senders.unsubscribe().await
     }
 
@@ -178,32 +219,25 @@ impl Bench<'_> {
         let dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
         let alone = self.beside(&good).await?;
-        let resident = resident_memory(&dispatcher);
-        let used = self.stack.used_memory().await?;
+        let resident_before = resident_memory(&dispatcher);
         let dead = self.senders(self.thousand(), DEAD).await?;
-        let events = self.scaled(20);
-        let (records, bytes) = stored(&self.stack.store).await?;
-        dead.cause(events).await?;
+        let (records_before, bytes_before) = stored(&self.stack.store).await?;
+        dead.cause(self.scaled(20, 5)).await?;
         sleep(SETTLED).await;
-        let (all_records, all_bytes) = stored(&self.stack.store).await?;
-        let records = all_records.saturating_sub(records).max(1) as f64;
-        let bytes = all_bytes.saturating_sub(bytes) as f64 / records;
-        // Each event has also its own cost; with fifty deliveries an event that is little.
-        let pending = (events * dead.lanes()) as f64;
-        let stored = self.stack.used_memory().await?.saturating_sub(used) as f64 / pending;
+        let (records, bytes) = stored(&self.stack.store).await?;
+        let records = records.saturating_sub(records_before).max(1) as f64;
+        let per_record = (bytes - bytes_before) as f64 / records;
+        let what = "Redis per pending delivery";
+        self.at_most(600.0, what, per_record, "bytes");
         let in_flight = self.receivers.wait_for(0).await.first.len().max(1) as f64;
-        let resident = resident_memory(&dispatcher).zip(resident);
+        let resident = resident_memory(&dispatcher).zip(resident_before);
         let resident = resident.map_or(0, |(now, before)| now.saturating_sub(before));
-        let per_attempt = resident as f64 / in_flight;
-        let report = &mut self.report;
-        report.add("Redis per pending delivery", bytes, "bytes", AtMost(600.0));
-        let what = "Redis per delivery to a dead receiver, with its event";
-        report.add(what, stored, "bytes", None);
         let what = "dispatcher per attempt in flight";
-        report.add(what, per_attempt, "bytes", AtMost(49_152.0));
+        let per_attempt = resident as f64 / in_flight;
+        self.at_most(49_152.0, what, per_attempt, "bytes");
         let ratio = self.beside(&good).await?.p99_us / alone.p99_us.max(1.0);
         let what = "a good receiver beside 1,000 dead ones, p99";
-        self.report.add(what, ratio, "times alone", AtMost(1.5));
+        self.at_most(1.5, what, ratio, "times alone");
         good.unsubscribe().await?;
         dead.unsubscribe().await
     }
@@ -215,7 +249,7 @@ impl Bench<'_> {
         // Dead receivers have other numbers, but for the first of them, which is retried seldom.
         let first = self.receivers.wait_for(events).await.first;
         let of_good = first.iter().filter(|arrival| arrival.number == 0);
-        self.report.missing += events.saturating_sub(of_good.clone().count()) as u64;
+        self.missing += events.saturating_sub(of_good.clone().count());
         Ok(self.waits(of_good))
     }
 
@@ -229,7 +263,7 @@ impl Bench<'_> {
         let senders = self.senders((8, 8), SLOW).await?;
         let (first, _second) = (self.stack.dispatcher()?, self.stack.dispatcher()?);
         sleep(SETTLED).await;
-        let events = self.scaled(200).max(60);
+        let events = self.scaled(200, 60);
         senders.cause(events).await?;
         sleep(Duration::from_secs(1)).await;
         let ended = Instant::now();
@@ -237,12 +271,12 @@ impl Bench<'_> {
         let expected = events * senders.lanes();
         // What was in flight may arrive twice.
         let arrivals = self.receivers.wait_for(expected).await.first;
-        self.report.missing += expected.saturating_sub(arrivals.len()) as u64;
+        self.missing += expected.saturating_sub(arrivals.len());
         ending.await.expect("ending does not panic");
         senders.unsubscribe().await?;
         let pauses = (0..senders.lanes()).map(|lane| longest_pause(&arrivals, lane, ended));
         let longest = pauses.max().unwrap_or_default().as_secs_f64();
-        self.report.add(what, longest, "s", AtMost(limit_s));
+        self.at_most(limit_s, what, longest, "s");
         Ok(())
     }
 
@@ -264,30 +298,29 @@ fn longest_pause(arrivals: &[Arrival], lane: usize, since: Instant) -> Duration 
 }
 
 /// How many records of deliveries there are, and the memory of these and of their lanes, lists and windows, in bytes.
-async fn stored(store: &Store) -> Result<(usize, u64), StoreError> {
-    let (records, mut bytes) = memory(store, "delivery:*").await?;
-    for pattern in ["lane:*", "deliveries:*", "window:*"] {
-        bytes += memory(store, pattern).await?.1;
+async fn stored(store: &Store) -> Result<(usize, i64), StoreError> {
+    let (mut records, mut bytes) = (0, 0);
+    for kind in ["delivery", "lane", "deliveries", "window"] {
+        let pattern = format!("{}:{{???}}:{kind}:*", store.keys().prefix());
+        let mut keys = Vec::new();
+        let visit = |key: &str| keys.push(key.to_owned());
+        store.scan(&pattern, None, visit).await?;
+        keys.sort_unstable();
+        keys.dedup();
+        records += if kind == "delivery" { keys.len() } else { 0 };
+        for keys in keys.chunks(500) {
+            let usages: Vec<i64> = ask(store, keys, |_| &["MEMORY", "USAGE"]).await?;
+            bytes += usages.iter().sum::<i64>();
+        }
     }
     Ok((records, bytes))
 }
 
-/// How many keys of partitions fit a pattern, and their memory.
-async fn memory(store: &Store, pattern: &str) -> Result<(usize, u64), StoreError> {
-    let pattern = format!("{}:{{???}}:{pattern}", store.keys().prefix());
-    let mut usages = BTreeMap::new();
-    let visit = |key: &str| {
-        let mut usage = redis::cmd("MEMORY");
-        usage.arg("USAGE").arg(key).arg("SAMPLES").arg(0);
-        usages.insert(key.to_owned(), usage);
-    };
-    store.scan(&pattern, None, visit).await?;
-    let usages: Vec<_> = usages.into_iter().collect();
-    let mut bytes = 0;
-    for some in usages.chunks(500) {
-        for reply in store.send_all(some).await? {
-            bytes += redis::from_redis_value::<u64>(reply).unwrap_or(0);
-        }
+/// With the digits that a small figure needs.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        small if small < 10.0 => format!("{value:.2}"),
+        large if large < 1_000.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
     }
-    Ok((usages.len(), bytes))
 }

@@ -42,7 +42,7 @@ pub(super) struct Arrival {
 pub(super) struct Arrivals {
     pub first: Vec<Arrival>,
     /// Requests for an event that had arrived before.
-    pub repeated: u64,
+    pub repeated: usize,
     seen: HashSet<(usize, String)>,
 }
 
