@@ -30,3 +30,10 @@ pub mod config;
 pub mod serve;
 pub mod shutdown;
 pub mod telemetry;
+
+/// Under the name that tests outside of the library use.
+#[cfg(test)]
+extern crate self as budget_authority;
+#[cfg(test)]
+#[path = "../tests/it/harness/signatures.rs"]
+mod signatures;

@@ -11,8 +11,8 @@ use crate::domain::policy::PolicyId;
 use crate::domain::refusal::BudgetName;
 use crate::domain::scope::BudgetScope;
 use crate::domain::webhook::SubscriptionId;
+use crate::signatures::SIGNATURES;
 use crate::store::StoreError;
-use crate::store::scripts::SIGNATURES;
 use crate::store::signature::{Refused, Signature};
 use crate::store::target::{Creation, Target};
 

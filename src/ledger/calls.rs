@@ -229,7 +229,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use crate::domain::amount::{Amount, Unit};
-    use crate::store::scripts::SIGNATURES;
+    use crate::signatures::SIGNATURES;
 
     #[test]
     fn every_word_of_a_script_is_a_refusal_of_its_target() {

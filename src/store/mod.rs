@@ -14,7 +14,6 @@ mod memory;
 mod primaries;
 mod records;
 pub mod runtime;
-pub mod scripts;
 pub mod signature;
 pub(crate) mod target;
 pub mod tools;

@@ -8,7 +8,7 @@ pub mod budgets;
 pub mod bulk;
 pub mod bulk_rows;
 pub mod closing;
-pub(crate) mod events;
+pub mod events;
 pub mod logs;
 pub mod overview;
 pub mod policies;

@@ -32,6 +32,7 @@ pub mod response;
 pub mod retrying_client;
 pub mod runtime_calls;
 mod shared;
+pub mod signatures;
 pub mod slow_proxy;
 pub mod tenant_fixture;
 pub mod tenant_holds;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use budget_authority::dispatcher::{DeliverySignal, FanOut, Outboxes};
-use budget_authority::store::scripts::SIGNATURES;
 use prometheus::Registry;
 use reqwest::Method;
 use serde_json::json;
@@ -15,6 +14,7 @@ use crate::harness::event_log::{EventLog, everywhere, follower};
 use crate::harness::past_day::PastDay;
 use crate::harness::redis::RedisServer;
 use crate::harness::response::Response;
+use crate::harness::signatures::SIGNATURES;
 use crate::harness::{eventually, store};
 
 const ROOT: &str = "tenant:acme";

@@ -1,9 +1,9 @@
 //! How many series a replica exposes: few, whatever tenants and strangers send.
 
 use budget_authority::store::ExtraRoundTrip;
-use budget_authority::store::scripts;
 
 use super::*;
+use crate::harness::signatures::SIGNATURES;
 
 /// The most series that a replica may expose.
 const SERIES_MAX: usize = 1_500;
@@ -47,7 +47,8 @@ fn labels(series: &BTreeSet<String>, metric: &str) -> BTreeSet<String> {
 
 /// The labels that scripts of a replica have.
 fn of_scripts() -> BTreeSet<String> {
-    let of_replicas = scripts::all().filter(|script| {
+    let scripts = SIGNATURES.iter().map(|signature| &signature.script);
+    let of_replicas = scripts.filter(|script| {
         let folder = script.path().split('/').next().unwrap_or_default();
         match folder {
             "dispatcher" => OF_BOTH.contains(&script.name()),

@@ -8,10 +8,10 @@ use budget_authority::domain::policy::Policy;
 use budget_authority::domain::tenant::Tenant;
 use budget_authority::domain::webhook::Subscription;
 use budget_authority::store::keys::{Key, deployment, directory, partition, views};
-use budget_authority::store::scripts::SIGNATURES;
 use budget_authority::store::signature::{Access, Signature};
 
 use super::layout::wrapped;
+use crate::harness::signatures::SIGNATURES;
 
 /// The sections of the document, by the place of their keys.
 const SECTIONS: [(&str, &[&Key]); 4] = [

@@ -8,10 +8,9 @@ mod layout;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use budget_authority::store::keys::Key;
-use budget_authority::store::scripts::SIGNATURES;
 use budget_authority::store::signature::{Access, Signature};
 
+use crate::harness::signatures::SIGNATURES;
 use document::document;
 use header::header;
 

@@ -7,12 +7,12 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use budget_authority::store::keys::Key;
-use budget_authority::store::scripts::SIGNATURES;
 use budget_authority::store::signature::Signature;
 use redis::{Connection, RedisResult, Value};
 
 use crate::harness::redis::RedisServer;
 use crate::harness::resp_server::request;
+use crate::harness::signatures::SIGNATURES;
 
 /// Names of a script and of a key that it declares.
 pub type Pair = (&'static str, &'static str);

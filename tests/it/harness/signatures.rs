@@ -1,8 +1,7 @@
-//! The table of the scripts of `lua/`.
+//! The table of the scripts of `lua/`. Only tests go through all of them: a call names its own script.
 
-use super::signature::Signature;
-use super::{admin, deployment, dispatcher, evidence, runtime, tools};
-use crate::driver::script::Script;
+use budget_authority::store::signature::Signature;
+use budget_authority::store::{admin, deployment, dispatcher, evidence, runtime, tools};
 
 /// The declarations of all scripts.
 pub static SIGNATURES: &[&Signature] = &[
@@ -95,20 +94,3 @@ pub static SIGNATURES: &[&Signature] = &[
     &deployment::META,
     &evidence::REGISTER_ISSUERS,
 ];
-
-/// Every script.
-pub fn all() -> impl Iterator<Item = &'static Script> {
-    SIGNATURES.iter().map(|signature| &signature.script)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_script_of_the_build_assembles() {
-        for script in all() {
-            assert!(script.source().starts_with("#!lua"), "{}", script.name());
-        }
-    }
-}
