@@ -1,21 +1,60 @@
 //! Indexes and records, read by plain commands off the request path.
 
-use redis::{Cmd, FromRedisValue, ToRedisArgs, Value};
+use std::collections::HashMap;
+
+use redis::{Cmd, FromRedisValue, ParsingError, ToRedisArgs, Value};
 
 use super::{Lane, OnFailure, Store, StoreError};
 use crate::domain::record::Record;
 
+/// A plain command about one key, and the key, which says where it goes.
+pub(super) type Command = (String, Cmd);
+
 /// For a command that takes its key alone.
 pub(super) const NO_ARGS: Option<&str> = None;
 
-/// A plain command about one key, and the key, which says where it goes.
-pub(super) fn command(name: &str, key: String, args: impl ToRedisArgs) -> (String, Cmd) {
+/// A plain command about a key.
+pub(super) fn command(name: &str, key: String, args: impl ToRedisArgs) -> Command {
     let mut command = redis::cmd(name);
     command.arg(&key).arg(args);
     (key, command)
 }
 
 impl Store {
+    /// The reply of a command off the request path; nothing in place of a reply of another kind.
+    pub(super) async fn read<T: FromRedisValue + Default>(
+        &self,
+        command: Command,
+    ) -> Result<T, StoreError> {
+        let reply = self.send(Lane::Background, &command).await?;
+        Ok(read_or_default(reply))
+    }
+
+    /// Sends a command off the request path whose reply says nothing.
+    pub(super) async fn write(&self, command: Command) -> Result<(), StoreError> {
+        self.send(Lane::Background, &command).await.map(drop)
+    }
+
+    /// The replies of commands, as [`Store::read`] has each; all must succeed.
+    pub(super) async fn read_all<T: FromRedisValue + Default>(
+        &self,
+        commands: impl IntoIterator<Item = Command>,
+    ) -> Result<Vec<T>, StoreError> {
+        let replies = self.read_each(OnFailure::Fail, commands).await?;
+        replies.into_iter().collect()
+    }
+
+    /// The same where some may fail, as in [`Store::send_each`].
+    pub(super) async fn read_each<T: FromRedisValue + Default>(
+        &self,
+        on_failure: OnFailure,
+        commands: impl IntoIterator<Item = Command>,
+    ) -> Result<Vec<Result<T, StoreError>>, StoreError> {
+        let commands: Vec<_> = commands.into_iter().collect();
+        let replies = self.send_each(&commands, on_failure).await?.into_iter();
+        Ok(replies.map(|reply| reply.map(read_or_default)).collect())
+    }
+
     /// Up to `rows` members beyond `after` of a sorted set whose members all have one score.
     pub(super) async fn members(
         &self,
@@ -53,6 +92,14 @@ impl Store {
     }
 }
 
+/// Names and values.
+impl FromRedisValue for Record {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let fields: HashMap<String, String> = redis::from_redis_value(reply)?;
+        Ok(fields.into_iter().collect())
+    }
+}
+
 /// The reply of a plain command.
 ///
 /// # Errors
@@ -62,6 +109,12 @@ pub(super) fn read_reply<T: FromRedisValue>(reply: Value) -> Result<T, StoreErro
         code: "REPLY".to_owned(),
         detail: error.to_string().chars().take(80).collect(),
     })
+}
+
+/// The text of bytes. What is not UTF-8 was damaged; the fields beside it may still say what it was.
+pub(super) fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// The same, or nothing for another kind.

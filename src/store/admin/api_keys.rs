@@ -149,7 +149,7 @@ impl Store {
     async fn unregister_api_key(&self, key_id: &KeyId) {
         let directory = self.keys().api_key_directory();
         let leave = command("ZREM", directory, key_id.as_str());
-        if let Err(error) = self.send(Lane::Background, &leave).await {
+        if let Err(error) = self.write(leave).await {
             warn!(key.id = %key_id, error = %error, "`{key_id}` stays in the directory, although no such key exists: {error}");
         }
     }

@@ -2,12 +2,10 @@
 
 use std::sync::LazyLock;
 
-use redis::Value;
-
 use crate::domain::budget::ledger::BudgetLedger;
 use crate::domain::ids::TenantId;
-use crate::store::records::{command, read_or_default};
-use crate::store::{Lane, OnFailure, Store, StoreError};
+use crate::store::records::command;
+use crate::store::{OnFailure, Store, StoreError};
 
 /// The fields of a ledger that a response has.
 pub(crate) static FIELDS: LazyLock<Vec<&str>> = LazyLock::new(BudgetLedger::field_names);
@@ -20,7 +18,7 @@ impl Store {
         scope_prefix: &str,
     ) -> Result<usize, StoreError> {
         let count = command("ZLEXCOUNT", self.ledgers_of(tenant), bounds(scope_prefix));
-        Ok(read_or_default(self.send(Lane::Background, &count).await?))
+        self.read(count).await
     }
 
     /// Up to `rows` entries, `scope unit_index UNIT`, of each of these tenants' ledgers whose scope starts so. Those of the first
@@ -43,10 +41,8 @@ impl Store {
             };
             command(name, self.ledgers_of(tenant), (bounds, "LIMIT", 0, rows))
         };
-        let commands: Vec<_> = tenants.iter().enumerate().map(walk).collect();
-        let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let entries = |reply: Result<Value, StoreError>| reply.map(read_or_default);
-        Ok(replies.into_iter().map(entries).collect())
+        let walks = tenants.iter().enumerate().map(walk);
+        self.read_each(OnFailure::Fail, walks).await
     }
 
     /// The key of the ledger that an entry names.

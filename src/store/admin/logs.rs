@@ -1,10 +1,8 @@
 //! The logs of tenants, of events or of audit entries.
 
-use redis::Value;
-
 use crate::domain::ids::Partition;
 use crate::domain::record::Record;
-use crate::store::dispatcher::outbox::entries;
+use crate::store::dispatcher::outbox::Entries;
 use crate::store::dispatcher::views::{Row, View};
 use crate::store::records::command;
 use crate::store::{Day, OnFailure, Store, StoreError};
@@ -21,13 +19,9 @@ impl Store {
             let entry = row.entry.to_string();
             command("XRANGE", key, (&entry, &entry))
         };
-        let commands: Vec<_> = rows.iter().map(read).collect();
-        let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let facts = |reply: Result<Value, StoreError>| {
-            let (_, facts) = entries(reply.ok()?).pop()?;
-            Some(facts)
-        };
-        Ok(replies.into_iter().map(facts).collect())
+        let found = self.read_each::<Entries>(OnFailure::Fail, rows.iter().map(read));
+        let facts = |entries: Result<Entries, _>| Some(entries.ok()?.0.pop()?.1);
+        Ok(found.await?.into_iter().map(facts).collect())
     }
 
     /// The log of a day, of events or of audit entries.

@@ -10,7 +10,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::record::Record;
 use crate::domain::tenant::SYSTEM;
 use crate::store::records::{NO_ARGS, command, read_or_default};
-use crate::store::{Lane, OnFailure, Store, StoreError};
+use crate::store::{OnFailure, Store, StoreError};
 
 /// Why a ledger is in the index `over_limit_or_in_debt`; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,10 +117,7 @@ impl Store {
     /// The counts of one partition that are not zero.
     pub async fn counts_of(&self, partition: Partition) -> Result<Counts, StoreError> {
         let key = self.keys().counts(partition);
-        let mut counts: Counts = read_or_default(
-            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
-                .await?,
-        );
+        let mut counts: Counts = self.read(command("HGETALL", key, NO_ARGS)).await?;
         counts.retain(|_, count| *count != 0);
         Ok(counts)
     }
@@ -148,12 +145,10 @@ impl Store {
         let mut counts = Counts::new();
         for part in records.chunks(READ_ROWS) {
             let status = |(_, key): &(String, String)| command("HGET", key.clone(), "status");
-            let commands: Vec<_> = part.iter().map(status).collect();
-            for ((kind, _), reply) in part
-                .iter()
-                .zip(self.send_each(&commands, OnFailure::Fail).await?)
-            {
-                if let Some(status) = reply.ok().and_then(read_or_default::<Option<String>>) {
+            let found = self.read_each(OnFailure::Fail, part.iter().map(status));
+            for ((kind, _), status) in part.iter().zip(found.await?) {
+                let status: Result<Option<String>, _> = status;
+                if let Ok(Some(status)) = status {
                     *counts.entry(format!("{kind} {status}")).or_default() += 1;
                 }
             }
@@ -220,11 +215,9 @@ impl Store {
             let first = (0, rows as i64 - 1, "WITHSCORES");
             command("ZREVRANGE", self.keys().failing(*partition), first)
         };
-        let commands: Vec<_> = partitions.iter().map(worst).collect();
-        let replies = self.send_all(&commands).await?;
+        let worst: Vec<Vec<(String, f64)>> = self.read_all(partitions.iter().map(worst)).await?;
         let mut found = Vec::new();
-        for (partition, reply) in partitions.iter().zip(replies) {
-            let rows: Vec<(String, f64)> = read_or_default(reply);
+        for (partition, rows) in partitions.iter().zip(worst) {
             let key = |id: &str| self.keys().webhook(*partition, id);
             found.extend(rows.into_iter().map(|(id, score)| (score, key(&id))));
         }

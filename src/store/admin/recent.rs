@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::domain::event::types::EventType;
 use crate::store::dispatcher::views::View;
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::{Day, Store, StoreError};
 
 const MINUTE_MS: i64 = 60_000;
@@ -30,17 +30,14 @@ impl Store {
             let key = self.keys().view(View::Events.as_str(), kind, day);
             command("ZCOUNT", key, (from_ms, to_ms))
         };
-        let commands: Vec<_> = kinds
-            .iter()
-            .flat_map(|kind| days.iter().map(|day| count(*kind, *day)))
-            .collect();
-        let mut replies = self.send_all(&commands).await?.into_iter();
+        let mut commands = Vec::with_capacity(kinds.len() * days.len());
+        for kind in &kinds {
+            commands.extend(days.iter().map(|day| count(*kind, *day)));
+        }
+        let mut found = self.read_all::<i64>(commands).await?.into_iter();
         let mut counts = EventCounts::default();
         for kind in kinds {
-            let sum = days
-                .iter()
-                .map(|_| replies.next().map_or(0, read_or_default::<i64>))
-                .sum();
+            let sum = found.by_ref().take(days.len()).sum();
             match kind {
                 None => counts.total = sum,
                 Some(kind) if sum > 0 => counts.by_type.push((kind, sum)),
@@ -60,18 +57,14 @@ impl Store {
         let last = to_ms - to_ms.rem_euclid(MINUTE_MS);
         let minutes = (0..).map(|back| last - back * MINUTE_MS);
         let minutes = minutes.take_while(|minute| *minute >= from_ms);
-        let commands: Vec<_> = minutes
-            .map(|minute| {
-                let key = self.keys().denials_of_minute(minute);
-                command("ZRANGE", key, (0, -1, "WITHSCORES"))
-            })
-            .collect();
+        let counts = minutes.map(|minute| {
+            let key = self.keys().denials_of_minute(minute);
+            command("ZRANGE", key, (0, -1, "WITHSCORES"))
+        });
+        let counts: Vec<Vec<(String, f64)>> = self.read_all(counts).await?;
         let mut denials = BTreeMap::new();
-        for reply in self.send_all(&commands).await? {
-            let counts: Vec<(String, f64)> = read_or_default(reply);
-            for (reason, count) in counts {
-                *denials.entry(reason).or_default() += count as i64;
-            }
+        for (reason, count) in counts.into_iter().flatten() {
+            *denials.entry(reason).or_default() += count as i64;
         }
         Ok(denials)
     }

@@ -1,6 +1,5 @@
 //! `create_tenant.lua`, the directory of all tenants, and their records.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::domain::ids::TenantId;
@@ -82,15 +81,15 @@ impl Store {
     pub(crate) async fn register_tenant(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let directory = self.keys().directory();
         let added = command("ZADD", directory, (0, tenant.as_str()));
-        self.send(Lane::Background, &added).await.map(drop)
+        self.write(added).await
     }
 
     /// A tenant's record; `None` where there is none.
     pub async fn get_tenant(&self, tenant: &TenantId) -> Result<Option<Record>, StoreError> {
         let key = self.keys().tenant(tenant.partition(), tenant.as_str());
         let read = command("HGETALL", key, NO_ARGS);
-        let fields: BTreeMap<String, String> = read_reply(self.send(Lane::Request, &read).await?)?;
-        Ok((!fields.is_empty()).then(|| fields.into_iter().collect()))
+        let record: Record = read_reply(self.send(Lane::Request, &read).await?)?;
+        Ok(Some(record).filter(|record| !record.is_empty()))
     }
 
     /// Up to `rows` ids of the directory, in either order, beyond `after`.

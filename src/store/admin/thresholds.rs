@@ -2,9 +2,9 @@
 
 use crate::domain::ids::Partition;
 use crate::driver::reply::{FromReply, Reply};
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::signature::signature;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 signature! {
     /// Brings the thresholds that the operator's subscriptions watch to the tenants of one partition, some at a time. Repeating
@@ -51,8 +51,7 @@ impl Store {
     pub async fn watched(&self) -> Result<Option<WatchedThresholds>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
         let read = command("HMGET", key, ("source_version", "source_union"));
-        let fields: Vec<Option<String>> =
-            read_or_default(self.send(Lane::Background, &read).await?);
+        let fields: Vec<Option<String>> = self.read(read).await?;
         let [Some(version), union] = &fields[..] else {
             return Ok(None);
         };
@@ -68,14 +67,9 @@ impl Store {
         version: i64,
     ) -> Result<Vec<Partition>, StoreError> {
         let read = |p: &Partition| command("HGET", self.keys().thresholds(*p), "version");
-        let commands: Vec<_> = partitions.iter().map(read).collect();
-        let replies = self.send_all(&commands).await?;
-        let stored = replies.into_iter().map(|reply| {
-            let text: Option<String> = read_or_default(reply);
-            text.and_then(|text| text.parse::<i64>().ok()).unwrap_or(0)
-        });
+        let stored: Vec<Option<i64>> = self.read_all(partitions.iter().map(read)).await?;
         let pairs = partitions.iter().zip(stored);
-        let behind = pairs.filter(|(_, stored)| *stored < version);
+        let behind = pairs.filter(|(_, stored)| stored.unwrap_or(0) < version);
         Ok(behind.map(|(partition, _)| *partition).collect())
     }
 

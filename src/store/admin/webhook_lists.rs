@@ -2,8 +2,8 @@
 
 use crate::domain::record::Record;
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId};
-use crate::store::records::{command, read_or_default};
-use crate::store::{Lane, Store, StoreError};
+use crate::store::records::command;
+use crate::store::{Store, StoreError};
 
 impl Store {
     /// Up to `rows` entries of the index of all subscriptions, or of one owner's, beyond `after`. An entry may be no id.
@@ -26,12 +26,8 @@ impl Store {
         id: &SubscriptionId,
     ) -> Result<(), StoreError> {
         let directory = self.keys().webhook_directory();
-        self.send(
-            Lane::Background,
-            &command("ZADD", directory, (0, id.as_str())),
-        )
-        .await
-        .map(drop)
+        let entry = (0, id.as_str());
+        self.write(command("ZADD", directory, entry)).await
     }
 
     /// Enters those of these subscriptions that the directory lacks: a replica ended between the two writes that create one.
@@ -44,16 +40,13 @@ impl Store {
         }
         let directory = self.keys().webhook_directory();
         let scores = command("ZMSCORE", directory.clone(), subscriptions);
-        let scores: Vec<Option<f64>> = read_or_default(self.send(Lane::Background, &scores).await?);
+        let scores: Vec<Option<f64>> = self.read(scores).await?;
         let pairs = subscriptions.iter().zip(scores);
         let missing = pairs.filter(|(_, score)| score.is_none());
         let missing: Vec<_> = missing.map(|(id, _)| (0, *id)).collect();
         match missing.is_empty() {
             true => Ok(()),
-            false => self
-                .send(Lane::Background, &command("ZADD", directory, missing))
-                .await
-                .map(drop),
+            false => self.write(command("ZADD", directory, missing)).await,
         }
     }
 
@@ -63,9 +56,7 @@ impl Store {
             return Ok(());
         }
         let directory = self.keys().webhook_directory();
-        self.send(Lane::Background, &command("ZREM", directory, ids))
-            .await
-            .map(drop)
+        self.write(command("ZREM", directory, ids)).await
     }
 
     /// The present secret of a subscription, as it is stored; `None` where there is no subscription.

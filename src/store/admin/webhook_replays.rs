@@ -10,7 +10,7 @@ use crate::driver::script::Counted;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::outbox::EventRange;
 use crate::store::dispatcher::views::Row;
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::signature;
 use crate::store::{Day, OnFailure, Pair, Store, StoreError};
 
@@ -82,14 +82,10 @@ impl Store {
         days: impl Iterator<Item = Day>,
     ) -> Result<usize, StoreError> {
         let log = |day| self.keys().events(tenant.partition(), tenant.as_str(), day);
-        let commands: Vec<_> = days.map(|day| command("XLEN", log(day), NO_ARGS)).collect();
+        let counts = days.map(|day| command("XLEN", log(day), NO_ARGS));
+        let counts = self.read_each::<usize>(OnFailure::Fail, counts).await?;
         // A key of another type holds none.
-        let counts = self
-            .send_each(&commands, OnFailure::Fail)
-            .await?
-            .into_iter()
-            .flatten();
-        Ok(counts.map(read_or_default::<usize>).sum())
+        Ok(counts.into_iter().flatten().sum())
     }
 
     /// The next events behind places of outboxes, which may be of other times than the window; and the places behind which there

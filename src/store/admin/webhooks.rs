@@ -8,9 +8,9 @@ use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::Counted;
 use crate::store::admin::Change;
 use crate::store::admin::thresholds::WatchedThresholds;
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::signature::{FlatRecord, Refused, signature};
-use crate::store::{Lane, Pair, Store, StoreError};
+use crate::store::{Pair, Store, StoreError};
 
 signature! {
     /// Records a subscription of a tenant or of the operator.
@@ -229,10 +229,7 @@ impl Store {
         let key = self.keys().webhook_security(Partition::FIRST);
         let names = ("blocked_cidr_ranges", "allowed_url_patterns", "allow_http");
         let (ranges, patterns, allow_http): (Option<String>, Option<String>, Option<String>) =
-            read_or_default(
-                self.send(Lane::Background, &command("HMGET", key, names))
-                    .await?,
-            );
+            self.read(command("HMGET", key, names)).await?;
         let stored = || Some((ranges?, patterns?, allow_http? == "1"));
         Ok(stored())
     }

@@ -1,12 +1,10 @@
 //! `seal.lua`, and what is known of an audit chain: how far it goes, how far it is sealed, and where it begins.
 
-use redis::Value;
-
 use crate::domain::audit::{GENESIS, StoredEntry};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{NO_ARGS, command, lossy};
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, Lease, OnFailure, Store, StoreError, unless_fenced};
 
@@ -95,10 +93,7 @@ impl Store {
         tenant: &str,
     ) -> Result<Chain, StoreError> {
         let key = self.keys().chain(partition, tenant);
-        let values: Vec<Option<String>> = read_or_default(
-            self.send(Lane::Background, &command("HMGET", key, &FIELDS))
-                .await?,
-        );
+        let values: Vec<Option<String>> = self.read(command("HMGET", key, &FIELDS)).await?;
         Ok(Chain::read(&Record::from_fields(&FIELDS, values)))
     }
 
@@ -111,12 +106,8 @@ impl Store {
         partitions: &[Partition],
     ) -> Result<Vec<Option<Vec<String>>>, StoreError> {
         let names = |p: &Partition| command("SMEMBERS", self.keys().unsealed(*p), NO_ARGS);
-        let commands: Vec<_> = partitions.iter().map(names).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let replies = replies.into_iter();
-        Ok(replies
-            .map(|reply| reply.ok().map(read_or_default))
-            .collect())
+        let found = self.read_each(OnFailure::Skip, partitions.iter().map(names));
+        Ok(found.await?.into_iter().map(Result::ok).collect())
     }
 
     /// Seals entries behind `chain.sealed_sequence`; without `new` only looks whether all is sealed. `None` where another
@@ -201,9 +192,8 @@ impl Store {
             };
             command(name, key, (from, to, "COUNT", stretch.rows))
         };
-        let commands: Vec<_> = stretches.iter().map(range).collect();
-        let replies = self.send_all(&commands).await?;
-        Ok(replies.into_iter().map(entries).collect())
+        let found = self.read_all(stretches.iter().map(range)).await?;
+        Ok(found.into_iter().map(entries).collect())
     }
 
     /// The seals of a day by number; `None` for one that is not there. Behind them the number and hash of the last that was
@@ -217,23 +207,17 @@ impl Store {
     ) -> Result<Vec<Option<String>>, StoreError> {
         let key = self.keys().seals(partition, tenant, day);
         let read = command("HMGET", key, (numbers, "last"));
-        let mut seals: Vec<Option<String>> =
-            read_or_default(self.send(Lane::Background, &read).await?);
+        let mut seals: Vec<Option<String>> = self.read(read).await?;
         seals.resize(numbers.len() + 1, None);
         Ok(seals)
     }
 }
 
-/// The entries of a reply. Bytes that are no text are replaced: an entry of another writer must not hide the others.
-fn entries(reply: Value) -> Vec<StoredEntry> {
-    let read: Vec<(String, Vec<Vec<u8>>)> = read_or_default(reply);
-    let text = |bytes: Vec<u8>| match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    };
+/// Ids and fields of entries. Bytes that are no text are replaced: an entry of another writer must not hide the others.
+fn entries(found: Vec<(String, Vec<Vec<u8>>)>) -> Vec<StoredEntry> {
     let entry = |(id, fields): (String, Vec<Vec<u8>>)| StoredEntry {
         id,
-        fields: fields.into_iter().map(text).collect(),
+        fields: fields.into_iter().map(lossy).collect(),
     };
-    read.into_iter().map(entry).collect()
+    found.into_iter().map(entry).collect()
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::fan_out::OutboxPosition;
 use crate::domain::ids::Partition;
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::signature;
-use crate::store::{Lane, Lease, OnFailure, Store, StoreError};
+use crate::store::{Lease, OnFailure, Store, StoreError};
 
 /// Most deliveries of a subscription that are open, and of an owner.
 const OPEN_MAX: i64 = 1_000;
@@ -96,31 +96,29 @@ impl Store {
             let fields = ["owner", "open", "missed"];
             command("HMGET", self.keys().window(*partition, id), &fields)
         };
-        let commands: Vec<_> = subscriptions.iter().map(window).collect();
-        let windows = self.send_each(&commands, OnFailure::Skip).await?;
-        let windows = windows.into_iter();
-        let windows: Vec<_> = windows.map(|reply| reply.ok().map(read_window)).collect();
+        let windows = self.read_each(OnFailure::Skip, subscriptions.iter().map(window));
+        let windows = windows.await?.into_iter();
+        let windows: Vec<_> = windows.map(|fields| fields.ok().map(read_window)).collect();
         let open = |((partition, _), window): (&(Partition, String), &Option<_>)| {
             let owner = window
                 .as_ref()
                 .map_or("", |(owner, ..): &(String, _, _)| owner);
             command("HGET", self.keys().open_deliveries(*partition), owner)
         };
-        let commands: Vec<_> = subscriptions.iter().zip(&windows).map(open).collect();
-        let of_owners = self.send_each(&commands, OnFailure::Skip).await?;
-        let windows = windows
-            .into_iter()
-            .zip(of_owners)
-            .map(|(window, of_owner)| {
-                let (owner, open, first_hour): (String, i64, Option<i64>) = window?;
-                let of_owner = read_or_default::<Option<i64>>(of_owner.ok()?).unwrap_or(0);
-                Some(BehindWindow {
-                    owner,
-                    room: (OPEN_MAX - open).min(OWNER_OPEN_MAX - of_owner),
-                    is_half_free: open < OPEN_MAX / 2,
-                    first_hour,
-                })
-            });
+        let of_owners = subscriptions.iter().zip(&windows).map(open);
+        let of_owners = self.read_each::<Option<i64>>(OnFailure::Skip, of_owners);
+        let of_owners = of_owners.await?;
+        let pairs = windows.into_iter().zip(of_owners);
+        let windows = pairs.map(|(window, of_owner)| {
+            let (owner, open, first_hour) = window?;
+            let of_owner = of_owner.ok()?.unwrap_or(0);
+            Some(BehindWindow {
+                owner,
+                room: (OPEN_MAX - open).min(OWNER_OPEN_MAX - of_owner),
+                is_half_free: open < OPEN_MAX / 2,
+                first_hour,
+            })
+        });
         Ok(windows.collect())
     }
 
@@ -132,10 +130,7 @@ impl Store {
         id: &str,
     ) -> Result<Vec<(String, String)>, StoreError> {
         let key = self.keys().window(partition, id);
-        let fields: BTreeMap<String, String> = read_or_default(
-            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
-                .await?,
-        );
+        let fields: BTreeMap<String, String> = self.read(command("HGETALL", key, NO_ARGS)).await?;
         let place = |(field, place): (String, String)| {
             Some((field.strip_prefix("behind ")?.to_owned(), place))
         };
@@ -153,9 +148,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let members: Vec<_> = ids.iter().map(|id| (due_ms, id)).collect();
         let key = self.keys().behind(partition);
-        self.send(Lane::Background, &command("ZADD", key, ("XX", members)))
-            .await
-            .map(drop)
+        self.write(command("ZADD", key, ("XX", members))).await
     }
 
     /// How many subscriptions of these partitions are behind, and how many of their deliveries are open.
@@ -165,22 +158,17 @@ impl Store {
     ) -> Result<(i64, i64), StoreError> {
         let behind = |p: &Partition| command("ZCARD", self.keys().behind(*p), NO_ARGS);
         let open = |p: &Partition| command("HVALS", self.keys().open_deliveries(*p), NO_ARGS);
-        let commands: Vec<_> = partitions.iter().map(behind).collect();
-        let behind = self.send_each(&commands, OnFailure::Skip).await?;
-        let behind = behind.into_iter().flatten();
-        let commands: Vec<_> = partitions.iter().map(open).collect();
-        let open = self.send_each(&commands, OnFailure::Skip).await?;
-        let open = open.into_iter().flatten();
-        Ok((
-            behind.map(read_or_default::<i64>).sum(),
-            open.flat_map(read_or_default::<Vec<i64>>).sum(),
-        ))
+        let behind = self.read_each::<i64>(OnFailure::Skip, partitions.iter().map(behind));
+        let behind = behind.await?.into_iter().flatten();
+        let open = self.read_each::<Vec<i64>>(OnFailure::Skip, partitions.iter().map(open));
+        let open = open.await?.into_iter().flatten().flatten();
+        Ok((behind.sum(), open.sum()))
     }
 }
 
 /// Owner, open deliveries, and the first hour of what was missed.
-fn read_window(reply: redis::Value) -> (String, i64, Option<i64>) {
-    let mut fields = read_or_default::<Vec<Option<String>>>(reply).into_iter();
+fn read_window(fields: Vec<Option<String>>) -> (String, i64, Option<i64>) {
+    let mut fields = fields.into_iter();
     let mut next = || fields.next().flatten().unwrap_or_default();
     let (owner, open, missed) = (next(), next(), next());
     let hours = missed

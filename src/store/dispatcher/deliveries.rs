@@ -1,6 +1,5 @@
 //! `lapse_claims.lua`, `take_deliveries.lua` and `hasten_lanes.lua`: which deliveries are claimed, by whom and when.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::domain::webhook::{DeliveryId, Owner, SubscriptionId};
 use crate::driver::reply::{FromReply, Nested, Reply};
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, Lease, Store, StoreError, outcome};
 
@@ -187,12 +186,7 @@ impl Store {
     /// The record of a subscription; empty where there is none.
     pub(crate) async fn webhook_record(&self, id: &SubscriptionId) -> Result<Record, StoreError> {
         let key = self.keys().webhook(id.partition(), id.as_str());
-        let fields: BTreeMap<String, String> = read_or_default(
-            self.send(Lane::Background, &command("HGETALL", key, NO_ARGS))
-                .await?,
-        );
-        let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
-        Ok(Record::from_pairs(pairs.collect()))
+        self.read(command("HGETALL", key, NO_ARGS)).await
     }
 }
 

@@ -158,14 +158,12 @@ impl Store {
             let mark = self.keys().webhooks_mark(home(owner), owner);
             command("GET", mark, NO_ARGS)
         };
-        let commands: Vec<_> = owners.iter().map(read).collect();
-        let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let replies = replies.into_iter();
-        let mark = |reply: Result<_, StoreError>| match reply {
-            Err(error) if !error.is_wrong_type() => Err(error),
-            reply => Ok(reply.ok().and_then(read_or_default)),
+        let marks = self.read_each(OnFailure::Fail, owners.iter().map(read));
+        let mark = |mark: Result<_, StoreError>| match mark {
+            Err(error) if error.is_wrong_type() => Ok(None),
+            mark => mark,
         };
-        replies.map(mark).collect()
+        marks.await?.into_iter().map(mark).collect()
     }
 
     /// The records of an owner's subscriptions, in order of their ids: an empty one where there is none, and an error where the key
@@ -176,23 +174,15 @@ impl Store {
     ) -> Result<Vec<(String, Result<Record, StoreError>)>, StoreError> {
         let partition = home(owner);
         let list = command("ZRANGE", self.keys().webhooks(partition, owner), (0, -1));
-        let ids: Vec<String> = read_or_default(self.send(Lane::Background, &list).await?);
+        let ids: Vec<String> = self.read(list).await?;
         let mut found = Vec::with_capacity(ids.len());
         for some in ids.chunks(RECORDS) {
             let read =
                 |id: &String| command("HGETALL", self.keys().webhook(partition, id), NO_ARGS);
             let commands: Vec<_> = some.iter().map(read).collect();
-            for (id, reply) in some
-                .iter()
-                .zip(self.send_each(&commands, OnFailure::Fail).await?)
-            {
-                let fields = reply.and_then(read_reply::<BTreeMap<String, String>>);
-                let record = fields.map(|fields| {
-                    let pairs = fields.into_iter().flat_map(|(name, value)| [name, value]);
-                    Record::from_pairs(pairs.collect())
-                });
-                found.push((id.clone(), record));
-            }
+            let replies = self.send_each(&commands, OnFailure::Fail).await?;
+            let records = replies.into_iter().map(|reply| read_reply(reply?));
+            found.extend(some.iter().cloned().zip(records));
         }
         Ok(found)
     }
@@ -257,13 +247,9 @@ impl Store {
     /// Whether these owners have subscriptions at all; perhaps, where their list has another type.
     pub(crate) async fn have_webhooks(&self, owners: &[String]) -> Result<Vec<bool>, StoreError> {
         let count = |owner: &String| command("ZCARD", self.webhooks_key(owner), NO_ARGS);
-        let commands: Vec<_> = owners.iter().map(count).collect();
-        let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let replies = replies.into_iter();
-        let has_some = |reply| read_or_default::<i64>(reply) > 0;
-        Ok(replies
-            .map(|reply: Result<_, _>| reply.map_or(true, has_some))
-            .collect())
+        let counts = self.read_each::<i64>(OnFailure::Fail, owners.iter().map(count));
+        let has_some = |count: Result<i64, _>| count.map_or(true, |count| count > 0);
+        Ok(counts.await?.into_iter().map(has_some).collect())
     }
 
     /// Lets subscriptions of an owner, with what they watch, count from now on; returns the owner's mark.

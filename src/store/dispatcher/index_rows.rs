@@ -6,7 +6,7 @@ use super::views::{Row, View, id_member};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::driver::script::Counted;
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, Store, StoreError, outcome};
 
@@ -96,10 +96,7 @@ impl Store {
         }
         let key = self.keys().view_cursors();
         let names: Vec<_> = partitions.iter().map(Partition::to_string).collect();
-        let found: Vec<Option<String>> = read_or_default(
-            self.send(Lane::Background, &command("HMGET", key, names))
-                .await?,
-        );
+        let found: Vec<Option<String>> = self.read(command("HMGET", key, names)).await?;
         let cursor = |text: Option<String>| EntryId::parse(&text?);
         let mut cursors: Vec<_> = found.into_iter().map(cursor).collect();
         cursors.resize(partitions.len(), None);

@@ -1,11 +1,11 @@
 //! The outboxes of partitions: pointers into their event logs, for the views and the fan-out.
 
-use redis::{Cmd, Value};
+use redis::{FromRedisValue, ParsingError, Value};
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
-use crate::store::records::command;
+use crate::store::records::{Command, command, lossy};
 use crate::store::{Day, OnFailure, Store, StoreError};
 
 /// More entries than any operation can append.
@@ -72,14 +72,13 @@ impl Store {
             let rows = rows + usize::from(cursor.is_some());
             stream_range(self.keys().outbox(*partition), &from, rows)
         };
-        let commands: Vec<_> = cursors.iter().map(read).collect();
         let pointer = |(entry, record): (EntryId, Record)| Pointer {
             entry,
             target: EventRange::read(&record),
         };
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let beyond = |(reply, (_, cursor)): (Result<Value, StoreError>, &(_, Option<EntryId>))| {
-            let mut pointers: Vec<_> = entries(reply.ok()?).into_iter().map(pointer).collect();
+        let found = self.read_each::<Entries>(OnFailure::Skip, cursors.iter().map(read));
+        let beyond = |(found, (_, cursor)): (Result<Entries, _>, &(_, Option<EntryId>))| {
+            let mut pointers: Vec<_> = found.ok()?.0.into_iter().map(pointer).collect();
             let at_cursor = pointers.first().is_some_and(|p| Some(p.entry) == *cursor);
             if at_cursor {
                 pointers.remove(0);
@@ -90,7 +89,8 @@ impl Store {
                 lacks_cursor_entry: cursor.is_some() && !at_cursor,
             })
         };
-        Ok(replies.into_iter().zip(cursors).map(beyond).collect())
+        let pairs = found.await?.into_iter().zip(cursors);
+        Ok(pairs.map(beyond).collect())
     }
 
     /// The facts that pointers lead to, fewer where some are gone; `None` where the node is out of reach.
@@ -105,31 +105,28 @@ impl Store {
             let key = self.keys().events(*partition, &target.tenant, target.day);
             stream_range(key, &target.first.to_string(), target.count)
         };
-        let commands: Vec<_> = targets.iter().map(read).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        Ok(replies
-            .into_iter()
-            .map(|reply| reply.ok().map(entries))
-            .collect())
+        let found = self.read_each::<Entries>(OnFailure::Skip, targets.iter().map(read));
+        let found = found.await?.into_iter();
+        Ok(found.map(|entries| Some(entries.ok()?.0)).collect())
     }
 }
 
-fn stream_range(key: String, from: &str, count: usize) -> (String, Cmd) {
+fn stream_range(key: String, from: &str, count: usize) -> Command {
     command("XRANGE", key, (from, "+", "COUNT", count))
 }
 
-/// The entries of a stream. One that cannot be read as text is left out.
-pub(in crate::store) fn entries(reply: Value) -> Vec<(EntryId, Record)> {
-    let Value::Array(values) = reply else {
-        return Vec::new();
-    };
-    let entry = |value: Value| {
-        let (id, facts): (String, Vec<Vec<u8>>) = redis::from_redis_value(value).ok()?;
-        // What is not UTF-8 was damaged; the fields beside it may still say what it was.
-        let facts = facts
-            .into_iter()
-            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        Some((EntryId::parse(&id)?, Record::from_pairs(facts.collect())))
-    };
-    values.into_iter().filter_map(entry).collect()
+/// The entries of a stream. One that cannot be read is left out.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Entries(pub Vec<(EntryId, Record)>);
+
+impl FromRedisValue for Entries {
+    fn from_redis_value(reply: Value) -> Result<Self, ParsingError> {
+        let entry = |value: Value| {
+            let (id, facts): (String, Vec<Vec<u8>>) = redis::from_redis_value(value).ok()?;
+            let facts = facts.into_iter().map(lossy).collect();
+            Some((EntryId::parse(&id)?, Record::from_pairs(facts)))
+        };
+        let values: Vec<Value> = redis::from_redis_value(reply)?;
+        Ok(Self(values.into_iter().filter_map(entry).collect()))
+    }
 }

@@ -1,6 +1,5 @@
 //! The next due time of many partitions at once, and Redis's clocks.
 
-use redis::Value;
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
@@ -60,12 +59,9 @@ impl Store {
     ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let range = (first, last, "WITHSCORES");
         let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), range);
-        let commands: Vec<_> = partitions.iter().map(read).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        Ok(replies
-            .into_iter()
-            .map(|reply| reply.ok().map(members))
-            .collect())
+        let found = self.read_each(OnFailure::Skip, partitions.iter().map(read));
+        let found = found.await?.into_iter();
+        Ok(found.map(|members| members.ok().map(due)).collect())
     }
 
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.
@@ -76,7 +72,7 @@ impl Store {
         until_ms: i64,
     ) -> Result<(), StoreError> {
         let added = command("ZADD", key, ("XX", until_ms, member));
-        self.send(Lane::Background, &added).await.map(drop)
+        self.write(added).await
     }
 
     /// What each node that holds data and answers takes the time to be, in milliseconds; with the node's address.
@@ -102,9 +98,8 @@ impl Store {
     }
 }
 
-/// Names and scores, in turn. What is not of that form counts as nothing due.
-fn members(reply: Value) -> Vec<Due> {
-    let pairs: Vec<(String, f64)> = read_or_default(reply);
+/// The members that these names and scores are.
+fn due(pairs: Vec<(String, f64)>) -> Vec<Due> {
     let due = |(member, score): (String, f64)| Due {
         member,
         at_ms: score as i64,

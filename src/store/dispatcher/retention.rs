@@ -5,7 +5,7 @@ use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::words::words;
 use crate::store::dispatcher::fan_out::CursorsOfOutbox;
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{Day, Lane, OnFailure, Store, StoreError, unless_fenced};
 
@@ -185,11 +185,9 @@ impl Store {
             Some(command("XTRIM", key, args))
         };
         let followed = partitions.iter().zip(cursors);
-        let commands: Vec<_> = followed.filter_map(trim).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let counts = replies.into_iter();
-        let counts = counts.map(|reply| reply.map_or(0, read_or_default));
-        Ok(counts.collect())
+        let counts = self.read_each(OnFailure::Skip, followed.filter_map(trim));
+        let counts = counts.await?.into_iter();
+        Ok(counts.map(Result::unwrap_or_default).collect())
     }
 }
 

@@ -1,16 +1,16 @@
 //! Reading events or audit entries by time: the rows of a view, all or of one kind or those that belong to an id, or the logs of
 //! one tenant.
 
-use redis::{Cmd, Value};
+use redis::Value;
 use tracing::error;
 
-use super::outbox::entries;
+use super::outbox::Entries;
 use super::views::{Row, View, id_member};
 use crate::domain::ids::TenantId;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
-use crate::store::records::{NO_ARGS, command, read_or_default};
-use crate::store::{Day, Lane, OnFailure, Store, StoreError};
+use crate::store::records::{Command, NO_ARGS, command, read_or_default};
+use crate::store::{Day, OnFailure, Store, StoreError};
 
 /// How much later than the time in an entry its place in the log may be, in milliseconds: no script runs as long.
 const ENTRY_LATE_MS: i64 = 5_000;
@@ -93,16 +93,15 @@ impl Store {
         span: &Span,
     ) -> Result<Vec<usize>, StoreError> {
         let range = |day: &Day| self.range(view, index, *day, span, None);
-        let commands: Vec<_> = days.iter().map(range).collect();
-        let replies = self.send_each(&commands, OnFailure::Fail).await?;
-        let count = |reply: Result<Value, StoreError>| match reply {
+        let counts = self.read_each(OnFailure::Fail, days.iter().map(range));
+        let count = |count: Result<_, StoreError>| match count {
             Err(damage) if damage.is_wrong_type() => {
                 error!("a day of a log or view is left out of lists: {damage}");
                 Ok(0)
             }
-            reply => reply.map(read_or_default),
+            count => count,
         };
-        replies.into_iter().map(count).collect()
+        counts.await?.into_iter().map(count).collect()
     }
 
     /// Up to `rows` rows of each of these days, in order, beyond the row that was last seen.
@@ -115,8 +114,7 @@ impl Store {
         rows: usize,
     ) -> Result<Vec<LogPage>, StoreError> {
         let range = |day: &Day| self.range(view, index, *day, span, Some((0, rows)));
-        let commands: Vec<_> = days.iter().map(range).collect();
-        let replies = self.send_all(&commands).await?;
+        let replies: Vec<Value> = self.read_all(days.iter().map(range)).await?;
         let mut pages = Vec::with_capacity(days.len());
         for (day, reply) in days.iter().zip(replies) {
             let mut page = read((view, index, *day), reply, span, rows);
@@ -124,8 +122,7 @@ impl Store {
             // All of them happened in the millisecond of the row that was last seen, and come before it.
             while page.rows.is_empty() && !page.complete {
                 let range = self.range(view, index, *day, span, Some((skipped, rows)));
-                let reply = self.send(Lane::Background, &range).await?;
-                page = read((view, index, *day), reply, span, rows);
+                page = read((view, index, *day), self.read(range).await?, span, rows);
                 skipped += rows;
             }
             pages.push(page);
@@ -141,7 +138,7 @@ impl Store {
         day: Day,
         span: &Span,
         limit: Option<(usize, usize)>,
-    ) -> (String, Cmd) {
+    ) -> Command {
         let (low, high) = span.bounds();
         let (keys, name) = (self.keys(), view.as_str());
         let (key, counting, low, high) = match index {
@@ -186,7 +183,7 @@ impl Store {
         day: Day,
         span: &Span,
         limit: Option<(usize, usize)>,
-    ) -> (String, Cmd) {
+    ) -> Command {
         let key = self.log_key(view, tenant.partition(), tenant.as_str(), day);
         let Some((_, rows)) = limit else {
             return command("XLEN", key, NO_ARGS);
@@ -218,7 +215,7 @@ fn read(
 ) -> LogPage {
     let rows: Vec<Option<LogEntry>> = match index {
         LogIndex::Tenant(tenant) => {
-            let entries = entries(reply).into_iter();
+            let entries = read_or_default::<Entries>(reply).0.into_iter();
             let row = |(entry, facts)| log_row((view, tenant, day), span, entry, facts);
             let rows: Vec<_> = entries.map(row).collect();
             let complete = rows.len() < wanted;

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::words::words;
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::signature::signature;
 use crate::store::{Lane, Store, StoreError, outcome};
 
@@ -121,11 +121,8 @@ impl Store {
     /// at yet.
     pub async fn watermark(&self, view: View) -> Result<i64, StoreError> {
         let key = self.keys().watermarks(view.as_str());
-        let found: Option<String> = read_or_default(
-            self.send(Lane::Background, &command("HGET", key, "all"))
-                .await?,
-        );
-        Ok(found.and_then(|text| text.parse().ok()).unwrap_or(0))
+        let found: Option<i64> = self.read(command("HGET", key, "all")).await?;
+        Ok(found.unwrap_or(0))
     }
 }
 

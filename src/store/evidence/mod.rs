@@ -121,13 +121,8 @@ impl Store {
         ids: &[EvidenceId],
     ) -> Result<Vec<Option<bool>>, StoreError> {
         let exists = |id| command("EXISTS", self.envelope_key(id), NO_ARGS);
-        let commands: Vec<_> = ids.iter().map(exists).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let is_found = |reply: Value| reply == Value::Int(1);
-        Ok(replies
-            .into_iter()
-            .map(|reply| reply.ok().map(is_found))
-            .collect())
+        let found = self.read_each(OnFailure::Skip, ids.iter().map(exists));
+        Ok(found.await?.into_iter().map(Result::ok).collect())
     }
 
     fn envelope_key(&self, id: &EvidenceId) -> String {

@@ -1,13 +1,11 @@
 //! The streams of evidence that is to be signed, one per partition, and those of entries that nobody can sign:
 //! `read_unsigned.lua`, `quarantine_unsigned.lua`.
 
-use redis::Value;
-
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
 use crate::domain::record::Record;
 use crate::driver::reply::Nested;
-use crate::store::records::{NO_ARGS, command, read_or_default};
+use crate::store::records::{NO_ARGS, command, lossy};
 use crate::store::signature::signature;
 use crate::store::{Lane, OnFailure, Store, StoreError, outcome};
 
@@ -122,10 +120,9 @@ impl Store {
         key: impl Fn(Partition) -> String,
     ) -> Result<Vec<usize>, StoreError> {
         let count = |partition: &Partition| command("XLEN", key(*partition), NO_ARGS);
-        let commands: Vec<_> = partitions.iter().map(count).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let length = |reply: Result<Value, _>| reply.map_or(0, read_or_default);
-        Ok(replies.into_iter().map(length).collect())
+        let lengths = self.read_each(OnFailure::Skip, partitions.iter().map(count));
+        let lengths = lengths.await?.into_iter();
+        Ok(lengths.map(Result::unwrap_or_default).collect())
     }
 
     /// Entries of streams behind places, with the `names` fields of their reservations; `None` where the node is out of reach.
@@ -192,10 +189,9 @@ impl Store {
         let delete = |(partition, entry): &Queued| {
             command("XDEL", self.keys().unsigned(*partition), entry.to_string())
         };
-        let commands: Vec<_> = entries.iter().map(delete).collect();
-        let replies = self.send_each(&commands, OnFailure::Skip).await?;
-        let is_gone = |reply: &Result<Value, _>| matches!(reply, Ok(Value::Int(_)));
-        Ok(replies.iter().map(is_gone).collect())
+        let gone = self.read_each::<Option<i64>>(OnFailure::Skip, entries.iter().map(delete));
+        let is_gone = |count| matches!(count, Ok(Some(_)));
+        Ok(gone.await?.into_iter().map(is_gone).collect())
     }
 
     /// Puts an entry that nobody can sign into quarantine, with the reason. Returns whether it was still queued.
@@ -216,12 +212,6 @@ impl Store {
         let reply = outcome(self.run(Lane::Background, &call).await)?;
         Ok(matches!(reply, QuarantineUnsignedReply::Quarantined))
     }
-}
-
-/// What is not UTF-8 was damaged; the fields beside it may still say what it was.
-fn lossy(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// A record of which envelopes are made, so none at all where a field is damaged.

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
 use crate::driver::cluster::slot_of;
-use crate::store::records::{command, read_or_default};
+use crate::store::records::command;
 use crate::store::{Lane, Store, StoreError};
 
 impl Store {
@@ -18,7 +18,7 @@ impl Store {
     ) -> Result<Vec<(String, i64)>, StoreError> {
         let range = (from, to, "BYSCORE", "LIMIT", 0, rows, "WITHSCORES");
         let read = command("ZRANGE", key.to_owned(), range);
-        let pairs: Vec<(String, f64)> = read_or_default(self.send(Lane::Background, &read).await?);
+        let pairs: Vec<(String, f64)> = self.read(read).await?;
         Ok(pairs
             .into_iter()
             .map(|(id, score)| (id, score as i64))
@@ -28,19 +28,14 @@ impl Store {
     /// The highest score of a sorted set, if it has any member.
     pub async fn last_score(&self, key: &str) -> Result<Option<i64>, StoreError> {
         let read = command("ZRANGE", key.to_owned(), (-1, -1, "WITHSCORES"));
-        let pairs: Vec<(String, f64)> = read_or_default(self.send(Lane::Background, &read).await?);
+        let pairs: Vec<(String, f64)> = self.read(read).await?;
         Ok(pairs.first().map(|(_, score)| *score as i64))
     }
 
     /// Members of a lexical sorted set, in order.
     pub async fn members_of(&self, key: &str) -> Result<Vec<String>, StoreError> {
-        Ok(read_or_default(
-            self.send(
-                Lane::Background,
-                &command("ZRANGE", key.to_owned(), (0, -1)),
-            )
-            .await?,
-        ))
+        let all = command("ZRANGE", key.to_owned(), (0, -1));
+        self.read(all).await
     }
 
     /// Visits every key that matches a glob pattern, on all nodes, or for a partition on its own. A key that is there all
