@@ -18,13 +18,13 @@ built    write                 list    lane:<lane>
 built    write                 hash    window:<subscription_id>
 built    write                 zset    deliveries:<subscription_id>:<day>
 
-ARGV[1]     day                yyyymmdd
-ARGV[2]     day_start_ms       int64
-ARGV[3]     lane_concurrency   int64               First attempts of a lane that may be in flight at once.
-ARGV[4]     delivery_prefix    prefix delivery:
-ARGV[5]     lane_prefix        prefix lane:
-ARGV[6]     window_prefix      prefix window:
-ARGV[7]     deliveries_prefix  prefix deliveries:
+ARGV[1]     delivery_prefix    prefix delivery:
+ARGV[2]     lane_prefix        prefix lane:
+ARGV[3]     window_prefix      prefix window:
+ARGV[4]     deliveries_prefix  prefix deliveries:
+ARGV[5]     day                yyyymmdd
+ARGV[6]     day_start_ms       int64
+ARGV[7]     lane_concurrency   int64               First attempts of a lane that may be in flight at once.
 ARGV[8]     owner              text
 ARGV[9]     mark               text                Of the owner's subscriptions, as the caller remembers them.
 ARGV[10]    subscription_id    text
@@ -44,7 +44,7 @@ Writes:
   On caught_up: deliveries, their lanes; the window.
 ]]
 local fanned, lanes, open, behind_index, webhooks_mark, tenant = unpack(KEYS)
-local day, day_start_ms, lane_concurrency, delivery_prefix, lane_prefix, window_prefix, deliveries_prefix, owner,
+local delivery_prefix, lane_prefix, window_prefix, deliveries_prefix, day, day_start_ms, lane_concurrency, owner,
   mark, subscription_id, epoch, stale_ms, source, read, next, too_old = unpack(ARGV, 1, 16)
 local deliveries_from = 17
 -- End of the signature.

@@ -8,12 +8,12 @@ KEYS[2]  write  thresholds  hash  thresholds
 built    read               hash  watch:<owner>
 built    write              hash  tenant:<tenant>
 
-ARGV[1]  version        int64
-ARGV[2]  union          text
+ARGV[1]  watch_prefix   prefix watch:
+ARGV[2]  tenant_prefix  prefix tenant:
+ARGV[3]  version        int64
+ARGV[4]  union          text
     Thresholds in millionths, ascending, then limits of rates; blanks between, or ''.
-ARGV[3]  rows           int64           Tenants at a time.
-ARGV[4]  tenant_prefix  prefix tenant:
-ARGV[5]  watch_prefix   prefix watch:
+ARGV[5]  rows           int64           Tenants at a time.
 
 Replies, the first that applies:
   more | copied
@@ -21,7 +21,7 @@ Writes:
   The thresholds of the partition and of its tenants.
 ]]
 local tenants, thresholds = unpack(KEYS)
-local version, union, rows, tenant_prefix, watch_prefix = unpack(ARGV)
+local watch_prefix, tenant_prefix, version, union, rows = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, ledger/thresholds, admin/watch
 version, rows = tonumber(version), tonumber(rows)

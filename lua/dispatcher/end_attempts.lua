@@ -26,28 +26,30 @@ KEYS[12]  write  event_log      stream  events:<owner>:<day>  (if fails)
 KEYS[13]  write  system_log     stream  events:<system>:<day>  (if fails)
 KEYS[14]  write  outbox         stream  outbox  (if fails)
 KEYS[15]  write  days           zset    days  (if fails)
+built     read                  hash    tenant:<tenant>
+built     read                  string  webhooksmark:<owner>
 built     write                 hash    delivery:<delivery_id>
 built     write                 list    lane:<lane>
 built     write                 hash    window:<subscription_id>
 built     write                 hash    webhook:<subscription_id>
 
-ARGV[1]     day               yyyymmdd
-ARGV[2]     day_start_ms      int64
-ARGV[3]     owner             text                  Of the subscription, where an attempt failed finally.
-ARGV[4]     context           text
+ARGV[1]     tenant_prefix         prefix tenant:
+ARGV[2]     webhooks_mark_prefix  prefix webhooksmark:
+ARGV[3]     delivery_prefix       prefix delivery:
+ARGV[4]     lane_prefix           prefix lane:
+ARGV[5]     window_prefix         prefix window:
+ARGV[6]     webhook_prefix        prefix webhook:
+ARGV[7]     day                   yyyymmdd
+ARGV[8]     day_start_ms          int64
+ARGV[9]     owner                 text                  Of the subscription, where an attempt failed finally.
+ARGV[10]    context               text
     The request cause of the events about that failure, lines of name and value.
-ARGV[5]     details           text                  Of the event about that failure, as JSON; '' for no event.
-ARGV[6]     dispatcher        text
-ARGV[7]     claim_ms          int64
-ARGV[8]     lane_concurrency  int64
-ARGV[9]     stale_before_ms   int64 or ''
-ARGV[10]    delivery_prefix   prefix delivery:
-ARGV[11]    lane_prefix       prefix lane:
-ARGV[12]    window_prefix     prefix window:
-ARGV[13]    webhook_prefix    prefix webhook:
-ARGV[14]    tenant_prefix     prefix tenant:
-ARGV[15]    mark_prefix       prefix webhooksmark:
-ARGV[16..]  attempts          to the end
+ARGV[11]    details               text                  Of the event about that failure, as JSON; '' for no event.
+ARGV[12]    dispatcher            text
+ARGV[13]    claim_ms              int64
+ARGV[14]    lane_concurrency      int64
+ARGV[15]    stale_before_ms       int64 or ''
+ARGV[16..]  attempts              to the end
     In order: the delivery, the token of its claim, its subscription and lane, outcome, delay_ms, how many of the
     subscription may be in flight with the next one of the lane, or 0 to claim none; a number of places, and in these
     names and values for the record.
@@ -59,15 +61,15 @@ Writes:
 ]]
 local lanes, claims, claimed_lanes, open, failing, counts, tenant_key, webhooks, webhooks_mark, watch, thresholds,
   event_log, system_log, outbox, days = unpack(KEYS)
-local day, day_start_ms, owner, context, details, dispatcher, claim_ms, lane_concurrency, stale_before_ms,
-  delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV, 1, 15)
+local tenant_prefix, webhooks_mark_prefix, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, day,
+  day_start_ms, owner, context, details, dispatcher, claim_ms, lane_concurrency, stale_before_ms = unpack(ARGV, 1, 15)
 local attempts_from = 16
 -- End of the signature.
 -- @include base/time, delivery/state, delivery/claim
 local now = now_ms()
 if not time_in_day(now, day_start_ms) then return {'clock', now} end
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
-  tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
+  tenant = tenant_prefix, lane = lane_prefix, mark = webhooks_mark_prefix})
 -- When a delivery with a damaged record is tried again.
 local DAMAGED_MS = 60000
 local claim, stale_ms = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}, tonumber(stale_before_ms)

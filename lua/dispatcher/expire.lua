@@ -19,12 +19,12 @@ KEYS[11]  write  traffic_due   zset    traffic
 built     write                hash    rsv:<reservation_id>
 built     write                hash    budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  day                 yyyymmdd
-ARGV[2]  day_start_ms        int64
-ARGV[3]  tenant              text
-ARGV[4]  rows                int64                    Reservations at most.
-ARGV[5]  reservation_prefix  prefix rsv:
-ARGV[6]  budget_prefix       prefix budget:<tenant>:
+ARGV[1]  reservation_prefix  prefix rsv:
+ARGV[2]  budget_prefix       prefix budget:<tenant>:
+ARGV[3]  day                 yyyymmdd
+ARGV[4]  day_start_ms        int64
+ARGV[5]  tenant              text
+ARGV[6]  rows                int64                    Reservations at most.
 ARGV[7]  context             text                     The request cause, lines of name and value.
 ARGV[8]  before_ms           int64 or ''              Only what was due by then; '' for now.
 ARGV[9]  fencing_token       int64 or ''              Of the caller's lease, if it has one.
@@ -38,7 +38,7 @@ Writes:
 ]]
 local lease, tenant_key, due, other_graces, due_tenants, event_log, outbox, days, quarantine, traffic, traffic_due
   = unpack(KEYS)
-local day, day_start_ms, tenant, rows, reservation_prefix, budget_prefix, context, before_ms, fencing_token
+local reservation_prefix, budget_prefix, day, day_start_ms, tenant, rows, context, before_ms, fencing_token
   = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/thresholds, ledger/budgets, log/events

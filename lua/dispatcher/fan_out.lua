@@ -20,15 +20,15 @@ built      write                list    lane:<lane>
 built      write                hash    window:<subscription_id>
 built      write                zset    deliveries:<subscription_id>:<day>
 
-ARGV[1]                day                yyyymmdd
-ARGV[2]                day_start_ms       int64
-ARGV[3]                lane_concurrency   int64               First attempts of a lane that may be in flight at once.
-ARGV[4]                is_full            1 or 0              Whether Redis has no memory for deliveries.
-ARGV[5]                tenant_prefix      prefix tenant:
-ARGV[6]                delivery_prefix    prefix delivery:
-ARGV[7]                lane_prefix        prefix lane:
-ARGV[8]                window_prefix      prefix window:
-ARGV[9]                deliveries_prefix  prefix deliveries:
+ARGV[1]                tenant_prefix      prefix tenant:
+ARGV[2]                delivery_prefix    prefix delivery:
+ARGV[3]                lane_prefix        prefix lane:
+ARGV[4]                window_prefix      prefix window:
+ARGV[5]                deliveries_prefix  prefix deliveries:
+ARGV[6]                day                yyyymmdd
+ARGV[7]                day_start_ms       int64
+ARGV[8]                lane_concurrency   int64               First attempts of a lane that may be in flight at once.
+ARGV[9]                is_full            1 or 0              Whether Redis has no memory for deliveries.
 ARGV[10]               owners             n, then n more
     Owners and the marks of their subscriptions, in the order of the keys.
 ARGV[owners_to + 1..]  parts              to the end
@@ -42,8 +42,8 @@ Writes:
   On fanned: deliveries, their lanes and windows, the cursors.
 ]]
 local fanned, lanes, open, behind_index = unpack(KEYS, 1, 4)
-local day, day_start_ms, lane_concurrency, is_full, tenant_prefix, delivery_prefix, lane_prefix, window_prefix,
-  deliveries_prefix = unpack(ARGV, 1, 9)
+local tenant_prefix, delivery_prefix, lane_prefix, window_prefix, deliveries_prefix, day, day_start_ms,
+  lane_concurrency, is_full = unpack(ARGV, 1, 9)
 local marks_from = 5
 local owners_from = 11
 local owners_to = 10 + ARGV[10]

@@ -20,19 +20,19 @@ built    write                 list    lane:<lane>
 built    write                 hash    window:<subscription_id>
 built    write                 zset    deliveries:<subscription_id>:<day>
 
-ARGV[1]   fencing_token       int64
-ARGV[2]   replay_id           text
-ARGV[3]   most                int64               How many at most.
-ARGV[4]   lane_concurrency    int64               First attempts of a lane that may be in flight at once.
-ARGV[5]   stale_before_ms     int64 or ''
+ARGV[1]   webhook_prefix      prefix webhook:
+ARGV[2]   tenant_prefix       prefix tenant:
+ARGV[3]   replay_lock_prefix  prefix replaylock:
+ARGV[4]   delivery_prefix     prefix delivery:
+ARGV[5]   lane_prefix         prefix lane:
+ARGV[6]   window_prefix       prefix window:
+ARGV[7]   deliveries_prefix   prefix deliveries:
+ARGV[8]   fencing_token       int64
+ARGV[9]   replay_id           text
+ARGV[10]  most                int64               How many at most.
+ARGV[11]  lane_concurrency    int64               First attempts of a lane that may be in flight at once.
+ARGV[12]  stale_before_ms     int64 or ''
     Deliveries queued before are no longer attempted; '' while the clock is in doubt.
-ARGV[6]   replay_lock_prefix  prefix replaylock:
-ARGV[7]   delivery_prefix     prefix delivery:
-ARGV[8]   lane_prefix         prefix lane:
-ARGV[9]   window_prefix       prefix window:
-ARGV[10]  deliveries_prefix   prefix deliveries:
-ARGV[11]  webhook_prefix      prefix webhook:
-ARGV[12]  tenant_prefix       prefix tenant:
 
 Replies, the first that applies:
   fenced | fed queued more hopeless | ended
@@ -40,8 +40,8 @@ Writes:
   On fed: deliveries, their lane and window, when the replay is looked at again. On ended the replay and its lock go.
 ]]
 local lease, lanes, open, behind_index, replays, replay, replay_events = unpack(KEYS)
-local fencing_token, replay_id, most, lane_concurrency, stale_before_ms, replay_lock_prefix, delivery_prefix,
-  lane_prefix, window_prefix, deliveries_prefix, webhook_prefix, tenant_prefix = unpack(ARGV)
+local webhook_prefix, tenant_prefix, replay_lock_prefix, delivery_prefix, lane_prefix, window_prefix,
+  deliveries_prefix, fencing_token, replay_id, most, lane_concurrency, stale_before_ms = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/state, delivery/queue
 -- Deliveries of one call; how many of those that may be open may be of replays; when a replay that has to wait is looked at again.

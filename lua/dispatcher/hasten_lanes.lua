@@ -13,16 +13,16 @@ built    read          hash  window:<subscription_id>
 built    read          hash  tenant:<tenant>
 built    write         list  lane:<lane>
 
-ARGV[1]   after_ms         int64             Lanes that are due later are looked at.
-ARGV[2]   passed           int64             How many of these to pass over: many may be due at the same time.
-ARGV[3]   first_ms         int64             By how much a first attempt is put off at most.
-ARGV[4]   retry_ms         int64             By how much a retry is, where its record does not say.
-ARGV[5]   retries          text              How the name of a lane of retries ends.
-ARGV[6]   delivery_prefix  prefix delivery:
-ARGV[7]   lane_prefix      prefix lane:
-ARGV[8]   window_prefix    prefix window:
-ARGV[9]   webhook_prefix   prefix webhook:
-ARGV[10]  tenant_prefix    prefix tenant:
+ARGV[1]   delivery_prefix  prefix delivery:
+ARGV[2]   webhook_prefix   prefix webhook:
+ARGV[3]   window_prefix    prefix window:
+ARGV[4]   tenant_prefix    prefix tenant:
+ARGV[5]   lane_prefix      prefix lane:
+ARGV[6]   after_ms         int64             Lanes that are due later are looked at.
+ARGV[7]   passed           int64             How many of these to pass over: many may be due at the same time.
+ARGV[8]   first_ms         int64             By how much a first attempt is put off at most.
+ARGV[9]   retry_ms         int64             By how much a retry is, where its record does not say.
+ARGV[10]  retries          text              How the name of a lane of retries ends.
 
 Replies, the first that applies:
   hastened next
@@ -30,8 +30,8 @@ Writes:
   The times of lanes and of retries.
 ]]
 local lanes = KEYS[1]
-local after_ms, passed, first_ms, retry_ms, retries, delivery_prefix, lane_prefix, window_prefix, webhook_prefix,
-  tenant_prefix = unpack(ARGV)
+local delivery_prefix, webhook_prefix, window_prefix, tenant_prefix, lane_prefix, after_ms, passed, first_ms,
+  retry_ms, retries = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/state
 -- Lanes of one call, and the retries of each that are examined: the last due ones.

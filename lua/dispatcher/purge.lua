@@ -19,8 +19,8 @@ built    write              hash    rsv:<reservation_id>
 built    write              hash    usage_event:<event_id>
 built    write              hash    budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  record_prefix     text                     Of reservations or of usage events.
-ARGV[2]  budget_prefix     prefix budget:<tenant>:
+ARGV[1]  budget_prefix     prefix budget:<tenant>:
+ARGV[2]  record_prefix     text                     Of reservations or of usage events.
 ARGV[3]  ended_before_ms   int64
 ARGV[4]  rows              int64                    How many at most.
 ARGV[5]  fencing_token     int64
@@ -33,7 +33,7 @@ Writes:
   On purged: the records and their rows go; the bases of the ledgers.
 ]]
 local lease, unsigned, unsignable, index = unpack(KEYS)
-local record_prefix, budget_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id = unpack(ARGV)
+local budget_prefix, record_prefix, ended_before_ms, rows, fencing_token, after_created_ms, after_id = unpack(ARGV)
 -- End of the signature.
 -- @include base/int64, base/int64_wrapping, ledger/budgets, base/hash_fields, evidence/quarantined, evidence/place
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end

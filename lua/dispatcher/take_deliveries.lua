@@ -19,21 +19,21 @@ built    write                 list    lane:<lane>
 built    write                 hash    window:<subscription_id>
 built    write                 hash    webhook:<subscription_id>
 
-ARGV[1]   fencing_token     int64
-ARGV[2]   dispatcher        text                  A name without `:`.
-ARGV[3]   claim_ms          int64
-ARGV[4]   most              int64                 How many at most.
-ARGV[5]   lane_concurrency  int64                 First attempts of a lane that may be in flight at once.
-ARGV[6]   busy_owners       text
+ARGV[1]   tenant_prefix         prefix tenant:
+ARGV[2]   webhooks_mark_prefix  prefix webhooksmark:
+ARGV[3]   delivery_prefix       prefix delivery:
+ARGV[4]   lane_prefix           prefix lane:
+ARGV[5]   window_prefix         prefix window:
+ARGV[6]   webhook_prefix        prefix webhook:
+ARGV[7]   fencing_token         int64
+ARGV[8]   dispatcher            text                  A name without `:`.
+ARGV[9]   claim_ms              int64
+ARGV[10]  most                  int64                 How many at most.
+ARGV[11]  lane_concurrency      int64                 First attempts of a lane that may be in flight at once.
+ARGV[12]  busy_owners           text
     Owners with much in flight, blanks between: each with a colon and how many of one subscription may be.
-ARGV[7]   stale_before_ms   int64 or ''
+ARGV[13]  stale_before_ms       int64 or ''
     Deliveries queued before are no longer attempted; '' while the clock is in doubt.
-ARGV[8]   delivery_prefix   prefix delivery:
-ARGV[9]   lane_prefix       prefix lane:
-ARGV[10]  window_prefix     prefix window:
-ARGV[11]  webhook_prefix    prefix webhook:
-ARGV[12]  tenant_prefix     prefix tenant:
-ARGV[13]  mark_prefix       prefix webhooksmark:
 
 Replies, the first that applies:
   fenced | taken more ended damaged claims
@@ -41,8 +41,8 @@ Writes:
   On taken: deliveries, their claims, lanes and windows; when the subscription was triggered last.
 ]]
 local lease, lanes, claims, claimed_lanes, open = unpack(KEYS)
-local fencing_token, dispatcher, claim_ms, most, lane_concurrency, busy_owners, stale_before_ms, delivery_prefix,
-  lane_prefix, window_prefix, webhook_prefix, tenant_prefix, mark_prefix = unpack(ARGV)
+local tenant_prefix, webhooks_mark_prefix, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, fencing_token,
+  dispatcher, claim_ms, most, lane_concurrency, busy_owners, stale_before_ms = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/state, delivery/claim
 -- Lanes of one call; deliveries of a lane that may end before one is found that can be attempted; when a lane whose
@@ -59,7 +59,7 @@ local READS, ENDS = 128, 32
 local now = now_ms()
 if redis.call('HGET', lease, 'token') ~= fencing_token then return {'fenced'} end
 local state = state_new(now, {delivery = delivery_prefix, window = window_prefix, webhook = webhook_prefix,
-  tenant = tenant_prefix, lane = lane_prefix, mark = mark_prefix})
+  tenant = tenant_prefix, lane = lane_prefix, mark = webhooks_mark_prefix})
 local claim = {dispatcher = dispatcher, claim_ms = tonumber(claim_ms)}
 local busy, stale_ms = {}, tonumber(stale_before_ms)
 for owner, count in busy_owners:gmatch('(%S+):(%d+)') do busy[owner] = tonumber(count) end

@@ -9,9 +9,9 @@ KEYS[1]  read  api_key  hash  apikey:<key_id>
 KEYS[2]  read  budgets  zset  budgets:<tenant>
 built    read           hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  key_hash       text                     Of the API key; empty for the admin key.
-ARGV[2]  tenant         text
-ARGV[3]  budget_prefix  prefix budget:<tenant>:
+ARGV[1]  budget_prefix  prefix budget:<tenant>:
+ARGV[2]  key_hash       text                     Of the API key; empty for the admin key.
+ARGV[3]  tenant         text
 ARGV[4]  after          text or ''               The last entry that was seen.
 ARGV[5]  rows           int64                    How many at most.
 
@@ -21,7 +21,7 @@ Writes:
   Nothing.
 ]]
 local api_key, budgets = unpack(KEYS)
-local key_hash, tenant, budget_prefix, after, rows = unpack(ARGV)
+local budget_prefix, key_hash, tenant, after, rows = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, base/hash_fields
 local now = now_ms()

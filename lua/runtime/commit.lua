@@ -17,15 +17,15 @@ built     write                         hash    budget:<tenant>:<unit>:<scope>
 built     write                         zset    due:<tenant>:other_graces
 built     write                         string  unsigned:<tenant>
 
-ARGV[1]     day             yyyymmdd
-ARGV[2]     day_start_ms    int64
-ARGV[3]     key_hash        text                     Of the API key; empty for the admin key.
-ARGV[4]     tenant          text
-ARGV[5]     payload_hash    text
-ARGV[6]     unit            text
-ARGV[7]     actual          int64
-ARGV[8]     key_digest      text                     Of the idempotency key.
-ARGV[9]     budget_prefix   prefix budget:<tenant>:
+ARGV[1]     budget_prefix   prefix budget:<tenant>:
+ARGV[2]     day             yyyymmdd
+ARGV[3]     day_start_ms    int64
+ARGV[4]     key_hash        text                     Of the API key; empty for the admin key.
+ARGV[5]     tenant          text
+ARGV[6]     payload_hash    text
+ARGV[7]     unit            text
+ARGV[8]     actual          int64
+ARGV[9]     key_digest      text                     Of the idempotency key.
 ARGV[10]    swept_until_ms  int64 or ''              Holds that were due by then have been expired for this request.
 ARGV[11]    reservation_id  text
 ARGV[12]    context         text                     The request cause, lines of name and value.
@@ -48,7 +48,7 @@ Writes:
 ]]
 local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, over_limit_or_in_debt, rates
   = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, budget_prefix, swept_until_ms,
+local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, unit, actual, key_digest, swept_until_ms,
   reservation_id, context, stored_bytes, evidence = unpack(ARGV, 1, 14)
 local kept_from = 15
 -- End of the signature.

@@ -19,16 +19,16 @@ KEYS[11 or 12..]  read   budgets         hash    budget:<tenant>:<unit>:<scope>
 built             read                   hash    budget:<tenant>:<unit>:<scope>
 built             write                  string  unsigned:<tenant>
 
-ARGV[1]     day                yyyymmdd
-ARGV[2]     day_start_ms       int64
-ARGV[3]     key_hash           text                     Of the API key; empty for the admin key.
-ARGV[4]     tenant             text
-ARGV[5]     payload_hash       text
-ARGV[6]     scope_path         text
-ARGV[7]     unit               text
-ARGV[8]     amount             int64
-ARGV[9]     swept_until_ms     int64 or ''              Holds that were due by then have been expired for this request.
-ARGV[10]    budget_prefix      prefix budget:<tenant>:
+ARGV[1]     budget_prefix      prefix budget:<tenant>:
+ARGV[2]     day                yyyymmdd
+ARGV[3]     day_start_ms       int64
+ARGV[4]     key_hash           text                     Of the API key; empty for the admin key.
+ARGV[5]     tenant             text
+ARGV[6]     payload_hash       text
+ARGV[7]     scope_path         text
+ARGV[8]     unit               text
+ARGV[9]     amount             int64
+ARGV[10]    swept_until_ms     int64 or ''              Holds that were due by then have been expired for this request.
 ARGV[11]    outcome_status     text                     DECISION or DRY_RUN.
 ARGV[12]    caps               text or ''               Of the policy that applies, JSON.
 ARGV[13]    denied_per_minute  int64                    Above this number in a minute, denials are only counted.
@@ -55,7 +55,7 @@ Writes:
 ]]
 local api_key, due, tenant_key, event_log, outbox, unsigned, days, denials, denial_minutes, outcome, rates
   = unpack(KEYS, 1, 11)
-local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, swept_until_ms, budget_prefix,
+local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, swept_until_ms,
   outcome_status, caps, denied_per_minute, context, retention_ms, policies_version, policy_from_ms, policy_until_ms,
   evidence, stored_bytes = unpack(ARGV, 1, 20)
 local budgets_from = 11

@@ -14,13 +14,13 @@ KEYS[6]  write  rates        hash  rates:<tenant>  (if stored_bytes)
 built    read                hash  budget:<tenant>:<unit>:<scope>
 built    write               zset  due:<tenant>:other_graces
 
-ARGV[1]   key_hash        text                     Of the API key; empty for the admin key.
-ARGV[2]   tenant          text
-ARGV[3]   payload_hash    text
-ARGV[4]   key_digest      text                     Of the idempotency key.
-ARGV[5]   extend_by_ms    int64
-ARGV[6]   extensions_max  int64
-ARGV[7]   budget_prefix   prefix budget:<tenant>:
+ARGV[1]   budget_prefix   prefix budget:<tenant>:
+ARGV[2]   key_hash        text                     Of the API key; empty for the admin key.
+ARGV[3]   tenant          text
+ARGV[4]   payload_hash    text
+ARGV[5]   key_digest      text                     Of the idempotency key.
+ARGV[6]   extend_by_ms    int64
+ARGV[7]   extensions_max  int64
 ARGV[8]   reservation_id  text
 ARGV[9]   metadata        text or ''               JSON.
 ARGV[10]  stored_bytes    text or ''
@@ -36,7 +36,7 @@ Writes:
   usual and than any before, so that lists look back far enough. Otherwise nothing.
 ]]
 local api_key, tenant_key, reservation, due, due_tenants, rates = unpack(KEYS)
-local key_hash, tenant, payload_hash, key_digest, extend_by_ms, extensions_max, budget_prefix, reservation_id,
+local budget_prefix, key_hash, tenant, payload_hash, key_digest, extend_by_ms, extensions_max, reservation_id,
   metadata, stored_bytes = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/tenant, base/int64, ledger/budgets

@@ -10,9 +10,9 @@ KEYS[2]    read  tenant_key  hash  tenant:<tenant>
 KEYS[3..]  read  indexes     zset  rsvs:<tenant>:<day> | due:<tenant> | due:<tenant>:other_graces
 built      read              hash  rsv:<reservation_id>
 
-ARGV[1]    key_hash            text         Of the API key; empty for the admin key.
-ARGV[2]    tenant              text
-ARGV[3]    reservation_prefix  prefix rsv:
+ARGV[1]    reservation_prefix  prefix rsv:
+ARGV[2]    key_hash            text         Of the API key; empty for the admin key.
+ARGV[3]    tenant              text
 ARGV[4]    direction           text         asc or desc.
 ARGV[5]    rows                int64        How many at most.
 ARGV[6]    low                 int64        Lowest score.
@@ -27,7 +27,7 @@ Writes:
   Nothing.
 ]]
 local api_key, tenant_key = unpack(KEYS, 1, 2)
-local key_hash, tenant, reservation_prefix, direction, rows, low, high, after_id = unpack(ARGV, 1, 8)
+local reservation_prefix, key_hash, tenant, direction, rows, low, high, after_id = unpack(ARGV, 1, 8)
 local indexes_from = 3
 local names_from = 9
 -- End of the signature.

@@ -17,13 +17,13 @@ built     write               hash    budget:<tenant>:<unit>:<scope>
 built     write               zset    due:<tenant>:other_graces
 built     write               string  unsigned:<tenant>
 
-ARGV[1]              day             yyyymmdd
-ARGV[2]              day_start_ms    int64
-ARGV[3]              key_hash        text                    Of the API key; empty for the admin key.
-ARGV[4]              tenant          text                    Of the API key; empty for the admin key.
-ARGV[5]              payload_hash    text
-ARGV[6]              key_digest      text                    Of the idempotency key.
-ARGV[7]              budget_prefix   prefix budget:<owner>:
+ARGV[1]              budget_prefix   prefix budget:<owner>:
+ARGV[2]              day             yyyymmdd
+ARGV[3]              day_start_ms    int64
+ARGV[4]              key_hash        text                    Of the API key; empty for the admin key.
+ARGV[5]              tenant          text                    Of the API key; empty for the admin key.
+ARGV[6]              payload_hash    text
+ARGV[7]              key_digest      text                    Of the idempotency key.
 ARGV[8]              context         text                    The request cause, lines of name and value.
 ARGV[9]              owner           text
 ARGV[10]             reservation_id  text
@@ -42,7 +42,7 @@ Writes:
 ]]
 local api_key, tenant_key, reservation, due, event_log, outbox, unsigned, days, audit_log, chain, unsealed
   = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, payload_hash, key_digest, budget_prefix, context, owner, reservation_id,
+local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, key_digest, context, owner, reservation_id,
   evidence = unpack(ARGV, 1, 11)
 local kept_from = 13
 local kept_to = 12 + ARGV[12]

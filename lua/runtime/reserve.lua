@@ -20,20 +20,20 @@ KEYS[13 to 15..]  write  budgets         hash    budget:<tenant>:<unit>:<scope>
 built             read                   hash    budget:<tenant>:<unit>:<scope>
 built             write                  string  unsigned:<tenant>
 
-ARGV[1]               day                       yyyymmdd
-ARGV[2]               day_start_ms              int64
-ARGV[3]               key_hash                  text                     Of the API key; empty for the admin key.
-ARGV[4]               tenant                    text
-ARGV[5]               payload_hash              text
-ARGV[6]               scope_path                text
-ARGV[7]               unit                      text
-ARGV[8]               amount                    int64
-ARGV[9]               requested_ttl_ms          int64 or ''
-ARGV[10]              grace_ms                  int64
-ARGV[11]              requested_overage_policy  text or ''
-ARGV[12]              swept_until_ms            int64 or ''
+ARGV[1]               budget_prefix             prefix budget:<tenant>:
+ARGV[2]               day                       yyyymmdd
+ARGV[3]               day_start_ms              int64
+ARGV[4]               key_hash                  text                     Of the API key; empty for the admin key.
+ARGV[5]               tenant                    text
+ARGV[6]               payload_hash              text
+ARGV[7]               scope_path                text
+ARGV[8]               unit                      text
+ARGV[9]               amount                    int64
+ARGV[10]              requested_ttl_ms          int64 or ''
+ARGV[11]              grace_ms                  int64
+ARGV[12]              requested_overage_policy  text or ''
+ARGV[13]              swept_until_ms            int64 or ''
     Holds that were due by then have been expired for this request.
-ARGV[13]              budget_prefix             prefix budget:<tenant>:
 ARGV[14]              reservation_id            text
 ARGV[15]              policy                    text
     Overage policy, default_ttl_ms, max_ttl_ms and max_extensions of the policy that applies; - for what it leaves open.
@@ -66,8 +66,8 @@ Writes:
 ]]
 local api_key, tenant_key, reservation, reservations, due, due_tenants, event_log, outbox, unsigned, days, denials,
   denial_minutes, other_graces, rates = unpack(KEYS, 1, 14)
-local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, requested_ttl_ms, grace_ms,
-  requested_overage_policy, swept_until_ms, budget_prefix, reservation_id, policy, denied_per_minute, context,
+local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, amount, requested_ttl_ms,
+  grace_ms, requested_overage_policy, swept_until_ms, reservation_id, policy, denied_per_minute, context,
   policies_version, policy_from_ms, policy_until_ms, rate_limits, evidence = unpack(ARGV, 1, 22)
 local budgets_from = 13
 local facts_from = 24

@@ -15,18 +15,18 @@ KEYS[10]          write  rates                  hash    rates:<tenant>  (if stor
 KEYS[10 or 11..]  write  budgets                hash    budget:<tenant>:<unit>:<scope>
 built             read                          hash    budget:<tenant>:<unit>:<scope>
 
-ARGV[1]     day                       yyyymmdd
-ARGV[2]     day_start_ms              int64
-ARGV[3]     key_hash                  text                     Of the API key; empty for the admin key.
-ARGV[4]     tenant                    text
-ARGV[5]     payload_hash              text
-ARGV[6]     scope_path                text
-ARGV[7]     unit                      text
-ARGV[8]     actual                    int64
-ARGV[9]     requested_overage_policy  text or ''
-ARGV[10]    swept_until_ms            int64 or ''
+ARGV[1]     budget_prefix             prefix budget:<tenant>:
+ARGV[2]     day                       yyyymmdd
+ARGV[3]     day_start_ms              int64
+ARGV[4]     key_hash                  text                     Of the API key; empty for the admin key.
+ARGV[5]     tenant                    text
+ARGV[6]     payload_hash              text
+ARGV[7]     scope_path                text
+ARGV[8]     unit                      text
+ARGV[9]     actual                    int64
+ARGV[10]    requested_overage_policy  text or ''
+ARGV[11]    swept_until_ms            int64 or ''
     Holds that were due by then have been expired for this request.
-ARGV[11]    budget_prefix             prefix budget:<tenant>:
 ARGV[12]    event_id                  text
 ARGV[13]    policy                    text                     As in reserve.
 ARGV[14]    context                   text                     The request cause, lines of name and value.
@@ -50,8 +50,8 @@ Writes:
 ]]
 local api_key, due, tenant_key, usage_event, usage_events, event_log, outbox, days, over_limit_or_in_debt, rates
   = unpack(KEYS, 1, 10)
-local day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actual, requested_overage_policy,
-  swept_until_ms, budget_prefix, event_id, policy, context, action_kind, policies_version, policy_from_ms,
+local budget_prefix, day, day_start_ms, key_hash, tenant, payload_hash, scope_path, unit, actual,
+  requested_overage_policy, swept_until_ms, event_id, policy, context, action_kind, policies_version, policy_from_ms,
   policy_until_ms, stored_bytes = unpack(ARGV, 1, 19)
 local budgets_from = 10
 local kept_from = 20

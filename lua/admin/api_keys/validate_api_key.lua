@@ -9,8 +9,8 @@ follow only where the secret is right.
 KEYS[1]  read  api_key  hash  apikey:<key_id>
 built    read           hash  tenant:<tenant>
 
-ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
-ARGV[2]  tenant_prefix  prefix tenant:
+ARGV[1]  tenant_prefix  prefix tenant:
+ARGV[2]  key_hash       text            Of the API key; empty for the admin key.
 
 Replies, the first that applies:
   validated reason owner expires_at_ms permissions_scope_filter
@@ -18,7 +18,7 @@ Writes:
   Nothing.
 ]]
 local api_key = KEYS[1]
-local key_hash, tenant_prefix = unpack(ARGV)
+local tenant_prefix, key_hash = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/tenant
 local owner, expires_at_ms, permissions, scope_filter =

@@ -8,10 +8,10 @@ KEYS[2]  read  tenant_key  hash  tenant:<tenant>
 KEYS[3]  read  policies    zset  policies:<tenant>
 built    read              hash  policy:<policy_id>
 
-ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
-ARGV[2]  tenant         text
-ARGV[3]  scope_pattern  text or ''      The pattern filter of the request.
-ARGV[4]  policy_prefix  prefix policy:
+ARGV[1]  policy_prefix  prefix policy:
+ARGV[2]  key_hash       text            Of the API key; empty for the admin key.
+ARGV[3]  tenant         text
+ARGV[4]  scope_pattern  text or ''      The pattern filter of the request.
 ARGV[5]  after          text or ''      An id.
 ARGV[6]  rows           int64           How many at most.
 ARGV[7]  bytes          int64
@@ -22,7 +22,7 @@ Writes:
   Nothing.
 ]]
 local api_key, tenant_key, policies = unpack(KEYS)
-local key_hash, tenant, scope_pattern, policy_prefix, after, rows, bytes = unpack(ARGV)
+local policy_prefix, key_hash, tenant, scope_pattern, after, rows, bytes = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, ledger/policies_read
 local refusal, why, filter =

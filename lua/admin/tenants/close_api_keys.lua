@@ -17,12 +17,12 @@ KEYS[9]   write  chain        hash    chain:<tenant>
 KEYS[10]  write  unsealed     set     unsealed
 built     write               hash    apikey:<key_id>
 
-ARGV[1]  day             yyyymmdd
-ARGV[2]  day_start_ms    int64
-ARGV[3]  tenant          text
-ARGV[4]  fencing_token   int64 or ''     Of the caller's lease, '' for a request.
-ARGV[5]  rows            int64           How many at most.
-ARGV[6]  api_key_prefix  prefix apikey:
+ARGV[1]  api_key_prefix  prefix apikey:
+ARGV[2]  day             yyyymmdd
+ARGV[3]  day_start_ms    int64
+ARGV[4]  tenant          text
+ARGV[5]  fencing_token   int64 or ''     Of the caller's lease, '' for a request.
+ARGV[6]  rows            int64           How many at most.
 
 Replies, the first that applies:
   clock now_ms | fenced | none | at phase
@@ -30,7 +30,7 @@ Writes:
   On at: the intent; what it ends, each with its events and audit entry.
 ]]
 local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, chain, unsealed = unpack(KEYS)
-local day, day_start_ms, tenant, fencing_token, rows, api_key_prefix = unpack(ARGV)
+local api_key_prefix, day, day_start_ms, tenant, fencing_token, rows = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/events, log/audit, base/hash_fields
 -- @include admin/closing, admin/closing_child

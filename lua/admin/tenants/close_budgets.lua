@@ -19,12 +19,12 @@ KEYS[10]  write  unsealed     set     unsealed
 KEYS[11]  write  counts       hash    counts
 built     write               hash    budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  day            yyyymmdd
-ARGV[2]  day_start_ms   int64
-ARGV[3]  tenant         text
-ARGV[4]  fencing_token  int64 or ''              Of the caller's lease, '' for a request.
-ARGV[5]  rows           int64                    How many at most.
-ARGV[6]  budget_prefix  prefix budget:<tenant>:
+ARGV[1]  budget_prefix  prefix budget:<tenant>:
+ARGV[2]  day            yyyymmdd
+ARGV[3]  day_start_ms   int64
+ARGV[4]  tenant         text
+ARGV[5]  fencing_token  int64 or ''              Of the caller's lease, '' for a request.
+ARGV[6]  rows           int64                    How many at most.
 
 Replies, the first that applies:
   clock now_ms | fenced | none | at phase
@@ -32,7 +32,7 @@ Writes:
   On at: the intent; what it ends, each with its events and audit entry.
 ]]
 local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, chain, unsealed, counts = unpack(KEYS)
-local day, day_start_ms, tenant, fencing_token, rows, budget_prefix = unpack(ARGV)
+local budget_prefix, day, day_start_ms, tenant, fencing_token, rows = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, base/int64, ledger/budgets, log/events, log/audit, ledger/ledger_hold
 -- @include ledger/holds, admin/closing, admin/closing_child

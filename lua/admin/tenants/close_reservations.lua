@@ -16,11 +16,11 @@ KEYS[7]  write  quarantine    zset  quarantine
 built    write                hash  rsv:<reservation_id>
 built    write                hash  budget:<tenant>:<unit>:<scope>
 
-ARGV[1]  tenant              text
-ARGV[2]  fencing_token       int64 or ''              Of the caller's lease, '' for a request.
-ARGV[3]  rows                int64                    How many at most.
-ARGV[4]  reservation_prefix  prefix rsv:
-ARGV[5]  budget_prefix       prefix budget:<tenant>:
+ARGV[1]  reservation_prefix  prefix rsv:
+ARGV[2]  budget_prefix       prefix budget:<tenant>:
+ARGV[3]  tenant              text
+ARGV[4]  fencing_token       int64 or ''              Of the caller's lease, '' for a request.
+ARGV[5]  rows                int64                    How many at most.
 
 Replies, the first that applies:
   fenced | none | sweep_first now_ms | at phase
@@ -28,7 +28,7 @@ Writes:
   On at: the reservations, their due times and expiries, the ledgers, the intent, the quarantine.
 ]]
 local tenant_key, lease, closing_key, due, other_graces, due_tenants, quarantine = unpack(KEYS)
-local tenant, fencing_token, rows, reservation_prefix, budget_prefix = unpack(ARGV)
+local reservation_prefix, budget_prefix, tenant, fencing_token, rows = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, base/int64, ledger/budgets, base/hash_fields, ledger/ledger_hold
 -- @include ledger/holds, ledger/usual_grace, admin/closing

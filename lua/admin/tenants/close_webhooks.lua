@@ -19,12 +19,12 @@ KEYS[12]  write  webhooks_mark  string  webhooksmark:<tenant>
 KEYS[13]  write  lanes          zset    lanes
 built     write                 hash    webhook:<subscription_id>
 
-ARGV[1]  day             yyyymmdd
-ARGV[2]  day_start_ms    int64
-ARGV[3]  tenant          text
-ARGV[4]  fencing_token   int64 or ''      Of the caller's lease, '' for a request.
-ARGV[5]  rows            int64            How many at most.
-ARGV[6]  webhook_prefix  prefix webhook:
+ARGV[1]  webhook_prefix  prefix webhook:
+ARGV[2]  day             yyyymmdd
+ARGV[3]  day_start_ms    int64
+ARGV[4]  tenant          text
+ARGV[5]  fencing_token   int64 or ''      Of the caller's lease, '' for a request.
+ARGV[6]  rows            int64            How many at most.
 
 Replies, the first that applies:
   clock now_ms | fenced | none | at phase
@@ -33,7 +33,7 @@ Writes:
 ]]
 local lease, list, tenant_key, closing_key, event_log, outbox, days, audit_log, chain, unsealed, counts,
   webhooks_mark, lanes = unpack(KEYS)
-local day, day_start_ms, tenant, fencing_token, rows, webhook_prefix = unpack(ARGV)
+local webhook_prefix, day, day_start_ms, tenant, fencing_token, rows = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/events, log/audit, base/hash_fields
 -- @include admin/closing, admin/closing_child, admin/counts, admin/webhook_status

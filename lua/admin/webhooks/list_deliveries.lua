@@ -11,9 +11,9 @@ KEYS[3]  read  webhook     hash  webhook:<subscription_id>
 KEYS[4]  read  deliveries  zset  deliveries:<subscription_id>:<queued_on>
 built    read              hash  delivery:<delivery_id>
 
-ARGV[1]  key_hash         text              Of the API key; empty for the admin key.
-ARGV[2]  tenant           text              Of the API key.
-ARGV[3]  delivery_prefix  prefix delivery:
+ARGV[1]  delivery_prefix  prefix delivery:
+ARGV[2]  key_hash         text              Of the API key; empty for the admin key.
+ARGV[3]  tenant           text              Of the API key.
 ARGV[4]  from_ms          text              The lowest score, or -inf.
 ARGV[5]  to_ms            text              Or +inf.
 ARGV[6]  after            text or ''        The last entry that was seen, if one was.
@@ -26,7 +26,7 @@ Writes:
   Nothing.
 ]]
 local api_key, tenant_key, webhook, deliveries = unpack(KEYS)
-local key_hash, tenant, delivery_prefix, from_ms, to_ms, after, rows, status = unpack(ARGV)
+local delivery_prefix, key_hash, tenant, from_ms, to_ms, after, rows, status = unpack(ARGV)
 -- End of the signature.
 -- @include access/subscription_fence
 -- @include base/time, access/access, access/scope_filter, access/admin_access, base/hash_fields

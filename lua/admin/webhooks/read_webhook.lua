@@ -10,13 +10,13 @@ KEYS[2]  read  webhook      hash  webhook:<subscription_id>
 KEYS[3]  read  idempotency  hash  idem:<idempotency_scope>:<digest>  (if digest)
 built    read               hash  tenant:<tenant>
 
-ARGV[1]  key_hash       text            Of the API key; empty for the admin key.
-ARGV[2]  tenant         text            Of the API key.
-ARGV[3]  permission     text
-ARGV[4]  subscribes     text or ''
+ARGV[1]  tenant_prefix  prefix tenant:
+ARGV[2]  key_hash       text            Of the API key; empty for the admin key.
+ARGV[3]  tenant         text            Of the API key.
+ARGV[4]  permission     text
+ARGV[5]  subscribes     text or ''
     The scope filter that the subscription is to have, after =; '' where it keeps its own.
-ARGV[5]  payload_hash   text or ''
-ARGV[6]  tenant_prefix  prefix tenant:
+ARGV[6]  payload_hash   text or ''
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | scope_forbidden filter | idempotency_mismatch | replayed outcome |
@@ -25,7 +25,7 @@ Writes:
   Nothing.
 ]]
 local api_key, webhook, idempotency = unpack(KEYS)
-local key_hash, tenant, permission, subscribes, payload_hash, tenant_prefix = unpack(ARGV)
+local tenant_prefix, key_hash, tenant, permission, subscribes, payload_hash = unpack(ARGV)
 -- End of the signature.
 -- @include access/subscription_fence
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, access/idempotency

@@ -17,8 +17,8 @@ signature! {
     VALIDATE_API_KEY: ValidateApiKey -> ValidateApiKeyReply = "admin/api_keys/validate_api_key", flags "no-writes,allow-oom";
     names { key_id: &'a KeyId }
     keys of partition of key_id { read api_key(key_id); }
-    builds { read tenant }
-    args { key_hash: &'a KeyHash, tenant_prefix = tenant_prefix() }
+    builds { read tenant() }
+    args { key_hash: &'a KeyHash }
     replies {
         validated: Validated {
             reason: Option<KeyProblem>, owner: Option<String>, expires_at_ms: Option<i64>, permissions_scope_filter: Grant,

@@ -16,14 +16,12 @@ signature! {
         read tenant_key: tenant(tenant), lease();
         write closing_key: closing(tenant), due(tenant), other_graces(tenant), due_tenants(), quarantine();
     }
-    builds { write reservation, budget }
+    builds { write reservation(), budget(tenant) }
     args {
         tenant: &'a TenantId,
         /// Of the caller's lease, '' for a request.
         fencing_token: Option<Lease>,
         rows: i64,
-        reservation_prefix = reservation_prefix(),
-        budget_prefix = budget_prefix(tenant),
     }
     replies { fenced, none: Nothing, sweep_first, at: At { phase: Phase } }
     writes "On at: the reservations, their due times and expiries, the ledgers, the intent, the quarantine."
@@ -33,7 +31,7 @@ signature! {
 macro_rules! close_list {
     (
         $(#[doc = $summary:literal])+
-        $static:ident: $call:ident of $tenant:ident = $path:literal, $list:ident, $child:ident, $prefix:ident ($($part:ident)?)
+        $static:ident: $call:ident of $tenant:ident = $path:literal, $list:ident, $child:ident ($($part:ident)?)
         $(, $counts:ident $(, $mark:ident, $lanes:ident)?)?
     ) => {
         signature! {
@@ -44,14 +42,13 @@ macro_rules! close_list {
                 write tenant_key: tenant($tenant), closing_key: closing($tenant), event_log: events($tenant, day), outbox(),
                     days(), audit_log: audit($tenant, day), chain($tenant), unsealed() $(, $counts() $(, $mark($tenant), $lanes())?)?;
             }
-            builds { write $child }
+            builds { write $child($($part)?) }
             args {
                 day,
                 $tenant: &'a TenantId,
                 /// Of the caller's lease, '' for a request.
                 fencing_token: Option<Lease>,
                 rows: i64,
-                $prefix = $prefix($($part)?),
             }
             replies { clock, fenced, none: Nothing, at: At { phase: Phase } }
             writes "On at: the intent; what it ends, each with its events and audit entry."
@@ -65,14 +62,14 @@ close_list! {
     ///
     /// none: there is no close to resume. A ledger that is closed already is passed over; one that is missing or corrupt too,
     /// and the close reports it and is tried again.
-    CLOSE_BUDGETS: CloseBudgets of tenant = "admin/tenants/close_budgets", budgets, budget, budget_prefix(tenant), counts
+    CLOSE_BUDGETS: CloseBudgets of tenant = "admin/tenants/close_budgets", budgets, budget(tenant), counts
 }
 
 close_list! {
     /// Takes a step of a tenant's close: disables up to a number of its subscriptions.
     ///
     /// none: there is no close to resume.
-    CLOSE_WEBHOOKS: CloseWebhooks of tenant = "admin/tenants/close_webhooks", webhooks, webhook, webhook_prefix(), counts, webhooks_mark, lanes
+    CLOSE_WEBHOOKS: CloseWebhooks of tenant = "admin/tenants/close_webhooks", webhooks, webhook(), counts, webhooks_mark, lanes
 }
 
 close_list! {
@@ -80,7 +77,7 @@ close_list! {
     /// stays as it is.
     ///
     /// none: there is no close to resume.
-    CLOSE_API_KEYS: CloseApiKeys of tenant = "admin/tenants/close_api_keys", api_keys, api_key, api_key_prefix()
+    CLOSE_API_KEYS: CloseApiKeys of tenant = "admin/tenants/close_api_keys", api_keys, api_key()
 }
 
 signature! {

@@ -12,9 +12,8 @@ signature! {
     GET_EVENT: GetEvent -> GetEventReply = "admin/get_event", flags "no-writes,allow-oom";
     names { partition: Partition }
     keys of partition { read tenant_ids(); }
-    builds { read events }
+    builds { read events() }
     args {
-        event_log_prefix = event_log_prefix(),
         digest: &'a str,
         entry: String,
         /// '' for the one of that digest.

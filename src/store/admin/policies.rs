@@ -81,13 +81,12 @@ signature! {
     LIST_POLICIES: ListPolicies -> ListPoliciesReply = "admin/policies/list_policies", flags "no-writes,allow-oom";
     names { caller: ScriptCaller<'a>, key_id of caller }
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant), policies(tenant); }
-    builds { read policy }
+    builds { read policy() }
     args {
         key_hash of caller,
         tenant: &'a TenantId,
         /// The pattern filter of the request.
         scope_pattern: Option<&'a str>,
-        policy_prefix = policy_prefix(),
         /// An id.
         after: Option<&'a str>,
         rows: usize,
@@ -106,9 +105,8 @@ signature! {
     LOAD_POLICIES: LoadPolicies -> LoadPoliciesReply = "runtime/load_policies", flags "no-writes,allow-oom";
     names { tenant: &'a TenantId }
     keys of partition of tenant { read tenant_key: tenant(tenant), policies(tenant); }
-    builds { read policy }
+    builds { read policy() }
     args {
-        policy_prefix = policy_prefix(),
         /// An id, or ''.
         after: &'a str,
         rows: usize,
@@ -124,9 +122,8 @@ signature! {
     CHANGED_POLICIES: ChangedPolicies -> ChangedPoliciesReply = "runtime/changed_policies", flags "no-writes,allow-oom";
     names { tenant: &'a TenantId }
     keys of partition of tenant { read tenant_key: tenant(tenant), policy_changes(tenant); }
-    builds { read policy }
+    builds { read policy() }
     args {
-        policy_prefix = policy_prefix(),
         version: &'a str,
         bytes: usize,
     }

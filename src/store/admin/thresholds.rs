@@ -12,15 +12,13 @@ signature! {
     COPY_THRESHOLDS: CopyThresholds -> CopyThresholdsReply = "dispatcher/copy_thresholds", flags "allow-oom";
     names { partition: Partition }
     keys of partition { read tenants(); write thresholds(); }
-    builds { read watch; write tenant }
+    builds { read watch(); write tenant() }
     args {
         version: i64,
         /// Thresholds in millionths, ascending, then limits of rates; blanks between, or ''.
         union: &'a str,
         /// Tenants at a time.
         rows: i64,
-        tenant_prefix = tenant_prefix(),
-        watch_prefix = watch_prefix(),
     }
     replies { more: More, copied: Copied }
     writes "The thresholds of the partition and of its tenants."

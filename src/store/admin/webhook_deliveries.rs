@@ -17,12 +17,11 @@ signature! {
     keys of partition {
         read api_key(key_id), tenant_key: tenant(tenant), webhook(subscription_id), deliveries(subscription_id, queued_on);
     }
-    builds { read delivery }
+    builds { read delivery() }
     args {
         key_hash of caller,
         /// Of the API key.
         tenant of caller,
-        delivery_prefix = delivery_prefix(),
         /// The lowest score, or -inf.
         from_ms: String,
         /// Or +inf.

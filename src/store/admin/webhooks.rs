@@ -63,7 +63,7 @@ signature! {
     keys of partition {
         read api_key(key_id), webhook(subscription_id), idempotency(idempotency_scope, digest) when digest;
     }
-    builds { read tenant }
+    builds { read tenant() }
     args {
         key_hash of caller,
         /// Of the API key.
@@ -72,7 +72,6 @@ signature! {
         /// The scope filter that the subscription is to have, after =; '' where it keeps its own.
         subscribes: Option<&'a str>,
         payload_hash: Option<&'a str>,
-        tenant_prefix = tenant_prefix(),
     }
     replies {
         unauthorized, forbidden, scope_forbidden, idempotency_mismatch, replayed: Replayed { outcome: Vec<String> }, webhook_not_found,

@@ -119,7 +119,7 @@ signature! {
             event_log: events(owner, day) when fails, system_log: events(system, day) when fails, outbox() when fails,
             days() when fails;
     }
-    builds { write delivery, lane, window, webhook }
+    builds { read tenant(), webhooks_mark(); write delivery(), lane(), window(), webhook() }
     args {
         day,
         /// Of the subscription, where an attempt failed finally.
@@ -132,12 +132,6 @@ signature! {
         claim_ms: i64,
         lane_concurrency: u32,
         stale_before_ms: Option<i64>,
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        webhook_prefix = webhook_prefix(),
-        tenant_prefix = tenant_prefix(),
-        mark_prefix = mark_prefix(),
         /// In order: the delivery, the token of its claim, its subscription and lane, outcome, delay_ms, how many of the subscription may be in flight with the
         /// next one of the lane, or 0 to claim none; a number of places, and in these names and values for the record.
         attempts: &'a [&'a AttemptEnd],

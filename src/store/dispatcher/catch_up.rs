@@ -30,15 +30,11 @@ signature! {
         write fanned(), lanes(), open: open_deliveries(), behind_index: behind();
         read webhooks_mark(owner), tenant(owner);
     }
-    builds { write delivery, lane, window, deliveries }
+    builds { write delivery(), lane(), window(), deliveries() }
     args {
         day,
         /// First attempts of a lane that may be in flight at once.
         lane_concurrency: u32,
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        deliveries_prefix = deliveries_prefix(),
         owner: &'a str,
         /// Of the owner's subscriptions, as the caller remembers them.
         mark: &'a str,
@@ -187,7 +183,7 @@ signature! {
         read lease();
         write lanes(), open: open_deliveries(), behind_index: behind(), replays(), replay(replay_id), replay_events(replay_id);
     }
-    builds { read webhook, tenant; write replay_lock, delivery, lane, window, deliveries }
+    builds { read webhook(), tenant(); write replay_lock(), delivery(), lane(), window(), deliveries() }
     args {
         fencing_token: Lease,
         replay_id: &'a str,
@@ -197,13 +193,6 @@ signature! {
         lane_concurrency: u32,
         /// Deliveries queued before are no longer attempted; '' while the clock is in doubt.
         stale_before_ms: Option<i64>,
-        replay_lock_prefix = replay_lock_prefix(),
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        deliveries_prefix = deliveries_prefix(),
-        webhook_prefix = webhook_prefix(),
-        tenant_prefix = tenant_prefix(),
     }
     replies { fenced, fed: Fed { queued: u64, more: bool, hopeless: bool }, ended: Ended }
     writes "On fed: deliveries, their lane and window, when the replay is looked at again. On ended the replay and its lock go."

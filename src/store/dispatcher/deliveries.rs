@@ -116,7 +116,7 @@ signature! {
         read lease();
         write lanes(), claims(), claimed_lanes(), open: open_deliveries();
     }
-    builds { read webhook, tenant; write delivery, lane, window }
+    builds { read webhook(), tenant(); write delivery(), lane(), window() }
     args {
         fencing_token: Lease,
         /// To end those whose time was over by then, and look at no others.
@@ -131,11 +131,6 @@ signature! {
         reply_ms: Duration,
         /// The number of claims to pass over.
         after: i64,
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        webhook_prefix = webhook_prefix(),
-        tenant_prefix = tenant_prefix(),
     }
     replies { fenced, lapsed: Lapsed { count: i64, damaged: String, next: Option<i64> } }
     writes "On lapsed: deliveries, their claims, lanes and windows."
@@ -153,7 +148,7 @@ signature! {
         read lease();
         write lanes(), claims(), claimed_lanes(), open: open_deliveries();
     }
-    builds { read tenant, webhooks_mark; write delivery, lane, window, webhook }
+    builds { read tenant(), webhooks_mark(); write delivery(), lane(), window(), webhook() }
     args {
         fencing_token: Lease,
         /// A name without `:`.
@@ -167,12 +162,6 @@ signature! {
         busy_owners: &'a str,
         /// Deliveries queued before are no longer attempted; '' while the clock is in doubt.
         stale_before_ms: Option<i64>,
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        webhook_prefix = webhook_prefix(),
-        tenant_prefix = tenant_prefix(),
-        mark_prefix = mark_prefix(),
     }
     replies { fenced,
         taken: Taken {
@@ -205,7 +194,7 @@ signature! {
     HASTEN_LANES: HastenLanes -> HastenLanesReply = "dispatcher/hasten_lanes", flags "allow-oom";
     names { partition: Partition }
     keys of partition { write lanes(); }
-    builds { read delivery, webhook, window, tenant; write lane }
+    builds { read delivery(), webhook(), window(), tenant(); write lane() }
     args {
         /// Lanes that are due later are looked at.
         after_ms: i64,
@@ -217,11 +206,6 @@ signature! {
         retry_ms: Duration,
         /// How the name of a lane of retries ends.
         retries: &'a str,
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        webhook_prefix = webhook_prefix(),
-        tenant_prefix = tenant_prefix(),
     }
     replies { hastened: Hastened { next: Option<i64> } }
     writes "The times of lanes and of retries."

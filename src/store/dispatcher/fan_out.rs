@@ -43,18 +43,13 @@ signature! {
     names { partition: Partition }
     keys of partition { write fanned(), lanes(), open: open_deliveries(), behind_index: behind(); }
     each { read marks: webhooks_mark }
-    builds { read tenant; write delivery, lane, window, deliveries }
+    builds { read tenant(); write delivery(), lane(), window(), deliveries() }
     args {
         day,
         /// First attempts of a lane that may be in flight at once.
         lane_concurrency: u32,
         /// Whether Redis has no memory for deliveries.
         is_full: bool,
-        tenant_prefix = tenant_prefix(),
-        delivery_prefix = delivery_prefix(),
-        lane_prefix = lane_prefix(),
-        window_prefix = window_prefix(),
-        deliveries_prefix = deliveries_prefix(),
         /// Owners and the marks of their subscriptions, in the order of the keys.
         owners: Counted<&'a [(String, String)]>,
         /// In order: the field of the cursor; the cursor as it was read or ''; the cursor to be; a number of places, and in these for
@@ -224,9 +219,8 @@ signature! {
         read outbox(), webhooks(owner);
         write webhooks_mark(owner), watch(owner), thresholds(), tenant_key: tenant(owner);
     }
-    builds { write webhook }
+    builds { write webhook() }
     args {
-        webhook_prefix = webhook_prefix(),
         owner: &'a str,
         /// Each with what it watches, blanks between.
         subscriptions: &'a [(String, String)],

@@ -24,11 +24,10 @@ signature! {
         read lease(), unsigned(), unsignable();
         write index: reservations(tenant, of_day) when reservations, index: usage_events(tenant, of_day) when usage_events;
     }
-    builds { write reservation, usage_event, budget }
+    builds { write reservation, usage_event, budget(tenant) }
     args {
         /// Of reservations or of usage events.
         record_prefix: String,
-        budget_prefix = budget_prefix(tenant),
         ended_before_ms: i64,
         rows: i64,
         fencing_token: Lease,
@@ -86,8 +85,8 @@ impl Store {
             reservations: records == Records::Reservations,
             usage_events: records == Records::UsageEvents,
             record_prefix: match records {
-                Records::Reservations => keys.reservation_prefix(),
-                Records::UsageEvents => keys.usage_event_prefix(),
+                Records::Reservations => keys.reservation(""),
+                Records::UsageEvents => keys.usage_event(""),
             },
             ended_before_ms,
             rows: PAGE_ROWS,

@@ -18,9 +18,8 @@ signature! {
     names { partition: Partition }
     keys of partition { read thresholds(); write traffic_due(); }
     each { write traffic: traffic }
-    builds { read tenant }
+    builds { read tenant() }
     args {
-        tenant_prefix = tenant_prefix(),
         /// For each of the keys: its tenant; decided, denied, ended and expired, tried and refused.
         tallies: &'a [NamedTally],
     }

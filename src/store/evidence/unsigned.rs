@@ -17,9 +17,8 @@ signature! {
     READ_UNSIGNED: ReadUnsigned -> ReadUnsignedReply = "dispatcher/read_unsigned", flags "no-writes,allow-oom";
     names { partition: Partition }
     keys of partition { read unsigned(); }
-    builds { read reservation }
+    builds { read reservation() }
     args {
-        reservation_prefix = reservation_prefix(),
         /// An entry.
         after: String,
         rows: usize,

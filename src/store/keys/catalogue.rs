@@ -31,8 +31,6 @@ keys! { partition {
     /// random bits, new with each change of a policy), *`thresholds`* (millionths, ascending; absent: 80, 95 and 100 %),
     /// *`watched_rates`* (`<metric>:<limit>:<window>`, blanks between).
     tenant: hash = ("tenant:" tenant), "never";
-    /// Prefix of the keys of tenants.
-    tenant_prefix: prefix = ("tenant:"), "";
     /// The partition's tenants, in order of their ids.
     tenants: zset = ("tenants"), "never";
     /// The partition's tenants by the digest that ids of their events have.
@@ -42,8 +40,6 @@ keys! { partition {
     /// Also: `hash` (SHA-256 of the whole text, base64url), `permissions` (a blank on either side of each), *`scope_filter`*
     /// (one entry per line).
     api_key: hash = ("apikey:" key_id), "never";
-    /// Prefix of the keys of API keys.
-    api_key_prefix: prefix = ("apikey:"), "";
     /// A tenant's API keys by creation time.
     api_keys: zset = ("apikeys:" tenant), "never";
     /// `<tenant>:<key_id>` of API keys whose expiry event is pending, by expiry time.
@@ -52,8 +48,6 @@ keys! { partition {
     ///
     /// Also: `scope_pattern` is in lower case; *`caps`* is JSON.
     policy: hash = ("policy:" policy_id), "never";
-    /// Prefix of the keys of policies.
-    policy_prefix: prefix = ("policy:"), "";
     /// A tenant's policies, in order of their ids.
     policies: zset = ("policies:" tenant), "never";
     /// A tenant's policies by name.
@@ -71,8 +65,6 @@ keys! { partition {
     /// *`metadata`*, *`closed_at_ms`*. Always
     /// `remaining = allocated - spent - reserved - debt`.
     budget: hash = ("budget:" tenant ":" unit ":" scope), "never";
-    /// Prefix of the keys of a tenant's ledgers; unit, `:` and scope follow.
-    budget_prefix: prefix = ("budget:" tenant ":"), "";
     /// A tenant's ledgers, in order: `<scope> <unit index> <UNIT>`.
     budgets: zset = ("budgets:" tenant), "never";
     /// The partition's ledgers in debt, `debt <tenant> <UNIT> <scope>` by debt, and over their limit, `over …` by
@@ -99,8 +91,6 @@ keys! { partition {
     ///
     /// A dry run has the fields of a decision, and `create.<depth>`.
     reservation: hash = ("rsv:" reservation_id), "after the retention of reservations; a dry run by a TTL of 24 hours";
-    /// Prefix of the keys of reservations.
-    reservation_prefix: prefix = ("rsv:"), "";
     /// A day's reservations of a tenant by creation time.
     reservations: zset = ("rsvs:" tenant ":" day), "with its last reservation";
     /// One usage event.
@@ -108,8 +98,6 @@ keys! { partition {
     /// Fields: those of a reservation that was created and committed in one, without times of expiry: `status` `APPLIED`,
     /// `create_hash`, `actual`, `charged`, `create.<depth>`, *`debt.<depth>`*, *`client_time_ms`*, …
     usage_event: hash = ("usage_event:" event_id), "after the retention of usage events";
-    /// Prefix of the keys of usage events.
-    usage_event_prefix: prefix = ("usage_event:"), "";
     /// A day's usage events of a tenant by time.
     usage_events: zset = ("usage_events:" tenant ":" day), "with its last usage event";
     /// One decision, kept for its idempotency key.
@@ -132,8 +120,6 @@ keys! { partition {
     /// Fields of an entry: `type`, `at_ms`, *`scope`*, *`kind`* of the action, the request cause (*`request_id`*,
     /// *`trace_id`*, …), and the event's own `data.…` and `metadata.…`.
     events: stream = ("events:" tenant ":" day), "whole, after the retention of events";
-    /// Prefix of the keys of event logs; tenant, `:` and day follow.
-    event_log_prefix: prefix = ("events:"), "";
     /// Pointers into the event logs, in the order in which events were emitted.
     ///
     /// Fields of an entry: `tenant`, `day`, `first` (the first entry in the log) and `count`.
@@ -218,19 +204,13 @@ keys! { partition {
     /// outbox entry behind which events are for it), `since_ms` (the same as a time, for other partitions), *`epoch`* (how often it
     /// has stopped being `ACTIVE`).
     webhook: hash = ("webhook:" subscription_id), "when it is deleted";
-    /// Prefix of the keys of subscriptions.
-    webhook_prefix: prefix = ("webhook:"), "";
     /// An owner's subscriptions, in order of their ids. The operator's owner is `__system__`.
     webhooks: zset = ("webhooks:" owner), "an entry with its subscription";
     /// A mark of an owner's subscriptions: another text after each change of one.
     webhooks_mark: string = ("webhooksmark:" owner), "with the owner's last subscription";
-    /// Prefix of the keys of marks.
-    mark_prefix: prefix = ("webhooksmark:"), "";
     /// The watch of each active subscription of an owner: utilization thresholds in millionths, and limits of rates as
     /// `<metric>:<limit>:<window>`, with `:<scope filter>` behind that of a burn rate; blanks between.
     watch: hash = ("watch:" owner), "a field with its subscription";
-    /// Prefix of the keys of watched thresholds.
-    watch_prefix: prefix = ("watch:"), "";
     /// The thresholds and limits that the operator's subscriptions watch, copied to the partition: `union`, `version`, and `pending`,
     /// `after` and `skipped` (a damaged tenant was met) while they are copied. In partition `000` also the source: `source_union`, `source_version`.
     thresholds: hash = ("thresholds"), "never";
@@ -251,19 +231,13 @@ keys! { partition {
     /// *`response_status`*, *`response_time_ms`*, *`error_message`*, *`next_retry_at_ms`* and *`retry_delay_ms`* (by how much it
     /// was put off), *`not_before_ms`* (until when its first attempt was put off), *`completed_at_ms`*.
     delivery: hash = ("delivery:" delivery_id), "TTL of 14 days, after its end";
-    /// Prefix of the keys of deliveries.
-    delivery_prefix: prefix = ("delivery:"), "";
     /// A day's deliveries of a subscription by the time at which they were queued: a number that rises, and the id.
     deliveries: zset = ("deliveries:" subscription_id ":" day), "TTL of 16 days";
-    /// Prefix of the keys of days of deliveries; subscription, `:` and day follow.
-    deliveries_prefix: prefix = ("deliveries:"), "";
     /// Deliveries that wait for the end of their first attempt, in order; in `…:retries` those that wait for a further one, by
     /// the time at which it is due.
     ///
     /// A lane is `<subscription_id>:<partition>:<tenant>`, `<subscription_id>:replay:<replay_id>` or `<subscription_id>:retries`.
     lane: list = ("lane:" lane), "with its last delivery";
-    /// Prefix of the keys of lanes.
-    lane_prefix: prefix = ("lane:"), "";
     /// The partition's lanes that have something to be attempted, by the time from which on.
     lanes: zset = ("lanes"), "an entry when all that may be is in flight";
     /// Deliveries in flight, by the time at which the claim of their dispatcher ends.
@@ -277,8 +251,6 @@ keys! { partition {
     /// `fanned`; `sources` (how many such places), `missed` (events behind them, by the hour since 1970), `epoch` of the
     /// subscription at that time.
     window: hash = ("window:" subscription_id), "TTL of 40 days after the last event for it";
-    /// Prefix of the keys of windows.
-    window_prefix: prefix = ("window:"), "";
     /// The partition's subscriptions that are behind, by the time at which it is looked whether they have room.
     behind: zset = ("behind"), "an entry when it has caught up";
     /// How many deliveries of each owner are open.
@@ -288,8 +260,6 @@ keys! { partition {
     fanned: hash = ("fanned"), "never";
     /// The claim of the process that chooses events for a replay; then the id of the replay that is in progress.
     replay_lock: string = ("replaylock:" subscription_id), "with the end of the replay; TTL of a minute, then of 24 hours";
-    /// Prefix of the keys of these locks.
-    replay_lock_prefix: prefix = ("replaylock:"), "";
     /// A replay some of whose deliveries were not queued, or not attempted yet.
     ///
     /// Fields: `subscription_id`, `epoch` of the subscription, `created_at_ms`, `day`.

@@ -19,7 +19,7 @@ pub struct Key {
     pub name: &'static str,
     /// Its name, after the prefix of the deployment.
     pub place: &'static str,
-    /// The Redis type; `prefix` for what several keys start with.
+    /// The Redis type.
     pub kind: &'static str,
     /// Its pattern: a text, then a part of the name where there is one.
     pub pieces: &'static [(&'static str, Option<&'static str>)],
@@ -33,8 +33,7 @@ impl Key {
     /// Every key, in the order of the catalogue.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         let places = [deployment::ALL, directory::ALL, partition::ALL, views::ALL];
-        let declared = places.into_iter().flatten().copied();
-        declared.filter(|key| key.kind != "prefix")
+        places.into_iter().flatten().copied()
     }
 
     /// Its pattern with these names for its parts: `tenant:<owner>`.
@@ -187,6 +186,21 @@ macro_rules! keys {
     (@part) => { None };
 }
 use keys;
+
+impl PartitionKeys {
+    /// The beginning of a key's name, up to the first part that `parts` lack.
+    pub(super) fn prefix_of(&self, key: &Key, parts: &[&dyn KeySegment]) -> String {
+        let (mut prefix, mut parts) = (start(&self.start), parts.iter());
+        for (text, part) in key.pieces {
+            prefix.push_str(text);
+            match part.and_then(|_| parts.next()) {
+                Some(part) => part.push_to(&mut prefix),
+                None => break,
+            }
+        }
+        prefix
+    }
+}
 
 /// A key that begins so. A request needs some fifteen, so building them costs no formatting.
 fn start(text: &str) -> String {

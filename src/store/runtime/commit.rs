@@ -19,7 +19,7 @@ signature! {
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), event_log: events(tenant, day),
             outbox(), unsigned(), days(), over_limit_or_in_debt(), rates(tenant);
     }
-    builds { write budget, other_graces, unsigned_refusals }
+    builds { write budget(tenant), other_graces, unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -28,7 +28,6 @@ signature! {
         unit: &'a str,
         actual: i64,
         key_digest: &'a str,
-        budget_prefix = budget_prefix(tenant),
         swept_until_ms: Option<i64>,
         reservation_id: &'a ReservationId,
         context: &'a str,

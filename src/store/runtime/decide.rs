@@ -19,7 +19,7 @@ signature! {
             rates(tenant) when stored_bytes;
     }
     each { read budgets: budget }
-    builds { read budget; write unsigned_refusals }
+    builds { read budget(tenant); write unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -29,7 +29,6 @@ signature! {
         unit: &'a str,
         amount: i64,
         swept_until_ms: Option<i64>,
-        budget_prefix = budget_prefix(tenant),
         /// DECISION or DRY_RUN.
         outcome_status: &'a str,
         /// Of the policy that applies, JSON.

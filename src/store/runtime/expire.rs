@@ -16,14 +16,12 @@ signature! {
         write tenant_key: tenant(tenant), due(tenant), other_graces(tenant), due_tenants(), event_log: events(tenant, day), outbox(), days(),
             quarantine(), traffic(tenant), traffic_due();
     }
-    builds { write reservation, budget }
+    builds { write reservation(), budget(tenant) }
     args {
         day,
         tenant: &'a TenantId,
         /// Reservations at most.
         rows: i64,
-        reservation_prefix = reservation_prefix(),
-        budget_prefix = budget_prefix(tenant),
         context: &'a str,
         /// Only what was due by then; '' for now.
         before_ms: Option<i64>,

@@ -19,7 +19,7 @@ signature! {
         write tenant_key: tenant(tenant), reservation(reservation_id), due(tenant), due_tenants(),
             rates(tenant) when stored_bytes;
     }
-    builds { read budget; write other_graces }
+    builds { read budget(tenant); write other_graces }
     args {
         key_hash of caller,
         tenant of caller,
@@ -27,7 +27,6 @@ signature! {
         key_digest: &'a str,
         extend_by_ms: i64,
         extensions_max: u32,
-        budget_prefix = budget_prefix(tenant),
         reservation_id: &'a ReservationId,
         /// JSON.
         metadata: Option<&'a str>,

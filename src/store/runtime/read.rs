@@ -51,11 +51,10 @@ signature! {
     names { caller: ScriptCaller<'a>, key_id of caller }
     keys of partition of tenant { read api_key(key_id), tenant_key: tenant(tenant); }
     each { read indexes: reservations | due | other_graces }
-    builds { read reservation }
+    builds { read reservation() }
     args {
         key_hash of caller,
         tenant: &'a TenantId,
-        reservation_prefix = reservation_prefix(),
         direction: &'a str,
         rows: usize,
         /// Lowest score.
@@ -84,11 +83,10 @@ signature! {
     BALANCES: Balances -> BalancesReply = "runtime/balances", flags "no-writes,allow-oom";
     names { caller: &'a RuntimeCaller, key_id of caller }
     keys of partition of caller { read api_key(key_id), budgets(tenant); }
-    builds { read budget }
+    builds { read budget(tenant) }
     args {
         key_hash of caller,
         tenant of caller,
-        budget_prefix = budget_prefix(tenant),
         /// The last entry that was seen.
         after: Option<&'a str>,
         rows: usize,

@@ -18,7 +18,7 @@ signature! {
         write tenant_key: tenant(owner), reservation(reservation_id), due(owner), event_log: events(owner, day), outbox(),
             unsigned(), days(), audit_log: audit(owner, day) when audited, chain(owner) when audited, unsealed() when audited;
     }
-    builds { write budget, other_graces, unsigned_refusals }
+    builds { write budget(owner), other_graces, unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -26,7 +26,6 @@ signature! {
         tenant of caller,
         payload_hash: &'a str,
         key_digest: &'a str,
-        budget_prefix = budget_prefix(owner),
         context: &'a str,
         owner: &'a TenantId,
         reservation_id: &'a ReservationId,

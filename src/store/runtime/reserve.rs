@@ -18,7 +18,7 @@ signature! {
             other_graces(tenant) when other_grace, rates(tenant) when rate_limits;
     }
     each { write budgets: budget }
-    builds { read budget; write unsigned_refusals }
+    builds { read budget(tenant); write unsigned_refusals }
     args {
         day,
         key_hash of caller,
@@ -31,7 +31,6 @@ signature! {
         grace_ms: i64,
         requested_overage_policy: Option<&'a str>,
         swept_until_ms: Option<i64>,
-        budget_prefix = budget_prefix(tenant),
         reservation_id: &'a ReservationId,
         /// Overage policy, default_ttl_ms, max_ttl_ms and max_extensions of the policy that applies; - for what it leaves open.
         policy: String,

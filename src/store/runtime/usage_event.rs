@@ -15,7 +15,7 @@ signature! {
             outbox(), days(), over_limit_or_in_debt(), rates(tenant) when stored_bytes;
     }
     each { write budgets: budget }
-    builds { read budget }
+    builds { read budget(tenant) }
     args {
         day,
         key_hash of caller,
@@ -26,7 +26,6 @@ signature! {
         actual: i64,
         requested_overage_policy: Option<&'a str>,
         swept_until_ms: Option<i64>,
-        budget_prefix = budget_prefix(tenant),
         event_id: &'a str,
         /// As in reserve.
         policy: String,

@@ -74,45 +74,8 @@ pub struct ArgUse {
     pub form: Form,
     /// The key, or beginning of keys, that it names, with its parts.
     pub key: Option<(&'static Key, &'static [&'static str])>,
-    /// Its comment, if it is declared.
-    pub own_note: &'static str,
-}
-
-/// Comments of arguments that many scripts share.
-const USUAL_NOTES: &[(&str, &str)] = &[
-    ("audit", "Names and values of the audit entry."),
-    (
-        "changes",
-        "A member of the request, the field of the record, then = and the value, or '' to remove the field.",
-    ),
-    ("context", "The request cause, lines of name and value."),
-    ("direction", "asc or desc."),
-    ("fields", "Names and values of the record."),
-    ("kept", "Names and values that the record keeps."),
-    ("key_digest", "Of the idempotency key."),
-    ("key_hash", "Of the API key; empty for the admin key."),
-    (
-        "policies_version",
-        "The version of the tenant's policies from which the policy was chosen.",
-    ),
-    ("policy_from_ms", "From then on the policy applies."),
-    ("policy_until_ms", "Until then the policy applies."),
-    ("rows", "How many at most."),
-    (
-        "swept_until_ms",
-        "Holds that were due by then have been expired for this request.",
-    ),
-];
-
-impl ArgUse {
-    /// Its comment: as declared, else the shared one for its name.
-    pub fn note(&self) -> &'static str {
-        let usual = || USUAL_NOTES.iter().find(|(name, _)| *name == self.local);
-        match self.own_note.trim() {
-            "" => usual().map_or("", |(_, note)| *note),
-            own => own,
-        }
-    }
+    /// Its comment; empty for one that the heads of scripts explain by its name.
+    pub note: &'static str,
 }
 
 /// The form of a value that is a field of another one.

@@ -19,13 +19,12 @@
 //!         read api_key(key_id), tenant_key: tenant(tenant);
 //!         write reservation(id), event_log: events(tenant, day), idempotency(tenant, digest) when digest;
 //!     }
-//!     builds { write budget }
+//!     builds { write budget(tenant) }
 //!     args {
 //!         day,
 //!         tenant: &'a str,
 //!         /// What the record names.
 //!         id: &'a str,
-//!         budget_prefix = budget_prefix(tenant),
 //!         spent: Option<i64>,
 //!         /// Names and values that the record keeps.
 //!         kept: &'a [(&'a str, String)],
@@ -58,7 +57,7 @@
 //!         let mut call = Call::begin(&END.script, 4 + usize::from(self.digest.is_some()));
 //!         call.push_key(&keys.api_key(self.key_id)); // tenant, reservation, events
 //!         if self.digest.is_some() { call.push_key(&keys.idempotency(self.tenant, self.digest.unwrap_or(""))) }
-//!         day.push(&mut call.command); // its start, tenant, id, …
+//!         keys.prefix_of(&budget, &[self.tenant]).push(&mut call.command); // the day and its start, tenant, id, …
 //!         call
 //!     }
 //! }
@@ -77,7 +76,7 @@
 //!
 //! ```lua
 //! local api_key, tenant_key, reservation, event_log, idempotency = unpack(KEYS)
-//! local day, day_start_ms, tenant, id, budget_prefix, spent = unpack(ARGV, 1, 6)
+//! local budget_prefix, day, day_start_ms, tenant, id, spent = unpack(ARGV, 1, 6)
 //! local kept_from = 7
 //! ```
 //!
@@ -88,11 +87,12 @@
 //!   another value. Keys that the script writes follow `write`. A local name precedes the catalogue's where they differ.
 //!   `when` names a field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of
 //!   keys, a field `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
-//! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`.
-//! - `args`: a comment is the argument's note in the head of the script; `USUAL_NOTES` has those of arguments that many scripts
-//!   have. `day` is two arguments, `day` and `day_start_ms`; the call is repeated with the day of the script's clock
-//!   when it replies `clock`. `local = key(parts)` passes the name of a key. A [`Counted`](crate::driver::script::Counted)
-//!   list lies from `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
+//! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`. `key(parts)` passes
+//!   the beginning of their names, as the argument `<key>_prefix`; such arguments come first.
+//! - `args`: a comment is the argument's note in the head of the script; one without it has the note of its name in
+//!   `tests/it/project/signatures/header.rs`. `day` is two arguments, `day` and `day_start_ms`; the call is repeated with the
+//!   day of the script's clock when it replies `clock`. A [`Counted`](crate::driver::script::Counted) list lies from
+//!   `ARGV[name_from]` to `ARGV[name_to]`, a list at the end from `ARGV[name_from]` on.
 //! - `-> Reply declared elsewhere`: the replies are some of those of another script, and their type is its.
 //! - `replies`, in order of precedence: a word of [`Refused`] alone, or a word with its variant and fields. `replayed` alone
 //!   is the stored words of the first outcome.
@@ -120,10 +120,8 @@ macro_rules! signature {
             $($access:ident $($local:ident $(: $key:ident)? ($($part:tt),*) $(when $when:ident)?),+;)*
         }
         $(each { $list_access:ident $list:ident: $($list_key:ident)|+ })?
-        $(builds { $($build_access:ident $($built:ident),+);+ })?
-        args {
-            $($(#[doc = $note:literal])* $arg:ident $(of $arg_whole:ident)? $(: $type:ty)? $(= $from:ident ($($from_part:tt),*))?),* $(,)?
-        }
+        $(builds { $($build_access:ident $($built:ident $(($($built_part:ident),*))?),+);+ $(;)? })?
+        args { $($(#[doc = $note:literal])* $arg:ident $(of $arg_whole:ident)? $(: $type:ty)?),* $(,)? }
         replies {
             $($word:ident $(: $variant:ident $({ $($field:ident: $field_type:ty),* $(,)? })?)?),* $(,)?
         }
@@ -175,11 +173,20 @@ macro_rules! signature {
         }
 
         impl<'a> $call<'a> {
-            const ARGS: &'static [$crate::store::signature::ArgUse] = &[$(
-                $crate::store::signature::signature!(
-                    @arg $place $call concat!($($note),*), $arg $(of $arg_whole)? $(: $type)? $(= $from ($($from_part),*))?
-                ),
-            )*];
+            const ARGS: &'static [$crate::store::signature::ArgUse] = &[
+                $($($($($crate::store::signature::ArgUse {
+                    local: concat!(stringify!($built), "_prefix"),
+                    form: $crate::driver::script::Form::One("prefix"),
+                    key: Some((&$crate::store::keys::$place::$built, &[$(stringify!($built_part)),*])),
+                    note: "",
+                },)?)+)+)?
+                $($crate::store::signature::ArgUse {
+                    local: stringify!($arg),
+                    form: $crate::store::signature::signature!(@form $call $arg $(of $arg_whole)? $(: $type)?),
+                    key: None,
+                    note: concat!($($note),*),
+                },)*
+            ];
         }
 
         impl $crate::store::signature::ScriptCall for $call<'_> {
@@ -194,7 +201,7 @@ macro_rules! signature {
             ) -> $crate::driver::call::Call {
                 let keys = $crate::store::signature::signature!(@place $place $($home)? keys self);
                 $($($crate::store::signature::signature!(@let self $name $(of $whole)?);)*)?
-                $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)? $(= $from)?);)*
+                $($crate::store::signature::signature!(@let self $arg $(of $arg_whole)? $(: $type)?);)*
                 let given = 0_usize
                     $($(+ usize::from(true $(&& $crate::store::signature::IsGiven::is_given($when))?))+)*
                     $(+ self.$list.len())?;
@@ -207,9 +214,14 @@ macro_rules! signature {
                     }
                 )+)*
                 $(self.$list.iter().for_each(|key| call.push_key(key));)?
-                $($crate::store::signature::signature!(
-                    @push call keys day $arg $(of $arg_whole)? $(: $type)? $(= $from ($($from_part),*))?
-                );)*
+                $($($($($crate::driver::script::Argument::push(
+                    &keys.prefix_of(
+                        &$crate::store::keys::$place::$built,
+                        &[$($built_part as &dyn $crate::store::keys::KeySegment),*],
+                    ),
+                    &mut call.command,
+                );)?)+)+)?
+                $($crate::store::signature::signature!(@push call day $arg);)*
                 call
             }
         }
@@ -278,7 +290,6 @@ macro_rules! signature {
     (@place partition $keys:ident $self:ident) => { $keys.of($self.partition) };
     (@place $place:ident $keys:ident $self:ident) => { $keys };
     (@let $self:ident day) => {};
-    (@let $self:ident $name:ident = $from:ident) => {};
     (@let $self:ident $name:ident of $whole:ident) => { let $name = &$self.$whole.$name; };
     (@let $self:ident $name:ident $(: $type:ty)?) => { let $name = &$self.$name; };
     (@part $day:ident day) => { $day };
@@ -289,42 +300,17 @@ macro_rules! signature {
     (@build $keys:ident $day:ident $local:ident: $key:ident ($($part:tt),*)) => {
         $keys.$key($($crate::store::signature::signature!(@part $day $part)),*)
     };
-    (@arg $place:ident $call:ident $note:expr, day) => {
-        $crate::store::signature::signature!(@use day, $crate::driver::script::Form::One("yyyymmdd"), None, $note)
+    (@form $call:ident day) => { <$crate::driver::clock::Day as $crate::driver::script::Argument>::FORM };
+    (@form $call:ident $arg:ident of $whole:ident) => {
+        $crate::store::signature::form_of(|call: &$call<'static>| &call.$whole.$arg)
     };
-    (@arg $place:ident $call:ident $note:expr, $arg:ident of $whole:ident) => {
-        $crate::store::signature::signature!(
-            @use $arg, $crate::store::signature::form_of(|call: &$call<'static>| &call.$whole.$arg), None, $note
-        )
-    };
-    (@arg $place:ident $call:ident $note:expr, $arg:ident: $type:ty) => {
-        $crate::store::signature::signature!(
-            @use $arg, <$type as $crate::driver::script::Argument>::FORM, None, $note
-        )
-    };
-    (@arg $place:ident $call:ident $note:expr, $arg:ident = $key:ident ($($part:tt),*)) => {
-        $crate::store::signature::signature!(
-            @use $arg,
-            $crate::driver::script::Form::One("key"),
-            Some((&$crate::store::keys::$place::$key, &[$(stringify!($part)),*])),
-            $note
-        )
-    };
-    (@use $arg:ident, $form:expr, $key:expr, $note:expr) => {
-        $crate::store::signature::ArgUse { local: stringify!($arg), form: $form, key: $key, own_note: $note }
-    };
-    (@push $call:ident $keys:ident $day:ident day) => {
+    (@form $call:ident $arg:ident: $type:ty) => { <$type as $crate::driver::script::Argument>::FORM };
+    (@push $call:ident $day:ident day) => {
         $crate::driver::script::Argument::push(&$day, &mut $call.command);
         $crate::driver::script::Argument::push(&$day.start_ms(), &mut $call.command);
     };
-    (@push $call:ident $keys:ident $day:ident $arg:ident $(of $whole:ident)? $(: $type:ty)?) => {
+    (@push $call:ident $day:ident $arg:ident) => {
         $crate::driver::script::Argument::push($arg, &mut $call.command)
-    };
-    (@push $call:ident $keys:ident $day:ident $arg:ident = $key:ident ($($part:tt),*)) => {
-        $crate::driver::script::Argument::push(
-            &$crate::store::signature::signature!(@build $keys $day $key ($($part),*)),
-            &mut $call.command,
-        )
     };
 }
 pub(crate) use signature;

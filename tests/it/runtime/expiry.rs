@@ -310,13 +310,15 @@ async fn commit_after_sweep(app: &TestApp, id: &str, swept_until_ms: i64) -> Str
         keys.over_limit_or_in_debt(partition),
         keys.rates(partition, tenant),
     ];
-    let prefix = keys.budget_prefix(partition, tenant);
+    let ledger = keys.budget(partition, tenant, "TOKENS", "");
+    let prefix = ledger.trim_end_matches("TOKENS:");
     let call = Call::new(&COMMIT.script, &names)
+        .with(prefix)
         .with(&day)
         .with(&day.start_ms())
         .with(&[caller.key_hash.as_str(), tenant, "h", "TOKENS"][..])
         .with(&300_i64)
-        .with(&["k", &prefix][..])
+        .with("k")
         .with(&swept_until_ms)
         .with(&[id, "", "", ""][..]);
     let reply = store.send(Lane::Request, &call).await.expect("an answer");

@@ -26,7 +26,7 @@ pub(super) fn document() -> String {
     let mut text = String::new();
     for (title, keys) in SECTIONS {
         let _ = writeln!(text, "\n## {title}");
-        for key in keys.iter().filter(|key| key.kind != "prefix") {
+        for key in keys.iter() {
             entry(&mut text, key);
         }
     }

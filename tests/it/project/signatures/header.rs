@@ -4,10 +4,45 @@ use std::fmt::Write as _;
 
 use budget_authority::driver::script::Form;
 use budget_authority::store::keys::Key;
-use budget_authority::store::signature::{Access, KeyUse, Signature, Word};
+use budget_authority::store::signature::{Access, ArgUse, KeyUse, Signature, Word};
 
 use super::END_OF_SIGNATURE;
 use super::layout::{columns, paragraphs, wrapped};
+
+/// Comments of arguments that many scripts share.
+const USUAL_NOTES: &[(&str, &str)] = &[
+    ("audit", "Names and values of the audit entry."),
+    (
+        "changes",
+        "A member of the request, the field of the record, then = and the value, or '' to remove the field.",
+    ),
+    ("context", "The request cause, lines of name and value."),
+    ("direction", "asc or desc."),
+    ("fields", "Names and values of the record."),
+    ("kept", "Names and values that the record keeps."),
+    ("key_digest", "Of the idempotency key."),
+    ("key_hash", "Of the API key; empty for the admin key."),
+    (
+        "policies_version",
+        "The version of the tenant's policies from which the policy was chosen.",
+    ),
+    ("policy_from_ms", "From then on the policy applies."),
+    ("policy_until_ms", "Until then the policy applies."),
+    ("rows", "How many at most."),
+    (
+        "swept_until_ms",
+        "Holds that were due by then have been expired for this request.",
+    ),
+];
+
+/// The comment of an argument: as declared, else the shared one for its name.
+fn note(arg: &ArgUse) -> &'static str {
+    let usual = || USUAL_NOTES.iter().find(|(name, _)| *name == arg.local);
+    match arg.note.trim() {
+        "" => usual().map_or("", |(_, note)| *note),
+        own => own,
+    }
+}
 
 /// Everything up to the end of the signature. `body`: what follows; only names of ranges that it uses are made.
 pub(super) fn header(signature: &Signature, body: &str) -> String {
@@ -128,14 +163,9 @@ fn arg_rows(signature: &Signature) -> Vec<[String; 5]> {
     for arg in signature.args {
         let (mut index, mut local) = (format!("ARGV[{next}]"), arg.local.to_owned());
         let what = match arg.form {
-            Form::One("key") => {
+            Form::One("prefix") => {
                 let (key, parts) = arg.key.expect("a key");
-                let kind = if key.kind == "prefix" {
-                    "prefix"
-                } else {
-                    "key"
-                };
-                format!("{kind} {}", pattern_of(key, parts))
+                format!("prefix {}", prefix_of(key, parts))
             }
             Form::One(what) => what.to_owned(),
             Form::Optional(what) => format!("{what} or ''"),
@@ -155,7 +185,7 @@ fn arg_rows(signature: &Signature) -> Vec<[String; 5]> {
             index,
             std::mem::take(&mut local),
             what,
-            arg.note().to_owned(),
+            note(arg).to_owned(),
             String::new(),
         ]);
         next += 1;
@@ -258,6 +288,19 @@ fn unpacked(text: &mut String, list: &str, names: &[String], more: bool) {
     let mut lines = String::new();
     wrapped(&mut lines, "  ", &words, "");
     text.push_str(lines.trim_start());
+}
+
+/// The beginning of a key's name, up to the first part that `parts` lack.
+fn prefix_of(key: &Key, parts: &[&str]) -> String {
+    let (mut prefix, mut parts) = (String::new(), parts.iter());
+    for (text, part) in key.pieces {
+        prefix.push_str(text);
+        match part.and_then(|_| parts.next()) {
+            Some(part) => prefix.push_str(&format!("<{part}>")),
+            None => break,
+        }
+    }
+    prefix
 }
 
 /// The name of a key in a header, without its partition.
