@@ -34,7 +34,8 @@ local function threshold_highest(thresholds, used, allocated)
 end
 
 -- Returns the thresholds that fell, in descending order, those that rose, in ascending order, and the highest that is
--- announced afterwards. announced: the highest before, 0 for none; may_fall: whether its announcement is old.
+-- announced afterwards. announced: the highest before, 0 for none; may_fall: whether its announcement is old. One that the
+-- tenant does not have any more falls without an event.
 local function thresholds_crossed(thresholds, allocated, used_before, used, announced, may_fall)
   local fallen, risen = {}, {}
   if not int64_lt(0, allocated) then return fallen, risen, announced end
@@ -48,7 +49,9 @@ local function thresholds_crossed(thresholds, allocated, used_before, used, anno
       table.insert(fallen, 1, millionths)
     end
   end
-  if #fallen > 0 then announced = remaining end
+  if may_fall and announced > 0 and not threshold_reached(lowest_used, announced - ANNOUNCED_BAND, allocated) then
+    announced = remaining
+  end
   for _, millionths in ipairs(thresholds) do
     if millionths > announced and not threshold_reached(used_before, millionths, allocated)
       and threshold_reached(used, millionths, allocated) then risen[#risen + 1] = millionths end

@@ -262,6 +262,26 @@ async fn added_thresholds_emit_nothing_until_utilization_crosses_them() {
 }
 
 #[tokio::test]
+async fn a_removed_threshold_is_forgotten_when_utilization_is_below_its_band() {
+    let mut fixture = AlertFixture::new().await;
+    let app = &fixture.app;
+    app.set_tenant(&[("thresholds", "500000 800000")]).await;
+    let most = fixture.hold(440).await;
+    fixture.hold(100).await;
+    fixture.emits(&["50 rising 460"]).await;
+    fixture.app.set_tenant(&[("thresholds", "800000")]).await;
+    fixture.age().await;
+    fixture.hold(20).await;
+    let within_its_band = fixture.announced().await;
+    assert_eq!(within_its_band, format!("500000 {LONG_AGO} 0"));
+    fixture.release(&most).await;
+    assert_eq!(fixture.announced().await, "");
+    fixture.emits(&[]).await;
+    fixture.hold(680).await;
+    fixture.emits(&["80 rising 200"]).await;
+}
+
+#[tokio::test]
 async fn a_ledger_without_threshold_state_counts_as_having_emitted_up_to_its_utilization() {
     let mut fixture = AlertFixture::new().await;
     let (few, many) = (fixture.hold(60).await, fixture.hold(300).await);
