@@ -6,6 +6,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::task::block_in_place;
 
+use crate::admin::budgets::list::{budget, list};
 use crate::admin::http::{KEYS, key, umbra_on};
 use crate::admin::webhooks::subscriptions::{HOOKS, OWN};
 use crate::harness::app::{ADMIN_KEY, TestApp};
@@ -90,6 +91,28 @@ async fn a_page_of_keys_costs_two_round_trips() {
         // The index and its clock, then the records in one pipeline: one more than the page has.
         assert_eq!((seen.len(), read), (2 + 6, 6), "{seen:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_budgets_reads_one_more_than_it_has_for_a_restricted_key_too() {
+    let server = block_in_place(RedisServer::start);
+    let app = TestApp::spawn_on(&server.url(), &[]).await;
+    for index in 0..30 {
+        let scope = format!("tenant:acme/agent:a{index}");
+        budget(&app, "acme", &scope, "TOKENS", 10).await;
+    }
+    let restricted = [
+        ("permissions", " budgets:read "),
+        ("scope_filter", "agent:*"),
+    ];
+    let key = app.add_key(0, &restricted).await;
+    let mut monitor = Monitor::on(&server);
+    let page = "sort_by=scope&limit=5";
+    let listed = list(&app, Some(&key), page).await;
+    assert_eq!(listed.at("/ledgers").as_array().map(Vec::len), Some(5));
+    let seen = block_in_place(|| monitor.seen());
+    let read = seen.iter().filter(|command| *command == "hmget").count();
+    assert_eq!(read, 6, "{seen:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
