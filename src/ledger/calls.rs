@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::Ledger;
+use super::decisions::DecidedBy;
+use crate::domain::amount::Amount;
 use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::cause::Cause;
 use crate::domain::ids::{ReservationId, TenantId};
@@ -96,6 +98,7 @@ type ToReply<O> = fn(ReplayReply) -> O;
 
 /// How a script of the runtime plane is run.
 pub(super) struct RunOptions<'a, O> {
+    by: DecidedBy,
     tenant: &'a TenantId,
     target: RuntimeTarget<'a>,
     draft: Option<&'a Draft<'a>>,
@@ -104,13 +107,15 @@ pub(super) struct RunOptions<'a, O> {
 }
 
 impl<'a, O> RunOptions<'a, O> {
-    /// About money of this tenant; with the evidence of what is decided.
+    /// For an operation about money of this tenant; with the evidence of what is decided.
     pub(super) fn new(
+        by: DecidedBy,
         tenant: &'a TenantId,
         target: RuntimeTarget<'a>,
         draft: Option<&'a Draft<'a>>,
     ) -> Self {
         Self {
+            by,
             tenant,
             target,
             draft,
@@ -127,11 +132,21 @@ impl<'a, O> RunOptions<'a, O> {
 
 impl Ledger {
     /// Runs a script until it has decided: again after the tenant's dead holds were expired, or under the policy that applies
-    /// now. Returns that policy as well. A refusal names the target, and the evidence of it.
+    /// now. Returns that policy as well. A refusal names the target, and the evidence of it; it is counted.
     ///
     /// While its node is short of memory, a script that stores something new is not run; a request that was made before gets
     /// its response all the same.
     pub(super) async fn run_with_policy<C: ScriptCall>(
+        &self,
+        options: RunOptions<'_, C::Outcome>,
+        call: impl Fn(&Attempt) -> C,
+    ) -> Result<(C::Outcome, Option<Arc<Policy>>), StoreError> {
+        let (by, unit) = (options.by, options.target.amount.map(Amount::unit));
+        let outcome = self.decide_or_replay(options, call).await;
+        outcome.inspect_err(|error| self.metrics.refused(by, unit, error))
+    }
+
+    async fn decide_or_replay<C: ScriptCall>(
         &self,
         options: RunOptions<'_, C::Outcome>,
         call: impl Fn(&Attempt) -> C,

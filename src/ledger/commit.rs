@@ -1,6 +1,7 @@
 //! Committing: what was used is charged, the rest of the hold returns.
 
 use super::calls::RunOptions;
+use super::decisions::DecidedBy;
 use super::{Ledger, bytes_of};
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::Cause;
@@ -49,7 +50,7 @@ impl Ledger {
             amount: Some(request.actual),
             ..RuntimeTarget::reservation(reservation_id)
         };
-        let options = RunOptions::new(&caller.tenant, target, draft.as_ref());
+        let options = RunOptions::new(DecidedBy::Commit, &caller.tenant, target, draft.as_ref());
         let reply = self.run_with_policy(options, |attempt| Commit {
             caller,
             payload_hash: body.payload_hash.as_str(),
@@ -63,10 +64,7 @@ impl Ledger {
             evidence,
             kept: &kept,
         });
-        let reply = reply.await.inspect_err(|error| {
-            self.metrics.commit_refused(request.actual.unit(), error);
-        });
-        match reply?.0 {
+        match reply.await?.0 {
             CommitReply::Committed {
                 unit,
                 charged,

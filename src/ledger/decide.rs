@@ -105,12 +105,9 @@ impl Ledger {
             permission: "reservations:create",
         };
         let target = RuntimeTarget::scope(&scope_path, request.estimate);
-        let options = RunOptions::new(&caller.tenant, target, draft.as_ref())
+        let options = RunOptions::new(by, &caller.tenant, target, draft.as_ref())
             .or_replay(&replay, DecideReply::from);
-        let (reply, policy) = self
-            .run_with_policy(options, call)
-            .await
-            .inspect_err(|error| self.metrics.refused(by, Some(unit), error))?;
+        let (reply, policy) = self.run_with_policy(options, call).await?;
         let (mut outcome, now_ms) = match reply {
             DecideReply::Allow {
                 now_ms,

@@ -210,27 +210,23 @@ impl LedgerMetrics {
         if let Some(reason) = error.refusal().and_then(reason_of) {
             self.count(by, DENY, reason, unit);
         }
+        match (by, error.refusal()) {
+            (
+                DecidedBy::Commit,
+                Some(Refusal::Reservation(ReservationRefusal::OverageRejected { .. })),
+            ) => self.commit(OveragePolicy::Reject, REFUSED),
+            // No other policy denies a commit for lack of funds.
+            (DecidedBy::Commit, Some(Refusal::Reservation(ReservationRefusal::Denied { .. }))) => {
+                self.commit(OveragePolicy::AllowWithOverdraft, REFUSED)
+            }
+            _ => {}
+        }
     }
 
     /// Counts a commit that was made.
     pub(super) fn committed(&self, policy: OveragePolicy, overage: Overage, unit: Unit) {
         self.allowed(DecidedBy::Commit, Decision::Allow, unit);
         self.commit(policy, overage.as_str());
-    }
-
-    /// Counts a commit that was refused.
-    pub(super) fn commit_refused(&self, unit: Unit, error: &StoreError) {
-        self.refused(DecidedBy::Commit, Some(unit), error);
-        match error.refusal() {
-            Some(Refusal::Reservation(ReservationRefusal::OverageRejected { .. })) => {
-                self.commit(OveragePolicy::Reject, REFUSED);
-            }
-            // No other policy denies a commit for lack of funds.
-            Some(Refusal::Reservation(ReservationRefusal::Denied { .. })) => {
-                self.commit(OveragePolicy::AllowWithOverdraft, REFUSED);
-            }
-            _ => {}
-        }
     }
 
     /// Counts reservations that a request expired.

@@ -71,7 +71,7 @@ impl Ledger {
         let key_digest = request.idempotency_key.digest();
         let metadata = request.metadata.as_ref();
         let target = RuntimeTarget::reservation(reservation_id);
-        let options = RunOptions::new(&caller.tenant, target, None);
+        let options = RunOptions::new(DecidedBy::Extend, &caller.tenant, target, None);
         let reply = self.run_with_policy(options, |_| Extend {
             caller,
             payload_hash: body.payload_hash.as_str(),
@@ -82,9 +82,7 @@ impl Ledger {
             metadata: metadata.map(FreeObject::as_str),
             stored_bytes: self.counted_bytes(metadata.map_or(0, |it| it.as_str().len())),
         });
-        let reply = reply.await;
-        let (reply, _) =
-            reply.inspect_err(|error| self.metrics.refused(DecidedBy::Extend, None, error))?;
+        let (reply, _) = reply.await?;
         let is_replay = matches!(reply, ExtendReply::Replayed { .. });
         let (ExtendReply::Extended {
             now_ms,

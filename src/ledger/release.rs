@@ -55,7 +55,7 @@ impl Ledger {
         ]);
         let (key_digest, context) = (request.idempotency_key.digest(), cause.lines());
         let target = RuntimeTarget::reservation(reservation_id);
-        let options = RunOptions::new(&owner, target, draft.as_ref());
+        let options = RunOptions::new(DecidedBy::Release, &owner, target, draft.as_ref());
         let reply = self.run_with_policy(options, |_| Release {
             caller: caller.into(),
             audited: matches!(caller, Caller::Admin(_)),
@@ -68,10 +68,7 @@ impl Ledger {
             kept: Counted(&kept),
             audit: &audit,
         });
-        let reply = reply.await;
-        let reply =
-            reply.inspect_err(|error| self.metrics.refused(DecidedBy::Release, None, error));
-        match reply?.0 {
+        match reply.await?.0 {
             ReleaseReply::Released {
                 unit,
                 estimate,

@@ -94,12 +94,9 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:create",
         };
-        let refused = |error: &StoreError| {
-            self.traffic.refused(&caller.tenant, error);
-            self.metrics.refused(DecidedBy::Reserve, Some(unit), error);
-        };
+        let refused = |error: &StoreError| self.traffic.refused(&caller.tenant, error);
         let target = RuntimeTarget::scope(&scope_path, request.estimate);
-        let options = RunOptions::new(&caller.tenant, target, draft.as_ref())
+        let options = RunOptions::new(DecidedBy::Reserve, &caller.tenant, target, draft.as_ref())
             .or_replay(&replay, ReserveReply::from);
         let created = self.run_with_policy(options, call).await;
         match created.inspect_err(refused)? {

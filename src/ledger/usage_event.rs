@@ -125,15 +125,10 @@ impl Ledger {
             scope_path: scope_path.as_str(),
             permission: "reservations:commit",
         };
-        let refused = |error: &StoreError| {
-            self.metrics
-                .refused(DecidedBy::UsageEvent, Some(unit), error);
-        };
         let target = RuntimeTarget::scope(&scope_path, request.actual);
-        let options =
-            RunOptions::new(&caller.tenant, target, None).or_replay(&replay, UsageEventReply::from);
-        let created = self.run_with_policy(options, call);
-        let (reply, _) = created.await.inspect_err(refused)?;
+        let options = RunOptions::new(DecidedBy::UsageEvent, &caller.tenant, target, None)
+            .or_replay(&replay, UsageEventReply::from);
+        let (reply, _) = self.run_with_policy(options, call).await?;
         let (charged, balances) = match reply {
             UsageEventReply::Applied {
                 charged,
