@@ -106,8 +106,8 @@ impl LogFilter for EventFilter {
             (_, Some(event_type), _) => Some(event_type.as_str()),
             (_, None, category) => category.map(EventCategory::as_str),
         };
-        let kind = || kind.map(|kind| LogIndex::Kind(kind.to_owned()));
-        let index = index_of_ids(ids).or_else(kind).unwrap_or(LogIndex::All);
+        let kind = LogIndex::Kind(kind.map(str::to_owned));
+        let index = index_of_ids(ids).unwrap_or(kind);
         Route::new(View::Events, tenant, self.window, index)
     }
 

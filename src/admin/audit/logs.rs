@@ -69,8 +69,8 @@ impl LogFilter for AuditFilter {
         // A sentinel has a log in every partition.
         let tenant = self.tenant.as_deref();
         let sentinel = tenant.filter(|name| stands_for_no_tenant(name));
-        let kind = || sentinel.map(|name| LogIndex::Kind(name.to_owned()));
-        let index = index_of_ids(ids).or_else(kind).unwrap_or(LogIndex::All);
+        let kind = LogIndex::Kind(sentinel.map(str::to_owned));
+        let index = index_of_ids(ids).unwrap_or(kind);
         Route::new(View::Audit, tenant, self.window, index)
     }
 

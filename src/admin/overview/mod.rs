@@ -121,7 +121,10 @@ impl Admin {
         event_type: EventType,
         window: (i64, i64),
     ) -> Result<Vec<RenderedEvent>, StoreError> {
-        let (store, index) = (&self.store, LogIndex::Kind(event_type.as_str().to_owned()));
+        let (store, index) = (
+            &self.store,
+            LogIndex::Kind(Some(event_type.as_str().to_owned())),
+        );
         let range = StepRange {
             descending: true,
             ..StepRange::FIRST

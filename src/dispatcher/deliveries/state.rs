@@ -204,7 +204,10 @@ impl WorkerState {
         failures: &mut PartitionFailures,
     ) -> Result<(), StoreError> {
         let after_ms = now_ms + AHEAD_MS;
-        let last = self.store.poll_last(Keys::lanes, partitions).await?;
+        let last = self
+            .store
+            .poll_range(Keys::lanes, partitions, (-1, -1))
+            .await?;
         for (partition, last) in partitions.iter().zip(last) {
             let last = last.unwrap_or_default().into_iter().next();
             let is_ahead = last.is_some_and(|lane| lane.at_ms > after_ms);

@@ -8,7 +8,6 @@ use super::bulk::BulkClaim;
 use crate::domain::bulk::{BulkFunding, Outcome, Row, TenantAction, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::{Owner, SubscriptionId};
-use crate::driver::reply::{FromReply, Reply};
 use crate::store::signature::signature;
 use crate::store::{Lane, Store, StoreError, outcome};
 
@@ -108,22 +107,6 @@ signature! {
     }
     replies { done: Done { outcomes: Vec<Outcome> } }
     writes "On done: the outcomes."
-}
-
-impl FromReply for Outcome {
-    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let text = reply.read::<String>()?;
-        Self::from_stored(&text).ok_or_else(|| reply.unknown(&text))
-    }
-}
-
-/// `None` where it is empty.
-impl FromReply for Option<Outcome> {
-    fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let text = reply.read::<String>()?;
-        let read = || Outcome::from_stored(&text).ok_or_else(|| reply.unknown(&text));
-        (!text.is_empty()).then(read).transpose()
-    }
 }
 
 /// Ledgers or subscriptions that one script takes at most: about half a millisecond.

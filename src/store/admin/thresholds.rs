@@ -49,13 +49,9 @@ impl Store {
     pub async fn watched(&self) -> Result<Option<WatchedThresholds>, StoreError> {
         let key = self.keys().thresholds(Partition::FIRST);
         let read = command("HMGET", key, ("source_version", "source_union"));
-        let fields: Vec<Option<String>> = self.read(read).await?;
-        let [Some(version), union] = &fields[..] else {
-            return Ok(None);
-        };
-        let version = version.parse().unwrap_or(0);
-        let union = union.clone().unwrap_or_default();
-        Ok(Some(WatchedThresholds { version, union }))
+        let (version, union): (Option<i64>, Option<String>) = self.read(read).await?;
+        let union = union.unwrap_or_default();
+        Ok(version.map(|version| WatchedThresholds { version, union }))
     }
 
     /// Those of these partitions that lack a version.

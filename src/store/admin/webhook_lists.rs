@@ -62,9 +62,7 @@ impl Store {
     /// The present secret of a subscription, as it is stored; `None` where there is no subscription.
     pub async fn webhook_secret(&self, id: &SubscriptionId) -> Result<Option<String>, StoreError> {
         let key = self.keys().webhook(id.partition(), id.as_str());
-        let fields = ["signing_secret"];
-        let found = self.records([key], &fields).await?.pop().transpose()?;
-        Ok(found.and_then(|record| record.get("signing_secret").map(str::to_owned)))
+        self.read(command("HGET", key, "signing_secret")).await
     }
 
     /// The records of these subscriptions without their secrets, in their order: an empty one where there is none, and an

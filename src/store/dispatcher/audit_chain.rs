@@ -137,7 +137,7 @@ impl Store {
 impl Chain {
     /// One of which nothing is known.
     pub fn empty() -> Self {
-        Self::read(&Record::from_pairs(Vec::new()))
+        Self::read(&Record::default())
     }
 
     fn read(record: &Record) -> Self {

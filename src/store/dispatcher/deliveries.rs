@@ -81,26 +81,19 @@ pub struct ClaimedDelivery {
 
 impl FromReply for ClaimedDelivery {
     fn from_reply(reply: &mut Reply) -> Result<Self, StoreError> {
-        let id = DeliveryId::from_stored(String::from_reply(reply)?);
-        let token = String::from_reply(reply)?;
-        let subscription = reply.read::<String>()?;
-        let subscription =
-            SubscriptionId::parse(&subscription).ok_or_else(|| reply.unknown(&subscription))?;
-        let (lane, owner) = (String::from_reply(reply)?, reply.read::<String>()?);
-        let owner = Owner::parse(&owner).ok_or_else(|| reply.unknown(&owner))?;
         Ok(Self {
-            id,
-            token,
-            subscription,
-            lane,
-            owner,
-            mark: String::from_reply(reply)?,
-            place: EventPlace::parse(&String::from_reply(reply)?),
-            trace: String::from_reply(reply)?,
-            failures: u32::try_from(i64::from_reply(reply)?).unwrap_or(u32::MAX),
-            attempts: i64::from_reply(reply)?,
-            at_ms: i64::from_reply(reply)?,
-            claimed_ms: i64::from_reply(reply)?,
+            id: DeliveryId::from_stored(reply.read()?),
+            token: reply.read()?,
+            subscription: reply.read()?,
+            lane: reply.read()?,
+            owner: reply.read()?,
+            mark: reply.read()?,
+            place: EventPlace::parse(&reply.read::<String>()?),
+            trace: reply.read()?,
+            failures: u32::try_from(reply.read::<i64>()?).unwrap_or(u32::MAX),
+            attempts: reply.read()?,
+            at_ms: reply.read()?,
+            claimed_ms: reply.read()?,
         })
     }
 }

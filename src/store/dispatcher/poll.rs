@@ -39,19 +39,11 @@ impl Store {
         self.poll_range(index, partitions, (0, last)).await
     }
 
-    /// The last member, by time, of an index in each partition; `None` where the node is out of reach.
+    /// The members from one rank to another, by time, of an index in each partition; negative ranks count from the last one.
     ///
     /// # Errors
     /// [`StoreError`] when no node answers.
-    pub async fn poll_last(
-        &self,
-        index: fn(&Keys, Partition) -> String,
-        partitions: &[Partition],
-    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        self.poll_range(index, partitions, (-1, -1)).await
-    }
-
-    async fn poll_range(
+    pub async fn poll_range(
         &self,
         index: fn(&Keys, Partition) -> String,
         partitions: &[Partition],

@@ -18,10 +18,8 @@ const ENTRY_LATE_MS: i64 = 5_000;
 /// An index of a view, or the logs of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogIndex {
-    /// All rows of the view.
-    All,
-    /// Those of one kind.
-    Kind(String),
+    /// The rows of the view: all, or those of one kind.
+    Kind(Option<String>),
     /// Those of one id, as [`super::views::id_digest`] names it.
     Id(String),
     /// The logs of a tenant.
@@ -142,14 +140,8 @@ impl Store {
         let (low, high) = span.bounds();
         let (keys, name) = (self.keys(), view.as_str());
         let (key, counting, low, high) = match index {
-            LogIndex::All => (
-                keys.view(name, None, day),
-                "ZCOUNT",
-                low.to_string(),
-                high.to_string(),
-            ),
             LogIndex::Kind(kind) => {
-                let key = keys.view(name, Some(kind), day);
+                let key = keys.view(name, kind.as_deref(), day);
                 (key, "ZCOUNT", low.to_string(), high.to_string())
             }
             LogIndex::Id(digest) => {
@@ -225,7 +217,7 @@ fn read(
             let members: Vec<String> = read_or_default(reply);
             members.iter().map(|member| of_id(member)).collect()
         }
-        LogIndex::All | LogIndex::Kind(_) => {
+        LogIndex::Kind(_) => {
             let members: Vec<(String, f64)> = read_or_default(reply);
             let rows = members.into_iter();
             rows.map(|(member, at_ms)| view_row(at_ms as i64, &member))

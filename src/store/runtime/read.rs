@@ -5,7 +5,7 @@ use crate::domain::caller::{RuntimeCaller, ScriptCaller};
 use crate::domain::ids::{Partition, ReservationId, TenantId};
 use crate::domain::policy::PolicyId;
 use crate::domain::scope::ScopeFilter;
-use crate::store::records::command;
+use crate::store::records::{command, read_or_default};
 use crate::store::signature::{Fields, signature};
 use crate::store::{Lane, Store, StoreError};
 
@@ -140,15 +140,8 @@ impl Store {
 
     /// The tenant that a record names.
     async fn tenant_in(&self, key: String) -> Result<Option<TenantId>, StoreError> {
-        let tenant = self.field(key, "tenant").await?;
+        let read = command("HGET", key, "tenant");
+        let tenant: Option<String> = read_or_default(self.send(Lane::Request, &read).await?);
         Ok(tenant.and_then(|tenant| TenantId::parse(&tenant)))
-    }
-
-    async fn field(&self, key: String, name: &str) -> Result<Option<String>, StoreError> {
-        let read = command("HGET", key, name);
-        match self.send(Lane::Request, &read).await? {
-            redis::Value::BulkString(value) => Ok(String::from_utf8(value).ok()),
-            _ => Ok(None),
-        }
     }
 }

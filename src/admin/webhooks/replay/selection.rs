@@ -96,7 +96,7 @@ impl Webhooks {
             return self.examine_view(vec![tenant.partition()], selection).await;
         }
         let tenant = Some(tenant.as_str());
-        let route = Route::new(View::Events, tenant, selection.window, LogIndex::All);
+        let route = Route::new(View::Events, tenant, selection.window, LogIndex::Kind(None));
         let mut walk = LogWalk::new(&self.store, self.retention_days, route);
         each(&mut walk, |entry| selection.examine([entry])).await
     }
@@ -124,7 +124,8 @@ impl Webhooks {
     fn indexes(&self, selection: &Selection<'_>) -> Vec<LogDays> {
         let times = kept_times(&self.store, selection.window, self.retention_days);
         let kinds = selection.kinds().into_iter();
-        let days = |kind| LogDays::new(View::Events, LogIndex::Kind(kind), times, StepRange::FIRST);
+        let index = |kind| LogIndex::Kind(Some(kind));
+        let days = |kind| LogDays::new(View::Events, index(kind), times, StepRange::FIRST);
         kinds.map(days).collect()
     }
 
