@@ -17,16 +17,16 @@ KEYS[11]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day                      yyyymmdd
 ARGV[2]                day_start_ms             int64
-ARGV[3]                tenant                   text
-ARGV[4]                key_id                   text
-ARGV[5]                key_hash                 text            Of the new API key.
-ARGV[6]                requested_expires_at_ms  int64 or ''
-ARGV[7]                name                     text
-ARGV[8]                permissions              text            A blank on either side of each.
-ARGV[9]                sealed                   text            '' where there is no idempotency key.
-ARGV[10]               registered_ms            int64           When the directory learned of the key.
-ARGV[11]               payload_hash             text
-ARGV[12]               context                  text            The request cause, lines of name and value.
+ARGV[3]                payload_hash             text
+ARGV[4]                context                  text            The request cause, lines of name and value.
+ARGV[5]                tenant                   text
+ARGV[6]                key_id                   text
+ARGV[7]                key_hash                 text            Of the new API key.
+ARGV[8]                requested_expires_at_ms  int64 or ''
+ARGV[9]                name                     text
+ARGV[10]               permissions              text            A blank on either side of each.
+ARGV[11]               sealed                   text            '' where there is no idempotency key.
+ARGV[12]               registered_ms            int64           When the directory learned of the key.
 ARGV[13]               fields                   n, then n more  Names and values of the record.
 ARGV[fields_to + 1..]  audit                    to the end      Names and values of the audit entry.
 
@@ -39,8 +39,8 @@ Writes:
 ]]
 local tenant_key, api_key, api_keys, expiring, event_log, outbox, days, audit_log, chain, unsealed, idempotency
   = unpack(KEYS)
-local day, day_start_ms, tenant, key_id, key_hash, requested_expires_at_ms, name, permissions, sealed, registered_ms,
-  payload_hash, context = unpack(ARGV, 1, 12)
+local day, day_start_ms, payload_hash, context, tenant, key_id, key_hash, requested_expires_at_ms, name, permissions,
+  sealed, registered_ms = unpack(ARGV, 1, 12)
 local fields_from = 14
 local fields_to = 13 + ARGV[13]
 local audit_from = fields_to + 1

@@ -2,6 +2,8 @@
 --[[ Written by `make signatures`, from the declaration in src/store/admin/api_keys.rs.
 Revokes an API key for good; its next use is refused.
 
+The audit entry gets the name of the API key.
+
 KEYS[1]  write  api_key      hash    apikey:<key_id>
 KEYS[2]  write  tenant_key   hash    tenant:<tenant>
 KEYS[3]  write  event_log    stream  events:<tenant>:<day>
@@ -14,12 +16,12 @@ KEYS[9]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]    day           yyyymmdd
 ARGV[2]    day_start_ms  int64
-ARGV[3]    tenant        text        The owner of the API key.
-ARGV[4]    key_id        text
-ARGV[5]    reason        text or ''
-ARGV[6]    payload_hash  text
-ARGV[7]    context       text        The request cause, lines of name and value.
-ARGV[8..]  audit         to the end  Names and values of the audit entry, except the name of the API key.
+ARGV[3]    payload_hash  text
+ARGV[4]    context       text        The request cause, lines of name and value.
+ARGV[5]    tenant        text        The owner of the API key.
+ARGV[6]    key_id        text
+ARGV[7]    reason        text or ''
+ARGV[8..]  audit         to the end  Names and values of the audit entry.
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | api_key_not_found |
@@ -28,7 +30,7 @@ Writes:
   On revoked: the API key, the event, the audit entry. Otherwise nothing.
 ]]
 local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
-local day, day_start_ms, tenant, key_id, reason, payload_hash, context = unpack(ARGV, 1, 7)
+local day, day_start_ms, payload_hash, context, tenant, key_id, reason = unpack(ARGV, 1, 7)
 local audit_from = 8
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, log/events, log/audit, access/idempotency

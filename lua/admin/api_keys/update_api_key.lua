@@ -14,10 +14,10 @@ KEYS[9]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day           yyyymmdd
 ARGV[2]                day_start_ms  int64
-ARGV[3]                tenant        text            The owner of the API key.
-ARGV[4]                key_id        text
-ARGV[5]                payload_hash  text
-ARGV[6]                context       text            The request cause, lines of name and value.
+ARGV[3]                payload_hash  text
+ARGV[4]                context       text            The request cause, lines of name and value.
+ARGV[5]                tenant        text            The owner of the API key.
+ARGV[6]                key_id        text
 ARGV[7]                fields        n, then n more  A field of the record, then = and its value, or '' to remove it.
 ARGV[fields_to + 1..]  audit         to the end      Names and values of the audit entry.
 
@@ -28,7 +28,7 @@ Writes:
   On updated: the API key, the audit entry; the event where the key may do more, less or elsewhere. Otherwise nothing.
 ]]
 local api_key, tenant_key, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
-local day, day_start_ms, tenant, key_id, payload_hash, context = unpack(ARGV, 1, 6)
+local day, day_start_ms, payload_hash, context, tenant, key_id = unpack(ARGV, 1, 6)
 local fields_from = 8
 local fields_to = 7 + ARGV[7]
 local audit_from = fields_to + 1

@@ -6,27 +6,27 @@ KEYS[1]   read   api_key      hash    apikey:<key_id>
 KEYS[2]   write  tenant_key   hash    tenant:<tenant>
 KEYS[3]   write  budget       hash    budget:<tenant>:<unit>:<scope>
 KEYS[4]   write  budgets      zset    budgets:<tenant>
-KEYS[5]   write  event_log    stream  events:<tenant>:<day>
-KEYS[6]   write  outbox       stream  outbox
-KEYS[7]   write  days         zset    days
-KEYS[8]   write  audit_log    stream  audit:<tenant>:<day>
-KEYS[9]   write  chain        hash    chain:<tenant>
-KEYS[10]  write  unsealed     set     unsealed
-KEYS[11]  write  counts       hash    counts
+KEYS[5]   write  counts       hash    counts
+KEYS[6]   write  event_log    stream  events:<tenant>:<day>
+KEYS[7]   write  outbox       stream  outbox
+KEYS[8]   write  days         zset    days
+KEYS[9]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[10]  write  chain        hash    chain:<tenant>
+KEYS[11]  write  unsealed     set     unsealed
 KEYS[12]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
-ARGV[3]                key_hash         text            Of the API key; empty for the admin key.
-ARGV[4]                tenant           text
-ARGV[5]                scope            text
-ARGV[6]                unit             text
-ARGV[7]                member           text            The entry in the index `budgets`.
-ARGV[8]                ledger_id        text
-ARGV[9]                allocated        int64
-ARGV[10]               overdraft_limit  int64
-ARGV[11]               payload_hash     text
-ARGV[12]               context          text            The request cause, lines of name and value.
+ARGV[3]                payload_hash     text
+ARGV[4]                context          text            The request cause, lines of name and value.
+ARGV[5]                key_hash         text            Of the API key; empty for the admin key.
+ARGV[6]                tenant           text
+ARGV[7]                scope            text
+ARGV[8]                unit             text
+ARGV[9]                member           text            The entry in the index `budgets`.
+ARGV[10]               ledger_id        text
+ARGV[11]               allocated        int64
+ARGV[12]               overdraft_limit  int64
 ARGV[13]               fields           n, then n more  Names and values that only the record keeps.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
@@ -37,10 +37,10 @@ Replies, the first that applies:
 Writes:
   On created: the counts, the ledger, the tenant's list, the event, the audit entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, budget, budgets, event_log, outbox, days, audit_log, chain, unsealed, counts, idempotency
+local api_key, tenant_key, budget, budgets, counts, event_log, outbox, days, audit_log, chain, unsealed, idempotency
   = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, scope, unit, member, ledger_id, allocated, overdraft_limit, payload_hash,
-  context = unpack(ARGV, 1, 12)
+local day, day_start_ms, payload_hash, context, key_hash, tenant, scope, unit, member, ledger_id, allocated,
+  overdraft_limit = unpack(ARGV, 1, 12)
 local fields_from = 14
 local fields_to = 13 + ARGV[13]
 local audit_from = fields_to + 1

@@ -3,27 +3,29 @@
 Freezes a ledger, or ends that. A frozen one takes no new reservation, no usage event and no funding; what is reserved
 already can be committed.
 
+The audit entry gets the resource.
+
 KEYS[1]   write  tenant_key   hash    tenant:<tenant>
 KEYS[2]   write  budget_key   hash    budget:<tenant>:<unit>:<scope>
-KEYS[3]   write  event_log    stream  events:<tenant>:<day>
-KEYS[4]   write  outbox       stream  outbox
-KEYS[5]   write  days         zset    days
-KEYS[6]   write  audit_log    stream  audit:<tenant>:<day>
-KEYS[7]   write  chain        hash    chain:<tenant>
-KEYS[8]   write  unsealed     set     unsealed
-KEYS[9]   write  counts       hash    counts
+KEYS[3]   write  counts       hash    counts
+KEYS[4]   write  event_log    stream  events:<tenant>:<day>
+KEYS[5]   write  outbox       stream  outbox
+KEYS[6]   write  days         zset    days
+KEYS[7]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[8]   write  chain        hash    chain:<tenant>
+KEYS[9]   write  unsealed     set     unsealed
 KEYS[10]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]     day           yyyymmdd
 ARGV[2]     day_start_ms  int64
-ARGV[3]     tenant        text
-ARGV[4]     scope         text
-ARGV[5]     unit          text
-ARGV[6]     wanted        text        FROZEN or ACTIVE.
-ARGV[7]     reason        text or ''
-ARGV[8]     payload_hash  text
-ARGV[9]     context       text        The request cause, lines of name and value.
-ARGV[10..]  audit         to the end  Names and values of the audit entry, except the resource.
+ARGV[3]     payload_hash  text
+ARGV[4]     context       text        The request cause, lines of name and value.
+ARGV[5]     tenant        text
+ARGV[6]     scope         text
+ARGV[7]     unit          text
+ARGV[8]     wanted        text        FROZEN or ACTIVE.
+ARGV[9]     reason        text or ''
+ARGV[10..]  audit         to the end  Names and values of the audit entry.
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | budget_not_found |
@@ -31,8 +33,8 @@ Replies, the first that applies:
 Writes:
   On changed: the counts, the ledger, the event, the audit entry. Otherwise nothing.
 ]]
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, counts, idempotency = unpack(KEYS)
-local day, day_start_ms, tenant, scope, unit, wanted, reason, payload_hash, context = unpack(ARGV, 1, 9)
+local tenant_key, budget_key, counts, event_log, outbox, days, audit_log, chain, unsealed, idempotency = unpack(KEYS)
+local day, day_start_ms, payload_hash, context, tenant, scope, unit, wanted, reason = unpack(ARGV, 1, 9)
 local audit_from = 10
 -- End of the signature.
 -- @include base/time, access/tenant, log/days, admin/counts, log/events, log/audit, access/idempotency

@@ -5,29 +5,29 @@ Moves what a ledger has been allocated, has spent or owes.
 KEYS[1]   read   api_key                hash    apikey:<key_id>
 KEYS[2]   write  tenant_key             hash    tenant:<tenant>
 KEYS[3]   write  budget_key             hash    budget:<tenant>:<unit>:<scope>
-KEYS[4]   write  event_log              stream  events:<tenant>:<day>
-KEYS[5]   write  outbox                 stream  outbox
-KEYS[6]   write  days                   zset    days
-KEYS[7]   write  audit_log              stream  audit:<tenant>:<day>
-KEYS[8]   write  chain                  hash    chain:<tenant>
-KEYS[9]   write  unsealed               set     unsealed
-KEYS[10]  write  over_limit_or_in_debt  zset    over_limit_or_in_debt
-KEYS[11]  write  idempotency_due        zset    idemdue
+KEYS[4]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[5]   write  idempotency_due        zset    idemdue
+KEYS[6]   write  event_log              stream  events:<tenant>:<day>
+KEYS[7]   write  outbox                 stream  outbox
+KEYS[8]   write  days                   zset    days
+KEYS[9]   write  audit_log              stream  audit:<tenant>:<day>
+KEYS[10]  write  chain                  hash    chain:<tenant>
+KEYS[11]  write  unsealed               set     unsealed
 KEYS[12]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]     day           yyyymmdd
 ARGV[2]     day_start_ms  int64
-ARGV[3]     key_hash      text         Of the API key; empty for the admin key.
-ARGV[4]     tenant        text
-ARGV[5]     scope         text
-ARGV[6]     unit          text
-ARGV[7]     operation     text
-ARGV[8]     amount        int64
-ARGV[9]     spent         int64 or ''  The value that RESET_SPENT sets.
-ARGV[10]    reason        text or ''
-ARGV[11]    foreign       1 or 0       Whether the scope is another tenant's.
-ARGV[12]    payload_hash  text
-ARGV[13]    context       text         The request cause, lines of name and value.
+ARGV[3]     payload_hash  text
+ARGV[4]     context       text         The request cause, lines of name and value.
+ARGV[5]     key_hash      text         Of the API key; empty for the admin key.
+ARGV[6]     tenant        text
+ARGV[7]     scope         text
+ARGV[8]     unit          text
+ARGV[9]     operation     text
+ARGV[10]    amount        int64
+ARGV[11]    spent         int64 or ''  The value that RESET_SPENT sets.
+ARGV[12]    reason        text or ''
+ARGV[13]    foreign       1 or 0       Whether the scope is another tenant's.
 ARGV[14..]  audit         to the end   Names and values of the audit entry.
 
 Replies, the first that applies:
@@ -39,10 +39,10 @@ Writes:
   On funded: the ledger and its base, its place in the index of those over their limit or in debt, events, the audit
   entry. Otherwise nothing.
 ]]
-local api_key, tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt,
-  idempotency_due, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, scope, unit, operation, amount, spent, reason, foreign, payload_hash,
-  context = unpack(ARGV, 1, 13)
+local api_key, tenant_key, budget_key, over_limit_or_in_debt, idempotency_due, event_log, outbox, days, audit_log,
+  chain, unsealed, idempotency = unpack(KEYS)
+local day, day_start_ms, payload_hash, context, key_hash, tenant, scope, unit, operation, amount, spent, reason,
+  foreign = unpack(ARGV, 1, 13)
 local audit_from = 14
 -- End of the signature.
 -- @include base/time, access/access, access/scope_filter, access/admin_access, access/tenant, log/days, base/int64

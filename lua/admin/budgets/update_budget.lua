@@ -2,28 +2,30 @@
 --[[ Written by `make signatures`, from the declaration in src/store/admin/budgets.rs.
 Changes what an operator set on a ledger, and computes anew whether it is over its limit.
 
+The audit entry gets the resource.
+
 KEYS[1]   write  tenant_key             hash    tenant:<tenant>
 KEYS[2]   write  budget_key             hash    budget:<tenant>:<unit>:<scope>
-KEYS[3]   write  event_log              stream  events:<tenant>:<day>
-KEYS[4]   write  outbox                 stream  outbox
-KEYS[5]   write  days                   zset    days
-KEYS[6]   write  audit_log              stream  audit:<tenant>:<day>
-KEYS[7]   write  chain                  hash    chain:<tenant>
-KEYS[8]   write  unsealed               set     unsealed
-KEYS[9]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[3]   write  over_limit_or_in_debt  zset    over_limit_or_in_debt
+KEYS[4]   write  event_log              stream  events:<tenant>:<day>
+KEYS[5]   write  outbox                 stream  outbox
+KEYS[6]   write  days                   zset    days
+KEYS[7]   write  audit_log              stream  audit:<tenant>:<day>
+KEYS[8]   write  chain                  hash    chain:<tenant>
+KEYS[9]   write  unsealed               set     unsealed
 KEYS[10]  write  idempotency            hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day              yyyymmdd
 ARGV[2]                 day_start_ms     int64
-ARGV[3]                 tenant           text
-ARGV[4]                 scope            text
-ARGV[5]                 unit             text
-ARGV[6]                 overdraft_limit  int64 or ''
-ARGV[7]                 payload_hash     text
-ARGV[8]                 context          text            The request cause, lines of name and value.
+ARGV[3]                 payload_hash     text
+ARGV[4]                 context          text            The request cause, lines of name and value.
+ARGV[5]                 tenant           text
+ARGV[6]                 scope            text
+ARGV[7]                 unit             text
+ARGV[8]                 overdraft_limit  int64 or ''
 ARGV[9]                 changes          n, then n more
     A member of the request, the field of the record, then = and the value, or '' to remove the field.
-ARGV[changes_to + 1..]  audit            to the end      Names and values of the audit entry, except the resource.
+ARGV[changes_to + 1..]  audit            to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed outcome… | tenant_unreadable | tenant_closed | budget_not_found |
@@ -32,9 +34,9 @@ Writes:
   On updated: the ledger, its place in the index of those over their limit or in debt, events, the audit entry.
   Otherwise nothing.
 ]]
-local tenant_key, budget_key, event_log, outbox, days, audit_log, chain, unsealed, over_limit_or_in_debt, idempotency
+local tenant_key, budget_key, over_limit_or_in_debt, event_log, outbox, days, audit_log, chain, unsealed, idempotency
   = unpack(KEYS)
-local day, day_start_ms, tenant, scope, unit, overdraft_limit, payload_hash, context = unpack(ARGV, 1, 8)
+local day, day_start_ms, payload_hash, context, tenant, scope, unit, overdraft_limit = unpack(ARGV, 1, 8)
 local changes_from = 10
 local changes_to = 9 + ARGV[9]
 local audit_from = changes_to + 1

@@ -18,15 +18,15 @@ KEYS[13]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day            yyyymmdd
 ARGV[2]                day_start_ms   int64
-ARGV[3]                key_hash       text            Of the API key; empty for the admin key.
-ARGV[4]                tenant         text
-ARGV[5]                policy_id      text
-ARGV[6]                name           text
-ARGV[7]                scope_pattern  text
-ARGV[8]                version        text            Of the tenant's policies from now on; random.
-ARGV[9]                limit          int64           Policies that the tenant may have.
-ARGV[10]               payload_hash   text
-ARGV[11]               context        text            The request cause, lines of name and value.
+ARGV[3]                payload_hash   text
+ARGV[4]                context        text            The request cause, lines of name and value.
+ARGV[5]                key_hash       text            Of the API key; empty for the admin key.
+ARGV[6]                tenant         text
+ARGV[7]                policy_id      text
+ARGV[8]                name           text
+ARGV[9]                scope_pattern  text
+ARGV[10]               version        text            Of the tenant's policies from now on; random.
+ARGV[11]               limit          int64           Policies that the tenant may have.
 ARGV[12]               fields         n, then n more  Names and values of the record.
 ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry.
 
@@ -39,7 +39,7 @@ Writes:
 ]]
 local api_key, tenant_key, policy, policies, policy_names, policy_changes, event_log, outbox, days, audit_log, chain,
   unsealed, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, policy_id, name, scope_pattern, version, limit, payload_hash, context
+local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, name, scope_pattern, version, limit
   = unpack(ARGV, 1, 11)
 local fields_from = 13
 local fields_to = 12 + ARGV[12]

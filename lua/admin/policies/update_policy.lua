@@ -2,6 +2,8 @@
 --[[ Written by `make signatures`, from the declaration in src/store/admin/policies.rs.
 Changes a policy of a tenant. A field that is sent as it is stored is no change.
 
+The audit entry gets the pattern.
+
 KEYS[1]   read   api_key         hash    apikey:<key_id>
 KEYS[2]   write  tenant_key      hash    tenant:<tenant>
 KEYS[3]   write  policy          hash    policy:<policy_id>
@@ -17,16 +19,16 @@ KEYS[12]  write  idempotency     hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day           yyyymmdd
 ARGV[2]                 day_start_ms  int64
-ARGV[3]                 key_hash      text            Of the API key; empty for the admin key.
-ARGV[4]                 tenant        text            Of the API key, or the owner.
-ARGV[5]                 policy_id     text
-ARGV[6]                 sent_name     text or ''
-ARGV[7]                 version       text            Of the tenant's policies from now on; random.
-ARGV[8]                 payload_hash  text
-ARGV[9]                 context       text            The request cause, lines of name and value.
+ARGV[3]                 payload_hash  text
+ARGV[4]                 context       text            The request cause, lines of name and value.
+ARGV[5]                 key_hash      text            Of the API key; empty for the admin key.
+ARGV[6]                 tenant        text            Of the API key, or the owner.
+ARGV[7]                 policy_id     text
+ARGV[8]                 sent_name     text or ''
+ARGV[9]                 version       text            Of the tenant's policies from now on; random.
 ARGV[10]                changes       n, then n more
     A member of the request, the field of the record, then = and the value, or '' to remove the field.
-ARGV[changes_to + 1..]  audit         to the end      Names and values of the audit entry, except the pattern.
+ARGV[changes_to + 1..]  audit         to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   unauthorized why | forbidden permission | clock now_ms | policy_not_found | foreign_policy | corrupt key |
@@ -38,7 +40,7 @@ Writes:
 ]]
 local api_key, tenant_key, policy, policy_names, policy_changes, event_log, outbox, days, audit_log, chain, unsealed,
   idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, tenant, policy_id, sent_name, version, payload_hash, context = unpack(ARGV, 1, 9)
+local day, day_start_ms, payload_hash, context, key_hash, tenant, policy_id, sent_name, version = unpack(ARGV, 1, 9)
 local changes_from = 11
 local changes_to = 10 + ARGV[10]
 local audit_from = changes_to + 1

@@ -2,6 +2,8 @@
 --[[ Written by `make signatures`, from the declaration in src/store/admin/tenants.rs.
 Records a tenant, once. The same id and name again find the tenant as it is.
 
+The audit entry gets its status.
+
 KEYS[1]   read   thresholds   hash    thresholds
 KEYS[2]   write  tenant_key   hash    tenant:<tenant>
 KEYS[3]   write  tenants      zset    tenants
@@ -17,13 +19,13 @@ KEYS[12]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                day            yyyymmdd
 ARGV[2]                day_start_ms   int64
-ARGV[3]                tenant         text
-ARGV[4]                name           text
-ARGV[5]                tenant_digest  text            As ids of events have it.
-ARGV[6]                payload_hash   text
-ARGV[7]                context        text            The request cause, lines of name and value.
+ARGV[3]                payload_hash   text
+ARGV[4]                context        text            The request cause, lines of name and value.
+ARGV[5]                tenant         text
+ARGV[6]                name           text
+ARGV[7]                tenant_digest  text            As ids of events have it.
 ARGV[8]                fields         n, then n more  Names and values of the record.
-ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry, except its status.
+ARGV[fields_to + 1..]  audit          to the end      Names and values of the audit entry.
 
 Replies, the first that applies:
   clock now_ms | idempotency_mismatch | replayed outcome… | duplicate_tenant | exists record | created record
@@ -33,7 +35,7 @@ Writes:
 ]]
 local thresholds, tenant_key, tenants, tenant_ids, counts, event_log, outbox, days, audit_log, chain, unsealed,
   idempotency = unpack(KEYS)
-local day, day_start_ms, tenant, name, tenant_digest, payload_hash, context = unpack(ARGV, 1, 7)
+local day, day_start_ms, payload_hash, context, tenant, name, tenant_digest = unpack(ARGV, 1, 7)
 local fields_from = 9
 local fields_to = 8 + ARGV[8]
 local audit_from = fields_to + 1

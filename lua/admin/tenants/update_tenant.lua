@@ -6,23 +6,23 @@ can be changed; what ends all that follows the intent that is stored in the same
 closing: the status is or was CLOSED, and steps may be due.
 
 KEYS[1]   write  tenant_key   hash    tenant:<tenant>
-KEYS[2]   write  event_log    stream  events:<tenant>:<day>
-KEYS[3]   write  outbox       stream  outbox
-KEYS[4]   write  days         zset    days
-KEYS[5]   write  audit_log    stream  audit:<tenant>:<day>
-KEYS[6]   write  chain        hash    chain:<tenant>
-KEYS[7]   write  unsealed     set     unsealed
-KEYS[8]   write  closing      hash    closing:<tenant>
-KEYS[9]   write  closings     zset    closings
-KEYS[10]  write  counts       hash    counts
+KEYS[2]   write  closing      hash    closing:<tenant>
+KEYS[3]   write  closings     zset    closings
+KEYS[4]   write  counts       hash    counts
+KEYS[5]   write  event_log    stream  events:<tenant>:<day>
+KEYS[6]   write  outbox       stream  outbox
+KEYS[7]   write  days         zset    days
+KEYS[8]   write  audit_log    stream  audit:<tenant>:<day>
+KEYS[9]   write  chain        hash    chain:<tenant>
+KEYS[10]  write  unsealed     set     unsealed
 KEYS[11]  write  idempotency  hash    idem:<tenant>:<digest>  (if digest)
 
 ARGV[1]                 day                    yyyymmdd
 ARGV[2]                 day_start_ms           int64
-ARGV[3]                 tenant                 text
-ARGV[4]                 wanted                 text or ''      A status.
-ARGV[5]                 payload_hash           text
-ARGV[6]                 context                text            The request cause, lines of name and value.
+ARGV[3]                 payload_hash           text
+ARGV[4]                 context                text            The request cause, lines of name and value.
+ARGV[5]                 tenant                 text
+ARGV[6]                 wanted                 text or ''      A status.
 ARGV[7]                 correlation_id         text            Of a close.
 ARGV[8]                 parent_correlation_id  text or ''      Of tenant.closed, where it differs.
 ARGV[9]                 request_part_ms        int64
@@ -38,9 +38,9 @@ Writes:
   On closing and updated: the counts, the tenant, the event, the audit entry. On closing the intent instead of the last
   two, unless there is one: then the audit entry.
 ]]
-local tenant_key, event_log, outbox, days, audit_log, chain, unsealed, closing, closings, counts, idempotency
+local tenant_key, closing, closings, counts, event_log, outbox, days, audit_log, chain, unsealed, idempotency
   = unpack(KEYS)
-local day, day_start_ms, tenant, wanted, payload_hash, context, correlation_id, parent_correlation_id, request_part_ms
+local day, day_start_ms, payload_hash, context, tenant, wanted, correlation_id, parent_correlation_id, request_part_ms
   = unpack(ARGV, 1, 9)
 local changes_from = 11
 local changes_to = 10 + ARGV[10]

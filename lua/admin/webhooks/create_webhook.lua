@@ -12,27 +12,27 @@ KEYS[4]   write  webhooks       zset    webhooks:<owner>
 KEYS[5]   write  webhooks_mark  string  webhooksmark:<owner>
 KEYS[6]   write  watch          hash    watch:<owner>
 KEYS[7]   write  thresholds     hash    thresholds
-KEYS[8]   write  event_log      stream  events:<owner>:<day>
-KEYS[9]   write  outbox         stream  outbox
-KEYS[10]  write  days           zset    days
-KEYS[11]  write  audit_log      stream  audit:<owner>:<day>
-KEYS[12]  write  chain          hash    chain:<owner>
-KEYS[13]  write  unsealed       set     unsealed
-KEYS[14]  write  counts         hash    counts
+KEYS[8]   write  counts         hash    counts
+KEYS[9]   write  event_log      stream  events:<owner>:<day>
+KEYS[10]  write  outbox         stream  outbox
+KEYS[11]  write  days           zset    days
+KEYS[12]  write  audit_log      stream  audit:<owner>:<day>
+KEYS[13]  write  chain          hash    chain:<owner>
+KEYS[14]  write  unsealed       set     unsealed
 KEYS[15]  write  idempotency    hash    idem:<owner>:<digest>  (if digest)
 
 ARGV[1]                day              yyyymmdd
 ARGV[2]                day_start_ms     int64
-ARGV[3]                key_hash         text            Of the API key; empty for the admin key.
-ARGV[4]                owner            text
-ARGV[5]                subscription_id  text
-ARGV[6]                mode             text
-ARGV[7]                scope_filter     text or ''
-ARGV[8]                watched          text            The thresholds and limits that it watches, blanks between.
-ARGV[9]                webhooks_max     int64           Subscriptions that the owner may have.
-ARGV[10]               thresholds_max   int64           Different thresholds that they may watch.
-ARGV[11]               payload_hash     text
-ARGV[12]               context          text            The request cause, lines of name and value.
+ARGV[3]                payload_hash     text
+ARGV[4]                context          text            The request cause, lines of name and value.
+ARGV[5]                key_hash         text            Of the API key; empty for the admin key.
+ARGV[6]                owner            text
+ARGV[7]                subscription_id  text
+ARGV[8]                mode             text
+ARGV[9]                scope_filter     text or ''
+ARGV[10]               watched          text            The thresholds and limits that it watches, blanks between.
+ARGV[11]               webhooks_max     int64           Subscriptions that the owner may have.
+ARGV[12]               thresholds_max   int64           Different thresholds that they may watch.
 ARGV[13]               fields           n, then n more  Names and values of the record.
 ARGV[fields_to + 1..]  audit            to the end      Names and values of the audit entry.
 
@@ -44,10 +44,10 @@ Writes:
   On created: the counts, the subscription, the owner's list, what it watches, the event, the audit entry. Otherwise
   nothing.
 ]]
-local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, event_log, outbox, days, audit_log,
-  chain, unsealed, counts, idempotency = unpack(KEYS)
-local day, day_start_ms, key_hash, owner, subscription_id, mode, scope_filter, watched, webhooks_max, thresholds_max,
-  payload_hash, context = unpack(ARGV, 1, 12)
+local api_key, tenant_key, webhook, webhooks, webhooks_mark, watch, thresholds, counts, event_log, outbox, days,
+  audit_log, chain, unsealed, idempotency = unpack(KEYS)
+local day, day_start_ms, payload_hash, context, key_hash, owner, subscription_id, mode, scope_filter, watched,
+  webhooks_max, thresholds_max = unpack(ARGV, 1, 12)
 local fields_from = 14
 local fields_to = 13 + ARGV[13]
 local audit_from = fields_to + 1

@@ -26,11 +26,8 @@ signature! {
     /// Records an API key of a tenant. The secret is not among the arguments, only its digest; and, where there is an
     /// idempotency key, the sealed text of the key, for a replay.
     CREATE_API_KEY: CreateApiKey -> CreateApiKeyReply = "admin/api_keys/create_api_key";
-    names { change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
-        write tenant_key: tenant(tenant), api_key(key_id), api_keys(tenant), expiring(), event_log: events(tenant, day),
-            outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
-            idempotency(tenant, digest) when digest;
+    change of tenant {
+        write tenant_key: tenant(tenant), api_key(key_id), api_keys(tenant), expiring();
     }
     args {
         day,
@@ -46,10 +43,7 @@ signature! {
         sealed: &'a str,
         /// When the directory learned of the key.
         registered_ms: i64,
-        payload_hash of change,
-        context of change,
         fields: Counted<&'a [Pair]>,
-        audit of change,
     }
     replies {
         clock, idempotency_mismatch,
@@ -63,11 +57,11 @@ signature! {
 
 signature! {
     /// Revokes an API key for good; its next use is refused.
+    ///
+    /// The audit entry gets the name of the API key.
     REVOKE_API_KEY: RevokeApiKey -> RevokeApiKeyReply = "admin/api_keys/revoke_api_key", flags "allow-oom";
-    names { change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
-        write api_key(key_id), tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(),
-            audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+    change of tenant {
+        write api_key(key_id), tenant_key: tenant(tenant);
     }
     args {
         day,
@@ -75,10 +69,6 @@ signature! {
         tenant: &'a TenantId,
         key_id: &'a KeyId,
         reason: Option<&'a str>,
-        payload_hash of change,
-        context of change,
-        /// Names and values of the audit entry, except the name of the API key.
-        audit of change,
     }
     replies {
         clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, api_key_not_found, key_revoked,
@@ -90,21 +80,16 @@ signature! {
 signature! {
     /// Changes an API key that is still good; its next use is judged by what it is then.
     UPDATE_API_KEY: UpdateApiKey -> UpdateApiKeyReply = "admin/api_keys/update_api_key";
-    names { change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
-        write api_key(key_id), tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(),
-            audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+    change of tenant {
+        write api_key(key_id), tenant_key: tenant(tenant);
     }
     args {
         day,
         /// The owner of the API key.
         tenant: &'a TenantId,
         key_id: &'a KeyId,
-        payload_hash of change,
-        context of change,
         /// A field of the record, then = and its value, or '' to remove it.
         fields: Counted<Vec<(&'a str, Option<String>)>>,
-        audit of change,
     }
     replies {
         clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, api_key_not_found,

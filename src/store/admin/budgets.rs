@@ -13,12 +13,10 @@ use crate::store::signature::{FlatRecord, signature};
 signature! {
     /// Opens the ledger of one scope and unit.
     CREATE_BUDGET: CreateBudget -> CreateBudgetReply = "admin/budgets/create_budget";
-    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    change of tenant {
         read api_key(key_id);
-        write tenant_key: tenant(tenant), budget(tenant, unit, scope), budgets(tenant), event_log: events(tenant, day),
-            outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), counts(),
-            idempotency(tenant, digest) when digest;
+        write tenant_key: tenant(tenant), budget(tenant, unit, scope), budgets(tenant), counts();
     }
     args {
         day,
@@ -31,11 +29,8 @@ signature! {
         ledger_id: &'a str,
         allocated: i64,
         overdraft_limit: i64,
-        payload_hash of change,
-        context of change,
         /// Names and values that only the record keeps.
         fields: Counted<&'a [Pair]>,
-        audit of change,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
@@ -47,12 +42,11 @@ signature! {
 signature! {
     /// Moves what a ledger has been allocated, has spent or owes.
     FUND: Fund -> FundReply = "admin/budgets/fund";
-    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    change of tenant {
         read api_key(key_id);
-        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
-            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), over_limit_or_in_debt(),
-            idempotency_due(), idempotency(tenant, digest) when digest;
+        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), over_limit_or_in_debt(),
+            idempotency_due();
     }
     args {
         day,
@@ -67,9 +61,6 @@ signature! {
         reason: Option<&'a str>,
         /// Whether the scope is another tenant's.
         foreign: bool,
-        payload_hash of change,
-        context of change,
-        audit of change,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
@@ -99,12 +90,11 @@ signature! {
 
 signature! {
     /// Changes what an operator set on a ledger, and computes anew whether it is over its limit.
+    ///
+    /// The audit entry gets the resource.
     UPDATE_BUDGET: UpdateBudget -> UpdateBudgetReply = "admin/budgets/update_budget";
-    names { change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
-        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
-            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), over_limit_or_in_debt(),
-            idempotency(tenant, digest) when digest;
+    change of tenant {
+        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), over_limit_or_in_debt();
     }
     args {
         day,
@@ -112,11 +102,7 @@ signature! {
         scope: &'a str,
         unit: &'a str,
         overdraft_limit: Option<i64>,
-        payload_hash of change,
-        context of change,
         changes: Changes,
-        /// Names and values of the audit entry, except the resource.
-        audit of change,
     }
     replies {
         clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, budget_not_found, corrupt, budget_closed,
@@ -129,12 +115,11 @@ Otherwise nothing."
 signature! {
     /// Freezes a ledger, or ends that. A frozen one takes no new reservation, no usage event and no funding; what is reserved
     /// already can be committed.
+    ///
+    /// The audit entry gets the resource.
     FREEZE_BUDGET: FreezeBudget -> FreezeBudgetReply = "admin/budgets/freeze_budget", flags "allow-oom";
-    names { change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
-        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), event_log: events(tenant, day), outbox(),
-            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), counts(),
-            idempotency(tenant, digest) when digest;
+    change of tenant {
+        write tenant_key: tenant(tenant), budget_key: budget(tenant, unit, scope), counts();
     }
     args {
         day,
@@ -144,10 +129,6 @@ signature! {
         /// FROZEN or ACTIVE.
         wanted: &'a str,
         reason: Option<&'a str>,
-        payload_hash of change,
-        context of change,
-        /// Names and values of the audit entry, except the resource.
-        audit of change,
     }
     replies {
         clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed, budget_not_found, corrupt, budget_closed,

@@ -13,12 +13,10 @@ use crate::store::{Lane, Pair, Store, StoreError, outcome};
 signature! {
     /// Records a policy of a tenant. The requests that come after it are under it.
     CREATE_POLICY: CreatePolicy -> CreatePolicyReply = "admin/policies/create_policy";
-    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    change of tenant {
         read api_key(key_id);
-        write tenant_key: tenant(tenant), policy(policy_id), policies(tenant), policy_names(tenant),
-            policy_changes(tenant), event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(),
-            idempotency(tenant, digest) when digest;
+        write tenant_key: tenant(tenant), policy(policy_id), policies(tenant), policy_names(tenant), policy_changes(tenant);
     }
     args {
         day,
@@ -31,10 +29,7 @@ signature! {
         version: &'a str,
         /// Policies that the tenant may have.
         limit: u32,
-        payload_hash of change,
-        context of change,
         fields: Counted<&'a [Pair]>,
-        audit of change,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,
@@ -45,12 +40,13 @@ signature! {
 
 signature! {
     /// Changes a policy of a tenant. A field that is sent as it is stored is no change.
+    ///
+    /// The audit entry gets the pattern.
     UPDATE_POLICY: UpdatePolicy -> UpdatePolicyReply = "admin/policies/update_policy";
-    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    change of tenant {
         read api_key(key_id);
-        write tenant_key: tenant(tenant), policy(policy_id), policy_names(tenant), policy_changes(tenant),
-            event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+        write tenant_key: tenant(tenant), policy(policy_id), policy_names(tenant), policy_changes(tenant);
     }
     args {
         day,
@@ -61,11 +57,7 @@ signature! {
         sent_name: Option<&'a str>,
         /// Of the tenant's policies from now on; random.
         version: &'a str,
-        payload_hash of change,
-        context of change,
         changes: Changes,
-        /// Names and values of the audit entry, except the pattern.
-        audit of change,
     }
     replies {
         unauthorized, forbidden, clock, policy_not_found, foreign_policy, corrupt, scope_forbidden, idempotency_mismatch, replayed,

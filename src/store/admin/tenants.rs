@@ -13,12 +13,12 @@ use crate::store::{Lane, Pair, Store};
 
 signature! {
     /// Records a tenant, once. The same id and name again find the tenant as it is.
+    ///
+    /// The audit entry gets its status.
     CREATE_TENANT: CreateTenant -> CreateTenantReply = "admin/tenants/create_tenant";
-    names { change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
+    change of tenant {
         read thresholds();
-        write tenant_key: tenant(tenant), tenants(), tenant_ids(), counts(), event_log: events(tenant, day), outbox(),
-            days(), audit_log: audit(tenant, day), chain(tenant), unsealed(), idempotency(tenant, digest) when digest;
+        write tenant_key: tenant(tenant), tenants(), tenant_ids(), counts();
     }
     args {
         day,
@@ -26,11 +26,7 @@ signature! {
         name: &'a str,
         /// As ids of events have it.
         tenant_digest: String,
-        payload_hash of change,
-        context of change,
         fields: Counted<Vec<Pair>>,
-        /// Names and values of the audit entry, except its status.
-        audit of change,
     }
     replies {
         clock, idempotency_mismatch, replayed, duplicate_tenant, exists: Exists { record: FlatRecord },
@@ -46,18 +42,14 @@ signature! {
     ///
     /// closing: the status is or was CLOSED, and steps may be due.
     UPDATE_TENANT: UpdateTenant -> UpdateTenantReply = "admin/tenants/update_tenant", flags "allow-oom";
-    names { change: &'a Change<'a>, digest of change }
-    keys of partition of tenant {
-        write tenant_key: tenant(tenant), event_log: events(tenant, day), outbox(), days(), audit_log: audit(tenant, day),
-            chain(tenant), unsealed(), closing(tenant), closings(), counts(), idempotency(tenant, digest) when digest;
+    change of tenant {
+        write tenant_key: tenant(tenant), closing(tenant), closings(), counts();
     }
     args {
         day,
         tenant: &'a TenantId,
         /// A status.
         wanted: Option<&'a str>,
-        payload_hash of change,
-        context of change,
         /// Of a close.
         correlation_id: &'a str,
         /// Of tenant.closed, where it differs.
@@ -65,7 +57,6 @@ signature! {
         /// For so long the request itself works on a close, then others may.
         request_part_ms: Duration,
         changes: Changes,
-        audit of change,
     }
     replies {
         clock, idempotency_mismatch, replayed, tenant_not_found, tenant_unreadable, leaving_closed,

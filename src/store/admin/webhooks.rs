@@ -18,12 +18,11 @@ signature! {
     /// mode: tenant, system, or check, which decides everything that could refuse it, for a request that is refused otherwise.
     /// watched: a version and a union of thresholds, empty unless every partition must copy them.
     CREATE_WEBHOOK: CreateWebhook -> CreateWebhookReply = "admin/webhooks/create_webhook";
-    names { caller: ScriptCaller<'a>, key_id of caller, change: &'a Change<'a>, digest of change }
-    keys of partition of owner {
+    names { caller: ScriptCaller<'a>, key_id of caller }
+    change of owner {
         read api_key(key_id);
-        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner), thresholds(),
-            event_log: events(owner, day), outbox(), days(), audit_log: audit(owner, day), chain(owner), unsealed(), counts(),
-            idempotency(owner, digest) when digest;
+        write tenant_key: tenant(owner), webhook(subscription_id), webhooks(owner), webhooks_mark(owner), watch(owner),
+            thresholds(), counts();
     }
     args {
         day,
@@ -38,10 +37,7 @@ signature! {
         webhooks_max: u32,
         /// Different thresholds that they may watch.
         thresholds_max: u32,
-        payload_hash of change,
-        context of change,
         fields: Counted<&'a [Pair]>,
-        audit of change,
     }
     replies {
         unauthorized, forbidden, scope_forbidden, clock, idempotency_mismatch, replayed, tenant_unreadable, tenant_closed,

@@ -22,7 +22,7 @@ pub struct Signature {
     pub builds: &'static [(Access, &'static Key)],
     /// Its arguments, in order.
     pub args: &'static [ArgUse],
-    /// Whether it is given the day, and its start in milliseconds, as its first arguments.
+    /// Whether it is given the day, and its start in milliseconds.
     pub by_day: bool,
     /// Its replies, in order of precedence.
     pub replies: &'static [Word],

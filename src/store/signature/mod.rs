@@ -87,6 +87,10 @@
 //!   another value. Keys that the script writes follow `write`. A local name precedes the catalogue's where they differ.
 //!   `when` names a field without whose value the key is left out; such keys come last. `each indexes: a | b` adds a list of
 //!   keys, a field `indexes: Vec<String>`, behind all others; in Lua it begins at `KEYS[indexes_from]`.
+//! - `change of tenant { … }` in place of `keys of`: what each change by an operator has, besides the keys between the braces. A
+//!   field `change`, a `Change` of the admin plane; the keys `event_log`, `outbox`, `days`, `audit_log`, `chain` and
+//!   `unsealed` of the owner, and `idempotency` where the request has a key; the arguments `payload_hash` and `context` behind
+//!   `day`, and `audit` at the end.
 //! - `builds`: keys that the script names itself. While their slot moves, it waits instead of following `ASK`. `key(parts)` passes
 //!   the beginning of their names, as the argument `<key>_prefix`; such arguments come first.
 //! - `args`: a comment is the argument's note in the head of the script; one without it has the note of its name in
@@ -229,6 +233,27 @@ macro_rules! signature {
         $crate::store::signature::signature!(@outcome [$($declared)?] $outcome { $($(
             $word: $variant $({ $($field: $field_type),* })?,
         )?)* });
+    };
+    (
+        $(#[doc = $summary:literal])+
+        $static:ident: $call:ident -> $outcome:ident = $path:literal $(, flags $flags:literal)?;
+        $(names { $($names:tt)* })?
+        change of $owner:ident { $($keys:tt)* }
+        args { day, $($args:tt)* }
+        $($rest:tt)*
+    ) => {
+        $crate::store::signature::signature! {
+            $(#[doc = $summary])+
+            $static: $call -> $outcome = $path $(, flags $flags)?;
+            names { $($($names)*,)? change: &'a Change<'a>, digest of change }
+            keys of partition of $owner {
+                $($keys)*
+                write event_log: events($owner, day), outbox(), days(), audit_log: audit($owner, day), chain($owner), unsealed(),
+                    idempotency($owner, digest) when digest;
+            }
+            args { day, payload_hash of change, context of change, $($args)* audit of change }
+            $($rest)*
+        }
     };
     (@outcome [declared] $outcome:ident $words:tt) => {};
     (@outcome [] $outcome:ident { $($word:ident: $variant:ident $({ $($field:ident: $field_type:ty),* })?,)* }) => {

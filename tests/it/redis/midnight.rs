@@ -45,10 +45,11 @@ impl ServerAtMidnight {
             }
             "EVALSHA" => {
                 let keys: usize = words[2].parse().expect("a number of keys");
+                let prefixes = 2;
                 self.days
                     .lock()
                     .expect("days")
-                    .push(words[3 + keys].clone());
+                    .push(words[3 + keys + prefixes].clone());
                 match self.times_ms.lock().expect("times").pop_front() {
                     Some(now_ms) => format!("*2\r\n$5\r\nclock\r\n:{now_ms}\r\n"),
                     None => texts(&["expired", "0", "7", "0", ""]),
