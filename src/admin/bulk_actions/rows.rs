@@ -4,15 +4,19 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tracing::error;
 
 use crate::admin::tenants::closing::{CloseProgress, Closer, TAKE_OVER};
-use crate::domain::bulk::{BulkAction, Outcome, Row, WebhookAction};
+use crate::domain::bulk::{BulkAction, BulkFunding, Outcome, Row, TenantAction, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::webhook::{Owner, Subscription, SubscriptionId, check_selectors};
 use crate::store::admin::bulk::BulkClaim;
 use crate::store::admin::bulk_rows::{BATCH_ROWS, Judged, JudgedWebhook};
 use crate::store::{Store, StoreError};
+
+/// Rows of an older action are not changed any more, because the outcomes of the others are about to expire.
+const GIVEN_UP_MS: i64 = 24 * 3_600_000;
 
 /// How often a subscription is checked again because it changed meanwhile.
 const CHECKS_MAX: usize = 8;
@@ -28,11 +32,11 @@ pub(crate) struct Batch {
 /// What a batch changes.
 #[derive(Debug)]
 enum Work {
-    Budgets(Vec<Row>),
-    Tenant(TenantId),
-    Webhooks(Owner, Vec<SubscriptionId>),
-    /// Nothing, because the action is too old.
-    Late,
+    Budgets(BulkFunding, Vec<Row>),
+    Tenant(TenantAction, TenantId),
+    Webhooks(WebhookAction, Owner, Vec<SubscriptionId>),
+    /// The rest of a close; whether this action began it, and how long the batch may work on it.
+    Close(TenantId, bool, Instant),
 }
 
 /// Rows and their outcomes.
@@ -41,25 +45,25 @@ pub(crate) type RowOutcomes = Vec<(String, Outcome)>;
 /// Splits the rows of an action into batches.
 pub(crate) fn batches(claim: &BulkClaim) -> VecDeque<Batch> {
     let rows = &claim.bulk.rows;
-    match claim.bulk.action {
-        BulkAction::Budgets(_) => {
+    match &claim.bulk.action {
+        BulkAction::Budgets(funding) => {
             let batch = |rows: &[Row]| Batch {
                 partition: claim.place.partition,
                 ids: rows.iter().map(|row| row.id.clone()).collect(),
-                work: Work::Budgets(rows.to_vec()),
+                work: Work::Budgets(funding.clone(), rows.to_vec()),
             };
             rows.chunks(BATCH_ROWS).map(batch).collect()
         }
-        BulkAction::Tenants(_) => {
+        BulkAction::Tenants(action) => {
             let tenants = rows.iter().filter_map(|row| TenantId::parse(&row.id));
             let batch = |tenant: TenantId| Batch {
                 partition: tenant.partition(),
                 ids: vec![tenant.to_string()],
-                work: Work::Tenant(tenant),
+                work: Work::Tenant(*action, tenant),
             };
             tenants.map(batch).collect()
         }
-        BulkAction::Webhooks(_) => {
+        BulkAction::Webhooks(action) => {
             let mut owners: Vec<(Owner, Vec<SubscriptionId>)> = Vec::new();
             for row in rows {
                 let named = Owner::parse(&row.place).zip(SubscriptionId::parse(&row.id));
@@ -74,7 +78,7 @@ pub(crate) fn batches(claim: &BulkClaim) -> VecDeque<Batch> {
                 let batch = |ids: &[SubscriptionId]| Batch {
                     partition: owner.partition(),
                     ids: ids.iter().map(SubscriptionId::to_string).collect(),
-                    work: Work::Webhooks(owner.clone(), ids.to_vec()),
+                    work: Work::Webhooks(*action, owner.clone(), ids.to_vec()),
                 };
                 batches.extend(ids.chunks(BATCH_ROWS).map(batch));
             }
@@ -84,10 +88,13 @@ pub(crate) fn batches(claim: &BulkClaim) -> VecDeque<Batch> {
 }
 
 impl Batch {
-    /// The same rows, which are not changed.
-    pub(crate) fn late(self) -> Self {
-        let work = Work::Late;
-        Self { work, ..self }
+    /// The row of a tenant whose close this action began, if it is `fresh`, or found.
+    pub(crate) fn close(tenant: TenantId, fresh: bool, until: Instant) -> Self {
+        Self {
+            partition: tenant.partition(),
+            ids: vec![tenant.to_string()],
+            work: Work::Close(tenant, fresh, until),
+        }
     }
 
     /// Changes the rows. When the script fails, which changes nothing, the rows fail.
@@ -104,27 +111,39 @@ impl Batch {
         let (operation, rows) = (claim.bulk.action.operation(), self.ids.len());
         error!(error = %failure, "{operation}: {rows} rows could not be changed: {failure}");
         let why = Outcome::failed("INTERNAL_ERROR", "An internal error occurred");
-        keep_outcome(&store, &claim, self.partition, self.ids, &why).await
+        self.keep(&store, &claim, &why).await
     }
 
     async fn attempt(&self, store: &Store, claim: &BulkClaim) -> Result<RowOutcomes, StoreError> {
-        let ids = self.ids.clone();
-        let outcomes = match (&self.work, &claim.bulk.action) {
-            (Work::Budgets(rows), BulkAction::Budgets(funding)) => {
-                store.fund_rows(claim, funding, rows).await?
+        let outcomes = match &self.work {
+            Work::Close(tenant, fresh, until) => {
+                let time = until.saturating_duration_since(Instant::now());
+                let outcome = close_tenant(store, tenant, *fresh, time).await;
+                return self.keep(store, claim, &outcome).await;
             }
-            (Work::Tenant(tenant), BulkAction::Tenants(action)) => {
+            _ if claim.age_ms > GIVEN_UP_MS => {
+                let why = Outcome::failed("INTERNAL_ERROR", "The row was not done in time");
+                return self.keep(store, claim, &why).await;
+            }
+            Work::Budgets(funding, rows) => store.fund_rows(claim, funding, rows).await?,
+            Work::Tenant(action, tenant) => {
                 store.tenant_row(claim, *action, tenant, TAKE_OVER).await?
             }
-            (Work::Webhooks(owner, ids), BulkAction::Webhooks(action)) => {
+            Work::Webhooks(action, owner, ids) => {
                 return webhooks(store, claim, *action, owner, ids).await;
             }
-            _ => {
-                let why = Outcome::failed("INTERNAL_ERROR", "The row was not done in time");
-                return keep_outcome(store, claim, self.partition, ids, &why).await;
-            }
         };
-        Ok(ids.into_iter().zip(outcomes).collect())
+        Ok(self.ids.iter().cloned().zip(outcomes).collect())
+    }
+
+    /// Stores the same outcome for all its rows.
+    async fn keep(
+        &self,
+        store: &Store,
+        claim: &BulkClaim,
+        outcome: &Outcome,
+    ) -> Result<RowOutcomes, StoreError> {
+        keep_outcome(store, claim, self.partition, &self.ids, outcome).await
     }
 }
 
@@ -133,12 +152,15 @@ async fn keep_outcome(
     store: &Store,
     claim: &BulkClaim,
     partition: Partition,
-    ids: Vec<String>,
-    why: &Outcome,
+    ids: &[String],
+    outcome: &Outcome,
 ) -> Result<RowOutcomes, StoreError> {
-    let rows: Vec<_> = ids.iter().map(|id| (id.as_str(), why.clone())).collect();
+    let rows: Vec<_> = ids
+        .iter()
+        .map(|id| (id.as_str(), outcome.clone()))
+        .collect();
     let outcomes = store.keep_outcomes(claim, partition, &rows).await?;
-    Ok(ids.into_iter().zip(outcomes).collect())
+    Ok(ids.iter().cloned().zip(outcomes).collect())
 }
 
 /// Changes subscriptions of one owner. Whether one may be resumed is checked when it is read, and it is changed only if it
@@ -175,8 +197,8 @@ async fn webhooks(
     }
     let why = "The webhook was changed by other requests at each attempt";
     let why = Outcome::failed("INTERNAL_ERROR", why);
-    let ids = left.iter().map(SubscriptionId::to_string).collect();
-    let failed = keep_outcome(store, claim, owner.partition(), ids, &why).await?;
+    let ids: Vec<_> = left.iter().map(SubscriptionId::to_string).collect();
+    let failed = keep_outcome(store, claim, owner.partition(), &ids, &why).await?;
     done.extend(failed);
     Ok(done)
 }
@@ -201,12 +223,7 @@ async fn judge(
 }
 
 /// Resumes the close of a tenant, whose status is CLOSED in any case, and returns the outcome of its row.
-pub(crate) async fn close_tenant(
-    store: &Store,
-    tenant: &TenantId,
-    fresh: bool,
-    time: Duration,
-) -> Outcome {
+async fn close_tenant(store: &Store, tenant: &TenantId, fresh: bool, time: Duration) -> Outcome {
     let mut closer = Closer::new(store, tenant, None);
     let progress = closer.run(time).await;
     let already = || Outcome::Skipped("ALREADY_IN_TARGET_STATE".to_owned());

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::admin::audit::add;
-use crate::admin::bulk_actions::rows::{Batch, batches, close_tenant};
+use crate::admin::bulk_actions::rows::{Batch, batches};
 use crate::domain::bulk::{BulkAction, BulkResult, Outcome, Row, WebhookAction};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::tenant::SYSTEM;
@@ -28,9 +28,6 @@ pub const LEASE: Duration = Duration::from_secs(2);
 
 /// Scripts that run at the same time.
 const AT_ONCE: usize = 4;
-
-/// Rows of an older action are not done any more, because the outcomes of the others are about to expire.
-const GIVEN_UP_MS: i64 = 24 * 3_600_000;
 
 /// The state of a bulk action after a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +48,7 @@ pub struct Runner {
     until: Instant,
     renewed: Instant,
     left: VecDeque<Batch>,
+    /// Tenants whose closes follow, and whether this action began each.
     closes: VecDeque<(TenantId, bool)>,
     outcomes: HashMap<String, Outcome>,
 }
@@ -58,17 +56,13 @@ pub struct Runner {
 impl Runner {
     /// Starts at the first row; scripts skip rows that have an outcome.
     pub fn new(store: Store, claim: BulkClaim) -> Self {
-        let mut left = batches(&claim);
-        if claim.age_ms > GIVEN_UP_MS {
-            left = left.into_iter().map(Batch::late).collect();
-        }
         Self {
             store,
+            left: batches(&claim),
             claim: Arc::new(claim),
             at_once: AT_ONCE,
             until: Instant::now() + REQUEST_PART,
             renewed: Instant::now(),
-            left,
             closes: VecDeque::new(),
             outcomes: HashMap::new(),
         }
@@ -107,19 +101,18 @@ impl Runner {
     /// # Errors
     /// As for [`Runner::run`].
     pub async fn step(&mut self) -> Result<Option<BulkProgress>, StoreError> {
-        if !self.left.is_empty() {
-            let next = self.left.len().min(self.at_once);
-            let batches: Vec<Batch> = self.left.drain(..next).collect();
-            self.rows(batches).await?;
-            return Ok(None);
+        let mut next = self.left.len().min(self.at_once);
+        let mut batches: Vec<Batch> = self.left.drain(..next).collect();
+        if batches.is_empty() {
+            next = self.closes.len().min(self.at_once);
+            let (closes, until) = (self.closes.drain(..next), self.until);
+            batches.extend(closes.map(|(tenant, fresh)| Batch::close(tenant, fresh, until)));
         }
-        if !self.closes.is_empty() {
-            let next = self.closes.len().min(self.at_once);
-            let closes: Vec<_> = self.closes.drain(..next).collect();
-            self.close(closes).await?;
-            return Ok(None);
+        if batches.is_empty() {
+            return self.finish().await.map(Some);
         }
-        self.finish().await.map(Some)
+        self.rows(batches).await?;
+        Ok(None)
     }
 
     /// Renews the lease for a step or two; closes take steps of their own until the time is over.
@@ -135,6 +128,7 @@ impl Runner {
         Ok(())
     }
 
+    /// Runs some batches at the same time.
     async fn rows(&mut self, batches: Vec<Batch>) -> Result<(), StoreError> {
         let mut sent = JoinSet::new();
         for batch in batches {
@@ -142,34 +136,12 @@ impl Runner {
             sent.spawn(batch.run(self.store.clone(), Arc::clone(&self.claim)));
         }
         while let Some(done) = sent.join_next().await {
-            let done = done.expect("a batch does not panic and is not aborted")?;
-            for (id, outcome) in done {
+            for (id, outcome) in done.expect("a batch does not panic and is not aborted")? {
                 if let (Outcome::Closing { fresh }, Some(tenant)) = (&outcome, TenantId::parse(&id))
                 {
                     self.closes.push_back((tenant, *fresh));
                 }
                 self.outcomes.insert(id, outcome);
-            }
-        }
-        Ok(())
-    }
-
-    async fn close(&mut self, closes: Vec<(TenantId, bool)>) -> Result<(), StoreError> {
-        let mut sent = JoinSet::new();
-        let time = self.until.saturating_duration_since(Instant::now());
-        for (tenant, fresh) in closes {
-            let (store, claim) = (self.store.clone(), Arc::clone(&self.claim));
-            sent.spawn(async move {
-                let outcome = close_tenant(&store, &tenant, fresh, time).await;
-                let row = [(tenant.as_str(), outcome)];
-                let kept = store.keep_outcomes(&claim, tenant.partition(), &row);
-                kept.await.map(|kept| (tenant.to_string(), kept))
-            });
-        }
-        while let Some(done) = sent.join_next().await {
-            let (id, kept) = done.expect("a close does not panic and is not aborted")?;
-            for outcome in kept {
-                self.outcomes.insert(id.clone(), outcome);
             }
         }
         Ok(())
