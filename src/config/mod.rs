@@ -17,7 +17,6 @@ use clap::{Args, Command, FromArgMatches};
 
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::SealingKeys;
-use store::WaitArgs;
 use values::{ms, setting};
 
 pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceSeedArgs, SigningConfig};
@@ -35,8 +34,6 @@ pub use values::{ConfigError, TenantList};
 pub struct ServeArgs {
     #[command(flatten)]
     store: StoreArgs,
-    #[command(flatten)]
-    wait: WaitArgs,
     #[command(flatten)]
     http: HttpConfig,
     #[command(flatten)]
@@ -63,8 +60,6 @@ pub struct ServeArgs {
 pub struct DispatcherArgs {
     #[command(flatten)]
     store: StoreArgs,
-    #[command(flatten)]
-    wait: WaitArgs,
     #[command(flatten)]
     secrets: SecretArgs,
     #[command(flatten)]
@@ -130,6 +125,13 @@ pub struct ProcessConfig {
     #[arg(long = "shutdown-grace-ms", env = "BUDGET_SHUTDOWN_GRACE_MS", value_name = "MS", default_value = "10000",
           value_parser = ms(0..=600_000))]
     pub shutdown_grace: Duration,
+    /// Replicas that must have a write within a quarter of BUDGET_REDIS_TIMEOUT_MS. Otherwise a request is 503, and a retry gets its
+    /// response; evidence is signed again. 0: none.
+    ///
+    /// Raise it when a failover of Redis must not lose what was confirmed; each change then waits for a replica
+    #[arg(long, alias = "wait", help_heading = "Redis", env = "BUDGET_REDIS_WAIT", value_name = "N", default_value = "0",
+          value_parser = clap::value_parser!(u16).range(0..=16))]
+    redis_wait: u16,
 }
 
 /// Reads an address; `None` for `off`.
@@ -241,7 +243,8 @@ impl ServeArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<ServeConfig, ConfigError> {
-        let store = self.store.into_config()?.with_wait(self.wait);
+        let mut store = self.store.into_config()?;
+        store.redis.wait = self.process.redis_wait;
         let http = self.http.check();
         let admin_keys = self.admin_keys.into_keys()?;
         if http.admin_listen.is_some() && admin_keys.is_empty() {
@@ -289,7 +292,8 @@ impl DispatcherArgs {
     /// # Errors
     /// See [`ConfigError`].
     pub fn into_config(self) -> Result<DispatcherConfig, ConfigError> {
-        let store = self.store.into_config()?.with_wait(self.wait);
+        let mut store = self.store.into_config()?;
+        store.redis.wait = self.process.redis_wait;
         let retention = self.retention;
         let evidence = self.evidence.into_config(store.dialect, &retention)?;
         Ok(DispatcherConfig {

@@ -100,19 +100,6 @@ pub struct StoreArgs {
     dialect: Dialect,
 }
 
-/// Flag of writes that wait for replicas.
-#[derive(Debug, Clone, Copy, Args)]
-#[command(next_help_heading = "Redis")]
-pub struct WaitArgs {
-    /// Replicas that must have a write within a quarter of BUDGET_REDIS_TIMEOUT_MS. Otherwise a request is 503, and a retry gets its
-    /// response; evidence is signed again. 0: none.
-    ///
-    /// Raise it when a failover of Redis must not lose what was confirmed; each change then waits for a replica
-    #[arg(long, alias = "wait", env = "BUDGET_REDIS_WAIT", value_name = "N", default_value = "0",
-          value_parser = clap::value_parser!(u16).range(0..=16))]
-    redis_wait: u16,
-}
-
 /// How a process connects to the data of its deployment.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
@@ -125,13 +112,6 @@ pub struct StoreConfig {
 }
 
 impl StoreConfig {
-    /// Sets how many replicas must have a write before its response.
-    #[must_use]
-    pub(super) fn with_wait(mut self, wait: WaitArgs) -> Self {
-        self.redis.wait = wait.redis_wait;
-        self
-    }
-
     /// A store with these settings, whose metrics are in `registry`.
     ///
     /// # Errors
