@@ -96,7 +96,8 @@ pub fn start(
     shutdown: &Shutdown,
 ) -> prometheus::Result<Dispatcher> {
     let words = settings.dialect.words();
-    let webhooks = Webhooks::deliver(store.clone(), settings.secrets, settings.egress, words);
+    // Only replays need the retention.
+    let webhooks = Webhooks::new(store.clone(), settings.secrets, settings.egress, words, 0);
     let (registry, store) = (telemetry.registry(), || store.clone());
     let clock = ClockWatch::new(ClockMetrics::register(registry)?);
     let views = ViewMetrics::register(registry)?;

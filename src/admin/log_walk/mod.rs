@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use crate::domain::ids::TenantId;
 use crate::domain::moment::Window;
-use crate::listing::{Entry, Position, Step, StepRange, Walk};
+use crate::listing::{Position, StepRange};
 pub(super) use crate::store::dispatcher::view_rows::LogEntry;
 use crate::store::dispatcher::view_rows::LogIndex;
 use crate::store::dispatcher::views::{Row, View, id_digest};
@@ -166,20 +166,5 @@ impl<'a> LogWalk<'a> {
             }
         }
         Ok((entries, self.left.is_empty()))
-    }
-}
-
-impl Walk for LogWalk<'_> {
-    type Row = LogEntry;
-    type Error = StoreError;
-    const ROWS: usize = ROWS;
-
-    async fn step(&mut self, range: StepRange<'_>) -> Result<Step<LogEntry>, StoreError> {
-        let (entries, complete) = self.read(range).await?;
-        let entries = entries.into_iter().map(|entry| Entry {
-            position: entry.position(),
-            row: Some(entry),
-        });
-        Ok(Step::new(entries.collect(), complete))
     }
 }

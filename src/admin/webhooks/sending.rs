@@ -34,12 +34,8 @@ pub(crate) struct Receiver {
 /// Why nothing was sent, or no response came.
 #[derive(Debug)]
 pub(crate) enum SendError {
-    /// The rules do not allow the address.
-    Refused,
-    /// The name does not resolve now.
-    Unresolvable,
-    /// Too many names are being looked up.
-    Busy,
+    /// The address is not admitted.
+    NotAdmitted(AdmissionError),
     /// There was no response.
     Post(PostError),
 }
@@ -65,18 +61,14 @@ impl Webhooks {
         let subscription = &receiver.subscription;
         let owner = subscription.owner.as_str();
         let admitted = self.egress.admit(&subscription.url, policy, owner).await;
-        admitted.map_err(|why| match why {
-            AdmissionError::Violation(_) | AdmissionError::BlockedHost => SendError::Refused,
-            AdmissionError::Unresolvable => SendError::Unresolvable,
-            AdmissionError::Busy => SendError::Busy,
-        })
+        admitted.map_err(SendError::NotAdmitted)
     }
 
     /// Sends an event to an address that was checked, and to no other. The exchange ends at `until` at the latest, whatever the
     /// look-up of the name has taken.
     ///
     /// # Errors
-    /// [`SendError::Post`]; or [`SendError::Busy`] where no time is left.
+    /// [`SendError::Post`]; or [`AdmissionError::Busy`] where the look-up has left no time.
     pub(crate) async fn send(
         &self,
         receiver: &Receiver,
@@ -90,7 +82,7 @@ impl Webhooks {
         let id = receiver.subscription.subscription_id.as_str();
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() {
-            return Err(SendError::Busy);
+            return Err(SendError::NotAdmitted(AdmissionError::Busy));
         }
         let limits = Limits {
             total: limits.total.min(left),

@@ -14,7 +14,7 @@ use crate::admin::webhooks::Webhooks;
 use crate::admin::webhooks::sending::{Limits, Receiver, ReceiverResponse, SendError};
 use crate::domain::event::types::{category_of, is_tenant_visible};
 use crate::domain::webhook::RetryPolicy;
-use crate::egress::SecurityPolicy;
+use crate::egress::{AdmissionError, SecurityPolicy};
 use crate::store::dispatcher::deliveries::ClaimedDelivery;
 use crate::store::{Pair, StoreError};
 
@@ -213,12 +213,17 @@ fn retry(receiver: &Receiver, claim: &ClaimedDelivery, reason: &'static str) -> 
 
 /// An attempt to which no response came.
 fn failed(error: SendError, receiver: &Receiver, claim: &ClaimedDelivery) -> AttemptResult {
+    use AdmissionError::{BlockedHost, Busy, Unresolvable, Violation};
     let transport = |message: &str| retry(receiver, claim, "transport_error").error(message);
     match error {
-        SendError::Refused => AttemptResult::new(Outcome::Dropped, "ssrf_blocked")
-            .error("Webhook URL rejected by current security policy"),
-        SendError::Busy => AttemptResult::new(Outcome::Later(LOOK_UPS_BUSY_DELAY), "look_ups_busy"),
-        SendError::Unresolvable => transport("Connection failed"),
+        SendError::NotAdmitted(Violation(_) | BlockedHost) => {
+            AttemptResult::new(Outcome::Dropped, "ssrf_blocked")
+                .error("Webhook URL rejected by current security policy")
+        }
+        SendError::NotAdmitted(Busy) => {
+            AttemptResult::new(Outcome::Later(LOOK_UPS_BUSY_DELAY), "look_ups_busy")
+        }
+        SendError::NotAdmitted(Unresolvable) => transport("Connection failed"),
         SendError::Post(error) => transport(&error.to_string()),
     }
 }

@@ -30,6 +30,11 @@ impl<T> Patch<T> {
         }
     }
 
+    /// The value afterwards of a member that has a default.
+    pub fn apply_or(self, present: T, default: T) -> T {
+        self.apply(Some(present)).unwrap_or(default)
+    }
+
     /// The new value, if one is set.
     pub fn value(&self) -> Option<&T> {
         match self {

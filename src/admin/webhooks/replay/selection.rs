@@ -18,7 +18,7 @@ use crate::domain::webhook::{
     CrossedThreshold, DeliveryId, EventSummary, Owner, ReplayId, Subscription, WebhookReplay,
     reported_on, trace_of,
 };
-use crate::listing::{StepRange, each, readable};
+use crate::listing::{StepRange, readable};
 use crate::store::admin::webhook_replays::kept_delivery;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::view_rows::LogIndex;
@@ -98,7 +98,15 @@ impl Webhooks {
         let tenant = Some(tenant.as_str());
         let route = Route::new(View::Events, tenant, selection.window, LogIndex::Kind(None));
         let mut walk = LogWalk::new(&self.store, self.retention_days, route);
-        each(&mut walk, |entry| selection.examine([entry])).await
+        let mut range = StepRange::FIRST;
+        loop {
+            let (entries, complete) = walk.read(range).await?;
+            selection.examine(entries)?;
+            if complete {
+                return Ok(());
+            }
+            range.is_first = false;
+        }
     }
 
     /// Looks at the events of partitions, by the view and what it has not followed.
