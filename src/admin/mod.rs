@@ -174,19 +174,11 @@ impl Request<'_> {
     }
 }
 
-/// The owned values that a [`Change`] borrows for the time of the call.
-struct ChangeValues {
-    cause: String,
-    audit: Pairs,
-    idempotency: Option<String>,
-    payload_hash: PayloadHash,
-}
-
-impl ChangeValues {
+impl<'a> Change<'a> {
     /// With the audit entry of an operation on a resource, kind and id, to which the operation adds its metadata. The id is
     /// empty where only the script knows the resource.
     fn new(
-        request: &Request<'_>,
+        request: &Request<'a>,
         operation: &'static str,
         resource: (&'static str, &str),
         status: u16,
@@ -198,27 +190,18 @@ impl ChangeValues {
         Self::of(request, operation, audit)
     }
 
-    fn of(request: &Request<'_>, operation: &str, audit: Pairs) -> Self {
+    fn of(request: &Request<'a>, operation: &str, audit: Pairs) -> Self {
         Self {
-            cause: request.cause.lines(),
+            context: request.cause.lines(),
             audit,
-            idempotency: request.idempotency(operation),
-            payload_hash: request.payload_hash.clone(),
+            payload_hash: request.payload_hash.as_str(),
+            digest: request.idempotency(operation),
         }
     }
 
     /// Adds a member of the audit entry, if there is a value.
     fn add(&mut self, name: &'static str, value: Option<impl ToString>) {
         audit::add(&mut self.audit, name, value);
-    }
-
-    fn change(&self) -> Change<'_> {
-        Change {
-            context: &self.cause,
-            audit: &self.audit,
-            payload_hash: self.payload_hash.as_str(),
-            digest: self.idempotency.as_deref(),
-        }
     }
 }
 

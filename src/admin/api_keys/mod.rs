@@ -6,7 +6,7 @@ mod validate;
 pub use list::{ApiKeyFilter, ApiKeyQuery, ApiKeySort};
 pub use validate::{Granted, ValidatedApiKey};
 
-use super::{Admin, ChangeValues, Request, refuse};
+use super::{Admin, Change, Request, refuse};
 use crate::domain::api_key::permission::{ApiKeyStatus, Permission};
 use crate::domain::api_key::secret::{ApiKeyText, KeyId};
 use crate::domain::api_key::{
@@ -54,13 +54,18 @@ impl Target for KeyTarget {
 
 impl KeyTarget {
     /// What the script is given of a change. An entry about a key names that key, unless a key is acting.
-    fn parts(&self, request: &Request<'_>, operation: &'static str, status: u16) -> ChangeValues {
+    fn change<'a>(
+        &self,
+        request: &Request<'a>,
+        operation: &'static str,
+        status: u16,
+    ) -> Change<'a> {
         let key_id = self.key_id.as_str();
-        let mut parts = ChangeValues::new(request, operation, ("api_key", key_id), status);
+        let mut change = Change::new(request, operation, ("api_key", key_id), status);
         if !matches!(request.cause.actor, Actor::ApiKey(_)) {
-            parts.audit.push(("key_id", key_id.to_owned()));
+            change.audit.push(("key_id", key_id.to_owned()));
         }
-        parts
+        change
     }
 }
 
@@ -96,21 +101,21 @@ impl Admin {
             let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
             fields.extend(set_fields(new.fields()));
             let resource = ("api_key", target.key_id.as_str());
-            let mut parts = ChangeValues::new(request, "createApiKey", resource, 201);
+            let mut change = Change::new(request, "createApiKey", resource, 201);
             let filter = new.scope_filter.as_ref();
             let filter = filter.filter(|filter| !filter.is_unrestricted());
             let scopes = filter.map(|filter| filter.entries().join(" "));
             let actor = request.cause.actor.as_str();
-            parts.add("metadata.actor_type", Some(actor));
-            parts.add("metadata.name", Some(&new.name));
-            parts.add("metadata.permissions", Some(&granted));
-            parts.add("metadata.scope_filter", scopes);
+            change.add("metadata.actor_type", Some(actor));
+            change.add("metadata.name", Some(&new.name));
+            change.add("metadata.permissions", Some(&granted));
+            change.add("metadata.scope_filter", scopes);
             let sealed = match request.idempotency_key {
                 Some(_) => self.sealing.seal(key.expose(), &sealed_for),
                 None => String::new(),
             };
             let call = CreateApiKey {
-                change: &parts.change(),
+                change: &change,
                 tenant: &tenant,
                 key_id: &target.key_id,
                 key_hash: key_hash.as_str(),
@@ -228,10 +233,10 @@ impl Admin {
     ) -> Result<ApiKey, StoreError> {
         let target = self.key_target(key_id).await?;
         target.about(check_scopes(&target.tenant, update.scope_filter.as_ref()))?;
-        let mut parts = target.parts(request, "updateApiKey", 200);
-        parts.audit.extend(audit_fields(update));
+        let mut change = target.change(request, "updateApiKey", 200);
+        change.audit.extend(audit_fields(update));
         let call = UpdateApiKey {
-            change: &parts.change(),
+            change: &change,
             tenant: &target.tenant,
             key_id: &target.key_id,
             fields: Counted(update.fields().iter().map(FieldChange::sent).collect()),
@@ -252,10 +257,10 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<ApiKey, StoreError> {
         let target = self.key_target(key_id).await?;
-        let mut parts = target.parts(request, "revokeApiKey", 200);
-        parts.add("metadata.reason", reason);
+        let mut change = target.change(request, "revokeApiKey", 200);
+        change.add("metadata.reason", reason);
         let call = RevokeApiKey {
-            change: &parts.change(),
+            change: &change,
             tenant: &target.tenant,
             key_id: &target.key_id,
             reason,

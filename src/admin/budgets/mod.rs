@@ -5,7 +5,7 @@ pub(crate) mod list;
 
 use uuid::Uuid;
 
-use super::{Admin, ChangeValues, Request, refuse};
+use super::{Admin, Change, Request, refuse};
 use crate::domain::amount::{Amount, Unit};
 use crate::domain::budget::ledger::{BudgetCreateRequest, BudgetLedger, BudgetUpdateRequest};
 use crate::domain::budget::ledger::{BudgetStatus, FundingOperation};
@@ -69,19 +69,19 @@ impl BudgetTarget {
     }
 
     /// What the script is given of a change. Only the script knows the ledger's id, unless it is new.
-    fn parts(
+    fn change<'a>(
         &self,
-        request: &Request<'_>,
+        request: &Request<'a>,
         operation: &'static str,
         status: u16,
         resource_id: &str,
-    ) -> ChangeValues {
-        let mut parts = ChangeValues::new(request, operation, ("budget", resource_id), status);
-        parts.audit.extend([
+    ) -> Change<'a> {
+        let mut change = Change::new(request, operation, ("budget", resource_id), status);
+        change.audit.extend([
             ("metadata.scope", self.budget.scope.to_string()),
             ("metadata.unit", self.budget.unit.to_string()),
         ]);
-        parts
+        change
     }
 }
 
@@ -141,13 +141,13 @@ impl Admin {
         let tenant = self.tenant_of_new(caller, "budgets:write", tenant, requested);
         let target = BudgetTarget::new(tenant.await?, name(scope, unit));
         let ledger_id = Uuid::new_v4().to_string();
-        let mut parts = target.parts(request, "createBudget", 201, &ledger_id);
+        let mut change = target.change(request, "createBudget", 201, &ledger_id);
         let allocated = new.allocated.value();
-        parts.add("metadata.allocated", Some(allocated));
+        change.add("metadata.allocated", Some(allocated));
         let scope = scope.path();
         let call = CreateBudget {
             caller: caller.into(),
-            change: &parts.change(),
+            change: &change,
             tenant: &target.tenant,
             scope: scope.as_str(),
             unit: unit.as_str(),
@@ -192,18 +192,18 @@ impl Admin {
             ..BudgetTarget::new(tenant, name(scope, unit))
         };
         let resource = format!("{}:{unit}", scope.path());
-        let mut parts = target.parts(request, "fundBudget", 200, &resource);
+        let mut change = target.change(request, "fundBudget", 200, &resource);
         let operation = funding.operation;
-        parts.add("metadata.funding_operation", Some(operation));
-        parts.add("metadata.amount", Some(funding.amount.value()));
-        parts.add("metadata.reason", funding.reason.as_deref());
-        parts.add("metadata.idempotency_key", request.idempotency_key);
+        change.add("metadata.funding_operation", Some(operation));
+        change.add("metadata.amount", Some(funding.amount.value()));
+        change.add("metadata.reason", funding.reason.as_deref());
+        change.add("metadata.idempotency_key", request.idempotency_key);
         let resets = operation == FundingOperation::ResetSpent;
         let provided = resets.then_some(funding.spent.is_some());
-        parts.add("metadata.spent_override_provided", provided);
+        change.add("metadata.spent_override_provided", provided);
         let call = Fund {
             caller: caller.into(),
-            change: &parts.change(),
+            change: &change,
             tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
@@ -266,12 +266,12 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<BudgetLedger, StoreError> {
         let target = BudgetTarget::of_scope(scope, unit)?;
-        let mut parts = target.parts(request, "updateBudget", 200, "");
+        let mut change = target.change(request, "updateBudget", 200, "");
         let limit = update.overdraft_limit.map(Amount::value);
-        parts.add("metadata.overdraft_limit", limit);
-        parts.audit.extend(audited(update.fields()));
+        change.add("metadata.overdraft_limit", limit);
+        change.audit.extend(audited(update.fields()));
         let call = UpdateBudget {
-            change: &parts.change(),
+            change: &change,
             tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),
@@ -300,10 +300,10 @@ impl Admin {
             true => ("freezeBudget", BudgetStatus::Frozen),
             false => ("unfreezeBudget", BudgetStatus::Active),
         };
-        let mut parts = target.parts(request, operation, 200, "");
-        parts.add("metadata.reason", reason);
+        let mut change = target.change(request, operation, 200, "");
+        change.add("metadata.reason", reason);
         let call = FreezeBudget {
-            change: &parts.change(),
+            change: &change,
             tenant: &target.tenant,
             scope: scope.path().as_str(),
             unit: unit.as_str(),

@@ -7,7 +7,7 @@ pub use list::{PolicyFilter, PolicyQuery};
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 
-use super::{Admin, ChangeValues, Request, refuse};
+use super::{Admin, Change, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 use crate::domain::policy::{
@@ -77,12 +77,12 @@ impl Admin {
             name: Some(&new.name),
         };
         let policy_id = target.policy_id.as_str();
-        let mut parts = ChangeValues::new(request, "createPolicy", ("policy", policy_id), 201);
-        parts.add("metadata.name", Some(&new.name));
-        parts.add("metadata.scope_pattern", Some(scope_pattern));
+        let mut change = Change::new(request, "createPolicy", ("policy", policy_id), 201);
+        change.add("metadata.name", Some(&new.name));
+        change.add("metadata.scope_pattern", Some(scope_pattern));
         let call = CreatePolicy {
             caller: caller.into(),
-            change: &parts.change(),
+            change: &change,
             tenant: &tenant,
             policy_id: &target.policy_id,
             name: &new.name,
@@ -134,11 +134,11 @@ impl Admin {
             name: update.name.as_deref(),
         };
         let policy_id = target.policy_id.as_str();
-        let mut parts = ChangeValues::new(request, "updatePolicy", ("policy", policy_id), 200);
-        parts.audit.extend(audit_fields(update));
+        let mut change = Change::new(request, "updatePolicy", ("policy", policy_id), 200);
+        change.audit.extend(audit_fields(update));
         let call = UpdatePolicy {
             caller: caller.into(),
-            change: &parts.change(),
+            change: &change,
             tenant,
             policy_id: &target.policy_id,
             sent_name: target.name,

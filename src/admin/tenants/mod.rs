@@ -10,7 +10,7 @@ use tracing::warn;
 pub use list::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
 use super::audit::entry_without_status;
-use super::{Admin, ChangeValues, Request, refuse};
+use super::{Admin, Change, Request, refuse};
 use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
 use crate::domain::event::tenant_digest;
 use crate::domain::ids::TenantId;
@@ -47,10 +47,10 @@ impl Admin {
     ) -> Result<(bool, Tenant), StoreError> {
         let id = tenant.tenant_id.as_str();
         let audit = entry_without_status(request.cause, "createTenant", ("tenant", id));
-        let mut parts = ChangeValues::of(request, "createTenant", audit);
-        parts.add("metadata.name", Some(&tenant.name));
+        let mut change = Change::of(request, "createTenant", audit);
+        change.add("metadata.name", Some(&tenant.name));
         let call = CreateTenant {
-            change: &parts.change(),
+            change: &change,
             tenant: &tenant.tenant_id,
             name: &tenant.name,
             tenant_digest: tenant_digest(id),
@@ -113,15 +113,15 @@ impl Admin {
     ) -> Result<(bool, Record), StoreError> {
         let operation = "updateTenant";
         let audit = entry_without_status(request.cause, operation, ("tenant", tenant.as_str()));
-        let mut parts = ChangeValues::of(request, operation, audit);
+        let mut change = Change::of(request, operation, audit);
         // All but the labels.
-        parts.add("metadata.new_status", update.status);
-        parts.audit.extend(audited(update.fields()));
+        change.add("metadata.new_status", update.status);
+        change.audit.extend(audited(update.fields()));
         let request_id = request.cause.request_id.as_ref();
         let request_id = request_id.map_or("", |id| id.as_str());
         let correlation_id = format!("tenant_close_cascade:{tenant}:{request_id}");
         let call = UpdateTenant {
-            change: &parts.change(),
+            change: &change,
             tenant,
             wanted: update.status.map(TenantStatus::as_str),
             correlation_id: &correlation_id,

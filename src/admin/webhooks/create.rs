@@ -7,7 +7,7 @@ use tracing::warn;
 
 use super::secrets::associated;
 use super::{WebhookTarget, Webhooks};
-use crate::admin::{ChangeValues, Request, refuse};
+use crate::admin::{Change, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::fields::object;
 use crate::domain::record::{Record, set_fields};
@@ -72,8 +72,8 @@ impl Webhooks {
         }
         let created = async {
             let id = SubscriptionId::mint(owner.partition());
-            let mut parts = ChangeValues::new(request, operation, ("webhook", id.as_str()), 201);
-            parts.audit.push(("metadata.url", settings.url.clone()));
+            let mut change = Change::new(request, operation, ("webhook", id.as_str()), 201);
+            change.audit.push(("metadata.url", settings.url.clone()));
             let watched = watched(
                 &settings.event_types,
                 &settings.event_categories,
@@ -81,7 +81,7 @@ impl Webhooks {
                 settings.thresholds.as_ref(),
             );
             let fields = self.fields(&id, settings, &watched);
-            let (target, change) = (WebhookTarget::new(&id, owner), parts.change());
+            let target = WebhookTarget::new(&id, owner);
             let call = |mode| CreateWebhook {
                 caller: caller.into(),
                 change: &change,

@@ -20,7 +20,7 @@ pub use replay::ReplayResponse;
 pub use security::WebhookSecurityConfig;
 pub use test::WebhookTestResponse;
 
-use super::{ChangeValues, Request, refuse};
+use super::{Change, Request, refuse};
 use crate::domain::caller::Caller;
 use crate::domain::dialect::Words;
 use crate::domain::ids::{Partition, TenantId};
@@ -153,11 +153,6 @@ impl Webhooks {
         }
     }
 
-    /// For deliveries alone.
-    pub fn deliver(store: Store, keys: SealingKeys, egress: Egress, words: &'static Words) -> Self {
-        Self::new(store, keys, egress, words, 0)
-    }
-
     /// With other limits than the defaults.
     pub fn limits(self, limits: CountLimits) -> Self {
         Self { limits, ..self }
@@ -194,11 +189,11 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<(), StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let parts = ChangeValues::new(request, operation, ("webhook", id.as_str()), 204);
+        let change = Change::new(request, operation, ("webhook", id.as_str()), 204);
         let owner = match caller {
             Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
             Caller::Admin(_) => {
-                let read = self.read(caller, &id, "webhooks:write", None, Some(&parts));
+                let read = self.read(caller, &id, "webhooks:write", None, Some(&change));
                 match read.await? {
                     ReadResult::Found(loaded) => loaded.subscription.owner,
                     ReadResult::Replayed(_) => return Ok(()),
@@ -208,7 +203,7 @@ impl Webhooks {
         let call = DeleteWebhook {
             caller: caller.into(),
             idempotency_scope: idempotency_scope(caller, &id),
-            change: &parts.change(),
+            change: &change,
             owner: &owner,
             subscription_id: &id,
         };
@@ -255,9 +250,9 @@ impl Webhooks {
         id: &SubscriptionId,
         permission: &str,
         subscribes: Option<&str>,
-        parts: Option<&ChangeValues>,
+        change: Option<&Change<'_>>,
     ) -> Result<ReadResult, StoreError> {
-        let parts = parts.filter(|parts| parts.idempotency.is_some());
+        let change = change.filter(|change| change.digest.is_some());
         let call = ReadWebhook {
             partition: match caller {
                 Caller::Tenant(caller) => caller.partition,
@@ -266,10 +261,10 @@ impl Webhooks {
             caller: caller.into(),
             subscription_id: id,
             idempotency_scope: idempotency_scope(caller, id),
-            digest: parts.and_then(|parts| parts.idempotency.as_deref()),
+            digest: change.and_then(|change| change.digest.as_deref()),
             permission,
             subscribes,
-            payload_hash: parts.map(|parts| parts.payload_hash.as_str()),
+            payload_hash: change.map(|change| change.payload_hash),
         };
         let target = WebhookTarget {
             id: id.clone(),

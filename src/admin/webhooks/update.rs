@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{LoadedSubscription, ReadResult, Webhooks, joined};
-use crate::admin::{ChangeValues, Request, refuse};
+use crate::admin::{Change, Request, refuse};
 use crate::domain::caller::Caller;
-use crate::domain::event::types::{EventCategory, EventTypeName};
+use crate::domain::event::types::EventTypeName;
 use crate::domain::fields::Patch;
 use crate::domain::record::{FieldChange, Record, Written as _};
 use crate::domain::refusal::WebhookRefusal;
@@ -54,9 +54,9 @@ impl Webhooks {
             Patch::Set(filter) => Some(format!("={filter}")),
         };
         let subscribes = subscribes.as_deref();
-        let parts = ChangeValues::of(request, operation, Pairs::new());
+        let change = Change::of(request, operation, Pairs::new());
         for _ in 0..ATTEMPTS {
-            let read = self.read(caller, &id, "webhooks:write", subscribes, Some(&parts));
+            let read = self.read(caller, &id, "webhooks:write", subscribes, Some(&change));
             let loaded = match read.await? {
                 ReadResult::Found(loaded) => loaded,
                 // The word and what each partition was sent come before the record.
@@ -86,14 +86,14 @@ impl Webhooks {
         let plan = self.plan(loaded, patch, admitted).await?;
         let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
-        let mut parts = ChangeValues::new(request, operation, ("webhook", id.as_str()), 200);
+        let mut change = Change::new(request, operation, ("webhook", id.as_str()), 200);
         let types = patch.event_types.as_ref();
         let types = types.map(|types| joined(types.iter().map(EventTypeName::as_str)));
-        parts.add("metadata.url", Some(&plan.next.url));
-        parts.add("metadata.name", patch.name.value());
-        parts.add("metadata.new_url", patch.url.as_ref());
-        parts.add("metadata.event_types", types);
-        parts.add("metadata.new_status", patch.status);
+        change.add("metadata.url", Some(&plan.next.url));
+        change.add("metadata.name", patch.name.value());
+        change.add("metadata.new_url", patch.url.as_ref());
+        change.add("metadata.event_types", types);
+        change.add("metadata.new_status", patch.status);
         let watched = match plan.next.status {
             WebhookStatus::Active => plan.next.watched(),
             _ => String::new(),
@@ -101,7 +101,7 @@ impl Webhooks {
         let call = UpdateWebhook {
             caller: caller.into(),
             idempotency_scope: idempotency_scope(caller, id),
-            change: &parts.change(),
+            change: &change,
             owner,
             subscription_id: id,
             version: subscription.version,
@@ -262,17 +262,14 @@ fn patched(present: &Subscription, patch: &WebhookUpdateRequest) -> Subscription
     next.name = p.name.apply(next.name);
     next.description = p.description.apply(next.description);
     next.event_types = p.event_types.unwrap_or(next.event_types);
-    let categories: Option<Vec<EventCategory>> =
-        p.event_categories.apply(Some(next.event_categories));
-    next.event_categories = categories.unwrap_or_default();
+    let none = Vec::new();
+    next.event_categories = p.event_categories.apply_or(next.event_categories, none);
     next.scope_filter = p.scope_filter.apply(next.scope_filter);
     next.thresholds = p.thresholds.apply(next.thresholds);
-    let policy: Option<RetryPolicy> = p.retry_policy.apply(Some(next.retry_policy));
-    next.retry_policy = policy.unwrap_or_default();
-    let failures = p
-        .disable_after_failures
-        .apply(Some(next.disable_after_failures));
-    next.disable_after_failures = failures.unwrap_or(DISABLE_AFTER_FAILURES);
+    let usual = RetryPolicy::default();
+    next.retry_policy = p.retry_policy.apply_or(next.retry_policy, usual);
+    let (failures, usual) = (next.disable_after_failures, DISABLE_AFTER_FAILURES);
+    next.disable_after_failures = p.disable_after_failures.apply_or(failures, usual);
     next.metadata = p.metadata.apply(next.metadata);
     next.status = p.status.map_or(next.status, WebhookStatus::from);
     next

@@ -91,13 +91,13 @@ pub(crate) fn changes_of(changes: &[FieldChange]) -> Changes {
 #[derive(Debug)]
 pub struct Change<'a> {
     /// The request cause, for events: lines of name and value.
-    pub context: &'a str,
+    pub context: String,
     /// The audit entry, all but what the script alone knows.
-    pub audit: &'a Pairs,
+    pub audit: Pairs,
     /// Digest of body and target.
     pub payload_hash: &'a str,
     /// Digest of operation and idempotency key, where the request has a key.
-    pub digest: Option<&'a str>,
+    pub digest: Option<String>,
 }
 
 impl Store {

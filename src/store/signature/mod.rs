@@ -357,8 +357,8 @@ mod tests {
     fn a_debug_print_of_a_call_or_reply_shows_no_secret() {
         let key_id = KeyId::parse("key_000_abcdefghij12").expect("an id");
         let change = Change {
-            context: "",
-            audit: &Vec::new(),
+            context: String::new(),
+            audit: Vec::new(),
             payload_hash: "",
             digest: None,
         };
