@@ -43,7 +43,7 @@ use crate::domain::payload_hash::PayloadHash;
 use crate::domain::policy::PolicyId;
 use crate::domain::refusal::{CountLimits, Refusal, TenantRefusal};
 use crate::domain::seal::SealingKeys;
-use crate::store::admin::{Change, Pairs};
+use crate::store::admin::Change;
 use crate::store::{ExtraRoundTrip, Store, StoreError};
 
 /// The admin plane's operations. Cheap to clone.
@@ -181,16 +181,12 @@ impl<'a> Change<'a> {
         request: &Request<'a>,
         operation: &'static str,
         resource: (&'static str, &str),
-        status: u16,
+        status: Option<u16>,
     ) -> Self {
         let mut audit = entry(request.cause, operation, resource, status);
         if resource.1.is_empty() {
             audit.retain(|(name, _)| !name.starts_with("resource_"));
         }
-        Self::of(request, operation, audit)
-    }
-
-    fn of(request: &Request<'a>, operation: &str, audit: Pairs) -> Self {
         Self {
             context: request.cause.lines(),
             audit,

@@ -35,21 +35,20 @@ pub(super) async fn step<T>(
     let keys: Vec<_> = entries.iter().map(key).collect();
     let found = keys.iter().flatten().cloned();
     let records = store.records(found, fields).await?;
-    let named = keys.iter().map(Option::is_some);
-    let entries = entries.into_iter().zip(named).collect();
+    let entries = entries.into_iter().zip(keys).collect();
     Ok(Step::new(rows(kind, entries, records, read), complete))
 }
 
-/// The entries with their rows. Those that name a record, `true`, have the next of the records.
+/// The entries with their rows. Those with a key have the next of the records.
 fn rows<T>(
     kind: &str,
-    entries: Vec<(Position, bool)>,
+    entries: Vec<(Position, Option<String>)>,
     records: Vec<Result<Record, StoreError>>,
     read: impl Fn(&Position, &Record) -> Result<T, RecordError>,
 ) -> Vec<Entry<T>> {
     let mut records = records.into_iter();
-    let entry = |(position, is_named): (Position, bool)| {
-        let record = is_named.then(|| records.next()).flatten();
+    let entry = |(position, key): (Position, Option<String>)| {
+        let record = key.and_then(|_| records.next());
         let row = record.and_then(|record| {
             let row = record.and_then(|record| match record.is_empty() {
                 true => Ok(None),
@@ -69,7 +68,8 @@ mod tests {
     #[test]
     fn an_entry_without_a_valid_record_shifts_no_others() {
         let entries = ["No Id", "damaged", "gone", "refused", "sound", "?"];
-        let entries = entries.map(|id| (Position::of_id(id), !["No Id", "?"].contains(&id)));
+        let key = |id: &str| (!["No Id", "?"].contains(&id)).then(|| id.to_owned());
+        let entries = entries.map(|id| (Position::of_id(id), key(id)));
         let record = |name: &str| Record::from_pairs(vec!["name".to_owned(), name.to_owned()]);
         let refused = StoreError::ErrorReply {
             code: "WRONGTYPE".to_owned(),

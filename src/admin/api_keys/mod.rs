@@ -61,7 +61,7 @@ impl KeyTarget {
         status: u16,
     ) -> Change<'a> {
         let key_id = self.key_id.as_str();
-        let mut change = Change::new(request, operation, ("api_key", key_id), status);
+        let mut change = Change::new(request, operation, ("api_key", key_id), Some(status));
         if !matches!(request.cause.actor, Actor::ApiKey(_)) {
             change.audit.push(("key_id", key_id.to_owned()));
         }
@@ -101,7 +101,7 @@ impl Admin {
             let mut fields = vec![("key_prefix", key.visible_prefix().to_owned())];
             fields.extend(set_fields(new.fields()));
             let resource = ("api_key", target.key_id.as_str());
-            let mut change = Change::new(request, "createApiKey", resource, 201);
+            let mut change = Change::new(request, "createApiKey", resource, Some(201));
             let filter = new.scope_filter.as_ref();
             let filter = filter.filter(|filter| !filter.is_unrestricted());
             let scopes = filter.map(|filter| filter.entries().join(" "));

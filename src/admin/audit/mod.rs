@@ -97,16 +97,21 @@ impl Failure<'_> {
     }
 }
 
-/// The entry of an operation on a resource, kind and id, to which the operation adds its metadata. An operation that tenants
-/// have too records who acted.
+/// The entry of an operation on a resource, kind and id, to which the operation adds its metadata. Without a status, the script
+/// adds it. An operation that tenants have too records who acted.
 pub(super) fn entry(
     cause: &Cause,
     operation: &'static str,
     (kind, id): (&'static str, &str),
-    status: u16,
+    status: Option<u16>,
 ) -> Pairs {
-    let mut entry = entry_without_status(cause, operation, (kind, id));
-    entry.push(("status", status.to_string()));
+    let mut entry = vec![
+        ("operation", operation.to_owned()),
+        ("resource_type", kind.to_owned()),
+        ("resource_id", id.to_owned()),
+    ];
+    push_cause(&mut entry, cause, true);
+    add(&mut entry, "status", status);
     let is_tenant_too = !matches!(cause.actor, Actor::Admin(_));
     let actor_type = is_tenant_too.then(|| cause.actor.as_str());
     add(&mut entry, "metadata.actor_type", actor_type);
@@ -116,21 +121,6 @@ pub(super) fn entry(
 /// Adds a member, if there is a value.
 pub(super) fn add(entry: &mut Pairs, name: &'static str, value: Option<impl ToString>) {
     entry.extend(value.map(|value| (name, value.to_string())));
-}
-
-/// The entry of an operation without a status, which the script adds.
-pub(super) fn entry_without_status(
-    cause: &Cause,
-    operation: &'static str,
-    (kind, id): (&'static str, &str),
-) -> Pairs {
-    let mut entry = vec![
-        ("operation", operation.to_owned()),
-        ("resource_type", kind.to_owned()),
-        ("resource_id", id.to_owned()),
-    ];
-    push_cause(&mut entry, cause, true);
-    entry
 }
 
 fn push_cause(entry: &mut Pairs, cause: &Cause, with_key: bool) {

@@ -76,7 +76,7 @@ impl BudgetTarget {
         status: u16,
         resource_id: &str,
     ) -> Change<'a> {
-        let mut change = Change::new(request, operation, ("budget", resource_id), status);
+        let mut change = Change::new(request, operation, ("budget", resource_id), Some(status));
         change.audit.extend([
             ("metadata.scope", self.budget.scope.to_string()),
             ("metadata.unit", self.budget.unit.to_string()),

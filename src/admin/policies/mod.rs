@@ -77,7 +77,7 @@ impl Admin {
             name: Some(&new.name),
         };
         let policy_id = target.policy_id.as_str();
-        let mut change = Change::new(request, "createPolicy", ("policy", policy_id), 201);
+        let mut change = Change::new(request, "createPolicy", ("policy", policy_id), Some(201));
         change.add("metadata.name", Some(&new.name));
         change.add("metadata.scope_pattern", Some(scope_pattern));
         let call = CreatePolicy {
@@ -134,7 +134,7 @@ impl Admin {
             name: update.name.as_deref(),
         };
         let policy_id = target.policy_id.as_str();
-        let mut change = Change::new(request, "updatePolicy", ("policy", policy_id), 200);
+        let mut change = Change::new(request, "updatePolicy", ("policy", policy_id), Some(200));
         change.audit.extend(audit_fields(update));
         let call = UpdatePolicy {
             caller: caller.into(),

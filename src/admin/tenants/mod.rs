@@ -9,7 +9,6 @@ use tracing::warn;
 
 pub use list::{TenantFilter, TenantPage, TenantQuery, TenantSort};
 
-use super::audit::entry_without_status;
 use super::{Admin, Change, Request, refuse};
 use crate::admin::tenants::closing::{CloseProgress, Closer, REQUEST_PART, TAKE_OVER};
 use crate::domain::event::tenant_digest;
@@ -46,8 +45,7 @@ impl Admin {
         request: &Request<'_>,
     ) -> Result<(bool, Tenant), StoreError> {
         let id = tenant.tenant_id.as_str();
-        let audit = entry_without_status(request.cause, "createTenant", ("tenant", id));
-        let mut change = Change::of(request, "createTenant", audit);
+        let mut change = Change::new(request, "createTenant", ("tenant", id), None);
         change.add("metadata.name", Some(&tenant.name));
         let call = CreateTenant {
             change: &change,
@@ -111,9 +109,8 @@ impl Admin {
         request_part: Duration,
         request: &Request<'_>,
     ) -> Result<(bool, Record), StoreError> {
-        let operation = "updateTenant";
-        let audit = entry_without_status(request.cause, operation, ("tenant", tenant.as_str()));
-        let mut change = Change::of(request, operation, audit);
+        let resource = ("tenant", tenant.as_str());
+        let mut change = Change::new(request, "updateTenant", resource, None);
         // All but the labels.
         change.add("metadata.new_status", update.status);
         change.audit.extend(audited(update.fields()));

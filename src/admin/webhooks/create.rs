@@ -72,7 +72,7 @@ impl Webhooks {
         }
         let created = async {
             let id = SubscriptionId::mint(owner.partition());
-            let mut change = Change::new(request, operation, ("webhook", id.as_str()), 201);
+            let mut change = Change::new(request, operation, ("webhook", id.as_str()), Some(201));
             change.audit.push(("metadata.url", settings.url.clone()));
             let watched = watched(
                 &settings.event_types,

@@ -189,7 +189,7 @@ impl Webhooks {
         request: &Request<'_>,
     ) -> Result<(), StoreError> {
         let id = self.parse_id(caller, id, "webhooks:write").await?;
-        let change = Change::new(request, operation, ("webhook", id.as_str()), 204);
+        let change = Change::new(request, operation, ("webhook", id.as_str()), Some(204));
         let owner = match caller {
             Caller::Tenant(caller) => Owner::Tenant(caller.tenant.clone()),
             Caller::Admin(_) => {

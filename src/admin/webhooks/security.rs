@@ -115,7 +115,7 @@ impl Webhooks {
         cause: &Cause,
     ) -> Result<(), StoreError> {
         let operation = "updateWebhookSecurityConfig";
-        let mut audit = entry(cause, operation, ("config", "webhook-security"), 200);
+        let mut audit = entry(cause, operation, ("config", "webhook-security"), Some(200));
         let ranges = settings.blocked_cidr_ranges.len();
         let patterns = settings.allowed_url_patterns.len();
         let removed = joined(settings.removed_default_ranges());

@@ -92,7 +92,7 @@ impl Webhooks {
                 error_message,
                 event_id,
             };
-            let mut audit = entry(cause, operation, ("webhook", id.as_str()), 200);
+            let mut audit = entry(cause, operation, ("webhook", id.as_str()), Some(200));
             let (status, error) = (outcome.response_status, outcome.error_message.as_deref());
             add(&mut audit, "metadata.success", Some(outcome.success));
             add(&mut audit, "metadata.response_status", status);

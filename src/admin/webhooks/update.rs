@@ -54,7 +54,7 @@ impl Webhooks {
             Patch::Set(filter) => Some(format!("={filter}")),
         };
         let subscribes = subscribes.as_deref();
-        let change = Change::of(request, operation, Pairs::new());
+        let change = Change::new(request, operation, ("webhook", id.as_str()), Some(200));
         for _ in 0..ATTEMPTS {
             let read = self.read(caller, &id, "webhooks:write", subscribes, Some(&change));
             let loaded = match read.await? {
@@ -86,7 +86,7 @@ impl Webhooks {
         let plan = self.plan(loaded, patch, admitted).await?;
         let subscription = &loaded.subscription;
         let (id, owner) = (&subscription.subscription_id, &subscription.owner);
-        let mut change = Change::new(request, operation, ("webhook", id.as_str()), 200);
+        let mut change = Change::new(request, operation, ("webhook", id.as_str()), Some(200));
         let types = patch.event_types.as_ref();
         let types = types.map(|types| joined(types.iter().map(EventTypeName::as_str)));
         change.add("metadata.url", Some(&plan.next.url));

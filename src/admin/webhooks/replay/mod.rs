@@ -95,7 +95,7 @@ impl Webhooks {
     ) -> Result<ReplayResponse, StoreError> {
         let subscription = &loaded.subscription;
         let id = &subscription.subscription_id;
-        let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), 202);
+        let mut audit: Pairs = entry(cause, "replayEvents", ("webhook", id.as_str()), Some(202));
         audit.push(("metadata.replay_id", replay_id.to_string()));
         let call = QueueReplay {
             owner: &subscription.owner,

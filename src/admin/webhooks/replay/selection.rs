@@ -3,7 +3,7 @@
 //! They are in the view of the requested types, and after its watermark in the outboxes; whatever else is stored costs nothing. A
 //! tenant's are read from its own logs instead, unless these hold more than the view has of those types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::admin::log_walk::{LogDays, LogEntry, LogWalk, ROWS, Route, kept_times, read_facts};
 use crate::admin::refuse;
@@ -198,28 +198,22 @@ impl Selection<'_> {
         selected.any(|selected| selected.as_str() == category)
     }
 
-    /// The names of the indexes of the view that have the requested events, each once.
-    fn kinds(&self) -> Vec<String> {
-        let types = self.replay.event_types.as_ref();
-        let types = types.unwrap_or(&self.subscription.event_types).iter();
+    /// The names of the indexes of the view that have the requested events.
+    fn kinds(&self) -> BTreeSet<String> {
+        let (subscription, requested) = (self.subscription, self.replay.event_types.as_ref());
+        let categories = subscription.event_categories.iter();
+        let categories = categories.map(|category| category.as_str());
+        let types = requested.unwrap_or(&subscription.event_types).iter();
         let types = types.map(EventTypeName::as_str);
-        let mut kinds: Vec<String> = match self.replay.event_types {
-            Some(_) => types
-                .filter(|name| self.selects(name))
-                .map(str::to_owned)
+        let kinds: Vec<&str> = match requested {
+            Some(_) => types.filter(|name| self.selects(name)).collect(),
+            // The index of a category has its types.
+            None => types
+                .filter(|name| !self.selects_category_of(name))
+                .chain(categories)
                 .collect(),
-            None => {
-                let categories = self.subscription.event_categories.iter();
-                let types = types.filter(|name| !self.selects_category_of(name));
-                types
-                    .chain(categories.map(|category| category.as_str()))
-                    .map(str::to_owned)
-                    .collect()
-            }
         };
-        kinds.sort();
-        kinds.dedup();
-        kinds
+        kinds.into_iter().map(str::to_owned).collect()
     }
 
     /// Looks at some events.
