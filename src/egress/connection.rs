@@ -62,12 +62,8 @@ pub(super) struct ResponseHead {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages are the documentation")]
 pub enum PostError {
-    #[error("Connection failed")]
-    ConnectTimeout,
     #[error("Request timed out")]
     Timeout,
-    #[error("Connection failed")]
-    Refused,
     #[error("Connection failed")]
     Unreachable,
     #[error("TLS/SSL handshake failed")]

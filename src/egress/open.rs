@@ -1,6 +1,5 @@
 //! Opens a connection to one of a receiver's addresses.
 
-use std::io;
 use std::net::SocketAddr;
 
 use rustls::pki_types::ServerName;
@@ -23,20 +22,19 @@ impl Egress {
         url: &AdmittedUrl,
         by: Instant,
     ) -> Result<Connection, PostError> {
-        let mut failure = PostError::Unreachable;
         let tried = url.addresses.len().min(TRIED_MAX);
         for (shares, address) in (1..=tried).rev().zip(&url.addresses) {
             let now = Instant::now();
             let share = by.saturating_duration_since(now) / u32::try_from(shares).unwrap_or(1);
             let opened = timeout_at(now + share, self.open_to(url, *address)).await;
-            match opened.unwrap_or(Err(PostError::ConnectTimeout)) {
-                Ok(connection) => return Ok(connection),
+            match opened {
+                Ok(Ok(connection)) => return Ok(connection),
                 // The other addresses have the same certificate.
-                Err(PostError::Tls) => return Err(PostError::Tls),
-                Err(error) => failure = error,
+                Ok(Err(PostError::Tls)) => return Err(PostError::Tls),
+                Ok(Err(_)) | Err(_) => {}
             }
         }
-        Err(failure)
+        Err(PostError::Unreachable)
     }
 
     async fn open_to(
@@ -46,10 +44,7 @@ impl Egress {
     ) -> Result<Connection, PostError> {
         let ticket = self.pool.ticket();
         let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => PostError::Refused,
-            _ => PostError::Unreachable,
-        })?;
+        let stream = stream.map_err(|_| PostError::Unreachable)?;
         let _ = stream.set_nodelay(true);
         let stream: Box<dyn ByteStream> = if url.url.is_plain() {
             Box::new(stream)

@@ -1,12 +1,12 @@
 //! Idle connections, for the next request to the same recipient.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::connection::{Connection, Ticket};
@@ -19,11 +19,11 @@ pub(super) struct PoolLimits {
     pub idle: Duration,
     /// Idle connections of one recipient to one address.
     pub idle_per_key: usize,
-    /// Open connections, as far as closing idle ones can achieve it.
+    /// Open connections above which none is kept.
     pub open: usize,
 }
 
-/// Open connections of one process above which idle ones are closed.
+/// Open connections of one process above which none is kept, so idle ones of one process at most.
 pub const POOL_MAX: usize = 4_000;
 
 pub(super) const LIMITS: PoolLimits = PoolLimits {
@@ -33,7 +33,7 @@ pub(super) const LIMITS: PoolLimits = PoolLimits {
 };
 
 /// The key of requests that may share a connection.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(PartialEq, Eq, Hash)]
 struct Key {
     to: String,
     plain: bool,
@@ -50,15 +50,12 @@ pub(super) struct ConnectionPool {
 
 #[derive(Default)]
 struct IdleConnections {
-    /// By number, in the order in which they became idle.
-    by_number: BTreeMap<u64, IdleConnection>,
-    numbers: BTreeSet<(Arc<Key>, u64)>,
-    next_number: u64,
-    closer: Option<AbortHandle>,
+    /// Never empty; the one that was used last is at the end.
+    by_key: HashMap<Key, VecDeque<IdleConnection>>,
+    has_closer: bool,
 }
 
 struct IdleConnection {
-    key: Arc<Key>,
     since: Instant,
     connection: Connection,
 }
@@ -76,56 +73,64 @@ impl ConnectionPool {
     pub fn take(&self, to: &str, url: &AdmittedUrl) -> Option<Connection> {
         let mut idle = self.idle.lock();
         for address in &url.addresses {
-            let key = Arc::new(Key::new(to, url, *address));
-            while let Some(mut last) = idle.remove_last(&key) {
-                if last.since.elapsed() < self.limits.idle && last.connection.is_silent() {
-                    return Some(last.connection);
-                }
+            let Entry::Occupied(mut of_key) = idle.by_key.entry(Key::new(to, url, *address)) else {
+                continue;
+            };
+            let found = std::iter::from_fn(|| of_key.get_mut().pop_back())
+                .find_map(|idle| idle.connection_within(self.limits.idle));
+            if of_key.get().is_empty() {
+                of_key.remove();
+            }
+            if found.is_some() {
+                return found;
             }
         }
         None
     }
 
-    /// Keeps a connection for the next request.
+    /// Keeps a connection for the next request, unless too many are open.
     pub fn put(self: &Arc<Self>, to: &str, url: &AdmittedUrl, connection: Connection) {
-        let key = Arc::new(Key::new(to, url, connection.address));
+        if Arc::strong_count(&self.ticket) > self.limits.open + 1 {
+            return;
+        }
         let mut idle = self.idle.lock();
-        idle.push(key, connection, self.limits.idle_per_key);
-        if idle.closer.as_ref().is_none_or(AbortHandle::is_finished) {
-            let closer = tokio::spawn(close_expired(Arc::downgrade(self)));
-            idle.closer = Some(closer.abort_handle());
+        let key = Key::new(to, url, connection.address);
+        let of_key = idle.by_key.entry(key).or_default();
+        if of_key.len() == self.limits.idle_per_key {
+            of_key.pop_front();
+        }
+        of_key.push_back(IdleConnection {
+            since: Instant::now(),
+            connection,
+        });
+        if !std::mem::replace(&mut idle.has_closer, true) {
+            tokio::spawn(close_expired(Arc::downgrade(self)));
         }
     }
 
-    /// A ticket for a further connection. Closes those that are idle for the longest time when there are too many.
+    /// A ticket for a further connection.
     pub fn ticket(&self) -> Ticket {
-        let mut idle = self.idle.lock();
-        let ticket = Arc::clone(&self.ticket);
-        while Arc::strong_count(&self.ticket) > self.limits.open + 1 && idle.remove_oldest() {}
-        ticket
+        Arc::clone(&self.ticket)
     }
 
     /// Closes what is idle for too long. Returns when to look again; `None` when nothing is left.
     fn close_expired(&self) -> Option<Instant> {
         let mut idle = self.idle.lock();
-        while let Some((_, oldest)) = idle.by_number.first_key_value() {
-            if oldest.since.elapsed() < self.limits.idle {
-                // Not once per connection.
-                let soonest = Instant::now() + self.limits.idle / 10;
-                return Some(soonest.max(oldest.since + self.limits.idle));
-            }
-            idle.remove_oldest();
-        }
-        idle.closer = None;
-        None
+        idle.by_key.retain(|_, of_key| {
+            of_key.retain(|idle| idle.since.elapsed() < self.limits.idle);
+            !of_key.is_empty()
+        });
+        idle.has_closer = !idle.by_key.is_empty();
+        idle.has_closer
+            .then(|| Instant::now() + self.limits.idle / 10)
     }
 }
 
-impl Drop for ConnectionPool {
-    fn drop(&mut self) {
-        if let Some(closer) = self.idle.lock().closer.take() {
-            closer.abort();
-        }
+impl IdleConnection {
+    /// The connection, if it is idle for less than this time and still open.
+    fn connection_within(mut self, idle: Duration) -> Option<Connection> {
+        let is_usable = self.since.elapsed() < idle && self.connection.is_silent();
+        is_usable.then_some(self.connection)
     }
 }
 
@@ -140,45 +145,7 @@ impl Key {
     }
 }
 
-impl IdleConnections {
-    /// The numbers of the connections with this key, in order.
-    fn numbers_of(&self, key: &Arc<Key>) -> impl DoubleEndedIterator<Item = u64> {
-        let all = (Arc::clone(key), 0)..=(Arc::clone(key), u64::MAX);
-        self.numbers.range(all).map(|(_, number)| *number)
-    }
-
-    fn push(&mut self, key: Arc<Key>, connection: Connection, most: usize) {
-        let excess = self.numbers_of(&key).rev().nth(most - 1);
-        excess.and_then(|number| self.remove(number));
-        self.numbers.insert((Arc::clone(&key), self.next_number));
-        let idle = IdleConnection {
-            key,
-            since: Instant::now(),
-            connection,
-        };
-        self.by_number.insert(self.next_number, idle);
-        self.next_number += 1;
-    }
-
-    fn remove(&mut self, number: u64) -> Option<IdleConnection> {
-        let idle = self.by_number.remove(&number)?;
-        self.numbers.remove(&(Arc::clone(&idle.key), number));
-        Some(idle)
-    }
-
-    fn remove_last(&mut self, key: &Arc<Key>) -> Option<IdleConnection> {
-        let last = self.numbers_of(key).next_back()?;
-        self.remove(last)
-    }
-
-    /// Closes the connection that is idle for the longest time. Returns whether there was one.
-    fn remove_oldest(&mut self) -> bool {
-        let oldest = self.by_number.keys().next().copied();
-        oldest.and_then(|number| self.remove(number)).is_some()
-    }
-}
-
-/// Closes idle connections in time. Ends when none is left, or with the egress.
+/// Closes idle connections in time. Ends when none is left, or soon after the egress.
 async fn close_expired(pool: Weak<ConnectionPool>) {
     loop {
         let next = pool.upgrade().and_then(|pool| pool.close_expired());
@@ -243,13 +210,12 @@ mod tests {
 
         fn idle(&self) -> usize {
             let idle = self.egress.pool.idle.lock();
-            assert_eq!(idle.numbers.len(), idle.by_number.len());
-            idle.by_number.len()
+            idle.by_key.values().map(VecDeque::len).sum()
         }
     }
 
     #[tokio::test]
-    async fn the_longest_idle_connection_is_closed_above_the_limit() {
+    async fn above_the_limits_no_more_connections_are_kept() {
         let fixture = Fixture::with(PoolLimits {
             idle_per_key: 2,
             open: 4,
@@ -260,18 +226,13 @@ mod tests {
             fixture.put(to).await;
         }
         assert_eq!(fixture.idle(), 3);
-        let (one, two) = (fixture.open().await, fixture.open().await);
-        // Five would be too many: that of `b` had to go.
-        assert_eq!((fixture.idle(), fixture.take("b")), (2, 0));
-        let more = [
-            fixture.open().await,
-            fixture.open().await,
-            fixture.open().await,
-        ];
-        assert_eq!(fixture.idle(), 0);
-        drop((one, two, more));
+        let in_use = (fixture.open().await, fixture.open().await);
+        // Five are open, and a sixth would be too many.
         fixture.put("c").await;
-        assert_eq!((fixture.take("c"), fixture.idle()), (1, 0));
+        assert_eq!((fixture.take("c"), fixture.idle()), (0, 3));
+        drop(in_use);
+        fixture.put("c").await;
+        assert_eq!((fixture.take("c"), fixture.idle()), (1, 3));
     }
 
     #[tokio::test]
@@ -285,7 +246,7 @@ mod tests {
             fixture.put(to).await;
             let (mut stream, _) = fixture.listener.accept().await.expect("a connection");
             assert_eq!(stream.read(&mut [0]).await.expect("its end"), 0);
-            while fixture.egress.pool.idle.lock().closer.is_some() {
+            while fixture.egress.pool.idle.lock().has_closer {
                 tokio::task::yield_now().await;
             }
             assert_eq!((fixture.idle(), fixture.take(to)), (0, 0));

@@ -70,5 +70,5 @@ async fn an_address_that_drops_packets_takes_only_its_share_of_the_time() {
     assert!(begun.elapsed() < Duration::from_millis(950));
     let url = format!("http://one.test:{port}/");
     let delivered = deliver_within(&egress, "one", &url, limits).await;
-    assert_eq!(delivered, Err(PostError::ConnectTimeout));
+    assert_eq!(delivered, Err(PostError::Unreachable));
 }
