@@ -45,17 +45,6 @@ impl DueRows {
     ) -> Result<Self, StoreError> {
         let polled = store.poll(index, &partitions(leases), rows).await?;
         let ahead_ms = now_ms.saturating_add(longest_ms);
-        let is_due = |at_ms| at_ms <= now_ms || at_ms > ahead_ms;
-        Ok(Self::of(leases, polled, now_ms, rows, is_due))
-    }
-
-    fn of(
-        leases: &[Lease],
-        polled: Vec<Option<Vec<Due>>>,
-        now_ms: i64,
-        rows: usize,
-        is_due: impl Fn(i64) -> bool,
-    ) -> Self {
         let mut selected = Self {
             by_lease: Vec::new(),
             lag_seconds: 0.0,
@@ -64,14 +53,14 @@ impl DueRows {
         };
         for (lease, found) in leases.iter().zip(polled) {
             let mut due = found.unwrap_or_default();
-            due.retain(|due| is_due(due.at_ms));
+            due.retain(|due| due.at_ms <= now_ms || due.at_ms > ahead_ms);
             for Due { at_ms, .. } in &due {
                 let lag_seconds = (now_ms - at_ms) as f64 / 1_000.0;
                 selected.lag_seconds = selected.lag_seconds.max(lag_seconds);
             }
             selected.by_lease.push((*lease, due));
         }
-        selected
+        Ok(selected)
     }
 
     /// Whether a partition may have more due members than were read.
@@ -91,35 +80,12 @@ pub struct Pass {
     pub more: bool,
 }
 
-/// Calls `emit` with each due member; `what` names them in log lines.
+/// Calls `emit` with each due member; `what` names them in log lines. Returns besides which members failed in partitions that may have
+/// more: these come first in the index, so they are to be postponed, or the others would never be read.
 ///
 /// # Errors
 /// [`StoreError`] when Redis is unavailable; a failure of one member alone is logged and counted.
-pub(super) async fn emit_rows<F>(
-    store: &Store,
-    index: fn(&Keys, Partition) -> String,
-    due: DueRows,
-    now_ms: i64,
-    what: &str,
-    lost: &mut impl FnMut(Lease),
-    emit: impl Fn(Lease, String) -> F,
-) -> Result<Pass, StoreError>
-where
-    F: Future<Output = Result<Emission, StoreError>>,
-{
-    let (pass, postponed) = emit_each(due, what, lost, emit).await?;
-    for (partition, member) in postponed {
-        let key = index(store.keys(), partition);
-        store
-            .postpone(key, &member, now_ms + RETRY_AFTER_MS)
-            .await?;
-    }
-    Ok(pass)
-}
-
-/// Calls `emit` with each due member. Besides, the members that failed in partitions that may have more: these come first in
-/// the index, so they are to be postponed, or the others would never be read.
-async fn emit_each<F>(
+pub(super) async fn emit_each<F>(
     due: DueRows,
     what: &str,
     lost: &mut impl FnMut(Lease),
@@ -173,9 +139,14 @@ mod tests {
                 member: number.to_string(),
                 at_ms: 0,
             };
-            Some((0..count).map(due).collect())
+            (0..count).map(due).collect()
         };
-        let due = DueRows::of(&leases, members.map(due).into(), 1, 2, |_| true);
+        let due = DueRows {
+            by_lease: leases.into_iter().zip(members.map(due)).collect(),
+            lag_seconds: 0.0,
+            unreachable: 0,
+            rows: 2,
+        };
         let emit = |lease: Lease, member: String| {
             let detail = format!("`{member}` is damaged");
             let code = "MEMBER".to_owned();

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use prometheus::Registry;
 
-use super::due::{DueRows, Pass, RETRY_AFTER_MS, UNBOUNDED_MS, emit_rows};
+use super::due::{DueRows, Pass, RETRY_AFTER_MS, UNBOUNDED_MS, emit_each};
 use super::metrics::DetectorMetrics;
 use super::sweep::ClockWatch;
 use super::workers::lease_worker;
-use crate::domain::cause::{Actor, Cause};
-use crate::domain::ids::TraceId;
+use crate::domain::cause::Cause;
 use crate::metrics::metrics;
 use crate::store::dispatcher::due_events::DueEvent;
 use crate::store::{Lease, Store, StoreError};
@@ -103,7 +102,12 @@ impl DueEvents {
             let cause = self.cause(event);
             store.emit_due(event, &member, lease, &cause).await
         };
-        let emitted = emit_rows(store, index, due, now_ms, event.as_str(), lost, emit).await?;
+        let (emitted, postponed) = emit_each(due, event.as_str(), lost, emit).await?;
+        for (partition, member) in postponed {
+            let key = index(store.keys(), partition);
+            let again_ms = now_ms + RETRY_AFTER_MS;
+            store.postpone(key, &member, again_ms).await?;
+        }
         self.count(event, emitted.done.unsigned_abs());
         Ok(emitted)
     }
@@ -114,11 +118,7 @@ impl DueEvents {
             DueEvent::Spikes | DueEvent::BurnRates => Cause::detector(),
             DueEvent::Denials | DueEvent::AuthFailures | DueEvent::AuditFailures => Cause {
                 source: self.source,
-                actor: Actor::System,
-                source_ip: None,
-                request_id: None,
-                trace_id: TraceId::mint(),
-                trace_flags: None,
+                ..Cause::sweep()
             },
         };
         cause.lines()

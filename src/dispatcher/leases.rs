@@ -38,13 +38,8 @@ const MARGIN: Duration = Duration::from_secs(1);
 /// The leases of this dispatcher. Cheap to clone; workers read it, the keeper writes it.
 #[derive(Debug, Clone, Default)]
 pub struct Leases {
-    held: Arc<RwLock<BTreeMap<Partition, HeldLease>>>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct HeldLease {
-    token: i64,
-    valid_until: Instant,
+    /// With their tokens, and until when they are valid.
+    held: Arc<RwLock<BTreeMap<Partition, (i64, Instant)>>>,
 }
 
 impl Leases {
@@ -52,11 +47,8 @@ impl Leases {
     pub fn current(&self) -> Vec<Lease> {
         let now = Instant::now();
         let held = self.held.read();
-        let valid = held.iter().filter(|(_, held)| held.valid_until > now);
-        let lease = |(partition, held): (&Partition, &HeldLease)| Lease {
-            partition: *partition,
-            token: held.token,
-        };
+        let valid = held.iter().filter(|(_, (_, until))| *until > now);
+        let lease = |(&partition, &(token, _))| Lease { partition, token };
         valid.map(lease).collect()
     }
 
@@ -64,15 +56,11 @@ impl Leases {
     pub fn lost(&self, lease: Lease) {
         let is_lost = |partition, token| partition == lease.partition && token == lease.token;
         let mut held = self.held.write();
-        held.retain(|partition, held| !is_lost(*partition, held.token));
+        held.retain(|partition, (token, _)| !is_lost(*partition, *token));
     }
 
-    /// Keeps a lease; whether it is a new one.
-    fn take(&self, lease: Lease, valid_until: Instant) -> bool {
-        let mut held = self.held.write();
-        let token = lease.token;
-        let before = held.insert(lease.partition, HeldLease { token, valid_until });
-        before.is_none_or(|before| before.token != token)
+    fn take(&self, Lease { partition, token }: Lease, valid_until: Instant) {
+        self.held.write().insert(partition, (token, valid_until));
     }
 
     fn drop_all(&self, partitions: &[Partition]) {
@@ -92,8 +80,6 @@ pub struct Renewal {
     pub dispatchers: usize,
     /// Partitions held now.
     pub held: usize,
-    /// Partitions that it did not hold before.
-    pub gained: usize,
     /// Partitions of its share that another dispatcher still holds.
     pub waiting: usize,
 }
@@ -186,12 +172,10 @@ impl LeaseKeeper {
             .store
             .take_leases(&self.name, self.lease, &dispatchers, alive, &share)
             .await?;
-        let (mut waiting, mut gained) = (0, 0);
+        let mut waiting = 0;
         for (partition, taken) in share.iter().zip(taken) {
             match taken {
-                Some(Taken::Mine(lease)) => {
-                    gained += usize::from(self.leases.take(lease, valid_until));
-                }
+                Some(Taken::Mine(lease)) => self.leases.take(lease, valid_until),
                 Some(Taken::Held) => {
                     waiting += 1;
                     self.leases.drop_all(&[*partition]);
@@ -202,7 +186,6 @@ impl LeaseKeeper {
         let renewal = Renewal {
             dispatchers: dispatchers.len(),
             held: self.leases.current().len(),
-            gained,
             waiting,
         };
         self.metrics.dispatchers.set(renewal.dispatchers as i64);

@@ -103,18 +103,15 @@ pub fn start(
     let views = ViewMetrics::register(registry)?;
     let outboxes = Arc::new(Outboxes::new(store()));
 
-    let mut workers = Workers::new(telemetry, shutdown.clone());
+    let mut workers = Workers::new(telemetry, shutdown.clone())?;
     let keeper = keeper(store(), registry)?;
     let leases = keeper.leases();
     let queued = Arc::new(DeliverySignal::default());
-    let (renewing, gained) = (Arc::clone(&keeper), Arc::clone(&queued));
+    let renewing = Arc::clone(&keeper);
     workers.repeat("leases", LEASE_RETRY, move || {
-        let (keeper, gained) = (Arc::clone(&renewing), Arc::clone(&gained));
+        let keeper = Arc::clone(&renewing);
         async move {
             let outcome = keeper.run_once().await;
-            if outcome.as_ref().is_ok_and(|renewal| renewal.gained > 0) {
-                gained.all();
-            }
             let pause = keeper.pause_after(&outcome);
             outcome.map(|_| Next::After(pause))
         }

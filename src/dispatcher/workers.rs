@@ -86,18 +86,21 @@ metrics! {
 #[derive(Debug)]
 pub struct Workers {
     tasks: JoinSet<()>,
-    metrics: Option<WorkerMetrics>,
+    metrics: WorkerMetrics,
     shutdown: Shutdown,
 }
 
 impl Workers {
     /// No workers yet; counts passes in `budget_worker_passes_total{worker,result}`.
-    pub fn new(telemetry: &Telemetry, shutdown: Shutdown) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// When the metric's name is taken.
+    pub fn new(telemetry: &Telemetry, shutdown: Shutdown) -> prometheus::Result<Self> {
+        Ok(Self {
             tasks: JoinSet::new(),
-            metrics: WorkerMetrics::register(telemetry.registry()).ok(),
+            metrics: WorkerMetrics::register(telemetry.registry())?,
             shutdown,
-        }
+        })
     }
 
     /// Repeats the passes of `worker` under the leases that are valid at the start of each pass.
@@ -124,11 +127,8 @@ impl Workers {
         E: fmt::Display + Send,
     {
         let (metrics, shutdown) = (self.metrics.clone(), self.shutdown.clone());
-        let count = move |result: &str| {
-            if let Some(WorkerMetrics { passes }) = &metrics {
-                passes.with_label_values(&[name, result]).inc();
-            }
-        };
+        let passes = metrics.passes;
+        let count = move |result: &str| passes.with_label_values(&[name, result]).inc();
         self.tasks.spawn(async move {
             let mut failures = 0u32;
             while !shutdown.has_begun() {
@@ -184,7 +184,8 @@ mod tests {
     #[tokio::test]
     async fn a_worker_repeats_while_there_is_more_and_after_failures() {
         let (telemetry, shutdown) = (Telemetry::new().expect("distinct names"), Shutdown::new());
-        let mut workers = Workers::new(&telemetry, shutdown.clone());
+        let workers = Workers::new(&telemetry, shutdown.clone());
+        let mut workers = workers.expect("distinct names");
         let runs = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&runs);
         let end = shutdown.clone();

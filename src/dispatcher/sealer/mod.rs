@@ -252,16 +252,6 @@ impl Sealer {
         }
     }
 
-    /// Reads the unsealed entries of a chain in the order of their sequence numbers.
-    pub async fn tail(
-        &self,
-        partition: Partition,
-        name: &str,
-        chain: &Chain,
-    ) -> Result<Tail, StoreError> {
-        tail::read(&self.store, self.keep, partition, name, chain).await
-    }
-
     /// Adds entries to the view of all audit logs.
     pub async fn add_to_view(
         &self,

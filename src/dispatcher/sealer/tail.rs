@@ -5,8 +5,8 @@
 //! found, the end of every day's log is searched before the number counts as missing.
 
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
+use super::Sealer;
 use crate::domain::audit::StoredEntry;
 use crate::domain::audit::query::stands_for_no_tenant;
 use crate::domain::ids::Partition;
@@ -50,46 +50,49 @@ pub struct TailEntry {
     pub stored: StoredEntry,
 }
 
-pub(super) async fn read(
-    store: &Store,
-    keep: Duration,
-    partition: Partition,
-    name: &str,
-    chain: &Chain,
-) -> Result<Tail, StoreError> {
-    let next = chain.sealed_sequence.max(chain.anchor_sequence) + 1;
-    let last_day = store.today().plus(1);
-    let kept_days = i64::try_from(keep.as_millis() / DAY_MS).unwrap_or(0) + MARGIN_DAYS;
-    let oldest = store.today().plus(-kept_days);
-    let (first_day, after) = match chain.sealed_at {
-        Some((day, entry)) => (day, Some(entry)),
-        None => (oldest, None),
-    };
-    let reader = Reader {
-        store,
-        partition,
-        name,
-        numbers: next..=chain.sequence,
-    };
-    let mut found = reader.forwards(first_day, last_day, after).await?;
-    let expected = |found: &[TailEntry]| found.first().is_some_and(|entry| entry.sequence == next);
-    if !expected(&found) && chain.sequence >= next {
-        found = reader.backwards(oldest.min(first_day), last_day).await?;
+impl Sealer {
+    /// Reads the unsealed entries of a chain in the order of their sequence numbers.
+    pub async fn tail(
+        &self,
+        partition: Partition,
+        name: &str,
+        chain: &Chain,
+    ) -> Result<Tail, StoreError> {
+        let next = chain.sealed_sequence.max(chain.anchor_sequence) + 1;
+        let last_day = self.store.today().plus(1);
+        let kept_days = i64::try_from(self.keep.as_millis() / DAY_MS).unwrap_or(0) + MARGIN_DAYS;
+        let oldest = self.store.today().plus(-kept_days);
+        let (first_day, after) = match chain.sealed_at {
+            Some((day, entry)) => (day, Some(entry)),
+            None => (oldest, None),
+        };
+        let reader = Reader {
+            store: &self.store,
+            partition,
+            name,
+            numbers: next..=chain.sequence,
+        };
+        let mut found = reader.forwards(first_day, last_day, after).await?;
+        let expected =
+            |found: &[TailEntry]| found.first().is_some_and(|entry| entry.sequence == next);
+        if !expected(&found) && chain.sequence >= next {
+            found = reader.backwards(oldest.min(first_day), last_day).await?;
+        }
+        let Some(first) = found.first().map(|entry| entry.sequence) else {
+            return Ok(Tail::default());
+        };
+        let numbers = first..;
+        let run = found
+            .iter()
+            .zip(numbers)
+            .take_while(|(entry, number)| entry.sequence == *number)
+            .count();
+        found.truncate(run.min(ROWS));
+        Ok(Tail {
+            entries: found,
+            missing: first - next,
+        })
     }
-    let Some(first) = found.first().map(|entry| entry.sequence) else {
-        return Ok(Tail::default());
-    };
-    let numbers = first..;
-    let run = found
-        .iter()
-        .zip(numbers)
-        .take_while(|(entry, number)| entry.sequence == *number)
-        .count();
-    found.truncate(run.min(ROWS));
-    Ok(Tail {
-        entries: found,
-        missing: first - next,
-    })
 }
 
 struct Reader<'a> {

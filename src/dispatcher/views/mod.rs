@@ -175,7 +175,7 @@ impl EventFollower {
         });
         let entries: Vec<(Partition, &Arc<CachedEntry>)> = entries.collect();
         let mut found = self.outboxes.facts(&entries).await?.into_iter();
-        let mut batch = Batch::default();
+        let (mut batch, mut room) = (Vec::new(), BATCH_ROWS);
         for outbox in &outboxes {
             let mut rows = PendingRows::of(outbox);
             let mut cut = false;
@@ -186,33 +186,32 @@ impl EventFollower {
                 let Some(facts) = facts.filter(|_| !cut) else {
                     continue;
                 };
-                rows.take(outbox.partition, &entry.pointer, &facts, pass);
-                while !cut && batch.rows + rows.rows.len() >= BATCH_ROWS {
-                    batch.push(rows.split(BATCH_ROWS - batch.rows));
-                    cut = !self
-                        .send(&mut batch, reached, pass)
-                        .await?
-                        .contains(&outbox.partition);
+                rows.take(&entry.pointer, &facts, pass);
+                while !cut && room <= rows.rows.len() {
+                    batch.push(rows.split(room));
+                    let moved = self.send(std::mem::take(&mut batch), reached, pass);
+                    cut = !moved.await?.contains(&outbox.partition);
+                    room = BATCH_ROWS;
                 }
             }
             if cut {
                 reached.remove(&outbox.partition);
             }
             if rows.next.is_some() {
+                room -= rows.rows.len().min(room);
                 batch.push(rows.split(BATCH_ROWS));
             }
         }
-        self.send(&mut batch, reached, pass).await.map(drop)
+        self.send(batch, reached, pass).await.map(drop)
     }
 
-    /// Sends a batch and returns the partitions whose cursors it moved.
+    /// Sends the rows of one call and returns the partitions whose cursors it moved.
     async fn send(
         &self,
-        batch: &mut Batch,
+        parts: Vec<Followed>,
         reached: &mut BTreeSet<Partition>,
         pass: &mut ViewPass,
     ) -> Result<Vec<Partition>, StoreError> {
-        let parts = batch.take();
         if parts.is_empty() {
             return Ok(Vec::new());
         }
@@ -223,17 +222,11 @@ impl EventFollower {
         let mut moved = Vec::new();
         for (part, cursor) in parts.iter().zip(cursors) {
             if cursor == Some(part.next) {
-                let types = part.rows.iter().map(|row| row.row.kind.clone());
-                batch.uncounted.extend(types);
-                // Rows added in the middle of a pointer may be added again, by the dispatcher that moves the cursor.
-                if part.read != Some(part.next) {
-                    pass.added += batch.uncounted.len();
-                    let types = batch.uncounted.drain(..).flatten();
-                    types.for_each(|event_type| self.metrics.event(&event_type));
-                }
+                pass.added += part.rows.len();
+                let types = part.rows.iter().filter_map(|row| row.row.kind.as_ref());
+                types.for_each(|event_type| self.metrics.event(event_type));
                 moved.push(part.partition);
             } else {
-                batch.uncounted.clear();
                 // Another dispatcher moved the cursor meanwhile, perhaps not as far.
                 reached.remove(&part.partition);
             }
@@ -255,27 +248,6 @@ lease_worker!(
     EventFollower: "views", Duration::from_millis(200),
     |worker, leases, _| worker.follow(leases, MAX_AGE).await?.next()
 );
-
-/// The rows of one call.
-#[derive(Default)]
-struct Batch {
-    parts: Vec<Followed>,
-    rows: usize,
-    /// Types of the events that were added so far of a pointer, whose other ones come in the next calls.
-    uncounted: Vec<Option<String>>,
-}
-
-impl Batch {
-    fn push(&mut self, part: Followed) {
-        self.rows += part.rows.len();
-        self.parts.push(part);
-    }
-
-    fn take(&mut self) -> Vec<Followed> {
-        self.rows = 0;
-        std::mem::take(&mut self.parts)
-    }
-}
 
 /// Rows of one outbox that are not sent yet.
 struct PendingRows {
@@ -318,13 +290,8 @@ impl PendingRows {
     }
 
     /// Adds the rows of a pointer's events. Damaged or missing events do not stop the others.
-    fn take(
-        &mut self,
-        partition: Partition,
-        pointer: &Pointer,
-        facts: &Facts,
-        pass: &mut ViewPass,
-    ) {
+    fn take(&mut self, pointer: &Pointer, facts: &Facts, pass: &mut ViewPass) {
+        let partition = self.partition;
         self.next = Some(pointer.entry);
         let mut skip = |count: usize, why: &str| {
             pass.skipped += count;
