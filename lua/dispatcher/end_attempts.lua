@@ -7,9 +7,9 @@ outcome: success; retry, after delay_ms; failed finally; dropped, which does not
 nothing was sent; back, the same for an attempt that was cancelled. A delivery whose subscription has changed its epoch
 fails unless it succeeded, and does not count.
 
-ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which
-it was not recorded, and why; the others are. ended: the recorded outcome, whether the subscription was disabled,
-whether others may be attempted that were not claimed, and the claim of the next delivery.
+ends: an array for each attempt, in their order. lost: another has the claim by now. damaged: the key of another type
+because of which it was not recorded, and why; the others are. ended: the recorded outcome, whether the subscription was
+disabled, whether others may be attempted that were not claimed, and the claim of the next delivery.
 
 KEYS[1]   write  lanes          zset    lanes
 KEYS[2]   write  claims         zset    claims

@@ -17,21 +17,16 @@ built    write                 hash  delivery:<delivery_id>
 built    write                 list  lane:<lane>
 built    write                 hash  window:<subscription_id>
 
-ARGV[1]   webhook_prefix   prefix webhook:
-ARGV[2]   tenant_prefix    prefix tenant:
-ARGV[3]   delivery_prefix  prefix delivery:
-ARGV[4]   lane_prefix      prefix lane:
-ARGV[5]   window_prefix    prefix window:
-ARGV[6]   fencing_token    int64
-ARGV[7]   over_ms          int64 or ''       To end those whose time was over by then, and look at no others.
-ARGV[8]   alive            text
+ARGV[1]  fencing_token    int64
+ARGV[2]  over_ms          int64 or ''       To end those whose time was over by then, and look at no others.
+ARGV[3]  alive            text
     Dispatchers, blanks between: the claims of others end. '' where that is not known.
-ARGV[9]   dispatcher       text
-    A dispatcher that lost replies: its claims end, too, except those of the deliveries `held`. '' for none.
-ARGV[10]  held             text              Ids, blanks between.
-ARGV[11]  reply_ms         int64
-    Claims of this dispatcher that are younger stay: it may not have heard of them yet.
-ARGV[12]  after            int64             The number of claims to pass over.
+ARGV[4]  after            int64             The number of claims to pass over.
+ARGV[5]  delivery_prefix  prefix delivery:
+ARGV[6]  lane_prefix      prefix lane:
+ARGV[7]  window_prefix    prefix window:
+ARGV[8]  webhook_prefix   prefix webhook:
+ARGV[9]  tenant_prefix    prefix tenant:
 
 Replies, the first that applies:
   fenced | lapsed count damaged next
@@ -39,8 +34,8 @@ Writes:
   On lapsed: deliveries, their claims, lanes and windows.
 ]]
 local lease, lanes, claims, claimed_lanes, open = unpack(KEYS)
-local webhook_prefix, tenant_prefix, delivery_prefix, lane_prefix, window_prefix, fencing_token, over_ms, alive,
-  dispatcher, held, reply_ms, after = unpack(ARGV)
+local fencing_token, over_ms, alive, after, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix
+  = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/state
 local now = now_ms()
@@ -51,16 +46,14 @@ local ROWS, DAMAGED_MS = 100, 60000
 local from = tonumber(after)
 local ids = over_ms ~= '' and redis.call('ZRANGEBYSCORE', claims, '-inf', over_ms, 'LIMIT', 0, ROWS)
   or redis.call('ZRANGE', claims, from, from + ROWS - 1)
-local lapsed, hasten, later, is_held, damaged = {}, {}, {}, {}, {}
-for id in held:gmatch('%S+') do is_held[id] = true end
+local lapsed, hasten, later, damaged = {}, {}, {}, {}
 
 -- Returns whether no dispatcher keeps a claim. A claim without a record ends with its attempt or its time: its holder is unknown.
-local function is_lapsed(id, delivery, has_ended)
+local function is_lapsed(delivery, has_ended)
   if over_ms ~= '' then return true end
   if not delivery then return has_ended end
-  local holder, claimed_ms = (delivery.claim or ''):match('^([^:]*):[^:]*:?(%d*)$')
+  local holder = (delivery.claim or ''):match('^([^:]*):')
   if not holder then return true end
-  if holder == dispatcher then return not is_held[id] and (tonumber(claimed_ms) or 0) < now - reply_ms end
   return alive ~= '' and not (' ' .. alive .. ' '):find(' ' .. holder .. ' ', 1, true)
 end
 
@@ -76,7 +69,7 @@ local function look(id)
   local retry_lane = noted and noted:match('^[^:]*:retries (.*)$')
   local lane = retry_lane or noted
   local subscription = noted and state_subscription(state, delivery and delivery.subscription or noted:match('^[^:]*'))
-  if is_lapsed(id, delivery, has_ended) then
+  if is_lapsed(delivery, has_ended) then
     local is_gone = not delivery and not has_ended
     if is_gone then damaged[#damaged + 1] = delivery_prefix .. id .. ' it is gone' end
     if subscription then state_can_wait(state, subscription) end

@@ -21,7 +21,7 @@ use crate::store::{Store, StoreError};
 /// Entries of one outbox that are read at once.
 pub(super) const ROWS: usize = 100;
 
-/// Pointers whose events are read at once.
+/// Pointers whose events are read at once, about.
 pub(super) const READ_ROWS: usize = 500;
 
 /// Cached entries of one outbox, and cached entries and events of all.
@@ -63,7 +63,7 @@ pub(super) struct NewEntries {
 
 /// A cached reader of outboxes.
 pub struct Outboxes {
-    store: Store,
+    pub(super) store: Store,
     tails: Mutex<HashMap<Partition, Tail>>,
 }
 
@@ -98,21 +98,14 @@ impl Outboxes {
         age: Duration,
     ) -> Result<Vec<Option<NewEntries>>, StoreError> {
         let mut found = self.read_beyond(places, age).await?;
-        // The place before an entry that is done in part need not exist.
-        let is_next = |first: &Arc<CachedEntry>, place: OutboxCursor| {
-            Some(first.pointer.entry.before()) == place.1
-        };
-        let has_lost = |beyond: &NewEntries, place| {
-            beyond.lacks_cursor_entry
-                && !beyond.entries.first().is_some_and(|it| is_next(it, place))
-        };
-        let lost: Vec<usize> = (0..places.len())
-            .filter(|at| {
-                found[*at]
-                    .as_ref()
-                    .is_some_and(|it| has_lost(it, places[*at]))
+        let has_lost = |at: &usize| {
+            found[*at].as_ref().is_some_and(|beyond| {
+                // The place before an entry that is done in part need not exist.
+                let first = beyond.entries.first().map(|it| it.pointer.entry.before());
+                beyond.lacks_cursor_entry && first != places[*at].1
             })
-            .collect();
+        };
+        let lost: Vec<usize> = (0..places.len()).filter(has_lost).collect();
         if lost.is_empty() {
             return Ok(found);
         }
@@ -176,20 +169,6 @@ impl Outboxes {
         Ok(found)
     }
 
-    /// Reads the entries beyond a place that the cursors have passed, without the cache.
-    ///
-    /// # Errors
-    /// [`StoreError`] when the node does not answer.
-    pub(super) async fn read_alone(
-        &self,
-        place: OutboxCursor,
-    ) -> Result<Vec<Arc<CachedEntry>>, StoreError> {
-        let read = self.store.read_outboxes(&[place], ROWS).await?;
-        let beyond = read.into_iter().next().flatten();
-        let pointers = beyond.map(|beyond| beyond.pointers).unwrap_or_default();
-        Ok(pointers.into_iter().map(CachedEntry::of).collect())
-    }
-
     /// The facts of the events that these entries lead to, fewer where some are gone; `None` where the node is out of reach. A
     /// damaged entry leads to none.
     ///
@@ -199,22 +178,20 @@ impl Outboxes {
         &self,
         entries: &[(Partition, &Arc<CachedEntry>)],
     ) -> Result<Vec<Option<Facts>>, StoreError> {
-        for some in entries.chunks(READ_ROWS) {
-            let lacking = some.iter().filter(|(_, entry)| entry.facts.get().is_none());
-            let lacking = lacking.filter_map(|(partition, entry)| {
-                let target = entry.pointer.target.as_ref()?;
-                Some((*partition, target, *entry))
-            });
-            let lacking: Vec<(Partition, &EventRange, &Arc<CachedEntry>)> = lacking.collect();
-            if lacking.is_empty() {
-                continue;
-            }
-            let targets: Vec<_> = lacking.iter().map(|(p, target, _)| (*p, *target)).collect();
-            let read = self.store.read_targets(&targets).await?;
-            for ((_, _, entry), facts) in lacking.into_iter().zip(read) {
-                if let Some(facts) = facts {
-                    let _ = entry.facts.set(Arc::new(facts));
-                }
+        let lacking = entries.iter().filter_map(|(partition, entry)| {
+            let target = entry.pointer.target.as_ref()?;
+            let lacks = entry.facts.get().is_none();
+            lacks.then_some(((*partition, target), entry))
+        });
+        let (targets, lacking): (Vec<(Partition, &EventRange)>, Vec<&&Arc<CachedEntry>>) =
+            lacking.unzip();
+        let read = match targets.is_empty() {
+            true => Vec::new(),
+            false => self.store.read_targets(&targets).await?,
+        };
+        for (entry, facts) in lacking.into_iter().zip(read) {
+            if let Some(facts) = facts {
+                let _ = entry.facts.set(Arc::new(facts));
             }
         }
         let facts = |(_, entry): &(Partition, &Arc<CachedEntry>)| match &entry.pointer.target {
@@ -246,7 +223,7 @@ impl Outboxes {
 }
 
 impl CachedEntry {
-    fn of(pointer: Pointer) -> Arc<Self> {
+    pub fn of(pointer: Pointer) -> Arc<Self> {
         Arc::new(Self {
             pointer,
             facts: OnceLock::new(),

@@ -33,11 +33,16 @@ impl Store {
     /// Counts that a pass could not read a key, and logs it once a minute.
     pub(super) fn note_unreadable(&self, key: &str, why: &str) {
         self.inner.metrics.unreadable_keys.inc();
+        self.log_unreadable(key, "the work that needs it waits", why);
+    }
+
+    /// Logs once a minute that a key cannot be read, and what follows from that.
+    pub(crate) fn log_unreadable(&self, key: &str, effect: &str, why: &str) {
         if self.inner.unreadable.is_to_log(key, Instant::now()) {
             error!(
                 redis.key = key,
                 error = why,
-                "key `{key}` cannot be read, and the work that needs it waits: {why}"
+                "key `{key}` cannot be read, so {effect} until it is repaired: {why}"
             );
         }
     }

@@ -21,6 +21,6 @@ local function claim_write(state, claim, delivery, subscription)
   state_fly(delivery, subscription, 1)
   if delivery.is_retry then state_leave_lane(state, delivery, subscription) end
   local owner = subscription.owner
-  return delivery.id, token, subscription.id, delivery.lane, owner.name, owner.mark, delivery.place, delivery.trace,
-    delivery.failures or 0, attempts, delivery.at_ms, state.now
+  return delivery.id, token, subscription.id, delivery.lane, owner.name, owner.mark, delivery.place,
+    delivery.failures or 0, attempts, state.now
 end

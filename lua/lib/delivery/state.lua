@@ -107,23 +107,21 @@ local function is_replayed(lane) return lane:find('^[^:]*:replay:') ~= nil end
 local function state_delivery(state, id)
   local key = state.prefixes.delivery .. id
   local stored = state_read(state, 'HMGET', key, 'subscription', 'lane', 'at_ms', 'epoch', 'attempts', 'lost', 'claim', 'status',
-    'place', 'trace', 'failures', 'not_before_ms')
+    'place', 'failures', 'not_before_ms')
   if stored[8] == 'SUCCESS' or stored[8] == 'FAILED' then return nil, true end
   if not stored[1] then return nil, false end
   return {id = id, key = key, subscription = stored[1], lane = stored[2] or lane_of(stored[1], stored[9] or ''),
     at_ms = tonumber(stored[3]) or 0, epoch = stored[4] or '0', attempts = tonumber(stored[5]) or 0,
     lost = tonumber(stored[6]) or 0, claim = stored[7] ~= '' and stored[7], is_retry = stored[8] == 'RETRYING',
-    place = stored[9] or '', trace = stored[10] or '', failures = tonumber(stored[11]) or 0,
-    not_before_ms = tonumber(stored[12])}
+    place = stored[9] or '', failures = tonumber(stored[10]) or 0, not_before_ms = tonumber(stored[11])}
 end
 
 -- Returns the record of one that waits in this lane for its first attempt, and whether that is under way; nil where there is none,
 -- or its lane cannot be read.
 local function state_waiting(state, subscription, lane, id)
   local key = state.prefixes.delivery .. id
-  local stored = state_read(state, 'HMGET', key, 'at_ms', 'epoch', 'place', 'trace', 'attempts',
-    'not_before_ms')
-  local place, attempts, lost, claim = stored[3] or '', stored[5] and tonumber(stored[5]) or 0, 0, false
+  local stored = state_read(state, 'HMGET', key, 'at_ms', 'epoch', 'place', 'attempts', 'not_before_ms')
+  local place, attempts, lost, claim = stored[3] or '', stored[4] and tonumber(stored[4]) or 0, 0, false
   local own = is_replayed(lane) and redis.call('HGET', key, 'lane') or lane_of(subscription, place)
   if not stored[1] or own ~= lane then return nil end
   if attempts > 0 then
@@ -131,7 +129,7 @@ local function state_waiting(state, subscription, lane, id)
     lost, claim = tonumber(earlier[1]) or 0, earlier[2]
   end
   return {id = id, key = key, lane = lane, at_ms = tonumber(stored[1]) or 0, epoch = stored[2] or '0', place = place,
-    trace = stored[4] or '', attempts = attempts, lost = lost, not_before_ms = tonumber(stored[6])}, claim and true or false
+    attempts = attempts, lost = lost, not_before_ms = tonumber(stored[5])}, claim and true or false
 end
 
 -- Returns whether its subscription has not changed since the delivery was queued. With a damaged record it counts as unchanged.

@@ -1,7 +1,6 @@
 //! One attempt of a delivery: what is sent, and how it ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
@@ -30,11 +29,8 @@ const RULES_UNREADABLE_DELAY: Duration = Duration::from_secs(30);
 /// How long a delivery waits while the secrets of its subscription cannot be decrypted.
 const SECRETS_UNREADABLE_DELAY: Duration = Duration::from_secs(60);
 
-/// How long a delivery waits while the node of its event does not answer.
-const EVENT_UNREACHABLE_DELAY: Duration = Duration::from_secs(1);
-
-/// How long a delivery waits while too many names are looked up.
-const LOOK_UPS_BUSY_DELAY: Duration = Duration::from_secs(1);
+/// How long a delivery waits while the store does not answer, or too many names are looked up.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
 
 /// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +90,16 @@ impl AttemptResult {
         }
     }
 
+    /// The delivery can only fail.
+    pub fn dropped(reason: &'static str, message: &str) -> Self {
+        Self::new(Outcome::Dropped, reason).error(message)
+    }
+
+    /// Event or subscription could not be read.
+    pub fn store_unavailable() -> Self {
+        Self::new(Outcome::Later(BUSY_DELAY), "store_unavailable")
+    }
+
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.fields.iter();
         let found = fields.find(|(field, _)| *field == name);
@@ -109,34 +115,6 @@ impl AttemptResult {
         let message: String = message.chars().take(512).collect();
         self.fields.push(("error_message", message));
         self
-    }
-}
-
-/// Why an event cannot be sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum EventError {
-    /// The node of its log does not answer.
-    OutOfReach,
-    /// The record of the delivery does not say where it is.
-    Misplaced,
-    /// It is not in its log any more.
-    Gone,
-    /// It is there, and cannot be rendered.
-    Unrenderable,
-}
-
-impl EventError {
-    /// Result of a delivery whose event cannot be read.
-    pub fn result(self) -> AttemptResult {
-        let dropped = |reason, message| AttemptResult::new(Outcome::Dropped, reason).error(message);
-        match self {
-            Self::OutOfReach => {
-                AttemptResult::new(Outcome::Later(EVENT_UNREACHABLE_DELAY), "store_unavailable")
-            }
-            Self::Misplaced => dropped("damaged", "The delivery is damaged"),
-            Self::Gone => dropped("event_not_found", "The event is gone"),
-            Self::Unrenderable => dropped("event_unreadable", "The event cannot be rendered"),
-        }
     }
 }
 
@@ -161,8 +139,7 @@ pub(super) async fn attempt(
     };
     let is_visible = is_tenant_visible(&event.event_type, category_of(&event.event_type));
     if claim.owner.tenant().is_some() && !is_visible {
-        return AttemptResult::new(Outcome::Dropped, "boundary")
-            .error("Tenants may not see the event");
+        return AttemptResult::dropped("boundary", "Tenants may not see the event");
     }
     // On the heap, since most share what another reads.
     let read = async { Box::pin(webhooks.policy()).await };
@@ -216,12 +193,12 @@ fn failed(error: SendError, receiver: &Receiver, claim: &ClaimedDelivery) -> Att
     use AdmissionError::{BlockedHost, Busy, Unresolvable, Violation};
     let transport = |message: &str| retry(receiver, claim, "transport_error").error(message);
     match error {
-        SendError::NotAdmitted(Violation(_) | BlockedHost) => {
-            AttemptResult::new(Outcome::Dropped, "ssrf_blocked")
-                .error("Webhook URL rejected by current security policy")
-        }
+        SendError::NotAdmitted(Violation(_) | BlockedHost) => AttemptResult::dropped(
+            "ssrf_blocked",
+            "Webhook URL rejected by current security policy",
+        ),
         SendError::NotAdmitted(Busy) => {
-            AttemptResult::new(Outcome::Later(LOOK_UPS_BUSY_DELAY), "look_ups_busy")
+            AttemptResult::new(Outcome::Later(BUSY_DELAY), "look_ups_busy")
         }
         SendError::NotAdmitted(Unresolvable) => transport("Connection failed"),
         SendError::Post(error) => transport(&error.to_string()),
@@ -258,13 +235,11 @@ fn delay_after(policy: &RetryPolicy, failures: u32) -> Option<Duration> {
 /// Reads the rules. Nothing is cached: each reading is for those who asked before it started.
 #[derive(Default)]
 pub(super) struct PolicyReader {
-    started: AtomicU64,
-    last: Mutex<Reading>,
+    last: Mutex<Option<Reading>>,
 }
 
-#[derive(Default)]
 struct Reading {
-    number: u64,
+    started: Instant,
     /// `None` where they could not be read.
     policy: Option<Arc<SecurityPolicy>>,
 }
@@ -275,30 +250,30 @@ impl PolicyReader {
         &self,
         read: impl Future<Output = Result<SecurityPolicy, StoreError>>,
     ) -> Option<Arc<SecurityPolicy>> {
-        let started_before = self.started.load(Ordering::SeqCst);
+        let called = Instant::now();
         let mut last = self.last.lock().await;
-        if last.number > started_before {
+        if let Some(last) = last.as_ref().filter(|last| last.started > called) {
             return last.policy.clone();
         }
-        let number = self.started.fetch_add(1, Ordering::SeqCst) + 1;
+        let started = Instant::now();
         let policy = match read.await {
             Ok(policy) => Some(Arc::new(policy)),
             Err(failure) => {
                 // The first of a series.
-                if last.number == 0 || last.policy.is_some() {
+                if last.as_ref().is_none_or(|last| last.policy.is_some()) {
                     warn!(error = %failure, "deliveries wait, because the rules for addresses cannot be read: {failure}");
                 }
                 None
             }
         };
-        *last = Reading { number, policy };
-        last.policy.clone()
+        let reading = Reading { started, policy };
+        last.insert(reading).policy.clone()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
     use std::task::Poll;
 
     use super::*;

@@ -74,8 +74,7 @@ pub struct Backfill {
     pub(super) subscriptions: SubscriptionCache,
     pub(super) lane_concurrency: u32,
     pub(super) queued: Arc<DeliverySignal>,
-    pub(super) catch_up_failures: PartitionFailures,
-    pub(super) replay_failures: PartitionFailures,
+    pub(super) failures: PartitionFailures,
     pub(super) metrics: BackfillMetrics,
     /// Last time that subscriptions behind and open deliveries were counted.
     pub(super) counted: Option<Instant>,
@@ -105,8 +104,7 @@ impl Backfill {
         Ok(Self {
             outboxes: Outboxes::new(store.clone()),
             subscriptions: SubscriptionCache::new(store.clone(), None),
-            catch_up_failures: PartitionFailures::new(store.clone(), "missed events"),
-            replay_failures: PartitionFailures::new(store.clone(), "replays"),
+            failures: PartitionFailures::new(store.clone(), "missed events and replays"),
             store,
             clock,
             lane_concurrency,
@@ -135,9 +133,11 @@ impl Backfill {
             now_ms,
             oldest_ms: (!is_in_doubt).then_some(now_ms - STALE_MS),
         };
+        self.failures.begin();
         let caught_up = self.catch_up(leases, time, &mut pass).await;
-        let replayed = self.feed_replays(leases, time, lost, &mut pass).await;
-        caught_up.and(replayed).map(|()| pass)
+        self.feed_replays(leases, time, lost, &mut pass).await?;
+        caught_up?;
+        self.failures.end().map(|()| pass)
     }
 }
 

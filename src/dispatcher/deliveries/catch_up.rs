@@ -3,7 +3,6 @@
 //! Missed events are read again from the outbox, which keeps its entries for longer than a subscription stays behind. The script ends
 //! being behind when the place of the subscription has reached the cursor of the fan-out.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -60,18 +59,16 @@ impl Backfill {
             due.extend(members);
         }
         let windows = self.store.behind_windows(&due).await?;
-        let mut looked_at: BTreeMap<(Partition, i64), Vec<String>> = BTreeMap::new();
-        self.catch_up_failures.begin();
         for ((partition, id), window) in due.into_iter().zip(windows) {
             let Some(window) = window else { continue };
-            if self.catch_up_failures.leave_out(partition).await {
+            if self.failures.leave_out(partition).await {
                 continue;
             }
             let looked = self.look(partition, &id, &window, oldest_ms, pass);
             let again_ms = match looked.await {
                 Ok(again_ms) => again_ms,
                 Err(unavailable @ StoreError::Unavailable(_)) => {
-                    self.catch_up_failures.note(partition, unavailable);
+                    self.failures.note(partition, unavailable);
                     continue;
                 }
                 Err(failure) => {
@@ -82,21 +79,14 @@ impl Backfill {
                     FAILED_MS
                 }
             };
-            let looked_at = looked_at.entry((partition, again_ms)).or_default();
-            looked_at.push(id);
-        }
-        for ((partition, again_ms), ids) in looked_at {
-            let again = self
-                .store
-                .look_again_at_behind(partition, &ids, now_ms + again_ms);
-            match again.await {
-                // They are looked at with the next pass.
+            let key = self.store.keys().behind(partition);
+            match self.store.postpone(key, &id, now_ms + again_ms).await {
+                // It is looked at in the next pass.
                 Ok(()) | Err(StoreError::Full) => {}
-                Err(failure) => self.catch_up_failures.note(partition, failure),
+                Err(failure) => self.failures.note(partition, failure),
             }
         }
-        self.count(&partitions, pass).await?;
-        self.catch_up_failures.end()
+        self.count(&partitions, pass).await
     }
 
     /// Queues what one subscription missed, if it has room. Returns after how many milliseconds to look at it again.
@@ -155,7 +145,7 @@ impl Backfill {
                 break;
             }
             let from = Partition::parse(&source).unwrap_or(partition);
-            if self.catch_up_failures.leave_out(from).await {
+            if self.failures.leave_out(from).await {
                 is_unreachable = true;
                 continue;
             }
@@ -165,7 +155,7 @@ impl Backfill {
                 Ok(()) => {}
                 // The node of this outbox alone may be unavailable.
                 Err(unavailable @ StoreError::Unavailable(_)) => {
-                    self.catch_up_failures.note(from, unavailable);
+                    self.failures.note(from, unavailable);
                     is_unreachable = true;
                 }
                 // A lane may be damaged, and no other.

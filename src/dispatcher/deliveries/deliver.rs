@@ -8,12 +8,12 @@ use tokio::sync::MutexGuard;
 use tokio::time::{Instant, sleep};
 use tracing::{error, info, warn};
 
-use super::attempt::{AttemptResult, EventError, Outcome, attempt};
+use super::attempt::{AttemptResult, Outcome, attempt};
 use super::outcome_writer::FailureEvents;
 use super::permits::Permit;
 use super::rendered_event::RenderedEvent;
 use super::start_order::StartTicket;
-use super::state::{ATTEMPT, CLAIM_MS, LAST_WAIT, POLL, WorkerState};
+use super::state::{ATTEMPT, CLAIM_MS, LAST_WAIT, WorkerState};
 use crate::admin::webhooks::sending::Receiver;
 use crate::domain::ids::Partition;
 use crate::driver::script::Counted;
@@ -30,20 +30,22 @@ pub(super) async fn deliver(
     state: Arc<WorkerState>,
     mut claim: ClaimedDelivery,
     mut ticket: Option<StartTicket>,
-    mut permit: Permit,
+    permit: Permit,
 ) {
     state.metrics.in_flight.inc();
     loop {
         let until = Instant::now() + ATTEMPT;
-        let event = state.event(claim.place.as_ref()).await;
-        if let Some(delay) = event.as_ref().ok().and_then(|event| event.delay(&claim)) {
-            state.metrics.delay.observe(delay.as_secs_f64());
-        }
-        let result = match &event {
-            Err(error) => error.result(),
-            Ok(event) => state.attempt(&claim, event, (ticket.as_ref(), until)).await,
+        let (event, result) = match state.event(claim.place.as_ref()).await {
+            Err(result) => (None, result),
+            Ok(event) => {
+                if let Some(delay) = event.delay(&claim) {
+                    state.metrics.delay.observe(delay.as_secs_f64());
+                }
+                let result = state.attempt(&claim, &event, (ticket.as_ref(), until));
+                let result = result.await;
+                (Some(event), result)
+            }
         };
-        let event = event.ok();
         if let (Some(ticket), Outcome::Later(delay)) = (&ticket, &result.outcome) {
             ticket.postpone(*delay);
         }
@@ -51,7 +53,6 @@ pub(super) async fn deliver(
         let Some((next, next_ticket)) = next.await else {
             break;
         };
-        permit.pass_on(&next.id);
         (claim, ticket) = (next, next_ticket);
     }
     state.metrics.in_flight.dec();
@@ -75,15 +76,16 @@ impl WorkerState {
     /// The event of a delivery.
     ///
     /// # Errors
-    /// Why it cannot be sent.
-    async fn event(&self, place: Option<&EventPlace>) -> Result<Arc<RenderedEvent>, EventError> {
-        let place = place.ok_or(EventError::Misplaced)?;
+    /// The result of the attempt, where the event cannot be sent.
+    async fn event(&self, place: Option<&EventPlace>) -> Result<Arc<RenderedEvent>, AttemptResult> {
+        let damaged = || AttemptResult::dropped("damaged", "The delivery is damaged");
+        let place = place.ok_or_else(damaged)?;
         // On the heap, as all reads of Redis here: most events are cached, and this task keeps its memory while it waits for the receiver.
         let read = async { Box::pin(self.read_event(place)).await };
         self.events.get(place, read).await
     }
 
-    async fn read_event(&self, place: &EventPlace) -> Result<RenderedEvent, EventError> {
+    async fn read_event(&self, place: &EventPlace) -> Result<RenderedEvent, AttemptResult> {
         let target = EventRange {
             tenant: place.tenant.clone(),
             day: place.day,
@@ -95,10 +97,15 @@ impl WorkerState {
         let facts = found
             .ok()
             .and_then(|found| found.into_iter().next().flatten());
-        let mut facts = facts.ok_or(EventError::OutOfReach)?.into_iter();
+        let mut facts = facts
+            .ok_or_else(AttemptResult::store_unavailable)?
+            .into_iter();
         let facts = facts.find(|(entry, _)| *entry == place.entry);
-        let (_, facts) = facts.ok_or(EventError::Gone)?;
-        RenderedEvent::of(place, &facts).ok_or(EventError::Unrenderable)
+        let gone = || AttemptResult::dropped("event_not_found", "The event is gone");
+        let (_, facts) = facts.ok_or_else(gone)?;
+        RenderedEvent::of(place, &facts).ok_or_else(|| {
+            AttemptResult::dropped("event_unreadable", "The event cannot be rendered")
+        })
     }
 
     /// The receiver of a claim's subscription, as it was at the claim or later.
@@ -124,7 +131,7 @@ impl WorkerState {
         when: (Option<&StartTicket>, Instant),
     ) -> AttemptResult {
         let Ok(receiver) = self.receiver(claim).await else {
-            return AttemptResult::new(Outcome::Later(POLL), "store_unavailable");
+            return AttemptResult::store_unavailable();
         };
         let result = attempt(
             (&self.webhooks, &self.policies),
@@ -154,7 +161,15 @@ impl WorkerState {
     ) -> Option<(ClaimedDelivery, Option<StartTicket>)> {
         let until = Instant::now() + Duration::from_millis(CLAIM_MS.unsigned_abs());
         let (partition, delay) = (claim.owner.partition(), result.outcome.delay());
-        let failure = self.failure_events(claim, event, &result).map(Box::new);
+        let failure = event.filter(|_| result.outcome == Outcome::Failed);
+        let failure = failure.map(|event| {
+            Box::new(FailureEvents::of(
+                event,
+                claim,
+                &result,
+                self.settings.source,
+            ))
+        });
         let (outcome, reason) = (result.outcome.word(), result.reason);
         let end = Arc::new(AttemptEnd {
             delivery: claim.id.clone(),
@@ -195,12 +210,10 @@ impl WorkerState {
                 }
                 Ok((EndResult::Damaged(why), _)) => {
                     self.count("lost", reason);
-                    self.note_lost_reply(partition);
                     log_unrecorded(claim, event, &why);
                     return None;
                 }
                 Err(failure) => {
-                    self.note_lost_reply(partition);
                     let again = matches!(*failure, StoreError::Unavailable(_));
                     if !again || Instant::now() >= until {
                         self.count("lost", reason);
@@ -219,23 +232,6 @@ impl WorkerState {
         attempts.with_label_values(&[outcome, reason]).inc();
     }
 
-    /// The events about a final failure.
-    fn failure_events(
-        &self,
-        claim: &ClaimedDelivery,
-        event: Option<&RenderedEvent>,
-        result: &AttemptResult,
-    ) -> Option<FailureEvents> {
-        let event = event.filter(|_| result.outcome == Outcome::Failed)?;
-        let (status, error) = (result.status(), result.field("error_message"));
-        let details = event.failure_details(claim, status, error);
-        Some(FailureEvents {
-            owner: claim.owner.clone(),
-            context: event.context(self.settings.source),
-            details: details.unwrap_or_default(),
-        })
-    }
-
     fn note_end(&self, claim: &ClaimedDelivery, recorded: &RecordedEnd, delay: Duration) {
         if recorded.disabled {
             self.metrics.disabled.inc();
@@ -246,7 +242,7 @@ impl WorkerState {
             );
         }
         if recorded.left || !delay.is_zero() {
-            self.look_again(claim.owner.partition(), delay);
+            self.signal.after(claim.owner.partition(), delay);
             self.signal.wake();
         }
     }

@@ -15,13 +15,12 @@ use tracing::warn;
 
 use super::attempt::PolicyReader;
 use super::deliver::deliver;
-use super::end_queue::EndQueue;
+use super::end_queue::EndQueues;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::rendered_event::EventCache;
 use super::state::{
-    CLAIM_MS, DeliveryMetrics, DeliverySettings, DeliverySignal, HASTEN, LAST_WAIT, POLL,
-    WorkerState,
+    CLAIM_MS, DeliveryMetrics, DeliverySettings, DeliverySignal, LAST_WAIT, POLL, WorkerState,
 };
 use crate::admin::webhooks::Webhooks;
 use crate::dispatcher::leases::Leases;
@@ -42,8 +41,8 @@ pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + POOL_MAX;
 /// Deliveries that one call claims.
 const CLAIMS_PER_CALL: usize = 32;
 
-/// How often claims of dead dispatchers are searched for.
-const DEAD_CLAIMS_PERIOD: Duration = Duration::from_secs(2);
+/// How often claims of dead dispatchers are searched for, and postponed lanes that need not wait.
+const SEARCH_PERIOD: Duration = Duration::from_secs(2);
 
 /// Cached subscriptions with their secrets.
 const RECEIVERS_MAX: usize = 2_000;
@@ -78,12 +77,10 @@ impl DeliveryWorker {
             permits: Permits::new(settings.in_flight),
             settings,
             start_order: Arc::default(),
-            ends: EndQueue::default(),
+            ends: EndQueues::default(),
             receivers: Cache::new(RECEIVERS_MAX),
             events: EventCache::default(),
             policies: PolicyReader::default(),
-            due: parking_lot::Mutex::default(),
-            lost_replies: parking_lot::Mutex::default(),
             signal,
             shutdown,
             metrics: DeliveryMetrics::register(registry)?,
@@ -93,27 +90,23 @@ impl DeliveryWorker {
     /// Makes deliveries until the shutdown; then hands back what is still in flight. `dispatchers`: the living ones, if known.
     pub async fn run(self, dispatchers: impl Fn() -> Option<Vec<String>>) {
         let (mut flying, mut polls) = (JoinSet::new(), JoinSet::new());
-        let (mut polled, mut seen, mut hastened, mut last) = (None, None, None, None);
+        let (mut polled, mut seen, mut last) = (None, None, None);
         let state = &self.0;
         let mut failures = PartitionFailures::new(state.store.clone(), "deliveries");
         while !state.shutdown.has_begun() {
             let is_due =
                 |last: Option<Instant>, period| last.is_none_or(|at| at.elapsed() >= period);
             // Claims do not wait for a poll that waits for a node.
-            if polls.is_empty() && (state.signal.take_all() || is_due(polled, POLL)) {
+            if polls.is_empty() && is_due(polled, POLL) {
                 polled = Some(Instant::now());
                 failures.begin();
-                let alive = is_due(seen, DEAD_CLAIMS_PERIOD).then(|| {
+                let alive = is_due(seen, SEARCH_PERIOD).then(|| {
                     seen = polled;
                     dispatchers().unwrap_or_default().join(" ")
                 });
-                let hastens = is_due(hastened, HASTEN);
-                if hastens {
-                    hastened = polled;
-                }
                 let state = Arc::clone(state);
                 polls.spawn(async move {
-                    if let Err(failure) = state.poll(alive.as_deref(), hastens).await {
+                    if let Err(failure) = state.poll(alive.as_deref()).await {
                         warn!(error = %failure, "deliveries wait, because Redis does not respond: {failure}");
                     }
                 });
@@ -123,7 +116,7 @@ impl DeliveryWorker {
                     .await;
             }
             while flying.try_join_next().is_some() {}
-            let pause = state.next_due().min(POLL);
+            let pause = state.signal.next().min(POLL);
             tokio::select! {
                 () = sleep(pause) => {}
                 () = state.signal.signalled() => {}
@@ -148,7 +141,9 @@ impl DeliveryWorker {
         // No partition takes all that is free.
         let room = state.permits.free().div_ceil(4).min(CLAIMS_PER_CALL);
         if room == 0 {
-            state.look_again(lease.partition, Duration::from_millis(20));
+            state
+                .signal
+                .after(lease.partition, Duration::from_millis(20));
             return;
         }
         if failures.leave_out(lease.partition).await {
@@ -169,10 +164,7 @@ impl DeliveryWorker {
             Ok(Some(taken)) => taken,
             Ok(None) => return state.leases.lost(lease),
             // The next poll of the partition makes it due again.
-            Err(failure) => {
-                state.note_lost_reply(lease.partition);
-                return failures.note(lease.partition, failure);
-            }
+            Err(failure) => return failures.note(lease.partition, failure),
         };
         let TakeDeliveriesReply::Taken {
             more,
@@ -183,10 +175,10 @@ impl DeliveryWorker {
         state.count_ended(&ended);
         state.note_damage(lease.partition, &damaged);
         if more || claims.len() == room {
-            state.look_again(lease.partition, Duration::ZERO);
+            state.signal.after(lease.partition, Duration::ZERO);
         }
         for Nested(claim) in claims {
-            let permit = state.permits.take(&claim.owner, &claim.id);
+            let permit = state.permits.take(&claim.owner);
             let ticket = state.ticket_of(&claim);
             flying.spawn(deliver(Arc::clone(state), claim, ticket, permit));
         }

@@ -1,6 +1,6 @@
 //! Ended attempts that are not recorded yet, by partition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -17,9 +17,17 @@ const ENDS_PER_CALL: usize = 12;
 /// The result of one end, with the ticket of the next delivery of its lane, where these overlap. All ends of a call share its error.
 pub(super) type EndReply = Result<(EndResult, Option<StartTicket>), Arc<StoreError>>;
 
-/// Ended attempts of the partitions that have a writer.
+/// Ended attempts that are not recorded yet, by partition.
 #[derive(Default)]
-pub(super) struct EndQueue(Mutex<BTreeMap<Partition, Vec<QueuedEnd>>>);
+pub(super) struct EndQueues(Mutex<BTreeMap<Partition, Arc<EndQueue>>>);
+
+/// Ended attempts of a partition that are not recorded yet.
+#[derive(Default)]
+pub(super) struct EndQueue {
+    pub waiting: Mutex<VecDeque<QueuedEnd>>,
+    /// Held by the task that records some of them.
+    pub recording: tokio::sync::Mutex<()>,
+}
 
 /// An ended attempt, and who waits for the result.
 pub(super) struct QueuedEnd {
@@ -27,31 +35,18 @@ pub(super) struct QueuedEnd {
     pub reply: oneshot::Sender<EndReply>,
 }
 
+impl EndQueues {
+    pub fn of(&self, partition: Partition) -> Arc<EndQueue> {
+        Arc::clone(self.0.lock().entry(partition).or_default())
+    }
+}
+
 impl EndQueue {
-    /// Adds one; returns whether the partition needs a writer.
-    pub fn add(&self, partition: Partition, end: QueuedEnd) -> bool {
-        let mut waiting = self.0.lock();
-        let is_first = !waiting.contains_key(&partition);
-        waiting.entry(partition).or_default().push(end);
-        is_first
-    }
-
-    /// Takes what the next call records. `None` where nothing is left: the next end needs a new writer.
-    pub fn take(&self, partition: Partition) -> Option<Vec<QueuedEnd>> {
-        let mut waiting = self.0.lock();
-        let all = waiting.get_mut(&partition)?;
-        let rest = all.split_off(all.len().min(ENDS_PER_CALL));
-        let taken = std::mem::replace(all, rest);
-        if taken.is_empty() {
-            waiting.remove(&partition);
-            return None;
-        }
-        Some(taken)
-    }
-
-    /// Drops what waits, after the writer of the partition failed.
-    pub fn clear(&self, partition: Partition) {
-        self.0.lock().remove(&partition);
+    /// Takes what the next call records.
+    pub fn take(&self) -> Vec<QueuedEnd> {
+        let mut waiting = self.waiting.lock();
+        let count = waiting.len().min(ENDS_PER_CALL);
+        waiting.drain(..count).collect()
     }
 }
 
@@ -80,17 +75,11 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_has_one_writer_with_bounded_batches() {
-        let (queue, partition) = (EndQueue::default(), Partition::FIRST);
-        let needs: Vec<bool> = (0..=ENDS_PER_CALL)
-            .map(|_| queue.add(partition, queued()))
-            .collect();
-        assert!(needs[0] && needs[1..].iter().all(|needs| !needs));
-        let taken = |count| queue.take(partition).map(|all| all.len()) == Some(count);
-        assert!(taken(ENDS_PER_CALL) && taken(1));
-        // An end that is added before the writer stops needs no other one.
-        assert!(!queue.add(partition, queued()));
-        assert!(taken(1) && queue.take(partition).is_none());
-        assert!(queue.add(partition, queued()));
+    fn one_call_records_a_bounded_number() {
+        let queue = EndQueue::default();
+        let ends = (0..=ENDS_PER_CALL).map(|_| queued());
+        queue.waiting.lock().extend(ends);
+        let taken = [queue.take(), queue.take(), queue.take()];
+        assert_eq!(taken.map(|ends| ends.len()), [ENDS_PER_CALL, 1, 0]);
     }
 }

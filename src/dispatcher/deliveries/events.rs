@@ -19,7 +19,7 @@ use crate::domain::webhook::{CrossedThreshold, DeliveryId, EventSummary, reporte
 use crate::store::StoreError;
 use crate::store::dispatcher::deliveries::EventPlace;
 use crate::store::dispatcher::fan_out::QueuedDelivery;
-use crate::store::dispatcher::outbox::Pointer;
+use crate::store::dispatcher::outbox::{OutboxPage, Pointer};
 
 /// Events that one pass reads, about: they are in memory until its end, some kilobytes each.
 const EVENTS_MAX: usize = 10_000;
@@ -75,9 +75,11 @@ impl Outboxes {
         place: OutboxCursor,
         tenant: Option<&str>,
     ) -> Result<(Vec<OutboxEntry>, bool), StoreError> {
-        let entries = vec![Some(self.read_alone(place).await?)];
+        let beyond = self.store.read_outboxes(&[place], ROWS).await?;
+        let entries = |beyond: OutboxPage| beyond.pointers.into_iter().map(CachedEntry::of);
+        let entries = beyond.into_iter().map(|it| Some(entries(it?).collect()));
         let mut read = self
-            .events_of_entries(&[place], entries, tenant, None)
+            .events_of_entries(&[place], entries.collect(), tenant, None)
             .await?;
         let is_all = !read.more;
         Ok((read.outboxes.remove(&place).unwrap_or_default(), is_all))

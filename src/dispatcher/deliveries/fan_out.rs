@@ -201,33 +201,13 @@ impl FanOut {
     /// The cursors of both audiences in these outboxes, without those whose node is out of reach.
     async fn cursors(&self, partitions: &[Partition]) -> Result<Vec<AudienceCursor>, StoreError> {
         let unknown = self.schedule.lock().unknown(partitions);
-        let read = match unknown.is_empty() {
-            true => Vec::new(),
-            false => self.store.fan_out_cursors(&unknown).await?,
-        };
-        let mut schedule = self.schedule.lock();
-        let mut read: HashMap<Partition, _> = unknown.into_iter().zip(read).collect();
-        let mut all = Vec::new();
-        for partition in partitions.iter().copied() {
-            let cursors = match read.remove(&partition) {
-                Some(cursors) => {
-                    schedule.know(partition, cursors.clone());
-                    cursors
-                }
-                None => schedule.cursors(partition),
-            };
-            for (audience, cursor) in [Audience::Tenants, Audience::System]
-                .into_iter()
-                .zip(cursors)
-            {
-                all.extend(cursor.map(|cursor| AudienceCursor {
-                    partition,
-                    audience,
-                    cursor,
-                }));
-            }
+        if !unknown.is_empty() {
+            let read = self.store.fan_out_cursors(&unknown).await?;
+            self.schedule.lock().know(unknown.into_iter().zip(read));
         }
-        Ok(all)
+        let schedule = self.schedule.lock();
+        let cursors = partitions.iter().map(|it| schedule.cursors(*it));
+        Ok(cursors.flatten().collect())
     }
 
     /// Sets the metrics of how far behind the outboxes are.

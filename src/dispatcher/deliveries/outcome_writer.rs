@@ -3,17 +3,22 @@
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use serde_json::json;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::yield_now;
 
+use super::attempt::AttemptResult;
 use super::end_queue::{EndReply, QueuedEnd};
+use super::rendered_event::RenderedEvent;
 use super::start_order::StartTicket;
 use super::state::{CLAIM_MS, WorkerState};
+use crate::domain::event::types::EventType;
 use crate::domain::ids::Partition;
 use crate::domain::tenant::SYSTEM;
 use crate::domain::webhook::Owner;
-use crate::store::StoreError;
-use crate::store::dispatcher::attempts::{AttemptEnd, EndAttempts, EndResult};
+use crate::store::dispatcher::attempts::{AttemptEnd, EndAttempts, EndAttemptsReply, EndResult};
+use crate::store::dispatcher::deliveries::ClaimedDelivery;
+use crate::store::{Lane, StoreError, outcome};
 
 /// The events about a final failure.
 pub(super) struct FailureEvents {
@@ -25,43 +30,37 @@ pub(super) struct FailureEvents {
     pub details: String,
 }
 
-/// Records the ends of a partition until none is left.
-struct OutcomeWriter {
-    state: Arc<WorkerState>,
-    partition: Partition,
-    is_done: bool,
-}
-
-impl Drop for OutcomeWriter {
-    fn drop(&mut self) {
-        // After a panic, nobody else would record what waits.
-        if !self.is_done {
-            self.state.ends.clear(self.partition);
+impl FailureEvents {
+    /// Those about a final failure of the delivery of `event`. `source`: theirs.
+    pub fn of(
+        event: &RenderedEvent,
+        claim: &ClaimedDelivery,
+        result: &AttemptResult,
+        source: &str,
+    ) -> Self {
+        let mut context = format!("source {source}\nactor system\ntrace_id {}", event.trace_id);
+        if let Some(request_id) = &event.request_id {
+            context += &format!("\nrequest_id {request_id}");
         }
-    }
-}
-
-impl OutcomeWriter {
-    async fn run(mut self) {
-        loop {
-            // Attempts that have ended by now join the batch.
-            yield_now().await;
-            let Some(taken) = self.state.ends.take(self.partition) else {
-                self.is_done = true;
-                return;
-            };
-            let ends: Vec<&AttemptEnd> = taken.iter().map(|queued| &*queued.end).collect();
-            let results = self.state.end_all(self.partition, &ends, None).await;
-            let failure = results.as_ref().err().cloned();
-            let mut results = results.into_iter().flatten();
-            for queued in taken {
-                let reply = match &failure {
-                    Some(failure) => Err(Arc::clone(failure)),
-                    None => results.next().map_or_else(no_reply, Ok),
-                };
-                // The receiver may be gone, at a shutdown.
-                let _ = queued.reply.send(reply);
-            }
+        let mut details = json!({
+            "subscription_id": claim.subscription, "tenant_id": claim.owner, "delivery_id": claim.id,
+            "event_id": event.event_id, "event_type": event.event_type, "attempts": claim.attempts,
+        });
+        if let Some(status) = result.status() {
+            details["last_response_status"] = status.into();
+        }
+        if let Some(error) = result.field("error_message") {
+            details["error"] = error.into();
+        }
+        // No event is about the delivery of such an event.
+        let is_emitted = event.event_type != EventType::SystemWebhookDeliveryFailed.as_str();
+        Self {
+            owner: claim.owner.clone(),
+            context,
+            details: match is_emitted {
+                true => details.to_string(),
+                false => String::new(),
+            },
         }
     }
 }
@@ -75,18 +74,39 @@ impl WorkerState {
     ///
     /// # Errors
     /// Those of the call, which may have recorded it.
-    pub async fn end(self: &Arc<Self>, partition: Partition, end: &Arc<AttemptEnd>) -> EndReply {
-        let (reply, recorded) = oneshot::channel();
+    pub async fn end(&self, partition: Partition, end: &Arc<AttemptEnd>) -> EndReply {
+        let (reply, mut recorded) = oneshot::channel();
         let end = Arc::clone(end);
-        if self.ends.add(partition, QueuedEnd { end, reply }) {
-            let writer = OutcomeWriter {
-                state: Arc::clone(self),
-                partition,
-                is_done: false,
-            };
-            tokio::spawn(writer.run());
+        let queue = self.ends.of(partition);
+        queue.waiting.lock().push_back(QueuedEnd { end, reply });
+        let _recording = queue.recording.lock().await;
+        loop {
+            match recorded.try_recv() {
+                Ok(reply) => return reply,
+                // The task that took it was cancelled.
+                Err(TryRecvError::Closed) => return no_reply(),
+                Err(TryRecvError::Empty) => {}
+            }
+            // Attempts that have ended by now join the batch.
+            yield_now().await;
+            // On the heap, as all calls of Redis here: most ends are recorded by another task.
+            Box::pin(self.end_queued(partition, queue.take())).await;
         }
-        recorded.await.unwrap_or_else(|_| no_reply())
+    }
+
+    async fn end_queued(&self, partition: Partition, taken: Vec<QueuedEnd>) {
+        let ends: Vec<&AttemptEnd> = taken.iter().map(|queued| &*queued.end).collect();
+        let results = self.end_all(partition, &ends, None).await;
+        let failure = results.as_ref().err().cloned();
+        let mut results = results.into_iter().flatten();
+        for queued in taken {
+            let reply = match &failure {
+                Some(failure) => Err(Arc::clone(failure)),
+                None => results.next().map_or_else(no_reply, Ok),
+            };
+            // The receiver may be gone, at a shutdown.
+            let _ = queued.reply.send(reply);
+        }
     }
 
     /// Records a final failure, in a call of its own: few are, and their events take time.
@@ -123,7 +143,8 @@ impl WorkerState {
             attempts,
         };
         let _in_order = self.claiming(partition).await;
-        let results = self.store.end_attempts(&call).await.map_err(Arc::new)?;
+        let reply = outcome(self.store.run(Lane::Background, &call).await);
+        let EndAttemptsReply::Ended { ends } = reply.map_err(Arc::new)?;
         let with_ticket = |result: EndResult| {
             let next = match &result {
                 EndResult::Recorded(recorded) => recorded.next.as_ref(),
@@ -132,6 +153,6 @@ impl WorkerState {
             let ticket = next.and_then(|next| self.ticket_of(next));
             (result, ticket)
         };
-        Ok(results.into_iter().map(with_ticket).collect())
+        Ok(ends.into_iter().map(with_ticket).collect())
     }
 }

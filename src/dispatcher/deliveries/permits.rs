@@ -1,6 +1,6 @@
 //! Counts deliveries in flight by owner, so that an owner of slow receivers leaves room for the others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,15 +8,12 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
-use crate::domain::webhook::{DeliveryId, Owner};
+use crate::domain::webhook::Owner;
 
 /// An owner with this multiple of the free permits in flight gets no more. So one alone has three quarters at most, of several each
-/// the same, and some stay free.
+/// the same, and some stay free. From as many as are free on, it gets more only for subscriptions with none in flight: its own
+/// receivers that are slow leave room for those that are not.
 const TIMES_FREE_MAX: usize = 3;
-
-/// From this multiple on, it gets more only for subscriptions with none in flight: its own receivers that are slow leave room for
-/// those that are not.
-const TIMES_FREE: usize = 1;
 
 /// Deliveries of a subscription that may be in flight at once.
 const OF_SUBSCRIPTION: i64 = 64;
@@ -33,16 +30,14 @@ pub(super) struct Permits {
 #[derive(Default)]
 struct InFlight {
     all: usize,
-    /// By the owner's name; never 0.
-    of_owners: BTreeMap<String, usize>,
-    deliveries: BTreeSet<(Partition, String)>,
+    /// Never 0.
+    of_owners: HashMap<Owner, usize>,
 }
 
 /// The right to have a delivery in flight, until it is dropped.
 pub(super) struct Permit {
     permits: Arc<Permits>,
     owner: Owner,
-    delivery: DeliveryId,
     since: Instant,
 }
 
@@ -59,16 +54,13 @@ impl Permits {
     }
 
     /// Takes one for a delivery that is claimed already: no more are claimed than are free.
-    pub fn take(self: &Arc<Self>, owner: &Owner, delivery: &DeliveryId) -> Permit {
+    pub fn take(self: &Arc<Self>, owner: &Owner) -> Permit {
         let mut in_flight = self.in_flight.lock();
-        in_flight.add(owner, delivery);
         in_flight.all += 1;
-        let of_owner = in_flight.of_owners.entry(owner.as_str().to_owned());
-        *of_owner.or_default() += 1;
+        *in_flight.of_owners.entry(owner.clone()).or_default() += 1;
         Permit {
             permits: Arc::clone(self),
             owner: owner.clone(),
-            delivery: delivery.clone(),
             since: Instant::now(),
         }
     }
@@ -78,26 +70,13 @@ impl Permits {
     pub fn busy_owners(&self, partition: Partition) -> String {
         let in_flight = self.in_flight.lock();
         let free = self.most.saturating_sub(in_flight.all);
-        let is_there =
-            |name: &str| Owner::parse(name).is_some_and(|it| it.partition() == partition);
-        let mut busy = Vec::new();
-        for (name, count) in &in_flight.of_owners {
+        let owners = in_flight.of_owners.iter();
+        let busy = owners.filter_map(|(owner, count)| {
             let most = most_of_subscription(*count, free);
-            if most < OF_SUBSCRIPTION && is_there(name) {
-                busy.push(format!("{name}:{most}"));
-            }
-        }
-        busy.join(" ")
-    }
-
-    /// The deliveries in flight of a partition, with blanks between.
-    pub fn held(&self, partition: Partition) -> String {
-        let in_flight = self.in_flight.lock();
-        let all = in_flight.deliveries.range((partition, String::new())..);
-        let held = all.take_while(|(of, _)| *of == partition);
-        held.map(|(_, id)| id.as_str())
-            .collect::<Vec<_>>()
-            .join(" ")
+            let is_busy = most < OF_SUBSCRIPTION && owner.partition() == partition;
+            is_busy.then(|| format!("{owner}:{most}"))
+        });
+        busy.collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -105,32 +84,12 @@ impl Permits {
 fn most_of_subscription(count: usize, free: usize) -> i64 {
     match count {
         count if count >= TIMES_FREE_MAX * free => 0,
-        count if count >= TIMES_FREE * free => 1,
+        count if count >= free => 1,
         _ => OF_SUBSCRIPTION,
     }
 }
 
-impl InFlight {
-    fn add(&mut self, owner: &Owner, delivery: &DeliveryId) {
-        self.deliveries
-            .insert((owner.partition(), delivery.to_string()));
-    }
-
-    fn remove(&mut self, owner: &Owner, delivery: &DeliveryId) {
-        self.deliveries
-            .remove(&(owner.partition(), delivery.to_string()));
-    }
-}
-
 impl Permit {
-    /// Passes it on to the next delivery of the lane.
-    pub fn pass_on(&mut self, next: &DeliveryId) {
-        let mut in_flight = self.permits.in_flight.lock();
-        in_flight.remove(&self.owner, &self.delivery);
-        in_flight.add(&self.owner, next);
-        self.delivery = next.clone();
-    }
-
     /// Deliveries of its subscription that may be in flight, the next one of the lane under this permit included; 0 for none.
     pub fn next_of_subscription(&self) -> i64 {
         let in_flight = self.permits.in_flight.lock();
@@ -138,7 +97,7 @@ impl Permit {
         if free == 0 && self.since.elapsed() >= KEPT_FOR {
             return 0;
         }
-        let count = in_flight.of_owners.get(self.owner.as_str()).copied();
+        let count = in_flight.of_owners.get(&self.owner).copied();
         most_of_subscription(count.unwrap_or_default().saturating_sub(1), free + 1)
     }
 }
@@ -147,13 +106,9 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut in_flight = self.permits.in_flight.lock();
         in_flight.all -= 1;
-        in_flight.remove(&self.owner, &self.delivery);
-        let name = self.owner.as_str();
-        match in_flight.of_owners.get_mut(name) {
+        match in_flight.of_owners.get_mut(&self.owner) {
             Some(count) if *count > 1 => *count -= 1,
-            _ => {
-                in_flight.of_owners.remove(name);
-            }
+            _ => drop(in_flight.of_owners.remove(&self.owner)),
         }
     }
 }
@@ -163,8 +118,7 @@ mod tests {
     use super::*;
 
     fn take(permits: &Arc<Permits>, name: &str) -> Permit {
-        let delivery = DeliveryId::from_stored(format!("{:x}", rand::random::<u64>()));
-        permits.take(&owner(name), &delivery)
+        permits.take(&owner(name))
     }
 
     fn owner(name: &str) -> Owner {
@@ -208,22 +162,6 @@ mod tests {
         drop((hostile, others));
         assert_eq!(permits.free(), 100);
         assert!(permits.in_flight.lock().of_owners.is_empty());
-    }
-
-    #[test]
-    fn deliveries_in_flight_are_known_by_partition() {
-        let permits = Permits::new(4);
-        let (one, mut other) = (take(&permits, "acme"), take(&permits, "umbra"));
-        let held = |name| permits.held(owner(name).partition());
-        assert_eq!(held("acme"), one.delivery.to_string());
-        let next = DeliveryId::from_stored("next".to_owned());
-        other.pass_on(&next);
-        assert_eq!(held("umbra"), "next");
-        drop((one, other));
-        assert_eq!(
-            (held("acme"), held("umbra")),
-            (String::new(), String::new())
-        );
     }
 
     #[test]

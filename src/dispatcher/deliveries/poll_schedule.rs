@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::events::EventsRead;
-use super::fan_out_plan::Audience;
+use super::fan_out_plan::{Audience, AudienceCursor};
 use crate::domain::ids::Partition;
 use crate::store::Lease;
 use crate::store::dispatcher::fan_out::{CursorsOfOutbox, OutboxPosition};
@@ -101,20 +101,27 @@ impl PollSchedule {
         if self.known_since.is_none_or(|at| at.elapsed() >= KNOWN_FOR) {
             self.forget_all();
         }
-        let is_unknown = |partition: &&Partition| !self.known.contains_key(partition);
+        let are_known = |cursors: &CursorsOfOutbox| cursors.iter().all(Option::is_some);
+        let is_unknown = |it: &&Partition| !self.known.get(it).is_some_and(are_known);
         partitions.iter().filter(is_unknown).copied().collect()
     }
 
-    /// Caches cursors that were read; not those of an outbox whose node is out of reach.
-    pub fn know(&mut self, partition: Partition, cursors: CursorsOfOutbox) {
-        if cursors.iter().all(Option::is_some) {
-            self.known.insert(partition, cursors);
-        }
+    /// Caches cursors that were read.
+    pub fn know(&mut self, read: impl Iterator<Item = (Partition, CursorsOfOutbox)>) {
+        self.known.extend(read);
     }
 
-    /// The cached cursors of an outbox.
-    pub fn cursors(&self, partition: Partition) -> CursorsOfOutbox {
-        self.known.get(&partition).cloned().unwrap_or_default()
+    /// The cached cursors of an outbox, without those whose node is out of reach.
+    pub fn cursors(&self, partition: Partition) -> impl Iterator<Item = AudienceCursor> {
+        let known = self.known.get(&partition).cloned().unwrap_or_default();
+        let audiences = [Audience::Tenants, Audience::System].into_iter();
+        audiences.zip(known).filter_map(move |(audience, cursor)| {
+            Some(AudienceCursor {
+                partition,
+                audience,
+                cursor: cursor?,
+            })
+        })
     }
 
     /// Notes where a cursor of an outbox is now.

@@ -6,13 +6,11 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
-use serde_json::json;
 use tokio::time::timeout;
 use tracing::debug;
 
 use crate::admin::webhooks::sending::EventHeaders;
 use crate::domain::event::StoredEvent;
-use crate::domain::event::types::EventType;
 use crate::domain::record::Record;
 use crate::domain::webhook::DeliveryId;
 use crate::spans::{AttemptSpan, SpanCause};
@@ -57,44 +55,6 @@ impl RenderedEvent {
         let live = DeliveryId::of(partition, &self.event_id, &claim.subscription, None);
         let delay = u64::try_from(claim.claimed_ms - self.at_ms).unwrap_or(0);
         (claim.attempts == 1 && live == claim.id).then(|| Duration::from_millis(delay))
-    }
-
-    /// Memory that it takes, about.
-    pub fn bytes(&self) -> u64 {
-        let texts = self.event_id.len() + self.event_type.len() + self.trace_id.len();
-        (self.body.len() + texts + 512) as u64
-    }
-
-    /// The cause of what follows from its delivery, lines of name and value.
-    pub fn context(&self, source: &str) -> String {
-        let mut lines = format!("source {source}\nactor system\ntrace_id {}", self.trace_id);
-        if let Some(request_id) = &self.request_id {
-            lines += &format!("\nrequest_id {request_id}");
-        }
-        lines
-    }
-
-    /// The details of the event about the failure of its delivery; `None` where that emits none. `status`: of the last response.
-    pub fn failure_details(
-        &self,
-        claim: &ClaimedDelivery,
-        status: Option<i64>,
-        error: Option<&str>,
-    ) -> Option<String> {
-        if self.event_type == EventType::SystemWebhookDeliveryFailed.as_str() {
-            return None;
-        }
-        let mut details = json!({
-            "subscription_id": claim.subscription, "tenant_id": claim.owner, "delivery_id": claim.id,
-            "event_id": self.event_id, "event_type": self.event_type, "attempts": claim.attempts,
-        });
-        if let Some(status) = status {
-            details["last_response_status"] = status.into();
-        }
-        if let Some(error) = error {
-            details["error"] = error.into();
-        }
-        Some(details.to_string())
     }
 
     pub fn headers(&self, span: Option<&AttemptSpan>) -> EventHeaders<'_> {
@@ -146,12 +106,14 @@ const EVENTS_AT_FIRST: usize = 1_000;
 #[derive(Clone)]
 pub(super) struct EventCache(Arc<Cache<EventPlace, Arc<RenderedEvent>, ByBytes>>);
 
+/// About the memory that an event takes.
 #[derive(Clone)]
 struct ByBytes;
 
 impl Weighter<EventPlace, Arc<RenderedEvent>> for ByBytes {
     fn weight(&self, _: &EventPlace, event: &Arc<RenderedEvent>) -> u64 {
-        event.bytes()
+        let texts = event.event_id.len() + event.event_type.len() + event.trace_id.len();
+        (event.body.len() + texts + 512) as u64
     }
 }
 

@@ -41,11 +41,10 @@ impl Backfill {
         }
         // Those further ahead are from before the clock went back.
         let is_due = |at_ms: i64| !(now_ms + 1..now_ms + 2 * PUT_OFF_MS).contains(&at_ms);
-        self.replay_failures.begin();
         for (lease, replays) in leases.iter().zip(&polled) {
             let due = replays.iter().flatten();
             for replay in due.filter(|replay| is_due(replay.at_ms)) {
-                if self.replay_failures.leave_out(lease.partition).await {
+                if self.failures.leave_out(lease.partition).await {
                     break;
                 }
                 match self.feed(*lease, &replay.member, oldest_ms, pass).await {
@@ -55,7 +54,7 @@ impl Backfill {
                         break;
                     }
                     Err(unavailable @ StoreError::Unavailable(_)) => {
-                        self.replay_failures.note(lease.partition, unavailable);
+                        self.failures.note(lease.partition, unavailable);
                     }
                     Err(failure) => {
                         let id = &replay.member;
@@ -63,7 +62,7 @@ impl Backfill {
                         let key = self.store.keys().replays(lease.partition);
                         let put_off = self.store.postpone(key, id, now_ms + PUT_OFF_MS);
                         if let Err(failure) = put_off.await {
-                            self.replay_failures.note(lease.partition, failure);
+                            self.failures.note(lease.partition, failure);
                         }
                     }
                 }
@@ -71,7 +70,7 @@ impl Backfill {
         }
         self.metrics.replayed.inc_by(pass.replayed);
         self.metrics.ended.inc_by(pass.ended);
-        self.replay_failures.end()
+        Ok(())
     }
 
     /// Feeds one replay; `false` where another dispatcher holds the lease.
@@ -92,27 +91,27 @@ impl Backfill {
             stale_before_ms,
         };
         for _ in 0..CALLS {
-            let (queued, more, hopeless) =
-                match unless_fenced(self.store.run(Lane::Background, &call).await)? {
-                    None => return Ok(false),
-                    Some(FeedReplayReply::Ended) => {
-                        info!(replay.id = replay_id, "replay `{replay_id}` has ended");
-                        pass.ended += 1;
-                        pass.replays = pass.replays.saturating_sub(1);
+            match unless_fenced(self.store.run(Lane::Background, &call).await)? {
+                None => return Ok(false),
+                Some(FeedReplayReply::Ended) => {
+                    info!(replay.id = replay_id, "replay `{replay_id}` has ended");
+                    pass.ended += 1;
+                    pass.replays = pass.replays.saturating_sub(1);
+                    return Ok(true);
+                }
+                Some(FeedReplayReply::Fed {
+                    queued,
+                    more,
+                    hopeless,
+                }) => {
+                    pass.replayed += queued;
+                    if queued > 0 || hopeless {
+                        self.queued.partition(lease.partition);
+                    }
+                    if !more {
                         return Ok(true);
                     }
-                    Some(FeedReplayReply::Fed {
-                        queued,
-                        more,
-                        hopeless,
-                    }) => (queued, more, hopeless),
-                };
-            pass.replayed += queued;
-            if queued > 0 || hopeless {
-                self.queued.partition(lease.partition);
-            }
-            if !more {
-                return Ok(true);
+                }
             }
         }
         pass.more = true;

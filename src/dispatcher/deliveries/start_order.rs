@@ -67,10 +67,9 @@ impl StartTicket {
             return Ok(());
         };
         let state = before.wait_for(|state| *state != State::Waiting).await;
-        let state = state.map_or(State::Started, |state| *state);
-        match state {
-            State::Postponed(delay) => Err(delay),
-            State::Waiting | State::Started => Ok(()),
+        match state.as_deref() {
+            Ok(State::Postponed(delay)) => Err(*delay),
+            _ => Ok(()),
         }
     }
 

@@ -1,8 +1,7 @@
 //! State that the tasks of a delivery worker share: which partitions are due, and caches.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -12,7 +11,7 @@ use tokio::time::Instant;
 use tracing::error;
 
 use super::attempt::PolicyReader;
-use super::end_queue::EndQueue;
+use super::end_queue::EndQueues;
 use super::partition_failures::PartitionFailures;
 use super::permits::Permits;
 use super::rendered_event::EventCache;
@@ -41,8 +40,7 @@ pub(super) const STALE_MS: i64 = 24 * 3_600_000;
 /// How often all partitions are polled.
 pub(super) const POLL: Duration = Duration::from_secs(1);
 
-/// How often postponed lanes that need not wait are searched for, and how far ahead these are at least.
-pub(super) const HASTEN: Duration = Duration::from_secs(5);
+/// How far ahead postponed lanes are that are looked at, because they may not need to wait.
 const AHEAD_MS: i64 = 2_000;
 
 /// How long attempts in flight may take at a shutdown before they are cancelled.
@@ -88,16 +86,12 @@ pub(super) struct WorkerState {
     pub permits: Arc<Permits>,
     pub start_order: Arc<StartOrder>,
     /// Ended attempts that are not recorded yet.
-    pub ends: EndQueue,
+    pub ends: EndQueues,
     pub receivers: Cache<SubscriptionId, (String, Option<Arc<Receiver>>)>,
     pub events: EventCache,
     pub policies: PolicyReader,
     /// Partitions whose claims could not be ended.
     pub lapses: tokio::sync::Mutex<PartitionFailures>,
-    /// When each partition is due.
-    pub due: Mutex<BTreeMap<Partition, Instant>>,
-    /// Partitions in which a call without a reply may have made claims, and its time.
-    pub lost_replies: Mutex<BTreeMap<Partition, Instant>>,
     pub signal: Arc<DeliverySignal>,
     pub shutdown: Shutdown,
     pub metrics: DeliveryMetrics,
@@ -122,9 +116,8 @@ impl WorkerState {
     }
 
     /// Ends lapsed claims, and notes when each partition is due. `alive`: the living dispatchers, where the claims of all others are
-    /// to end, or '' where these are not known; `None` to end only claims whose time is over. `hastens`: whether to make postponed
-    /// deliveries due that need not wait.
-    pub async fn poll(&self, alive: Option<&str>, hastens: bool) -> Result<(), StoreError> {
+    /// to end, or '' where these are not known; `None` to end only claims whose time is over, and not to look at postponed lanes.
+    pub async fn poll(&self, alive: Option<&str>) -> Result<(), StoreError> {
         let leases = self.leases.current();
         if leases.is_empty() {
             return Ok(());
@@ -132,6 +125,7 @@ impl WorkerState {
         let (now_ms, is_in_doubt) = self.clock.time(&self.store).await?;
         // A clock that stepped ahead ends no claim, and makes no dispatcher dead.
         let over_ms = (!is_in_doubt).then_some(now_ms);
+        let hastens = alive.is_some();
         let alive = alive.filter(|_| !self.clock.jumped_within(ALIVE));
         let partitions = partitions(&leases);
         let claims = self.store.poll(Keys::claims, &partitions, 1).await?;
@@ -152,16 +146,22 @@ impl WorkerState {
             }
         }
         let lanes = self.store.poll(Keys::lanes, &partitions, 1).await?;
-        for (partition, lanes) in partitions.iter().copied().zip(lanes) {
-            if let Some(first) = lanes.unwrap_or_default().into_iter().next() {
-                let wait = u64::try_from(first.at_ms - now_ms).unwrap_or(0);
-                self.look_again(partition, Duration::from_millis(wait));
+        for (partition, lanes) in partitions.into_iter().zip(lanes) {
+            let Some(first) = lanes.unwrap_or_default().into_iter().next() else {
+                continue;
+            };
+            let wait = u64::try_from(first.at_ms - now_ms).unwrap_or(0);
+            self.signal.after(partition, Duration::from_millis(wait));
+            if !hastens || failures.leave_out(partition).await {
+                continue;
+            }
+            // Those whose time is from before the clock went back, and those that can only fail.
+            let hastened = self.store.hasten_lanes(partition, now_ms + AHEAD_MS);
+            if let Err(failure) = hastened.await {
+                failures.note(partition, failure);
             }
         }
-        match hastens {
-            true => self.hasten(&partitions, now_ms, &mut failures).await,
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Ends claims of a partition: those whose time is over, or those that no dispatcher keeps. `false` where another holds the lease.
@@ -171,17 +171,12 @@ impl WorkerState {
         over_ms: Option<i64>,
         alive: &str,
     ) -> Result<bool, StoreError> {
-        let has_lost = self.has_lost_replies(lease.partition);
         let mut after = 0;
         loop {
             let call = LapseClaims {
                 fencing_token: lease,
                 over_ms,
                 alive,
-                dispatcher: if has_lost { &self.settings.name } else { "" },
-                // Read for each call: a claim that is made between two of them can be older than `reply_ms` at a later one.
-                held: &self.permits.held(lease.partition),
-                reply_ms: self.store.timeout() * 2,
                 after,
             };
             let lapsed = unless_fenced(self.store.run(Lane::Background, &call).await)?;
@@ -196,31 +191,6 @@ impl WorkerState {
         }
     }
 
-    /// Makes deliveries due whose time is from before the clock went back, and those that can only fail.
-    async fn hasten(
-        &self,
-        partitions: &[Partition],
-        now_ms: i64,
-        failures: &mut PartitionFailures,
-    ) -> Result<(), StoreError> {
-        let after_ms = now_ms + AHEAD_MS;
-        let last = self
-            .store
-            .poll_range(Keys::lanes, partitions, (-1, -1))
-            .await?;
-        for (partition, last) in partitions.iter().zip(last) {
-            let last = last.unwrap_or_default().into_iter().next();
-            let is_ahead = last.is_some_and(|lane| lane.at_ms > after_ms);
-            if !is_ahead || failures.leave_out(*partition).await {
-                continue;
-            }
-            if let Err(failure) = self.store.hasten_lanes(*partition, after_ms).await {
-                failures.note(*partition, failure);
-            }
-        }
-        Ok(())
-    }
-
     /// Logs and counts damaged keys.
     pub fn note_damage(&self, partition: Partition, damaged: &str) {
         for line in damaged.lines().filter(|line| !line.is_empty()) {
@@ -229,48 +199,13 @@ impl WorkerState {
         }
     }
 
-    /// Notes that a call without a reply may have made claims.
-    pub fn note_lost_reply(&self, partition: Partition) {
-        self.lost_replies.lock().insert(partition, Instant::now());
-    }
-
-    /// Whether that happened within the time that a claim lasts.
-    fn has_lost_replies(&self, partition: Partition) -> bool {
-        let mut lost = self.lost_replies.lock();
-        lost.retain(|_, at| at.elapsed() < Duration::from_millis(CLAIM_MS.unsigned_abs()));
-        lost.contains_key(&partition)
-    }
-
-    /// Notes that a partition is due after a pause.
-    pub fn look_again(&self, partition: Partition, after: Duration) {
-        let at = Instant::now() + after;
-        let mut due = self.due.lock();
-        let known = due.entry(partition).or_insert(at);
-        *known = at.min(*known);
-    }
-
     /// The leases of the partitions that are due, round robin: those behind `last`, the one that was served last, come first.
     pub fn due_now(&self, last: Option<Partition>) -> Vec<Lease> {
-        for partition in self.signal.take() {
-            self.look_again(partition, Duration::ZERO);
-        }
-        let (now, mut due) = (Instant::now(), self.due.lock());
-        let ready: BTreeSet<Partition> = due
-            .iter()
-            .filter(|(_, at)| **at <= now)
-            .map(|(partition, _)| *partition)
-            .collect();
-        due.retain(|partition, _| !ready.contains(partition));
-        drop(due);
+        let ready = self.signal.take();
         let mut leases = self.leases.current();
         leases.retain(|lease| ready.contains(&lease.partition));
         rotate(&mut leases, last);
         leases
-    }
-
-    pub fn next_due(&self) -> Duration {
-        let first = self.due.lock().values().min().copied();
-        first.map_or(POLL, |at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Deliveries that were queued before this time are too old; `None` while the clock is doubted. Not by the clock of the
@@ -295,26 +230,26 @@ fn rotate(leases: &mut [Lease], last: Option<Partition>) {
     leases.rotate_left(first);
 }
 
-/// Partitions with new deliveries.
+/// Partitions that may have deliveries to attempt, and when.
 #[derive(Debug, Default)]
 pub struct DeliverySignal {
-    partitions: Mutex<BTreeSet<Partition>>,
-    /// Whether any partition may have some.
-    all: AtomicBool,
+    due: Mutex<HashMap<Partition, Instant>>,
     notify: Notify,
 }
 
 impl DeliverySignal {
     /// Signals that a partition has deliveries to attempt.
     pub fn partition(&self, partition: Partition) {
-        self.partitions.lock().insert(partition);
+        self.after(partition, Duration::ZERO);
         self.notify.notify_one();
     }
 
-    /// Signals that every partition may have deliveries to attempt.
-    pub fn all(&self) {
-        self.all.store(true, Ordering::Relaxed);
-        self.notify.notify_one();
+    /// Notes that a partition may have some after a pause.
+    pub(super) fn after(&self, partition: Partition, pause: Duration) {
+        let at = Instant::now() + pause;
+        let mut due = self.due.lock();
+        let known = due.entry(partition).or_insert(at);
+        *known = at.min(*known);
     }
 
     /// Waits for a signal.
@@ -322,14 +257,18 @@ impl DeliverySignal {
         self.notify.notified().await;
     }
 
-    /// Takes the partitions that were signalled.
-    pub(super) fn take(&self) -> BTreeSet<Partition> {
-        std::mem::take(&mut *self.partitions.lock())
+    /// Takes the partitions that are due now.
+    fn take(&self) -> BTreeSet<Partition> {
+        let now = Instant::now();
+        let mut due = self.due.lock();
+        let ready = due.extract_if(|_, at| *at <= now);
+        ready.map(|(partition, _)| partition).collect()
     }
 
-    /// Takes whether all were signalled.
-    pub(super) fn take_all(&self) -> bool {
-        self.all.swap(false, Ordering::Relaxed)
+    /// How long until the next one is due.
+    pub(super) fn next(&self) -> Duration {
+        let first = self.due.lock().values().min().copied();
+        first.map_or(POLL, |at| at.saturating_duration_since(Instant::now()))
     }
 
     /// Wakes the delivery worker, which knows what is due.

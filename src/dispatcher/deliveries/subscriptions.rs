@@ -1,5 +1,6 @@
 //! Caches which subscriptions are active, and which events are for them. Scripts prove by a mark that this still holds.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use parking_lot::Mutex;
 use prometheus::IntCounter;
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
-use tracing::{error, warn};
+use tracing::warn;
 
 use crate::domain::ids::Partition;
 use crate::domain::log_entry::EntryId;
@@ -218,12 +219,6 @@ impl SubscriptionCache {
         }
     }
 
-    fn is_unknown(&self, owner: &str) -> bool {
-        self.owners
-            .get(owner)
-            .is_some_and(|subscribers| subscribers.is_unknown)
-    }
-
     fn knows(&self, owner: &str) -> bool {
         let known = self.owners.get(owner);
         known.is_some_and(|subscribers| subscribers.again.is_none_or(|at| Instant::now() < at))
@@ -235,7 +230,7 @@ impl SubscriptionCache {
         self.read(owner, mark).await
     }
 
-    /// Counts that an owner's list holds another type, and logs the first time of a series. Other errors pass.
+    /// Counts and logs that an owner's list holds another type. Other errors pass.
     fn or_unknown(
         &self,
         owner: &str,
@@ -245,17 +240,8 @@ impl SubscriptionCache {
             Err(damage) if damage.is_wrong_type() => damage,
             read => return read,
         };
-        if let Some(unreadable) = &self.unreadable {
-            unreadable.inc();
-        }
-        if !self.is_unknown(owner) {
-            let key = self.store.webhooks_key(owner);
-            error!(
-                redis.key = key,
-                error = %damage,
-                "the webhooks of `{owner}` get no events until key `{key}` is repaired: {damage}"
-            );
-        }
+        let effect = format!("the webhooks of `{owner}` get no events");
+        self.note_unreadable(&self.store.webhooks_key(owner), &effect, &damage);
         Ok(Subscribers::unknown())
     }
 
@@ -283,6 +269,9 @@ impl SubscriptionCache {
             again = Some(Instant::now() + UNREADABLE);
         }
         for (id, record) in records {
+            let (Some(id), Some(owner)) = (SubscriptionId::parse(&id), Owner::parse(owner)) else {
+                continue;
+            };
             let read = match record {
                 // Deleted since its id was read.
                 Ok(record) if record.is_empty() => continue,
@@ -290,7 +279,9 @@ impl SubscriptionCache {
                 Err(failure) => Err(failure.to_string()),
             };
             if let Err(damage) = &read {
-                self.note_unreadable(owner, &id, damage);
+                let key = self.store.keys().webhook(id.partition(), id.as_str());
+                let effect = format!("events for webhook `{id}` wait");
+                self.note_unreadable(&key, &effect, damage);
                 again = Some(Instant::now() + UNREADABLE);
             }
             let active = match read {
@@ -298,9 +289,7 @@ impl SubscriptionCache {
                 Ok(active) => active,
                 Err(_) => None,
             };
-            if let (Some(id), Some(owner)) = (SubscriptionId::parse(&id), Owner::parse(owner)) {
-                active_ones.push(Subscriber { id, owner, active });
-            }
+            active_ones.push(Subscriber { id, owner, active });
         }
         Ok(Subscribers {
             mark,
@@ -325,20 +314,13 @@ impl SubscriptionCache {
         false
     }
 
-    /// Counts a record that cannot be read, and logs the first time of a series.
-    fn note_unreadable(&self, owner: &str, id: &str, damage: &str) {
+    /// Counts a key that cannot be read, and logs it with what follows.
+    fn note_unreadable(&self, key: &str, effect: &str, damage: &dyn Display) {
         if let Some(unreadable) = &self.unreadable {
             unreadable.inc();
         }
-        let before = self.owners.get(owner).unwrap_or_default();
-        let mut before = before.active.iter();
-        if !before.any(|subscriber| subscriber.id.as_str() == id && subscriber.epoch().is_none()) {
-            error!(
-                webhook.id = id,
-                error = damage,
-                "events for webhook `{id}` wait until its record is repaired: {damage}"
-            );
-        }
+        let damage = damage.to_string();
+        self.store.log_unreadable(key, effect, &damage);
     }
 }
 

@@ -43,7 +43,7 @@ words! {
 }
 
 /// Owner of a subscription.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Owner {
     /// A tenant: gets its own events.
     Tenant(TenantId),

@@ -8,7 +8,7 @@ use crate::domain::webhook::{DeliveryId, SubscriptionId};
 use crate::driver::reply::{FromReply, Reply};
 use crate::driver::script::{self, Counted, Form};
 use crate::store::signature::signature;
-use crate::store::{Lane, Pair, Store, StoreError, outcome};
+use crate::store::{Pair, StoreError};
 
 /// How an attempt ended.
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ signature! {
     /// nothing was sent; back, the same for an attempt that was cancelled. A delivery whose subscription has changed its
     /// epoch fails unless it succeeded, and does not count.
     ///
-    /// ends: an array for each attempt. lost: another has the claim by now. damaged: the key of another type because of which it was
+    /// ends: an array for each attempt, in their order. lost: another has the claim by now. damaged: the key of another type because of which it was
     /// not recorded, and why; the others are. ended: the recorded outcome, whether the subscription was disabled, whether others may be
     /// attempted that were not claimed, and the claim of the next delivery.
     END_ATTEMPTS: EndAttempts -> EndAttemptsReply = "dispatcher/end_attempts", flags "allow-oom";
@@ -138,15 +138,4 @@ signature! {
     }
     replies { clock, ended: Ended { ends: Vec<EndResult> } }
     writes "On ended: deliveries, their claims, lanes and windows; the subscriptions; on a failure that counts events."
-}
-
-impl Store {
-    /// Records how attempts of a partition ended; the results are in the order of the attempts.
-    pub(crate) async fn end_attempts(
-        &self,
-        call: &EndAttempts<'_>,
-    ) -> Result<Vec<EndResult>, StoreError> {
-        let EndAttemptsReply::Ended { ends } = outcome(self.run(Lane::Background, call).await)?;
-        Ok(ends)
-    }
 }

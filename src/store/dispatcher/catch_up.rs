@@ -135,18 +135,6 @@ impl Store {
         Ok(places)
     }
 
-    /// Notes when to look again at subscriptions of a partition that are behind.
-    pub(crate) async fn look_again_at_behind(
-        &self,
-        partition: Partition,
-        ids: &[String],
-        due_ms: i64,
-    ) -> Result<(), StoreError> {
-        let members: Vec<_> = ids.iter().map(|id| (due_ms, id)).collect();
-        let key = self.keys().behind(partition);
-        self.write(command("ZADD", key, ("XX", members))).await
-    }
-
     /// How many subscriptions of these partitions are behind, and how many of their deliveries are open.
     pub(crate) async fn count_behind(
         &self,

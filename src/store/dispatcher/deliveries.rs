@@ -67,14 +67,10 @@ pub struct ClaimedDelivery {
     pub mark: String,
     /// Place of the event; `None` where it cannot be read.
     pub place: Option<EventPlace>,
-    /// Trace id of the event, and behind a blank its flags, where the request had valid ones.
-    pub trace: String,
     /// Attempts that failed before.
     pub failures: u32,
     /// Attempts begun, this one included.
     pub attempts: i64,
-    /// Time at which it was queued, in milliseconds.
-    pub at_ms: i64,
     /// Time of the claim, in milliseconds.
     pub claimed_ms: i64,
 }
@@ -89,10 +85,8 @@ impl FromReply for ClaimedDelivery {
             owner: reply.read()?,
             mark: reply.read()?,
             place: EventPlace::parse(&reply.read::<String>()?),
-            trace: reply.read()?,
             failures: u32::try_from(reply.read::<i64>()?).unwrap_or(u32::MAX),
             attempts: reply.read()?,
-            at_ms: reply.read()?,
             claimed_ms: reply.read()?,
         })
     }
@@ -116,12 +110,6 @@ signature! {
         over_ms: Option<i64>,
         /// Dispatchers, blanks between: the claims of others end. '' where that is not known.
         alive: &'a str,
-        /// A dispatcher that lost replies: its claims end, too, except those of the deliveries `held`. '' for none.
-        dispatcher: &'a str,
-        /// Ids, blanks between.
-        held: &'a str,
-        /// Claims of this dispatcher that are younger stay: it may not have heard of them yet.
-        reply_ms: Duration,
         /// The number of claims to pass over.
         after: i64,
     }

@@ -36,20 +36,7 @@ impl Store {
         rows: usize,
     ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let last = i64::try_from(rows).unwrap_or(i64::MAX) - 1;
-        self.poll_range(index, partitions, (0, last)).await
-    }
-
-    /// The members from one rank to another, by time, of an index in each partition; negative ranks count from the last one.
-    ///
-    /// # Errors
-    /// [`StoreError`] when no node answers.
-    pub async fn poll_range(
-        &self,
-        index: fn(&Keys, Partition) -> String,
-        partitions: &[Partition],
-        (first, last): (i64, i64),
-    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
-        let range = (first, last, "WITHSCORES");
+        let range = (0, last, "WITHSCORES");
         let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), range);
         let found = self.read_each(OnFailure::Skip, partitions.iter().map(read));
         let found = found.await?.into_iter();
