@@ -71,10 +71,8 @@ impl Serialize for EvidenceRef {
 }
 
 plain_field!(EvidenceRef, (), |(), components| {
-    let described = Described::new(
-        "EvidenceRef",
-        "Names one piece of signed evidence and where to read it.",
-    );
+    let doc = "Names one piece of signed evidence and where to read it.";
+    let described = Described::new(&["EvidenceRef"], doc, &[]);
     described.refer(components, |described, components| {
         let id = Member::<String>::new("evidence_id", "Names the evidence by its content.");
         described.member(

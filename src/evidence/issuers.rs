@@ -6,9 +6,9 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 use url::Url;
 
-use super::keys::{KeySet, ListedKey, PublicKey, is_hex};
+use super::keys::{KeySet, ListedKey, PublicKey};
 use crate::domain::dialect::Dialect;
-use crate::domain::ids::hex;
+use crate::domain::ids::{hex, is_hex};
 
 /// The public base of a deployment's API, `/v1` included. It is compared byte for byte and never normalized.
 #[derive(Debug, Clone, PartialEq, Eq)]

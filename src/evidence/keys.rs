@@ -9,7 +9,7 @@ use ed25519_dalek::{Signature, Signer as _};
 use secrecy::SecretString;
 
 use crate::domain::dialect::Dialect;
-use crate::domain::ids::hex;
+use crate::domain::ids::{hex, is_hex};
 use crate::domain::json::Json;
 
 /// The public half of a key pair.
@@ -98,24 +98,13 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// Whether a text is as many lower-case hexadecimal digits.
-pub(super) fn is_hex(text: &str, digits: usize) -> bool {
-    let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    text.len() == digits && text.bytes().all(is_digit)
-}
-
 fn bytes_of_hex<const BYTES: usize>(digits: &str) -> Option<[u8; BYTES]> {
     if !is_hex(digits, 2 * BYTES) {
         return None;
     }
-    let value = |digit: u8| {
-        char::from(digit)
-            .to_digit(16)
-            .and_then(|value| u8::try_from(value).ok())
-    };
     let mut bytes = [0; BYTES];
-    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-        *byte = value(pair[0])? << 4 | value(pair[1])?;
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
     }
     Some(bytes)
 }

@@ -8,6 +8,7 @@ use crate::api::errors::ApiError;
 use crate::api::operation::Plane;
 use crate::api::operation::parameters::{query as description, text, words, words_or};
 use crate::api::query::Query;
+use crate::domain::ids::is_hex;
 use crate::domain::moment::{Moment, Window};
 use crate::domain::printable::printable;
 use crate::domain::scope::{Level, SegmentFilter};
@@ -177,9 +178,7 @@ impl<'q> Parameters<'q> {
     /// 400 for anything else.
     pub fn trace_id(&mut self, about: &str) -> Result<Option<String>, ApiError> {
         let schema = || json!({"type": "string", "pattern": "^[0-9a-f]{32}$"});
-        let is_hex = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let is_trace = |text: &&str| text.len() == 32 && text.bytes().all(is_hex);
-        let read = |text: &str| Some(text).filter(is_trace).map(str::to_owned);
+        let read = |text: &str| is_hex(text, 32).then(|| text.to_owned());
         let wanted = "it must have 32 lower-case hexadecimal digits";
         self.parsed("trace_id", about, schema, (read, wanted))
     }

@@ -17,7 +17,7 @@ use super::dialect::{Dialect, headers};
 use super::errors::ApiError;
 use super::operation::Plane;
 use crate::config::CorsOrigins;
-use crate::domain::ids::{RequestId, TenantId, TraceId};
+use crate::domain::ids::{RequestId, TenantId, TraceId, is_hex};
 use crate::spans::{self, RequestSpan, SpanCause};
 use crate::telemetry::{error_chain, known_method};
 
@@ -78,8 +78,6 @@ fn traceparent(headers: &HeaderMap) -> Option<(TraceId, (u64, String))> {
     let &["00", trace_id, parent_id, flags] = parts.as_slice() else {
         return None;
     };
-    let is_hex_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-    let is_hex = |text: &str, length| text.len() == length && text.bytes().all(is_hex_digit);
     let is_valid = is_hex(parent_id, 16) && is_hex(flags, 2);
     let id = u64::from_str_radix(parent_id, 16);
     let id = id.ok().filter(|id| is_valid && *id != 0)?;

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde_json::{Value as Schema, json};
 
-use super::problems::Path;
 use super::rules::{Blank, Entries, Items, Range, Text};
 use super::schema::Components;
 use super::{Problems, Value};
-use crate::domain::json::{FreeObject, Json};
+use crate::domain::json::{FreeObject, Json, Place};
 use crate::domain::moment::Moment;
 use crate::domain::record::{FieldChange, Written, stored_text};
 
@@ -79,7 +78,7 @@ pub trait Read: Field {
     /// # Errors
     /// [`Problems`], all of them.
     fn read_whole(body: Json, mut problems: Problems) -> Result<Self, Problems> {
-        let value = Value::new(body, Path::Body, &mut problems);
+        let value = Value::new(body, Place::BODY, &mut problems);
         match Self::read(value, &Self::Rules::default()) {
             Some(request) if problems.is_empty() => Ok(request),
             _ => Err(problems),

@@ -277,29 +277,16 @@ pub struct Described {
 }
 
 impl Described {
-    /// An object without members yet, described by a doc comment.
-    pub fn new(name: &'static str, doc: &str) -> Self {
-        let schema = json!({
-            "type": "object",
-            "description": description(doc),
-            "additionalProperties": false,
-            "properties": {},
-        });
-        Self { name, schema }
-    }
-
-    /// Another name than the struct's.
-    pub fn publish_as(mut self, name: &'static str) -> Self {
-        self.name = name;
-        self
-    }
-
-    /// Takes note of a role of the declaration: an `Open` object may get further members.
-    pub fn role(mut self, role: &str) -> Self {
-        if let Some(object) = self.schema.as_object_mut().filter(|_| role == "Open") {
-            object.remove("additionalProperties");
+    /// An object without members yet, described by a doc comment. Its name is the last of `names`. If `Open` is among its
+    /// `roles`, it may get further members.
+    pub fn new(names: &[&'static str], doc: &str, roles: &[&str]) -> Self {
+        let mut schema =
+            json!({"type": "object", "description": description(doc), "properties": {}});
+        if !roles.contains(&"Open") {
+            schema["additionalProperties"] = json!(false);
         }
-        self
+        let name = names[names.len() - 1];
+        Self { name, schema }
     }
 
     /// Refers to the object, whose members are added where it is first referred to.

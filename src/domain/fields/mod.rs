@@ -27,12 +27,11 @@ pub use schema::Components;
 pub use serde_json::Value as Schema;
 pub use value::Value;
 
-use super::json::{Json, Name};
-use problems::Path;
+use super::json::{Json, Name, Place};
 
 /// The members of one object, each to be taken once.
 pub struct Object<'p> {
-    path: Path<'p>,
+    place: Place<'p>,
     members: Vec<(Name, Json)>,
     problems: &'p mut Problems,
 }
@@ -40,7 +39,7 @@ pub struct Object<'p> {
 impl Object<'_> {
     /// Reads a member by its declaration. `None` after noting what is wrong.
     pub fn read<T: Read>(&mut self, member: Member<T>) -> Option<T> {
-        let path = Path::Member(&self.path, member.name);
+        let place = Place::Member(&self.place, member.name);
         let position = self
             .members
             .iter()
@@ -48,7 +47,7 @@ impl Object<'_> {
         let sent = position.map(|position| self.members.remove(position).1);
         let null = sent.is_some();
         if let Some(json) = sent.filter(|json| !T::is_null(json, &member.rules)) {
-            return T::read(Value::new(json, path, self.problems), &member.rules);
+            return T::read(Value::new(json, place, self.problems), &member.rules);
         }
         let value = match null {
             true => T::null(member.default),
@@ -59,27 +58,27 @@ impl Object<'_> {
                 true => "is required and must not be null",
                 false => "is required",
             };
-            self.problems.invalid(path, reason);
+            self.problems.invalid(place, reason);
         }
         value
     }
 
     /// Notes that a member contradicts another, or asks for what cannot be had.
     pub fn refuse_member(&mut self, name: &str, reason: impl Into<String>) {
-        let path = Path::Member(&self.path, name);
-        self.problems.invalid(path, reason);
+        let place = Place::Member(&self.place, name);
+        self.problems.invalid(place, reason);
     }
 
     /// Notes that the object as a whole breaks a rule.
     pub fn refuse(&mut self, reason: impl Into<String>) {
-        self.problems.invalid(self.path, reason);
+        self.problems.invalid(self.place, reason);
     }
 
     /// Notes each member that nobody asked for.
     fn finish(self) {
         for (name, _) in &self.members {
-            let path = Path::Member(&self.path, name);
-            self.problems.unknown_member(path);
+            let place = Place::Member(&self.place, name);
+            self.problems.unknown_member(place);
         }
     }
 }

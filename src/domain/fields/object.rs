@@ -34,7 +34,7 @@
 /// }
 ///
 /// plain_field!(Extension, (), |(), components| { // Every object is described.
-///     Described::new("Extension", "Extends a reservation.").refer(components, |described, components| {
+///     Described::new(&["Extension"], "Extends a reservation.", &["Serialize"]).refer(components, |described, components| {
 ///         let (extend_by_ms, reason) = Self::members();
 ///         described.member(extend_by_ms, components);
 ///         described.member(reason, components);
@@ -116,9 +116,11 @@ macro_rules! object {
         }
 
         $crate::domain::fields::plain_field!($name, (), |(), components| {
-            let described = $crate::domain::fields::Described::new(stringify!($name), concat!($($doc, "\n"),*))
-                $(.publish_as($published))?
-                $(.role(stringify!($role)))*;
+            let described = $crate::domain::fields::Described::new(
+                &[stringify!($name) $(, $published)?],
+                concat!($($doc, "\n"),*),
+                &[$(stringify!($role)),*],
+            );
             described.refer(components, |described, components| {
                 let ($($member,)*) = Self::members();
                 $(described.member($member, components);)*

@@ -3,33 +3,11 @@
 use std::fmt;
 
 use super::rules::Bounds;
-use crate::domain::printable::{printable, printable_up_to};
+use crate::domain::json::Place;
+use crate::domain::printable::printable;
 
 /// More are counted, not listed: a message stays readable whatever was sent.
 const LISTED_MAX: usize = 20;
-const PATH_CHARS_MAX: usize = 160;
-
-/// The place of a value in a body, from the innermost name outwards. It is written out only for a problem.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Path<'p> {
-    /// The body itself.
-    Body,
-    /// A member of an object.
-    Member(&'p Path<'p>, &'p str),
-    /// An item of an array.
-    Item(&'p Path<'p>, usize),
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Body => Ok(()),
-            Self::Member(Self::Body, name) => f.write_str(name),
-            Self::Member(object, name) => write!(f, "{object}.{name}"),
-            Self::Item(array, index) => write!(f, "{array}[{index}]"),
-        }
-    }
-}
 
 /// Everything that is wrong with one request. `Display` is the message for the client.
 ///
@@ -52,7 +30,7 @@ impl Problems {
     /// One problem of content, found outside the reading of a body.
     pub fn one(path: &str, reason: impl Into<String>) -> Self {
         let mut problems = Self::default();
-        problems.invalid(Path::Member(&Path::Body, path), reason);
+        problems.invalid(Place::Member(&Place::BODY, path), reason);
         problems
     }
 
@@ -84,26 +62,23 @@ impl Problems {
     }
 
     /// A value of the wrong type.
-    pub(super) fn malformed(&mut self, path: Path<'_>, reason: impl Into<String>) {
+    pub(super) fn malformed(&mut self, place: Place<'_>, reason: impl Into<String>) {
         self.note(
             Class::Form,
-            format!("{}: {}", printable_path(path), reason.into()),
+            format!("{}: {}", name_of(place), reason.into()),
         );
     }
 
     /// A member that the request does not have.
-    pub(super) fn unknown_member(&mut self, path: Path<'_>) {
-        self.note(
-            Class::Form,
-            format!("unknown member `{}`", printable_path(path)),
-        );
+    pub(super) fn unknown_member(&mut self, place: Place<'_>) {
+        self.note(Class::Form, format!("unknown member `{}`", name_of(place)));
     }
 
     /// A missing member or a value out of bounds.
-    pub(super) fn invalid(&mut self, path: Path<'_>, reason: impl Into<String>) {
+    pub(super) fn invalid(&mut self, place: Place<'_>, reason: impl Into<String>) {
         self.note(
             Class::Content,
-            format!("{}: {}", printable_path(path), reason.into()),
+            format!("{}: {}", name_of(place), reason.into()),
         );
     }
 
@@ -139,10 +114,10 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-fn printable_path(path: Path<'_>) -> String {
-    match path {
-        Path::Body => "the body".to_owned(),
-        path => printable_up_to(&path.to_string(), PATH_CHARS_MAX),
+fn name_of(place: Place<'_>) -> String {
+    match place {
+        Place::Root(_) => "the body".to_owned(),
+        place => place.printable(),
     }
 }
 

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::problems::{Path, Problems, quoted};
+use super::problems::{Problems, quoted};
 use super::rules::{Blank, Bounds, Entries, Items, Text};
 use super::{Object, Read};
-use crate::domain::json::Json;
+use crate::domain::json::{Json, Place};
 
 /// One value and its place. Every reader returns `None` after noting what is wrong.
 pub struct Value<'p> {
     pub(super) json: Json,
-    path: Path<'p>,
+    place: Place<'p>,
     problems: &'p mut Problems,
 }
 
 impl<'p> Value<'p> {
-    pub(super) fn new(json: Json, path: Path<'p>, problems: &'p mut Problems) -> Self {
+    pub(super) fn new(json: Json, place: Place<'p>, problems: &'p mut Problems) -> Self {
         Self {
             json,
-            path,
+            place,
             problems,
         }
     }
@@ -28,7 +28,7 @@ impl<'p> Value<'p> {
         match self.json {
             Json::Object(members) => {
                 let mut object = Object {
-                    path: self.path,
+                    place: self.place,
                     members,
                     problems: self.problems,
                 };
@@ -51,13 +51,13 @@ impl<'p> Value<'p> {
                 Some(max) if count > max => format!("must have at most {max} items, not {count}"),
                 _ => "must have at least one item".to_owned(),
             };
-            self.problems.invalid(self.path, reason);
+            self.problems.invalid(self.place, reason);
             return None;
         }
         let mut values = Vec::with_capacity(count);
         for (index, json) in items.into_iter().enumerate() {
-            let path = Path::Item(&self.path, index);
-            values.push(T::read(Value::new(json, path, self.problems), &rules.each));
+            let place = Place::Item(&self.place, index);
+            values.push(T::read(Value::new(json, place, self.problems), &rules.each));
         }
         let values: Vec<T> = values.into_iter().collect::<Option<_>>()?;
         Some(match rules.distinct {
@@ -74,13 +74,13 @@ impl<'p> Value<'p> {
         let (count, max) = (members.len(), rules.entries.max.unwrap_or(usize::MAX));
         if !self.problems.allow(Bounds::from(..=max), count) {
             let reason = format!("must have at most {max} entries, not {count}");
-            self.problems.invalid(self.path, reason);
+            self.problems.invalid(self.place, reason);
             return None;
         }
         let mut entries = Vec::with_capacity(count);
         for (name, json) in members {
-            let path = Path::Member(&self.path, &name);
-            let value = T::read(Value::new(json, path, self.problems), &rules.each);
+            let place = Place::Member(&self.place, &name);
+            let value = T::read(Value::new(json, place, self.problems), &rules.each);
             entries.push(value.map(|value| (name.into(), value)));
         }
         entries.into_iter().collect()
@@ -113,7 +113,7 @@ impl<'p> Value<'p> {
                 "must be an integer without fraction or exponent, not {}",
                 quoted(literal)
             );
-            self.problems.malformed(self.path, reason);
+            self.problems.malformed(self.place, reason);
             return None;
         }
         match literal.parse() {
@@ -159,7 +159,7 @@ impl<'p> Value<'p> {
             (0, max) => format!("must be at most {max} characters long, not {count}"),
             (min, max) => format!("must be {min} to {max} characters long, not {count}"),
         };
-        self.problems.invalid(self.path, reason);
+        self.problems.invalid(self.place, reason);
         None
     }
 
@@ -188,12 +188,12 @@ impl<'p> Value<'p> {
 
     pub(super) fn wrong_type<T>(self, wanted: &str) -> Option<T> {
         let reason = format!("must be {wanted}, not {}", self.json.kind());
-        self.problems.malformed(self.path, reason);
+        self.problems.malformed(self.place, reason);
         None
     }
 
     fn invalid<T>(self, reason: impl Into<String>) -> Option<T> {
-        self.problems.invalid(self.path, reason);
+        self.problems.invalid(self.place, reason);
         None
     }
 }

@@ -39,9 +39,8 @@ impl Partition {
 
     /// Reads exactly three lower-case hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
-        let well_formed = text.len() == 3 && text.bytes().all(is_lower_hex);
-        let index = u16::from_str_radix(text, 16).ok().filter(|_| well_formed);
-        index.and_then(Self::new)
+        let index = u16::from_str_radix(text, 16).ok();
+        index.filter(|_| is_hex(text, 3)).and_then(Self::new)
     }
 
     /// The number, 0 to 1023.
@@ -265,9 +264,7 @@ impl TraceId {
 
     /// `None` for anything but 32 lower-case hexadecimal digits, and for 32 zeros.
     pub fn parse(text: &str) -> Option<Self> {
-        let well_formed = text.len() == 32
-            && text.bytes().all(is_lower_hex)
-            && text.bytes().any(|byte| byte != b'0');
+        let well_formed = is_hex(text, 32) && text.bytes().any(|byte| byte != b'0');
         well_formed.then(|| Self(text.to_owned()))
     }
 }
@@ -283,8 +280,7 @@ impl EvidenceId {
 
     /// Accepts exactly that.
     pub fn parse(text: &str) -> Option<Self> {
-        let is_one = text.len() == 64 && text.bytes().all(is_lower_hex);
-        is_one.then(|| Self(text.to_owned()))
+        is_hex(text, 64).then(|| Self(text.to_owned()))
     }
 
     /// The partition in which the envelope is kept: the first ten bits of the id.
@@ -356,8 +352,10 @@ impl fmt::Debug for DeploymentSecret {
     }
 }
 
-fn is_lower_hex(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+/// Whether a text is as many lower-case hexadecimal digits.
+pub fn is_hex(text: &str, digits: usize) -> bool {
+    let is_digit = |byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    text.len() == digits && text.bytes().all(is_digit)
 }
 
 /// Lower-case hexadecimal digits, two for each byte.

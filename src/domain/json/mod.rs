@@ -5,6 +5,7 @@
 //! silent choice, depth is bounded, and there is one canonical form to hash.
 
 mod canonical;
+mod place;
 mod reader;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use smol_str::{SmolStr, ToSmolStr as _};
 
 use canonical::Form;
 pub use canonical::{Canonical, push_string};
+pub use place::Place;
 pub use reader::JsonError;
 use reader::{Reader, of_integers};
 
@@ -67,12 +69,7 @@ impl Json {
         }
         let raw: &RawValue =
             serde_json::from_str(text).map_err(|error| JsonError::syntax(text, text, &error))?;
-        Reader {
-            text,
-            path: String::new(),
-            depth_max,
-        }
-        .value(raw, 1)
+        Reader { text, depth_max }.value(raw, Place::BODY, 1)
     }
 
     /// The kind of the value with its article, for messages.

@@ -1,18 +1,14 @@
 //! Reading JSON: what is checked besides the syntax.
 
 use std::collections::HashSet;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use smol_str::ToSmolStr as _;
 
-use super::{Json, Name};
-use crate::domain::printable::printable_up_to;
-
-/// The longest path that an error shows, in characters.
-const PATH_CHARS_MAX: usize = 200;
+use super::{Json, Name, Place};
 
 /// Why bytes are not acceptable JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -153,61 +149,54 @@ impl<'t> Visitor<'t> for Integers {
 /// Walks the raw values of a text whose syntax has been checked as a whole.
 pub(super) struct Reader<'t> {
     pub text: &'t str,
-    pub path: String,
     pub depth_max: usize,
 }
 
 impl<'t> Reader<'t> {
-    pub fn value(&mut self, raw: &'t RawValue, depth: usize) -> Result<Json, JsonError> {
+    pub fn value(
+        &self,
+        raw: &'t RawValue,
+        place: Place<'_>,
+        depth: usize,
+    ) -> Result<Json, JsonError> {
         let literal = raw.get();
         match literal.as_bytes().first() {
-            Some(b'{') => self.object(literal, depth),
-            Some(b'[') => self.array(literal, depth),
+            Some(b'{' | b'[') if depth > self.depth_max => Err(JsonError::TooDeep {
+                depth_max: self.depth_max,
+                path: place.printable(),
+            }),
+            Some(b'{') => self.object(literal, place, depth),
+            Some(b'[') => self.array(literal, place, depth),
             Some(b'"') => Ok(Json::String(self.lex(literal)?)),
             Some(b't' | b'f') => Ok(Json::Bool(self.lex(literal)?)),
             Some(b'n') => Ok(Json::Null),
-            _ => self.number(literal),
+            _ => match literal.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(Json::Number(literal.into())),
+                _ => Err(JsonError::NumberRange {
+                    path: place.printable(),
+                }),
+            },
         }
     }
 
-    fn number(&self, literal: &str) -> Result<Json, JsonError> {
-        match literal.parse::<f64>() {
-            Ok(number) if number.is_finite() => Ok(Json::Number(literal.into())),
-            _ => Err(JsonError::NumberRange {
-                path: self.printable_path(),
-            }),
-        }
-    }
-
-    fn array(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
-        self.check_depth(depth)?;
+    fn array(&self, literal: &'t str, place: Place<'_>, depth: usize) -> Result<Json, JsonError> {
         let raw_items: Vec<&RawValue> = self.lex(literal)?;
-        let mut items = Vec::with_capacity(raw_items.len());
-        for (index, raw) in raw_items.into_iter().enumerate() {
-            items.push(self.inside(format_args!("[{index}]"), |reader| {
-                reader.value(raw, depth + 1)
-            })?);
-        }
-        Ok(Json::Array(items))
+        let raw_items = raw_items.into_iter().enumerate();
+        let items =
+            raw_items.map(|(index, raw)| self.value(raw, Place::Item(&place, index), depth + 1));
+        items.collect::<Result<_, _>>().map(Json::Array)
     }
 
-    fn object(&mut self, literal: &'t str, depth: usize) -> Result<Json, JsonError> {
-        self.check_depth(depth)?;
+    fn object(&self, literal: &'t str, place: Place<'_>, depth: usize) -> Result<Json, JsonError> {
         let Members(raw_members) = self.lex(literal)?;
         if let Some(name) = first_duplicate(&raw_members) {
-            let dot = if self.path.is_empty() { "" } else { "." };
-            return self.inside(format_args!("{dot}{name}"), |reader| {
-                Err(JsonError::Duplicate {
-                    path: reader.printable_path(),
-                })
+            return Err(JsonError::Duplicate {
+                path: Place::Member(&place, name).printable(),
             });
         }
         let mut members = Vec::with_capacity(raw_members.len());
         for (name, raw) in raw_members {
-            let dot = if self.path.is_empty() { "" } else { "." };
-            let value = self.inside(format_args!("{dot}{name}"), |reader| {
-                reader.value(raw, depth + 1)
-            })?;
+            let value = self.value(raw, Place::Member(&place, &name), depth + 1)?;
             members.push((name.into(), value));
         }
         Ok(Json::Object(members))
@@ -216,33 +205,6 @@ impl<'t> Reader<'t> {
     /// Reads one literal whose kind is known. Only a lone surrogate fails here: the rest was checked with the whole.
     fn lex<T: Deserialize<'t>>(&self, literal: &'t str) -> Result<T, JsonError> {
         serde_json::from_str(literal).map_err(|error| JsonError::syntax(self.text, literal, &error))
-    }
-
-    fn inside<T>(
-        &mut self,
-        step: fmt::Arguments<'_>,
-        read: impl FnOnce(&mut Self) -> Result<T, JsonError>,
-    ) -> Result<T, JsonError> {
-        let length = self.path.len();
-        // Writing to a string can't fail.
-        let _ = self.path.write_fmt(step);
-        let outcome = read(self);
-        self.path.truncate(length);
-        outcome
-    }
-
-    fn check_depth(&self, depth: usize) -> Result<(), JsonError> {
-        if depth > self.depth_max {
-            return Err(JsonError::TooDeep {
-                depth_max: self.depth_max,
-                path: self.printable_path(),
-            });
-        }
-        Ok(())
-    }
-
-    fn printable_path(&self) -> String {
-        printable_up_to(&self.path, PATH_CHARS_MAX)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The closed objects of an envelope. They are part of the format: what is attested stays verifiable, so a member is only ever
 //! added together with a new version of the format.
 
-use super::Kind::{Flag, Free, Hex, Integer, Labels, Object, Objects, Text, Texts, Word};
+use super::Kind::{Flag, Free, Hex, Integer, List, Map, Object, Text, Word};
 use super::{Kind, Mirror, Rule};
 use crate::domain::json::Json;
 
@@ -32,233 +32,192 @@ pub(super) const ERROR_CODES: Kind = Word(&[
 ]);
 const NOT_NEGATIVE: Kind = Integer(0, i64::MAX);
 const IDEMPOTENCY_KEY: Kind = Text(1, 256);
-const SCOPES: Kind = Texts(ANY, ANY);
+const BALANCES: Kind = List(ANY, &Object(&BALANCE));
+const SCOPES: Kind = List(ANY, &Text(0, ANY));
 
 /// An object without a rule over several of its members.
-const fn closed(
-    required: &'static [(&'static str, Kind)],
-    optional: &'static [(&'static str, Kind)],
-) -> Mirror {
+const fn closed(members: &'static [(&'static str, Kind)]) -> Mirror {
     Mirror {
-        required,
-        optional,
+        members,
         rule: None,
     }
 }
 
-const fn ruled(
-    required: &'static [(&'static str, Kind)],
-    optional: &'static [(&'static str, Kind)],
-    rule: Rule,
-) -> Mirror {
+const fn ruled(members: &'static [(&'static str, Kind)], rule: Rule) -> Mirror {
     Mirror {
-        required,
-        optional,
+        members,
         rule: Some(rule),
     }
 }
 
-pub(super) static ENVELOPE: Mirror = closed(
-    &[
-        ("schema_version", Text(1, ANY)),
-        ("artifact_type", Text(1, ANY)),
-        ("server_id", Text(1, ANY)),
-        ("signer_did", Text(1, ANY)),
-        ("issued_at_ms", NOT_NEGATIVE),
-        ("payload", Free),
-        ("evidence_id", Hex(64)),
-        ("signature", Hex(128)),
-    ],
-    &[("trace_id", Hex(32))],
-);
-pub(super) static DECIDE: Mirror = closed(
-    &[
-        ("request", Object(&DECIDE_REQUEST)),
-        ("response", Object(&DECIDE_RESPONSE)),
-    ],
-    &[],
-);
+pub(super) static ENVELOPE: Mirror = closed(&[
+    ("schema_version", Text(1, ANY)),
+    ("artifact_type", Text(1, ANY)),
+    ("server_id", Text(1, ANY)),
+    ("signer_did", Text(1, ANY)),
+    ("issued_at_ms", NOT_NEGATIVE),
+    ("payload", Free),
+    ("evidence_id", Hex(64)),
+    ("signature", Hex(128)),
+    ("trace_id?", Hex(32)),
+]);
+pub(super) static DECIDE: Mirror = closed(&[
+    ("request", Object(&DECIDE_REQUEST)),
+    ("response", Object(&DECIDE_RESPONSE)),
+]);
 pub(super) static RESERVE: Mirror = ruled(
     &[
         ("request", Object(&RESERVE_REQUEST)),
         ("response", Object(&RESERVE_RESPONSE)),
     ],
-    &[],
     dry_run_rule,
 );
-pub(super) static COMMIT: Mirror = closed(
-    &[
-        ("reservation_id", Text(1, ANY)),
-        ("request", Object(&COMMIT_REQUEST)),
-        ("response", Object(&COMMIT_RESPONSE)),
-    ],
-    &[],
-);
-pub(super) static RELEASE: Mirror = closed(
-    &[
-        ("reservation_id", Text(1, ANY)),
-        ("request", Object(&RELEASE_REQUEST)),
-        ("response", Object(&RELEASE_RESPONSE)),
-    ],
-    &[],
-);
+pub(super) static COMMIT: Mirror = closed(&[
+    ("reservation_id", Text(1, ANY)),
+    ("request", Object(&COMMIT_REQUEST)),
+    ("response", Object(&COMMIT_RESPONSE)),
+]);
+pub(super) static RELEASE: Mirror = closed(&[
+    ("reservation_id", Text(1, ANY)),
+    ("request", Object(&RELEASE_REQUEST)),
+    ("response", Object(&RELEASE_RESPONSE)),
+]);
 /// The endpoint decides which request it has.
-pub(super) static ERROR: Mirror = closed(
-    &[
-        ("endpoint", Text(1, ANY)),
-        ("http_status", Integer(400, 599)),
-        ("response", Object(&ERROR_RESPONSE)),
-    ],
-    &[("request", Free), ("reservation_id", Text(1, ANY))],
-);
+pub(super) static ERROR: Mirror = closed(&[
+    ("endpoint", Text(1, ANY)),
+    ("http_status", Integer(400, 599)),
+    ("response", Object(&ERROR_RESPONSE)),
+    ("request?", Free),
+    ("reservation_id?", Text(1, ANY)),
+]);
 
-pub(super) static DECIDE_REQUEST: Mirror = closed(
-    &[
-        ("idempotency_key", IDEMPOTENCY_KEY),
-        ("subject", Object(&SUBJECT)),
-        ("action", Object(&ACTION)),
-        ("estimate", Object(&AMOUNT)),
-    ],
-    &[("metadata", Free)],
-);
-pub(super) static RESERVE_REQUEST: Mirror = closed(
-    &[
-        ("idempotency_key", IDEMPOTENCY_KEY),
-        ("subject", Object(&SUBJECT)),
-        ("action", Object(&ACTION)),
-        ("estimate", Object(&AMOUNT)),
-    ],
-    &[
-        ("ttl_ms", Integer(1_000, 86_400_000)),
-        ("grace_period_ms", Integer(0, 60_000)),
-        ("overage_policy", OVERAGE_POLICIES),
-        ("dry_run", Flag),
-        ("metadata", Free),
-    ],
-);
-pub(super) static COMMIT_REQUEST: Mirror = closed(
-    &[
-        ("idempotency_key", IDEMPOTENCY_KEY),
-        ("actual", Object(&AMOUNT)),
-    ],
-    &[("metrics", Object(&METRICS)), ("metadata", Free)],
-);
-pub(super) static RELEASE_REQUEST: Mirror = closed(
-    &[("idempotency_key", IDEMPOTENCY_KEY)],
-    &[("reason", Text(0, 256))],
-);
+pub(super) static DECIDE_REQUEST: Mirror = closed(&[
+    ("idempotency_key", IDEMPOTENCY_KEY),
+    ("subject", Object(&SUBJECT)),
+    ("action", Object(&ACTION)),
+    ("estimate", Object(&AMOUNT)),
+    ("metadata?", Free),
+]);
+pub(super) static RESERVE_REQUEST: Mirror = closed(&[
+    ("idempotency_key", IDEMPOTENCY_KEY),
+    ("subject", Object(&SUBJECT)),
+    ("action", Object(&ACTION)),
+    ("estimate", Object(&AMOUNT)),
+    ("ttl_ms?", Integer(1_000, 86_400_000)),
+    ("grace_period_ms?", Integer(0, 60_000)),
+    ("overage_policy?", OVERAGE_POLICIES),
+    ("dry_run?", Flag),
+    ("metadata?", Free),
+]);
+pub(super) static COMMIT_REQUEST: Mirror = closed(&[
+    ("idempotency_key", IDEMPOTENCY_KEY),
+    ("actual", Object(&AMOUNT)),
+    ("metrics?", Object(&METRICS)),
+    ("metadata?", Free),
+]);
+pub(super) static RELEASE_REQUEST: Mirror = closed(&[
+    ("idempotency_key", IDEMPOTENCY_KEY),
+    ("reason?", Text(0, 256)),
+]);
 
 static DECIDE_RESPONSE: Mirror = ruled(
-    &[("decision", DECISIONS)],
     &[
-        ("caps", Object(&CAPS)),
-        ("reason_code", Text(0, 128)),
-        ("retry_after_ms", NOT_NEGATIVE),
-        ("affected_scopes", SCOPES),
+        ("decision", DECISIONS),
+        ("caps?", Object(&CAPS)),
+        ("reason_code?", Text(0, 128)),
+        ("retry_after_ms?", NOT_NEGATIVE),
+        ("affected_scopes?", SCOPES),
     ],
     caps_rule,
 );
 static RESERVE_RESPONSE: Mirror = ruled(
-    &[("decision", DECISIONS), ("affected_scopes", SCOPES)],
     &[
-        ("reservation_id", Text(1, ANY)),
-        ("reserved", Object(&AMOUNT)),
-        ("caps", Object(&CAPS)),
-        ("reason_code", Text(0, 128)),
-        ("retry_after_ms", NOT_NEGATIVE),
-        ("expires_at_ms", NOT_NEGATIVE),
-        ("scope_path", Text(0, ANY)),
-        ("balances", Objects(&BALANCE)),
+        ("decision", DECISIONS),
+        ("affected_scopes", SCOPES),
+        ("reservation_id?", Text(1, ANY)),
+        ("reserved?", Object(&AMOUNT)),
+        ("caps?", Object(&CAPS)),
+        ("reason_code?", Text(0, 128)),
+        ("retry_after_ms?", NOT_NEGATIVE),
+        ("expires_at_ms?", NOT_NEGATIVE),
+        ("scope_path?", Text(0, ANY)),
+        ("balances?", BALANCES),
     ],
     caps_rule,
 );
-static COMMIT_RESPONSE: Mirror = closed(
-    &[
-        ("status", Word(&["COMMITTED"])),
-        ("charged", Object(&AMOUNT)),
-    ],
-    &[
-        ("released", Object(&AMOUNT)),
-        ("balances", Objects(&BALANCE)),
-    ],
-);
-static RELEASE_RESPONSE: Mirror = closed(
-    &[
-        ("status", Word(&["RELEASED"])),
-        ("released", Object(&AMOUNT)),
-    ],
-    &[("balances", Objects(&BALANCE))],
-);
-static ERROR_RESPONSE: Mirror = closed(
-    &[
-        ("error", ERROR_CODES),
-        ("message", Text(0, ANY)),
-        ("request_id", Text(0, ANY)),
-    ],
-    &[("trace_id", Hex(32)), ("details", Free)],
-);
+static COMMIT_RESPONSE: Mirror = closed(&[
+    ("status", Word(&["COMMITTED"])),
+    ("charged", Object(&AMOUNT)),
+    ("released?", Object(&AMOUNT)),
+    ("balances?", BALANCES),
+]);
+static RELEASE_RESPONSE: Mirror = closed(&[
+    ("status", Word(&["RELEASED"])),
+    ("released", Object(&AMOUNT)),
+    ("balances?", BALANCES),
+]);
+static ERROR_RESPONSE: Mirror = closed(&[
+    ("error", ERROR_CODES),
+    ("message", Text(0, ANY)),
+    ("request_id", Text(0, ANY)),
+    ("trace_id?", Hex(32)),
+    ("details?", Free),
+]);
 
-const LEVELS: [&str; 6] = ["tenant", "workspace", "app", "workflow", "agent", "toolset"];
 static SUBJECT: Mirror = ruled(
-    &[],
     &[
-        (LEVELS[0], Text(0, 128)),
-        (LEVELS[1], Text(0, 128)),
-        (LEVELS[2], Text(0, 128)),
-        (LEVELS[3], Text(0, 128)),
-        (LEVELS[4], Text(0, 128)),
-        (LEVELS[5], Text(0, 128)),
-        ("dimensions", Labels(16, 256)),
+        ("tenant?", Text(0, 128)),
+        ("workspace?", Text(0, 128)),
+        ("app?", Text(0, 128)),
+        ("workflow?", Text(0, 128)),
+        ("agent?", Text(0, 128)),
+        ("toolset?", Text(0, 128)),
+        ("dimensions?", Map(16, &Text(0, 256))),
     ],
-    |subject| match LEVELS.iter().any(|level| subject.member(level).is_some()) {
+    level_rule,
+);
+static ACTION: Mirror = closed(&[
+    ("kind", Text(0, 64)),
+    ("name", Text(0, 256)),
+    ("tags?", List(10, &Text(0, 64))),
+]);
+static AMOUNT: Mirror = closed(&[("unit", UNITS), ("amount", NOT_NEGATIVE)]);
+static SIGNED_AMOUNT: Mirror = closed(&[("unit", UNITS), ("amount", Integer(i64::MIN, i64::MAX))]);
+static BALANCE: Mirror = closed(&[
+    ("scope", Text(0, ANY)),
+    ("scope_path", Text(0, ANY)),
+    ("remaining", Object(&SIGNED_AMOUNT)),
+    ("reserved?", Object(&AMOUNT)),
+    ("spent?", Object(&AMOUNT)),
+    ("allocated?", Object(&AMOUNT)),
+    ("debt?", Object(&AMOUNT)),
+    ("overdraft_limit?", Object(&AMOUNT)),
+    ("is_over_limit?", Flag),
+]);
+static CAPS: Mirror = closed(&[
+    ("max_tokens?", NOT_NEGATIVE),
+    ("max_steps_remaining?", NOT_NEGATIVE),
+    ("tool_allowlist?", List(ANY, &Text(0, ANY))),
+    ("tool_denylist?", List(ANY, &Text(0, ANY))),
+    ("cooldown_ms?", NOT_NEGATIVE),
+]);
+static METRICS: Mirror = closed(&[
+    ("tokens_input?", NOT_NEGATIVE),
+    ("tokens_output?", NOT_NEGATIVE),
+    ("latency_ms?", NOT_NEGATIVE),
+    ("model_version?", Text(0, 128)),
+    ("custom?", Free),
+]);
+
+fn level_rule(subject: &Json) -> Result<(), &'static str> {
+    let Json::Object(members) = subject else {
+        return Ok(());
+    };
+    match members.iter().any(|(name, _)| name != "dimensions") {
         true => Ok(()),
         false => Err("names nothing that is charged"),
-    },
-);
-static ACTION: Mirror = closed(
-    &[("kind", Text(0, 64)), ("name", Text(0, 256))],
-    &[("tags", Texts(10, 64))],
-);
-static AMOUNT: Mirror = closed(&[("unit", UNITS), ("amount", NOT_NEGATIVE)], &[]);
-static SIGNED_AMOUNT: Mirror = closed(
-    &[("unit", UNITS), ("amount", Integer(i64::MIN, i64::MAX))],
-    &[],
-);
-static BALANCE: Mirror = closed(
-    &[
-        ("scope", Text(0, ANY)),
-        ("scope_path", Text(0, ANY)),
-        ("remaining", Object(&SIGNED_AMOUNT)),
-    ],
-    &[
-        ("reserved", Object(&AMOUNT)),
-        ("spent", Object(&AMOUNT)),
-        ("allocated", Object(&AMOUNT)),
-        ("debt", Object(&AMOUNT)),
-        ("overdraft_limit", Object(&AMOUNT)),
-        ("is_over_limit", Flag),
-    ],
-);
-static CAPS: Mirror = closed(
-    &[],
-    &[
-        ("max_tokens", NOT_NEGATIVE),
-        ("max_steps_remaining", NOT_NEGATIVE),
-        ("tool_allowlist", Texts(ANY, ANY)),
-        ("tool_denylist", Texts(ANY, ANY)),
-        ("cooldown_ms", NOT_NEGATIVE),
-    ],
-);
-static METRICS: Mirror = closed(
-    &[],
-    &[
-        ("tokens_input", NOT_NEGATIVE),
-        ("tokens_output", NOT_NEGATIVE),
-        ("latency_ms", NOT_NEGATIVE),
-        ("model_version", Text(0, 128)),
-        ("custom", Free),
-    ],
-);
+    }
+}
 
 fn decision_of(response: &Json) -> Option<&str> {
     response.member("decision")?.as_text()

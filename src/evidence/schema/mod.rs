@@ -2,11 +2,8 @@
 
 mod mirrors;
 
-use std::fmt;
-
-use super::keys::is_hex;
-use crate::domain::json::Json;
-use crate::domain::printable::printable_up_to;
+use crate::domain::ids::is_hex;
+use crate::domain::json::{Json, Place};
 use crate::domain::words::words;
 
 words! {
@@ -51,8 +48,8 @@ impl Endpoint {
 
 /// A closed object.
 pub(super) struct Mirror {
-    required: &'static [(&'static str, Kind)],
-    optional: &'static [(&'static str, Kind)],
+    /// Names and kinds. A member whose name ends in `?` may be absent.
+    members: &'static [(&'static str, Kind)],
     /// The rule over several members.
     rule: Option<Rule>,
 }
@@ -74,14 +71,12 @@ enum Kind {
     Flag,
     /// An object of the client's or of an error, whatever it holds.
     Free,
-    /// A bounded number of texts with bounds of characters.
-    Texts(usize, usize),
-    /// A bounded number of names with texts of bounded length.
-    Labels(usize, usize),
+    /// At most so many items of a kind.
+    List(usize, &'static Kind),
+    /// At most so many members of a kind, of any names.
+    Map(usize, &'static Kind),
     /// An object.
     Object(&'static Mirror),
-    /// Several such objects.
-    Objects(&'static Mirror),
 }
 
 /// Why a document is no envelope.
@@ -93,38 +88,14 @@ pub struct Misfit {
 }
 
 impl Misfit {
-    pub(super) fn new(path: &str, reason: impl Into<String>) -> Self {
-        Self {
-            path: printable_up_to(path, 200),
-            reason: reason.into(),
-        }
+    pub(super) fn new(document: &'static str, reason: impl Into<String>) -> Self {
+        Self::at(Place::Root(document), reason)
     }
 
     fn at(place: Place<'_>, reason: impl Into<String>) -> Self {
-        Self::new(&place.to_string(), reason)
-    }
-}
-
-/// Where a value is. What fits never writes it out.
-#[derive(Clone, Copy)]
-enum Place<'a> {
-    Root(&'static str),
-    Member(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
-}
-
-impl Place<'_> {
-    fn member<'a>(&'a self, name: &'a str) -> Place<'a> {
-        Place::Member(self, name)
-    }
-}
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Root(name) => f.write_str(name),
-            Self::Member(outer, name) => write!(f, "{outer}.{name}"),
-            Self::Item(outer, index) => write!(f, "{outer}[{index}]"),
+        Self {
+            path: place.printable(),
+            reason: reason.into(),
         }
     }
 }
@@ -189,7 +160,7 @@ pub(super) fn check_payload(artifact: Artifact, payload: &Json) -> Result<(), Mi
             format!("must have the member {name}, as artifact_type says"),
         ));
     }
-    let place = Place::Root("payload").member(name);
+    let place = Place::Member(&Place::Root("payload"), name);
     let mirror = match artifact {
         Artifact::Decide => &mirrors::DECIDE,
         Artifact::Reserve => &mirrors::RESERVE,
@@ -205,26 +176,30 @@ fn check_error(error: &Json, place: Place<'_>) -> Result<(), Misfit> {
     mirrors::ERROR.check(error, place)?;
     let endpoint = error.member("endpoint").and_then(Json::as_text);
     let endpoint = endpoint.and_then(Endpoint::parse);
-    let endpoint = endpoint
-        .ok_or_else(|| Misfit::at(place.member("endpoint"), "is no operation that is attested"))?;
+    let endpoint = endpoint.ok_or_else(|| {
+        Misfit::at(
+            Place::Member(&place, "endpoint"),
+            "is no operation that is attested",
+        )
+    })?;
     if endpoint.names_reservation() != error.member("reservation_id").is_some() {
         let reason = match endpoint.names_reservation() {
             true => "is missing",
             false => "must be absent for this endpoint",
         };
-        return Err(Misfit::at(place.member("reservation_id"), reason));
+        return Err(Misfit::at(Place::Member(&place, "reservation_id"), reason));
     }
     match error.member("request") {
-        Some(request) => request_of(endpoint).check(request, place.member("request")),
+        Some(request) => request_of(endpoint).check(request, Place::Member(&place, "request")),
         None => Ok(()),
     }
 }
 
 impl Mirror {
     fn kind_of(&self, name: &str) -> Option<&'static Kind> {
-        let mut members = self.required.iter().chain(self.optional);
+        let mut members = self.members.iter();
         members
-            .find(|(known, _)| *known == name)
+            .find(|(known, _)| known.strip_suffix('?').unwrap_or(known) == name)
             .map(|(_, kind)| kind)
     }
 
@@ -233,13 +208,13 @@ impl Mirror {
         let Json::Object(members) = json else {
             return Err(Misfit::at(place, "is no object"));
         };
-        for (name, _) in self.required {
-            if json.member(name).is_none() {
-                return Err(Misfit::at(place.member(name), "is missing"));
+        for (name, _) in self.members {
+            if !name.ends_with('?') && json.member(name).is_none() {
+                return Err(Misfit::at(Place::Member(&place, name), "is missing"));
             }
         }
         for (name, value) in members {
-            let place = place.member(name);
+            let place = Place::Member(&place, name);
             let kind = self
                 .kind_of(name)
                 .ok_or_else(|| Misfit::at(place, "is unknown"))?;
@@ -269,29 +244,21 @@ impl Kind {
                 _ => wrong(format!("must be an integer from {least} to {most}")),
             },
             (Self::Flag, Json::Bool(_)) | (Self::Free, Json::Object(_)) => Ok(()),
-            (Self::Texts(items_max, chars), Json::Array(items)) if items.len() <= *items_max => {
+            (Self::List(most, _), Json::Array(items)) if items.len() > *most => {
+                wrong(format!("must have at most {most} items"))
+            }
+            (Self::List(_, each), Json::Array(items)) => {
                 let mut items = items.iter().enumerate();
-                items.try_for_each(|(at, item)| {
-                    Self::Text(0, *chars).check(item, Place::Item(&place, at))
-                })
+                items.try_for_each(|(at, item)| each.check(item, Place::Item(&place, at)))
             }
-            (Self::Texts(items_max, _), Json::Array(_)) => {
-                wrong(format!("must have at most {items_max} items"))
-            }
-            (Self::Labels(most, chars), Json::Object(members)) if members.len() <= *most => {
-                let mut members = members.iter();
-                members.try_for_each(|(name, value)| {
-                    Self::Text(0, *chars).check(value, place.member(name))
-                })
-            }
-            (Self::Labels(most, _), Json::Object(_)) => {
+            (Self::Map(most, _), Json::Object(members)) if members.len() > *most => {
                 wrong(format!("must have at most {most} members"))
             }
-            (Self::Object(mirror), json) => mirror.check(json, place),
-            (Self::Objects(mirror), Json::Array(items)) => {
-                let mut items = items.iter().enumerate();
-                items.try_for_each(|(at, item)| mirror.check(item, Place::Item(&place, at)))
+            (Self::Map(_, each), Json::Object(members)) => {
+                let mut members = members.iter();
+                members.try_for_each(|(name, value)| each.check(value, Place::Member(&place, name)))
             }
+            (Self::Object(mirror), json) => mirror.check(json, place),
             (_, json) => wrong(format!("must not be {}", json.kind())),
         }
     }

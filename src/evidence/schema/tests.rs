@@ -194,7 +194,7 @@ fn named() -> Vec<(&'static str, &'static Mirror)> {
     let inner = |of: &str, member: &str| {
         let mirror = named.iter().find(|(name, _)| *name == of).expect(of).1;
         match mirror.kind_of(member) {
-            Some(Kind::Object(inner) | Kind::Objects(inner)) => *inner,
+            Some(Kind::Object(inner) | Kind::List(_, Kind::Object(inner))) => *inner,
             _ => panic!("an object: {member}"),
         }
     };
@@ -241,22 +241,22 @@ fn described(kind: &Kind, names: &[(&'static str, &'static Mirror)]) -> String {
         Kind::Integer(least, most) => format!("integer {least}..{most}"),
         Kind::Flag => "boolean".to_owned(),
         Kind::Free => "free object".to_owned(),
-        Kind::Texts(items, _) if *items == any => "array of text".to_owned(),
-        Kind::Texts(items, chars) => format!("array ..{items} of text ..{chars}"),
-        Kind::Labels(most, chars) => format!("object ..{most} of text ..{chars}"),
+        Kind::List(most, each) if *most == any => format!("array of {}", described(each, names)),
+        Kind::List(most, each) => format!("array ..{most} of {}", described(each, names)),
+        Kind::Map(most, each) => format!("object ..{most} of {}", described(each, names)),
         Kind::Object(mirror) => name_of(mirror).to_owned(),
-        Kind::Objects(mirror) => format!("array of {}", name_of(mirror)),
     }
 }
 
 /// Members of one kind that follow each other share its description.
-fn cell(members: &[(&'static str, Kind)], names: &[(&'static str, &'static Mirror)]) -> String {
+fn cell(mirror: &Mirror, is_optional: bool, names: &[(&'static str, &'static Mirror)]) -> String {
+    let members = mirror.members.iter();
+    let members = members.filter(|(name, _)| name.ends_with('?') == is_optional);
     let described: Vec<_> = members
-        .iter()
-        .map(|(name, kind)| (name, described(kind, names)))
+        .map(|(name, kind)| (name.trim_end_matches('?'), described(kind, names)))
         .collect();
     let groups = described.chunk_by(|(_, one), (_, next)| one == next);
-    let group = |group: &[(&&str, String)]| {
+    let group = |group: &[(&str, String)]| {
         let members: Vec<_> = group.iter().map(|(name, _)| format!("`{name}`")).collect();
         format!("{}: {}", members.join(", "), group[0].1)
     };
@@ -268,7 +268,7 @@ fn cell(members: &[(&'static str, Kind)], names: &[(&'static str, &'static Mirro
 fn the_document_has_every_member_with_its_bounds() {
     let names = named();
     let rows = names.iter().map(|(name, mirror)| {
-        let (required, optional) = (cell(mirror.required, &names), cell(mirror.optional, &names));
+        let (required, optional) = (cell(mirror, false, &names), cell(mirror, true, &names));
         format!("| {name} | {required} | {optional} |")
     });
     let document = include_str!("../../../docs/evidence-format.md");

@@ -13,7 +13,7 @@ fn read<T: Read>(text: &str, rules: T::Rules) -> Result<T, String> {
     member.rules = rules;
     let body = Json::parse(format!("{{\"x\":{text}}}").as_bytes()).unwrap();
     let mut problems = Problems::default();
-    let value = Value::new(body, Path::Body, &mut problems);
+    let value = Value::new(body, Place::BODY, &mut problems);
     let value = value.object(|object| object.read(member));
     value
         .filter(|_| problems.is_empty())
