@@ -1,9 +1,8 @@
 //! References to signed evidence, as responses and records carry them.
 
-use serde::ser::{Serialize, SerializeStruct, Serializer};
-
 use super::dialect::Dialect;
-use super::fields::{Described, Member, object, plain_field};
+use super::fields::{object, plain_field};
+use super::ids::EvidenceId;
 use super::json::{Canonical, Json};
 
 /// The inputs of the evidence of a request.
@@ -42,52 +41,45 @@ pub fn named_defaults(request: &Json) -> String {
     words
 }
 
-/// Names one piece of signed evidence and where to read it. Its members are named by the dialect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EvidenceRef {
-    dialect: Dialect,
-    evidence_id: String,
-    url: String,
+object! {
+    /// Names one piece of signed evidence and where to read it.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct EvidenceRef: Serialize {
+        /// Names the evidence by its content.
+        evidence_id: String { keyword: ("pattern", || EvidenceId::PATTERN.into()) },
+        /// Where it can be read.
+        url: EvidenceUrl {
+            name: Dialect::default().words().evidence_url_member,
+            named_by: |url| url.dialect.words().evidence_url_member,
+            keyword: ("format", || "uri".into()),
+        },
+    }
 }
+
+/// The URL of a piece of evidence, whose member the dialect names.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(transparent)]
+struct EvidenceUrl {
+    text: String,
+    #[serde(skip)]
+    dialect: Dialect,
+}
+
+plain_field!(EvidenceUrl as String);
 
 impl EvidenceRef {
     /// `evidence_id`: 64 hexadecimal digits; `url`: absolute.
     pub fn new(dialect: Dialect, evidence_id: String, url: String) -> Self {
         Self {
-            dialect,
             evidence_id,
-            url,
+            url: EvidenceUrl { text: url, dialect },
         }
     }
 }
 
-impl Serialize for EvidenceRef {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("EvidenceRef", 2)?;
-        object.serialize_field("evidence_id", &self.evidence_id)?;
-        object.serialize_field(self.dialect.words().evidence_url_member, &self.url)?;
-        object.end()
-    }
-}
-
-plain_field!(EvidenceRef, (), |(), components| {
-    let doc = "Names one piece of signed evidence and where to read it.";
-    let described = Described::new(&["EvidenceRef"], doc, &[]);
-    described.refer(components, |described, components| {
-        let id = Member::<String>::new("evidence_id", "Names the evidence by its content.");
-        described.member(
-            id.keyword(("pattern", || "^[0-9a-f]{64}$".into())),
-            components,
-        );
-        let name = Dialect::default().words().evidence_url_member;
-        let url = Member::<String>::new(name, "Where it can be read.");
-        described.member(url.keyword(("format", || "uri".into())), components);
-    })
-});
-
 /// Name of the member of a response that holds a reference; the dialect decides it.
 pub(crate) fn member_name(reference: &Option<EvidenceRef>) -> &'static str {
-    let dialect = reference.as_ref().map(|reference| reference.dialect);
+    let dialect = reference.as_ref().map(|reference| reference.url.dialect);
     dialect.unwrap_or_default().words().evidence_member
 }
 

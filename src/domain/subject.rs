@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::fields::{Blank, Form, Text, object};
-use super::json::FreeObject;
+use super::fields::{Blank, Form, Read as _, Text, object};
+use super::json::{FreeObject, Json};
 use super::scope::{Level, is_segment_value};
 
 /// The value of a level, as it is sent.
@@ -46,15 +46,9 @@ impl Subject {
     pub fn from_values<V: Into<String>>(
         values: impl IntoIterator<Item = (Level, V)>,
     ) -> Option<Self> {
-        let mut subject = Self::default();
-        for (level, value) in values {
-            let value = value.into();
-            if !is_segment_value(&value) {
-                return None;
-            }
-            *subject.field(level) = Some(value);
-        }
-        subject.names_a_level().then_some(subject)
+        let values = values.into_iter();
+        let members = values.map(|(level, value)| (level.as_str(), Json::String(value.into())));
+        Self::from_json(members.collect()).ok()
     }
 
     /// The value of a level as it was sent.
@@ -76,17 +70,6 @@ impl Subject {
 
     fn names_a_level(&self) -> bool {
         Level::ALL.iter().any(|level| self.value(*level).is_some())
-    }
-
-    fn field(&mut self, level: Level) -> &mut Option<String> {
-        match level {
-            Level::Tenant => &mut self.tenant,
-            Level::Workspace => &mut self.workspace,
-            Level::App => &mut self.app,
-            Level::Workflow => &mut self.workflow,
-            Level::Agent => &mut self.agent,
-            Level::Toolset => &mut self.toolset,
-        }
     }
 }
 

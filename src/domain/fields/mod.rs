@@ -27,6 +27,8 @@ pub use schema::Components;
 pub use serde_json::Value as Schema;
 pub use value::Value;
 
+use std::fmt::Display;
+
 use super::json::{Json, Name, Place};
 
 /// The members of one object, each to be taken once.
@@ -64,13 +66,13 @@ impl Object<'_> {
     }
 
     /// Notes that a member contradicts another, or asks for what cannot be had.
-    pub fn refuse_member(&mut self, name: &str, reason: impl Into<String>) {
+    pub fn refuse_member(&mut self, name: &str, reason: impl Display) {
         let place = Place::Member(&self.place, name);
         self.problems.invalid(place, reason);
     }
 
     /// Notes that the object as a whole breaks a rule.
-    pub fn refuse(&mut self, reason: impl Into<String>) {
+    pub fn refuse(&mut self, reason: impl Display) {
         self.problems.invalid(self.place, reason);
     }
 

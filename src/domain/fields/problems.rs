@@ -28,7 +28,7 @@ enum Class {
 
 impl Problems {
     /// One problem of content, found outside the reading of a body.
-    pub fn one(path: &str, reason: impl Into<String>) -> Self {
+    pub fn one(path: &str, reason: impl fmt::Display) -> Self {
         let mut problems = Self::default();
         problems.invalid(Place::Member(&Place::BODY, path), reason);
         problems
@@ -62,24 +62,19 @@ impl Problems {
     }
 
     /// A value of the wrong type.
-    pub(super) fn malformed(&mut self, place: Place<'_>, reason: impl Into<String>) {
-        self.note(
-            Class::Form,
-            format!("{}: {}", name_of(place), reason.into()),
-        );
+    pub(super) fn malformed(&mut self, place: Place<'_>, reason: impl fmt::Display) {
+        self.note(Class::Form, format!("{}: {reason}", name_of(place)));
     }
 
     /// A member that the request does not have.
     pub(super) fn unknown_member(&mut self, place: Place<'_>) {
-        self.note(Class::Form, format!("unknown member `{}`", name_of(place)));
+        let problem = format!("unknown member `{}`", name_of(place));
+        self.note(Class::Form, problem);
     }
 
     /// A missing member or a value out of bounds.
-    pub(super) fn invalid(&mut self, place: Place<'_>, reason: impl Into<String>) {
-        self.note(
-            Class::Content,
-            format!("{}: {}", name_of(place), reason.into()),
-        );
+    pub(super) fn invalid(&mut self, place: Place<'_>, reason: impl fmt::Display) {
+        self.note(Class::Content, format!("{}: {reason}", name_of(place)));
     }
 
     fn note(&mut self, class: Class, problem: String) {

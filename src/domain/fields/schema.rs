@@ -22,9 +22,8 @@ impl Components {
 
     /// Refers to an enumeration.
     pub fn refer_words(&mut self, name: &str, doc: &str, words: &[&str]) -> Schema {
-        let schema = json!({"type": "string", "enum": words, "description": description(doc)});
-        self.0.insert(name.to_owned(), schema);
-        json!({"$ref": format!("#/components/schemas/{name}")})
+        let describe = || json!({"type": "string", "enum": words, "description": description(doc)});
+        self.refer(name, |_| describe())
     }
 
     /// A schema that holds those that it refers to.

@@ -1,6 +1,7 @@
 //! Reading one value as the type that it should have.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 
 use super::problems::{Problems, quoted};
 use super::rules::{Blank, Bounds, Entries, Items, Text};
@@ -192,7 +193,7 @@ impl<'p> Value<'p> {
         None
     }
 
-    fn invalid<T>(self, reason: impl Into<String>) -> Option<T> {
+    fn invalid<T>(self, reason: impl Display) -> Option<T> {
         self.problems.invalid(self.place, reason);
         None
     }

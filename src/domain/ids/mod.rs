@@ -313,7 +313,7 @@ impl DeploymentSecret {
 
     /// A short tag by which the service recognizes its own text when a client brings it back.
     pub fn tag(&self, purpose: &str, text: &str) -> [u8; 8] {
-        let digest = self.hmac(&[purpose.as_bytes(), b"\0", text.as_bytes()]);
+        let digest = hmac_sha256(&self.0, &[purpose.as_bytes(), b"\0", text.as_bytes()]);
         let mut tag = [0; 8];
         tag.copy_from_slice(&digest[..8]);
         tag
@@ -322,28 +322,31 @@ impl DeploymentSecret {
     /// `<letter><partition>_` and 24 characters of the keyed hash over what is named, for whom, and under which key.
     fn derive(&self, letter: &str, what: &str, tenant: &TenantId, key: &IdempotencyKey) -> String {
         // A zero byte ends each part; a tenant id cannot hold one and the key comes last, so no two inputs read alike.
-        let digest = self.hmac(&[
-            what.as_bytes(),
-            b"\0",
-            tenant.as_str().as_bytes(),
-            b"\0",
-            key.as_str().as_bytes(),
-        ]);
+        let digest = hmac_sha256(
+            &self.0,
+            &[
+                what.as_bytes(),
+                b"\0",
+                tenant.as_str().as_bytes(),
+                b"\0",
+                key.as_str().as_bytes(),
+            ],
+        );
         let partition = tenant.partition();
         format!(
             "{letter}{partition}_{}",
             BASE64_URL_SAFE_NO_PAD.encode(&digest[..18])
         )
     }
+}
 
-    fn hmac(&self, parts: &[&[u8]]) -> [u8; 32] {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
-        for part in parts {
-            mac.update(part);
-        }
-        mac.finalize().into_bytes().into()
+/// The HMAC-SHA256 of the concatenated parts.
+pub(super) fn hmac_sha256(key: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes a key of any length");
+    for part in parts {
+        mac.update(part);
     }
+    mac.finalize().into_bytes().into()
 }
 
 impl fmt::Debug for DeploymentSecret {

@@ -19,7 +19,7 @@ pub(super) enum Form {
 }
 
 /// A value in the canonical form of RFC 8785, and whether that form keeps all its digits.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Canonical {
     text: String,
     /// The first integer that the form has rounded.
@@ -42,7 +42,7 @@ impl Canonical {
         Self {
             text: write(json, Form::Rfc8785),
             rounded: json.first_rounded().map(str::to_owned),
-            value: None,
+            ..Self::default()
         }
     }
 
@@ -50,8 +50,7 @@ impl Canonical {
     pub fn of_exact(text: String) -> Self {
         Self {
             text,
-            rounded: None,
-            value: None,
+            ..Self::default()
         }
     }
 

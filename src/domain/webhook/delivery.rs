@@ -2,14 +2,13 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::{ReplayId, SubscriptionId};
 use crate::domain::event::types::EventTypeName;
 use crate::domain::event::{EventId, tenant_digest};
 use crate::domain::fields::object;
-use crate::domain::ids::{Partition, TRACE_ID_PATTERN, hex, text_id};
+use crate::domain::ids::{Partition, TRACE_ID_PATTERN, hex, hmac_sha256, text_id};
 use crate::domain::log_entry::EntryId;
 use crate::domain::moment::Moment;
 use crate::domain::record::{Record, RecordError};
@@ -156,10 +155,8 @@ fn event_of(place: &str) -> Option<EventId> {
 /// `sha256=` and the HMAC-SHA256 of the exact bytes of a body, in lower-case hexadecimal. The key is the secret's text as
 /// it was shown, its `whsec_` included.
 pub fn sign(secret: &str, body: &[u8]) -> String {
-    let mut mac =
-        Hmac::<Sha256>::new_from_slice(secret.as_bytes()).expect("HMAC takes a key of any length");
-    mac.update(body);
-    format!("sha256={}", hex(&mac.finalize().into_bytes()))
+    let digest = hmac_sha256(secret.as_bytes(), &[body]);
+    format!("sha256={}", hex(&digest))
 }
 
 #[cfg(test)]

@@ -39,10 +39,7 @@ words! {
 impl Endpoint {
     /// Whether the path names a reservation.
     fn names_reservation(self) -> bool {
-        match self {
-            Self::Decide | Self::Reserve => false,
-            Self::Commit | Self::Release => true,
-        }
+        self.as_str().contains("{reservation_id}")
     }
 }
 

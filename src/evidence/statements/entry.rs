@@ -61,19 +61,16 @@ pub fn of_entry(entry: &Record, record: &Record) -> Result<Attested, EntryFault>
     let kind = EntryKind::parse(entry.text("kind")?).ok_or_else(|| RecordError::of("kind"))?;
     let id = || ReservationId::parse(entry.text("id")?).ok_or_else(|| RecordError::of("id"));
     let (inputs, attested) = match kind {
-        EntryKind::Create => {
-            known_format(record, "create_inputs")?;
-            ("create_inputs", of_create(&id()?, record)?)
-        }
-        EntryKind::End => {
-            known_format(record, "end_inputs")?;
-            ("end_inputs", of_end(&id()?, record)?)
-        }
+        EntryKind::Create => ("create_inputs", of_create(&id()?, record)?),
+        EntryKind::End => ("end_inputs", of_end(&id()?, record)?),
         EntryKind::Decision => ("inputs", of_outcome(OutcomeKind::Decision, entry)?),
         EntryKind::DryRun => ("inputs", of_outcome(OutcomeKind::DryRun, entry)?),
         EntryKind::Refusal => ("inputs", Some(of_refusal(entry)?)),
     };
-    let attested = attested.ok_or_else(|| RecordError::of(inputs))?;
+    let Some(attested) = attested else {
+        known_format(record, inputs)?;
+        return Err(RecordError::of(inputs).into());
+    };
     let request = attested.statement.payload.request.as_ref();
     match request.map(digest_of).as_ref().map(PayloadHash::as_str) == entry.get("digest") {
         true => Ok(attested),
