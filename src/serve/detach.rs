@@ -24,23 +24,21 @@ pub(super) enum Phase {
 }
 
 /// A request that moves to a task of its own when it is dropped early, as hyper drops it when the client hangs up.
-pub(super) struct DetachOnDrop<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+pub(super) struct DetachOnDrop<T: Send + 'static> {
     /// `None` once it is done.
-    request: Option<Pin<Box<F>>>,
+    request: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     changes: bool,
     phase: watch::Receiver<Phase>,
 }
 
-impl<F> DetachOnDrop<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+impl<T: Send + 'static> DetachOnDrop<T> {
     /// Without `changes` the request only reads, and ends with its client. `phase`: of the server; when it aborts connections,
     /// their requests end too.
-    pub(super) fn new(request: F, changes: bool, phase: watch::Receiver<Phase>) -> Self {
+    pub(super) fn new(
+        request: impl Future<Output = T> + Send + 'static,
+        changes: bool,
+        phase: watch::Receiver<Phase>,
+    ) -> Self {
         Self {
             request: Some(Box::pin(request)),
             changes,
@@ -49,13 +47,10 @@ where
     }
 }
 
-impl<F> Future for DetachOnDrop<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
-    type Output = F::Output;
+impl<T: Send + 'static> Future for DetachOnDrop<T> {
+    type Output = T;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         let Some(request) = &mut self.request else {
             return Poll::Pending;
         };
@@ -67,10 +62,7 @@ where
     }
 }
 
-impl<F> Drop for DetachOnDrop<F>
-where
-    F: Future<Output: Send> + Send + 'static,
-{
+impl<T: Send + 'static> Drop for DetachOnDrop<T> {
     fn drop(&mut self) {
         let request = self.request.take();
         // A panic of a handler is a response by now. After one below it, the request must not run again.

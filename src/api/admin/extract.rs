@@ -85,7 +85,6 @@ impl<T: ChangeBody, S: ChangeTarget> FromRequest<AppState> for Change<T, S> {
             true => payload_hash.of_caller(caller.identity()),
             false => payload_hash,
         };
-        body.check()?;
         if T::HAS_KEY {
             key = idempotency_key(&parts.headers, body.idempotency_key())?;
         }
@@ -114,14 +113,6 @@ pub trait ChangeBody: Read {
     /// The member for the idempotency key.
     fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         None
-    }
-
-    /// Refuses what its type cannot.
-    ///
-    /// # Errors
-    /// 400 that names the member.
-    fn check(&self) -> Result<(), ApiError> {
-        Ok(())
     }
 }
 

@@ -22,15 +22,8 @@ use crate::admin::AdminOverviewResponse;
 use crate::domain::caller::Caller;
 use crate::domain::ids::TenantId;
 
-/// The tenant that a request acts upon: the API key's, or the one that the holder of the admin key names.
-fn target_tenant(caller: &Caller, named: Option<&str>) -> Option<TenantId> {
-    match caller {
-        Caller::Tenant(caller) => Some(caller.tenant.clone()),
-        Caller::Admin(_) => named.and_then(TenantId::parse),
-    }
-}
-
-/// The same as a text, perhaps no id; empty where the admin names none.
+/// The tenant that a request acts upon: the API key's, or the text that the holder of the admin key sent, perhaps no id; empty where
+/// the admin names none.
 fn target_tenant_as_sent<'a>(caller: &'a Caller, named: Option<&'a str>) -> &'a str {
     match caller {
         Caller::Tenant(caller) => caller.tenant.as_str(),
@@ -41,8 +34,9 @@ fn target_tenant_as_sent<'a>(caller: &'a Caller, named: Option<&'a str>) -> &'a 
 /// Binds the cursors of a list to the tenant that it is about, and returns the tenant.
 fn bind_tenant<L: List>(call: &mut ListCall<L>, named: Option<&str>) -> Option<TenantId> {
     let sent = target_tenant_as_sent(&call.caller, named);
+    let tenant = TenantId::parse(sent);
     call.list.bind("tenant", sent);
-    target_tenant(&call.caller, named)
+    tenant
 }
 
 /// Headers of a response to work that continues in the background.

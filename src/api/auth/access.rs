@@ -2,7 +2,6 @@
 //! checks whether the key is valid. An admin key is compared here, because it is configured here.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Instant;
 
 use quick_cache::sync::Cache;
@@ -20,14 +19,13 @@ use crate::store::{ExtraRoundTrip, Store};
 /// How many keys a replica remembers the tenants of; about 200 bytes each.
 const REMEMBERED_KEYS: usize = 65_536;
 
-/// Turns credentials into callers. Cheap to clone.
-#[derive(Clone)]
+/// Turns credentials into callers.
 pub struct Access {
     store: Store,
     dialect: Dialect,
     admin_keys: AdminKeys,
     backoff: AdminKeyBackoff,
-    tenants: Arc<Cache<KeyId, TenantId>>,
+    tenants: Cache<KeyId, TenantId>,
 }
 
 impl Access {
@@ -43,7 +41,7 @@ impl Access {
             dialect,
             admin_keys,
             backoff,
-            tenants: Arc::new(Cache::new(REMEMBERED_KEYS)),
+            tenants: Cache::new(REMEMBERED_KEYS),
         }
     }
 

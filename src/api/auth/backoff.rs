@@ -5,7 +5,6 @@
 //! refusal. From elsewhere a right key waits with the others, for [`PAUSE_MAX`] at most after the last wrong one.
 
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -26,12 +25,12 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 /// How long an address counts as an operator's after its last right key.
 const OPERATOR_FOR: Duration = Duration::from_secs(900);
 
-/// Counts wrong admin keys by client address. Cheap to clone.
-#[derive(Debug, Clone)]
+/// Counts wrong admin keys by client address.
+#[derive(Debug)]
 pub struct AdminKeyBackoff {
     /// Wrong keys before the first pause.
     pub(super) failures_max: u32,
-    addresses: Arc<Mutex<Addresses>>,
+    addresses: Mutex<Addresses>,
 }
 
 #[derive(Debug)]
@@ -63,10 +62,10 @@ impl AdminKeyBackoff {
     pub fn new(failures_max: u32) -> Self {
         Self {
             failures_max,
-            addresses: Arc::new(Mutex::new(Addresses {
+            addresses: Mutex::new(Addresses {
                 failing: BoundedTable::new(FAILING_MAX),
                 operators: BoundedTable::new(OPERATORS_MAX),
-            })),
+            }),
         }
     }
 

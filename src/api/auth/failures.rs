@@ -5,7 +5,6 @@
 //! are exact, save what a replica had counted when it was killed.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -23,13 +22,8 @@ const MINUTE_MS: i64 = 60_000;
 /// How soon to try again what Redis did not take.
 const RETRY_MS: i64 = 1_000;
 
-/// Refused keys that Redis does not know of yet. Cheap to clone.
-#[derive(Clone)]
+/// Refused keys that Redis does not know of yet.
 pub struct AuthFailures {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     store: Store,
     tallies: Mutex<HashMap<Subject, Tally>>,
     fresh: Notify,
@@ -47,13 +41,10 @@ struct Tally {
 impl AuthFailures {
     /// None yet.
     pub fn new(store: Store) -> Self {
-        let inner = Inner {
+        Self {
             store,
             tallies: Mutex::default(),
             fresh: Notify::new(),
-        };
-        Self {
-            inner: Arc::new(inner),
         }
     }
 
@@ -76,14 +67,14 @@ impl AuthFailures {
 
     /// Counts a failure. Neither waits nor fails. `cause` is called for the first of a minute.
     pub fn count(&self, subject: Subject, reason: &'static str, cause: impl FnOnce() -> Cause) {
-        let mut tallies = self.inner.tallies.lock();
+        let mut tallies = self.tallies.lock();
         let known = tallies.contains_key(&subject);
         let subject = match known || tallies.len() < KEYS_MAX {
             true => subject,
             false => Subject::Unknown,
         };
         let tally = tallies.entry(subject).or_insert_with(|| {
-            self.inner.fresh.notify_one();
+            self.fresh.notify_one();
             Tally::default()
         });
         let pending = tally.pending.get_or_insert_with(|| Failures {
@@ -108,8 +99,8 @@ impl AuthFailures {
     /// # Errors
     /// [`StoreError`], the first.
     pub async fn run_last(&self) -> Result<(), StoreError> {
-        let now_ms = self.inner.store.clock().now_ms();
-        for tally in self.inner.tallies.lock().values_mut() {
+        let now_ms = self.store.clock().now_ms();
+        for tally in self.tallies.lock().values_mut() {
             tally.next_ms = now_ms;
         }
         self.run_once(now_ms).await
@@ -117,7 +108,7 @@ impl AuthFailures {
 
     /// Waits for a failure of a subject that had none lately.
     pub async fn fresh(&self) {
-        self.inner.fresh.notified().await;
+        self.fresh.notified().await;
     }
 
     async fn send(&self, due: Vec<(Subject, Failures)>, now_ms: i64) -> Result<(), StoreError> {
@@ -127,7 +118,7 @@ impl AuthFailures {
                 self.put_back(subject, failures, now_ms);
                 continue;
             }
-            let sent = self.inner.store.auth_failed(&subject, &failures).await;
+            let sent = self.store.auth_failed(&subject, &failures).await;
             let Err(error) = sent else { continue };
             // Counts that may have been stored must not be sent again.
             let counted = matches!(&error, StoreError::Unavailable(why) if why.effect_unknown());
@@ -141,7 +132,7 @@ impl AuthFailures {
 
     /// Takes what is due; until the minute is over, more of the same is only counted. Forgets subjects without a failure lately.
     fn take(&self, now_ms: i64) -> Vec<(Subject, Failures)> {
-        let mut tallies = self.inner.tallies.lock();
+        let mut tallies = self.tallies.lock();
         tallies.retain(|_, tally| tally.pending.is_some() || tally.next_ms > now_ms);
         let due = tallies
             .iter_mut()
@@ -154,7 +145,7 @@ impl AuthFailures {
     }
 
     fn put_back(&self, subject: Subject, failures: Failures, now_ms: i64) {
-        let mut tallies = self.inner.tallies.lock();
+        let mut tallies = self.tallies.lock();
         let tally = tallies.entry(subject).or_default();
         let since = tally.pending.take().map_or(0, |since| since.count);
         tally.next_ms = now_ms + RETRY_MS;

@@ -3,7 +3,6 @@
 //! A request is counted when its key has proved valid, or anybody could use up what belongs to a tenant. So requests at the
 //! same time may go beyond the bound; the ones after them wait for that.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -19,14 +18,14 @@ const TENANTS_MAX: usize = 65_536;
 /// Bytes of a stored response that count as one request.
 const STORED_BYTES: u64 = 4_096;
 
-/// The bound of each plane. Cheap to clone.
-#[derive(Debug, Clone)]
+/// The bound of each plane.
+#[derive(Debug)]
 pub struct RequestRates {
     admin: Bound,
     runtime: Bound,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Bound {
     setting: &'static str,
     /// 0: without a bound.
@@ -34,7 +33,7 @@ struct Bound {
     /// At least one.
     burst: u32,
     /// When all that a tenant has used will be there again.
-    used_until: Arc<Mutex<BoundedTable<TenantId, Instant>>>,
+    used_until: Mutex<BoundedTable<TenantId, Instant>>,
 }
 
 impl RequestRates {
@@ -75,7 +74,7 @@ impl Bound {
             setting,
             per_second,
             burst,
-            used_until: Arc::new(Mutex::new(BoundedTable::new(TENANTS_MAX))),
+            used_until: Mutex::new(BoundedTable::new(TENANTS_MAX)),
         }
     }
 

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::HeaderValue;
@@ -17,12 +16,12 @@ use crate::api::errors::ApiError;
 const CLIENTS_MAX: usize = 65_536;
 const MINUTE_S: u64 = 60;
 
-/// Counts requests by client. Cheap to clone.
-#[derive(Debug, Clone)]
+/// Counts requests by client.
+#[derive(Debug)]
 pub struct PublicLimiter {
     /// Requests of a client in a minute; 0: as many as it likes.
     limit: u32,
-    counts: Arc<Mutex<Counts>>,
+    counts: Mutex<Counts>,
 }
 
 #[derive(Debug, Default)]
@@ -38,7 +37,7 @@ impl PublicLimiter {
     pub fn new(limit: u32) -> Self {
         Self {
             limit,
-            counts: Arc::default(),
+            counts: Mutex::default(),
         }
     }
 

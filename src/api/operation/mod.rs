@@ -78,11 +78,6 @@ impl Callers {
         !matches!(self, Self::Admin | Self::Public)
     }
 
-    /// Whether the admin key may open it.
-    pub fn includes_admin(self) -> bool {
-        !matches!(self, Self::Tenant(_) | Self::Public)
-    }
-
     /// The permission that an API key needs; empty where none is asked for.
     pub fn permission(self) -> &'static str {
         match self {

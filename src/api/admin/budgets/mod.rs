@@ -26,7 +26,7 @@ use crate::domain::fields::object;
 use crate::domain::ids::TenantId;
 use crate::domain::json::FreeObject;
 use crate::domain::moment::Moment;
-use crate::domain::scope::{BudgetScope, Level};
+use crate::domain::scope::Level;
 
 object! {
     /// A budget's figures before and after it was funded.
@@ -142,15 +142,11 @@ async fn update_budget(change: Change<BudgetUpdateRequest, BudgetTarget>) -> Ret
     let (BudgetTarget { scope, unit, .. }, update) = (&change.target, &change.body);
     let limit = [("overdraft_limit", update.overdraft_limit)];
     let checked = check_amounts(limit, *unit, scope.path().as_str());
-    checked.map_err(|error| error.about(owner(scope)))?;
+    let owner = scope.path().value(Level::Tenant);
+    checked.map_err(|error| error.about(owner.and_then(TenantId::parse)))?;
     let (admin, request) = (&change.state.admin, change.request());
     let ledger = admin.update_budget(scope, *unit, update, &request).await?;
     Ok(CheckedJson::ok(ledger))
-}
-
-fn owner(scope: &BudgetScope) -> Option<TenantId> {
-    let tenant = scope.path().value(Level::Tenant);
-    tenant.and_then(TenantId::parse)
 }
 
 pub(in crate::api) const FUND: Declaration = declare!(
@@ -177,10 +173,11 @@ async fn fund_budget(
 ) -> Returns<BudgetFundingResponse> {
     let (caller, sent, target) = (&change.caller, &change.body, &change.target.budget);
     let state = &change.state;
-    if let Err(mismatch) = sent.check_units(target) {
+    let scope = target.scope.path().as_str();
+    let amounts = [("amount", Some(sent.amount)), ("spent", sent.spent)];
+    if let Err(mismatch) = check_amounts(amounts, target.unit, scope) {
         // A key that is restricted to other scopes learns that first.
         let permission = change.operation.callers.permission();
-        let scope = target.scope.path().as_str();
         state.store.admin_access(caller, permission, scope).await?;
         let tenant = TenantId::parse(&change.target.tenant);
         return Err(mismatch.after_check().about(tenant));

@@ -39,17 +39,6 @@ object! {
     }
 }
 
-impl BudgetFundingRequest {
-    /// Whether all amounts count what the budget counts.
-    ///
-    /// # Errors
-    /// 400 `UNIT_MISMATCH`.
-    pub fn check_units(&self, target: &BudgetTarget) -> Result<(), ApiError> {
-        let amounts = [("amount", Some(self.amount)), ("spent", self.spent)];
-        check_amounts(amounts, target.unit, target.scope.path().as_str())
-    }
-}
-
 /// The budget that an operation names: `scope` and `unit` of the query string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BudgetTarget {

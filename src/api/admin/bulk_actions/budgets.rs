@@ -86,30 +86,11 @@ response! {
     BudgetBulkActionResponse: FundingOperation
 }
 
-impl From<&BudgetBulkFilter> for BudgetFilter {
-    fn from(filter: &BudgetBulkFilter) -> Self {
-        Self {
-            tenant_id: Some(filter.tenant_id.clone()),
-            scope_prefix: filter.scope_prefix.clone(),
-            unit: filter.unit,
-            status: filter.status,
-            over_limit: filter.over_limit,
-            has_debt: filter.has_debt,
-            utilization_min: filter.utilization_min,
-            utilization_max: filter.utilization_max,
-            search: filter.search.as_deref().map(Search::new),
-        }
-    }
-}
-
-impl BulkBody for BudgetBulkActionRequest {
-    type Filter = BudgetBulkFilter;
-
-    fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey) {
-        (&self.filter, self.expected_count, &self.idempotency_key)
-    }
-
-    /// Both amounts must count the same.
+impl BudgetBulkActionRequest {
+    /// Whether both amounts count the same.
+    ///
+    /// # Errors
+    /// 400 `UNIT_MISMATCH`.
     fn check_amounts(&self) -> Result<(), ApiError> {
         let (unit, spent) = (self.amount.unit(), self.spent.map(Amount::unit));
         let Some(other) = spent.filter(|spent| *spent != unit) else {
@@ -120,8 +101,17 @@ impl BulkBody for BudgetBulkActionRequest {
         let error = ApiError::new(StatusCode::BAD_REQUEST, Code::UnitMismatch, message);
         Err(error.with_details(details))
     }
+}
+
+impl BulkBody for BudgetBulkActionRequest {
+    type Filter = BudgetBulkFilter;
+
+    fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey) {
+        (&self.filter, self.expected_count, &self.idempotency_key)
+    }
 
     async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkResponse, ApiError> {
+        self.check_amounts()?;
         let funding = BulkFunding {
             tenant: named_tenant(&self.filter.tenant_id)?,
             operation: self.action,
@@ -129,7 +119,18 @@ impl BulkBody for BudgetBulkActionRequest {
             spent: self.spent.map(Amount::value),
             reason: self.reason.clone().filter(|reason| !reason.is_empty()),
         };
-        let filter = BudgetFilter::from(&self.filter);
+        let filter = &self.filter;
+        let filter = BudgetFilter {
+            tenant_id: Some(filter.tenant_id.clone()),
+            scope_prefix: filter.scope_prefix.clone(),
+            unit: filter.unit,
+            status: filter.status,
+            over_limit: filter.over_limit,
+            has_debt: filter.has_debt,
+            utilization_min: filter.utilization_min,
+            utilization_max: filter.utilization_max,
+            search: filter.search.as_deref().map(Search::new),
+        };
         Ok(admin.bulk_budgets(&filter, &funding, bulk).await?)
     }
 }

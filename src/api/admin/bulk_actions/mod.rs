@@ -35,11 +35,6 @@ trait BulkBody: Read + Sync {
     /// The filter, the number of matches that is expected, and the key.
     fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey);
 
-    /// Refuses what its type cannot.
-    fn check_amounts(&self) -> Result<(), ApiError> {
-        Ok(())
-    }
-
     /// Does it to all rows that match.
     fn run(
         &self,
@@ -53,10 +48,6 @@ impl<B: BulkBody> ChangeBody for B {
 
     fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         Some(self.parts().2)
-    }
-
-    fn check(&self) -> Result<(), ApiError> {
-        self.check_amounts()
     }
 }
 
