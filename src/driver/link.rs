@@ -1,4 +1,4 @@
-//! One multiplexed connection: opened on first use, shared by all its callers, reopened when it breaks.
+//! One multiplexed connection: opened on first use, shared by all requests, reopened when it breaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,8 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ErrorKind, PushInfo, PushKind, RedisError, RedisResult, Value,
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, PushInfo, PushKind, RedisError,
+    RedisResult, Value,
 };
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -50,6 +51,34 @@ pub(crate) struct Dialer {
     pub clock: Arc<Clock>,
     pub identity: Arc<Identity>,
     pub metrics: StoreMetrics,
+}
+
+impl Dialer {
+    /// Runs `opening` within the connect timeout; a failure is counted, and explained where it can be.
+    pub(crate) async fn within_timeout<T>(
+        &self,
+        info: &ConnectionInfo,
+        opening: impl Future<Output = RedisResult<T>>,
+    ) -> RedisResult<T> {
+        let opened = timeout(self.connect_timeout, opening).await;
+        let failure = match opened.unwrap_or_else(|_| Err((ErrorKind::Io, NO_HANDSHAKE).into())) {
+            Ok(opened) => return Ok(opened),
+            Err(failure) => failure,
+        };
+        self.metrics.connection_failures.inc();
+        Err(match explain(info, &failure).await {
+            Some(mismatch) => (ErrorKind::Io, mismatch).into(),
+            None => failure,
+        })
+    }
+
+    /// Checks a new connection: that the node is a master, if a Sentinel named it, and that it holds the deployment's data.
+    pub(crate) async fn admit(&self, connection: &mut MultiplexedConnection) -> RedisResult<()> {
+        if self.verify_role {
+            require_master(connection).await?;
+        }
+        self.identity.compare_over(connection).await
+    }
 }
 
 /// A connection, and whether it is still open.
@@ -152,51 +181,34 @@ impl Link {
         dial.last.as_ref().map(|(_, error)| error.clone())
     }
 
-    /// One attempt within the connect timeout. A failure is explained where it can be.
-    async fn dial(&self) -> RedisResult<LiveConnection> {
+    async fn dial(&self) -> Result<LiveConnection, RedisError> {
         let alive = Arc::new(AtomicBool::new(true));
         let (flag, lost) = (Arc::clone(&alive), Arc::clone(&self.lost));
-        let broken = move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                flag.store(false, Ordering::Release);
-                lost.store(true, Ordering::Release);
-            }
-            Ok::<(), ()>(())
+        let broken = move || {
+            flag.store(false, Ordering::Release);
+            lost.store(true, Ordering::Release);
         };
-        let limit = self.dialer.connect_timeout;
-        let config = async_config(limit)
-            .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(broken);
-        let opened = timeout(limit, self.open(&config)).await;
-        match opened.unwrap_or_else(|_| Err((ErrorKind::Io, NO_HANDSHAKE).into())) {
-            Ok(connection) => Ok(LiveConnection { connection, alive }),
-            Err(failure) => {
-                let mismatch = explain(self.client.get_connection_info(), &failure).await;
-                Err(mismatch.map_or(failure, |why| (ErrorKind::Io, why).into()))
+        let config = noticing(self.dialer.connect_timeout, broken).set_pipeline_buffer_size(QUEUE);
+        let open = async {
+            let mut connection = self
+                .client
+                .get_multiplexed_async_connection_with_config(&config)
+                .await?;
+            self.dialer.admit(&mut connection).await?;
+            let sent = Instant::now();
+            let time: Vec<i64> = redis::cmd("TIME").query_async(&mut connection).await?;
+            if let [seconds, micros] = time[..] {
+                let time_ms = seconds * 1000 + micros / 1000;
+                self.dialer.clock.observe(sent, Instant::now(), time_ms);
             }
-        }
+            Ok::<_, RedisError>(connection)
+        };
+        let info = self.client.get_connection_info();
+        let connection = self.dialer.within_timeout(info, open).await?;
+        Ok(LiveConnection { connection, alive })
     }
 
-    /// Opens a connection and checks that the node is a master, if a Sentinel named it, and that it holds the deployment's data.
-    async fn open(&self, config: &AsyncConnectionConfig) -> RedisResult<MultiplexedConnection> {
-        let opening = self
-            .client
-            .get_multiplexed_async_connection_with_config(config);
-        let mut connection = opening.await?;
-        if self.dialer.verify_role {
-            require_master(&mut connection).await?;
-        }
-        self.dialer.identity.compare_over(&mut connection).await?;
-        let sent = Instant::now();
-        let time: Vec<i64> = redis::cmd("TIME").query_async(&mut connection).await?;
-        if let [seconds, micros] = time[..] {
-            let time_ms = seconds * 1000 + micros / 1000;
-            self.dialer.clock.observe(sent, Instant::now(), time_ms);
-        }
-        Ok(connection)
-    }
-
-    fn finish(&self, result: RedisResult<LiveConnection>) {
+    fn finish(&self, result: Result<LiveConnection, RedisError>) {
         let mut dial = self.dial.lock();
         dial.running = false;
         match result {
@@ -209,7 +221,6 @@ impl Link {
             Err(error) => {
                 dial.failures = dial.failures.saturating_add(1);
                 dial.last = Some((Instant::now(), error));
-                self.dialer.metrics.connection_failures.inc();
             }
         }
         drop(dial);
@@ -222,6 +233,19 @@ pub(crate) fn async_config(connect_timeout: Duration) -> AsyncConnectionConfig {
     AsyncConnectionConfig::new()
         .set_connection_timeout(Some(connect_timeout))
         .set_response_timeout(None)
+}
+
+/// The same settings, for a connection that calls `broken` when it breaks.
+pub(crate) fn noticing(
+    connect_timeout: Duration,
+    broken: impl Fn() + Send + Sync + 'static,
+) -> AsyncConnectionConfig {
+    async_config(connect_timeout).set_push_sender(move |push: PushInfo| {
+        if push.kind == PushKind::Disconnection {
+            broken();
+        }
+        Ok::<(), ()>(())
+    })
 }
 
 /// Refuses a node that does not report that it is a master. When an ACL hides `ROLE`, the node is accepted.

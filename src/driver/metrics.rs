@@ -12,7 +12,7 @@ metrics! {
         ] = "budget_script_duration_seconds",
         /// Round trips to Redis beyond the one that a request needs.
         pub extra_round_trips: IntCounterVec["reason"] = "budget_extra_round_trips_total",
-        /// Connections opened, reconnects included.
+        /// Connections opened for requests, reconnects included.
         pub connections_opened: IntCounter = "budget_redis_connections_opened_total",
         /// Failed attempts to open a connection.
         pub connection_failures: IntCounter = "budget_redis_connection_failures_total",

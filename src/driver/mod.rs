@@ -15,6 +15,7 @@ pub mod metrics;
 pub(crate) mod node;
 pub(crate) mod open;
 pub(crate) mod pipelines;
+pub(crate) mod pool;
 pub(crate) mod replicated;
 pub mod reply;
 pub(crate) mod retry;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use deadpool::unmanaged::Pool;
+use deadpool::managed::{Pool, PoolError};
 use parking_lot::Mutex;
 use redis::{Client, Cmd, ConnectionInfo, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
@@ -13,6 +13,7 @@ use super::error::Unavailable;
 use super::link::{Dialer, Link};
 use super::memory::SeenShare;
 use super::open::{OpenConnection, SendError};
+use super::pool::{Opener, pool};
 use super::replicated::{ReplicatedLink, ReplicatedReply};
 use super::script::Script;
 
@@ -22,7 +23,7 @@ pub enum Lane {
     /// A shared, pipelined connection, for requests and probes. Only for short replies, because a long one delays those
     /// after it.
     Request,
-    /// A connection from the pool, which one caller uses at a time, for lists and workers.
+    /// An exclusive connection from the pool, for lists and workers.
     Background,
     /// A shared, pipelined connection of its own, for what anybody may read without a key: strangers wait for one another, and
     /// neither requests nor lists wait for them.
@@ -54,8 +55,7 @@ pub(crate) struct Node {
     replicated: Box<[Arc<ReplicatedLink>]>,
     next: AtomicUsize,
     public: Arc<Link>,
-    /// For work off the request path.
-    pool: Pool<Arc<Link>>,
+    pool: Pool<Opener>,
     lost: Arc<AtomicBool>,
     gates: Mutex<HashMap<&'static str, Arc<Gate>>>,
 }
@@ -75,10 +75,9 @@ impl Node {
         let count = dialer.links.max(1);
         let waiting = if dialer.replicas.wanted > 0 { count } else { 0 };
         let replicated = (0..waiting).map(|_| ReplicatedLink::new(link(), dialer.clone()));
-        let pooled = (0..dialer.pooled.max(1)).map(|_| link());
         Ok(Self {
             address: info.addr().to_string(),
-            pool: Pool::from(pooled),
+            pool: pool(info.clone(), dialer)?,
             info,
             memory: SeenShare::default(),
             links: (0..count).map(|_| link()).collect(),
@@ -105,24 +104,24 @@ impl Node {
         lane: Lane,
         deadline: Instant,
     ) -> Result<OpenConnection, SendError> {
-        let leased = match lane {
-            Lane::Request | Lane::Public => None,
-            Lane::Background => match timeout_at(deadline, Box::pin(self.pool.get())).await {
-                Ok(Ok(leased)) => Some(leased),
-                Ok(Err(_)) | Err(_) => return Err(SendError::NotConnected(None)),
-            },
-        };
-        let link = match &leased {
-            Some(leased) => leased,
-            None if lane == Lane::Public => &self.public,
-            None => {
-                let next = self.next.fetch_add(1, Ordering::Relaxed);
-                &self.links[next % self.links.len()]
+        match lane {
+            Lane::Request => {
+                let index = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
+                let live = self.links[index].connect(deadline).await;
+                live.map(OpenConnection::Shared)
+                    .map_err(SendError::NotConnected)
             }
-        };
-        let live = link.connect(deadline).await;
-        let live = live.map_err(SendError::NotConnected)?;
-        Ok(OpenConnection::new(live, leased))
+            Lane::Public => {
+                let live = self.public.connect(deadline).await;
+                live.map(OpenConnection::Shared)
+                    .map_err(SendError::NotConnected)
+            }
+            Lane::Background => match timeout_at(deadline, Box::pin(self.pool.get())).await {
+                Ok(Ok(connection)) => Ok(OpenConnection::Pooled(connection)),
+                Ok(Err(PoolError::Backend(error))) => Err(SendError::NotConnected(Some(error))),
+                Ok(Err(_)) | Err(_) => Err(SendError::NotConnected(None)),
+            },
+        }
     }
 
     /// Sends a write whose reply waits for replicas; `mark` is a key in the same slot.

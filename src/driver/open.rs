@@ -1,14 +1,12 @@
 //! A connection that is ready to send, and why it gave no reply.
 
-use std::sync::Arc;
-
-use deadpool::unmanaged::Object;
+use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
-use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use super::error::OtherData;
-use super::link::{Link, LiveConnection};
+use super::link::LiveConnection;
+use super::pool::Pooled;
 
 /// Why a node gave no reply.
 #[derive(Debug, Clone)]
@@ -24,50 +22,56 @@ pub(crate) enum SendError {
 }
 
 /// A connection that is ready to send.
-pub(crate) struct OpenConnection {
-    live: LiveConnection,
-    /// Held until the reply, where no other caller may use the connection meanwhile.
-    _leased: Option<Object<Arc<Link>>>,
+pub(crate) enum OpenConnection {
+    Shared(LiveConnection),
+    Pooled(Pooled),
 }
 
 impl OpenConnection {
-    /// `leased`: its place in the pool, if it is from there.
-    pub(crate) fn new(live: LiveConnection, leased: Option<Object<Arc<Link>>>) -> Self {
-        let _leased = leased;
-        Self { live, _leased }
-    }
-
     /// Sends one command and waits for its reply; an error reply is `Ok(Value::ServerError)`.
-    pub(crate) async fn send(
-        mut self,
-        command: &Cmd,
-        deadline: Instant,
-    ) -> Result<Value, SendError> {
-        let sent = self.live.connection.send_packed_command(command);
-        let reply = timeout_at(deadline, sent).await;
+    pub(crate) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, SendError> {
+        let mut connection = self.connection();
+        let reply = timeout_at(deadline, connection.send_packed_command(command)).await;
         self.check(reply)
     }
 
     /// Sends a pipeline; the replies come in order, error replies among them.
     pub(crate) async fn send_all(
-        mut self,
+        self,
         pipeline: &Pipeline,
         deadline: Instant,
     ) -> Result<Vec<Value>, SendError> {
-        let (connection, count) = (&mut self.live.connection, pipeline.len());
-        let sent = connection.send_packed_commands(pipeline, 0, count);
-        let reply = timeout_at(deadline, sent).await;
+        let mut connection = self.connection();
+        let count = pipeline.len();
+        let reply = timeout_at(
+            deadline,
+            connection.send_packed_commands(pipeline, 0, count),
+        )
+        .await;
         self.check(reply)
     }
 
+    fn connection(&self) -> MultiplexedConnection {
+        match self {
+            Self::Shared(live) => live.connection.clone(),
+            Self::Pooled(pooled) => MultiplexedConnection::clone(pooled),
+        }
+    }
+
     /// Discards a connection that broke or did not reply in time.
-    fn check<T>(self, reply: Result<RedisResult<T>, Elapsed>) -> Result<T, SendError> {
+    fn check<T>(
+        self,
+        reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
+    ) -> Result<T, SendError> {
         let failure = match reply {
             Ok(Ok(reply)) => return Ok(reply),
             Ok(Err(error)) => SendError::ReplyLost(error),
             Err(_) => SendError::NoReply,
         };
-        self.live.discard();
+        match self {
+            Self::Shared(live) => live.discard(),
+            Self::Pooled(pooled) => drop(Pooled::take(pooled)),
+        }
         Err(failure)
     }
 }

@@ -132,7 +132,7 @@ impl ReplicatedLink {
         let live = connected.map_err(SendError::NotConnected)?;
         let identity = &self.dialer.identity;
         identity.check().map_err(SendError::OtherData)?;
-        let open = OpenConnection::new(live, None);
+        let open = OpenConnection::Shared(live);
         let mut replies = open.send_all(&self.pipeline(group), deadline).await?;
         let reached = match replies.pop() {
             Some(Value::Int(reached)) => reached,
