@@ -17,16 +17,16 @@ built    write                 hash  delivery:<delivery_id>
 built    write                 list  lane:<lane>
 built    write                 hash  window:<subscription_id>
 
-ARGV[1]  fencing_token    int64
-ARGV[2]  over_ms          int64 or ''       To end those whose time was over by then, and look at no others.
-ARGV[3]  alive            text
+ARGV[1]  webhook_prefix   prefix webhook:
+ARGV[2]  tenant_prefix    prefix tenant:
+ARGV[3]  delivery_prefix  prefix delivery:
+ARGV[4]  lane_prefix      prefix lane:
+ARGV[5]  window_prefix    prefix window:
+ARGV[6]  fencing_token    int64
+ARGV[7]  over_ms          int64 or ''       To end those whose time was over by then, and look at no others.
+ARGV[8]  alive            text
     Dispatchers, blanks between: the claims of others end. '' where that is not known.
-ARGV[4]  after            int64             The number of claims to pass over.
-ARGV[5]  delivery_prefix  prefix delivery:
-ARGV[6]  lane_prefix      prefix lane:
-ARGV[7]  window_prefix    prefix window:
-ARGV[8]  webhook_prefix   prefix webhook:
-ARGV[9]  tenant_prefix    prefix tenant:
+ARGV[9]  after            int64             The number of claims to pass over.
 
 Replies, the first that applies:
   fenced | lapsed count damaged next
@@ -34,7 +34,7 @@ Writes:
   On lapsed: deliveries, their claims, lanes and windows.
 ]]
 local lease, lanes, claims, claimed_lanes, open = unpack(KEYS)
-local fencing_token, over_ms, alive, after, delivery_prefix, lane_prefix, window_prefix, webhook_prefix, tenant_prefix
+local webhook_prefix, tenant_prefix, delivery_prefix, lane_prefix, window_prefix, fencing_token, over_ms, alive, after
   = unpack(ARGV)
 -- End of the signature.
 -- @include base/time, delivery/state
