@@ -95,25 +95,11 @@ pub enum CallError {
     Usage(String),
     #[error("{}", .0.text())]
     Refused(Refusal),
-    #[error("the service at {url} failed: {status} {message}\n{advice}")]
-    Failed {
-        url: String,
-        status: u16,
-        message: String,
-        advice: String,
-    },
-    #[error(
-        "the service at {url} cannot be reached: {reason}\n--url, BUDGET_URL or a profile sets where it is"
-    )]
-    Unreachable { url: String, reason: String },
-    #[error("no response from {url}: {reason}\n{advice}")]
-    Lost {
-        url: String,
-        reason: String,
-        advice: String,
-    },
-    #[error("the response of {url} is not what the protocol requires; is it a budget authority?")]
-    Unreadable { url: String },
+    /// The service failed or cannot be reached: the same request may succeed later.
+    #[error("{0}")]
+    Unavailable(String),
+    #[error("the response of {0} is not what the protocol requires; is it a budget authority?")]
+    Unreadable(String),
     /// The service did what it could, and the output says what failed.
     #[error("{0}")]
     Incomplete(&'static str),
@@ -137,14 +123,6 @@ pub struct Refusal {
 }
 
 impl CallError {
-    /// Whether the same request may succeed later.
-    pub fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            Self::Failed { .. } | Self::Unreachable { .. } | Self::Lost { .. }
-        )
-    }
-
     /// Prints an error, and returns the exit code of the process.
     pub fn exit(outcome: Result<(), Self>) -> ExitCode {
         let Err(error) = outcome else {
@@ -157,11 +135,7 @@ impl CallError {
             }
             Self::Refused(_) | Self::Incomplete(_) => 1,
             Self::Usage(_) => 2,
-            Self::Failed { .. }
-            | Self::Unreachable { .. }
-            | Self::Lost { .. }
-            | Self::Unreadable { .. }
-            | Self::Output(_) => 3,
+            Self::Unavailable(_) | Self::Unreadable(_) | Self::Output(_) => 3,
         };
         eprintln!("{error}");
         ExitCode::from(code)

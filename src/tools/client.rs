@@ -1,11 +1,12 @@
 //! The HTTP client of the tools: one request of the operations index at a time.
 
 use std::error::Error;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::header::{HeaderName, HeaderValue};
-use reqwest::{Certificate, StatusCode, Url};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Certificate, ClientBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -48,9 +49,8 @@ pub(super) fn base_url(text: &str) -> Result<Url, String> {
 pub(super) struct Client {
     http: reqwest::Client,
     url: Url,
-    key: (HeaderName, HeaderValue),
-    /// An API key that is sent besides.
-    api_key: Option<HeaderValue>,
+    /// The headers of its keys.
+    keys: HeaderMap,
 }
 
 impl Client {
@@ -73,22 +73,20 @@ impl Client {
         key_header: &HeaderName,
         key: &SecretString,
     ) -> Result<Self, CallError> {
-        let key = header_value(key)?;
-        Ok(Self {
-            http,
-            url,
-            key: (key_header.clone(), key),
-            api_key: None,
-        })
+        let keys = HeaderMap::from_iter([(key_header.clone(), header_value(key)?)]);
+        Ok(Self { http, url, keys })
     }
 
     /// Sends an API key besides, in the headers of all dialects.
     ///
     /// # Errors
     /// As for [`Client::new`].
-    pub fn with_api_key(self, key: &str) -> Result<Self, CallError> {
-        let api_key = Some(header_value(&key.into())?);
-        Ok(Self { api_key, ..self })
+    pub fn with_api_key(mut self, key: &str) -> Result<Self, CallError> {
+        for dialect in Dialect::ALL {
+            let header = &dialect.header_names().api_key;
+            self.keys.insert(header, header_value(&key.into())?);
+        }
+        Ok(self)
     }
 
     /// Waits until the service responds and reaches its store; `false` when it does not within `limit`.
@@ -99,7 +97,7 @@ impl Client {
         let list = Call::of(OperationId::ListTenants).with("limit", Some(1));
         let ready = timeout(limit, self.read_within(limit, &list)).await;
         match ready.unwrap_or(Ok(Value::Null)) {
-            Err(error) if error.is_transient() => Ok(false),
+            Err(CallError::Unavailable(_)) => Ok(false),
             response => response.map(|body| !body.is_null()),
         }
     }
@@ -116,9 +114,7 @@ impl Client {
         let deadline = Instant::now() + limit;
         loop {
             match self.send(call).await {
-                Err(error) if error.is_transient() && Instant::now() < deadline => {
-                    sleep(PAUSE).await;
-                }
+                Err(CallError::Unavailable(_)) if Instant::now() < deadline => sleep(PAUSE).await,
                 read => return read,
             }
         }
@@ -145,12 +141,7 @@ impl Client {
             .http
             .request(method.clone(), url)
             .query(&call.query)
-            .header(&self.key.0, &self.key.1);
-        if let Some(key) = &self.api_key {
-            for dialect in Dialect::ALL {
-                request = request.header(&dialect.header_names().api_key, key);
-            }
-        }
+            .headers(self.keys.clone());
         if let Some(key) = &call.key {
             request = request.header("X-Idempotency-Key", key);
         }
@@ -194,45 +185,42 @@ impl Client {
 
     fn response(&self, status: StatusCode, text: &str, call: &Call) -> Result<Value, CallError> {
         let text = if text.is_empty() { "null" } else { text };
-        match serde_json::from_str(text) {
-            Ok(body) if status.is_success() => Ok(body),
-            body if status.is_server_error() => {
-                let body: Value = body.unwrap_or_default();
-                Err(CallError::Failed {
-                    url: printable(&self.url),
-                    status: status.as_u16(),
-                    message: body["message"].as_str().unwrap_or("no message").to_owned(),
-                    advice: call.advice(),
-                })
-            }
-            Ok(body) if status.is_client_error() => match serde_json::from_value(body) {
-                Ok(refusal) => Err(CallError::Refused(Refusal {
-                    status: status.as_u16(),
-                    ..refusal
-                })),
-                Err(_) => Err(self.unreadable()),
-            },
+        let body: Option<Value> = serde_json::from_str(text).ok();
+        if status.is_server_error() {
+            let body = body.unwrap_or_default();
+            let message = body["message"].as_str().unwrap_or("no message");
+            let (url, status) = (printable(&self.url), status.as_u16());
+            let advice = call.advice();
+            return Err(CallError::Unavailable(format!(
+                "the service at {url} failed: {status} {message}\n{advice}"
+            )));
+        }
+        let body = body.ok_or_else(|| self.unreadable())?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        match serde_json::from_value(body) {
+            Ok(refusal) if status.is_client_error() => Err(CallError::Refused(Refusal {
+                status: status.as_u16(),
+                ..refusal
+            })),
             _ => Err(self.unreadable()),
         }
     }
 
     fn no_response(&self, error: &reqwest::Error, call: &Call) -> CallError {
         let (url, reason) = (printable(&self.url), deepest_cause(error));
-        match error.is_connect() || error.is_builder() {
-            true => CallError::Unreachable { url, reason },
-            false => CallError::Lost {
-                url,
-                reason,
-                advice: call.advice(),
-            },
-        }
+        CallError::Unavailable(match error.is_connect() || error.is_builder() {
+            true => format!(
+                "the service at {url} cannot be reached: {reason}\n--url, BUDGET_URL or a profile sets where it is"
+            ),
+            false => format!("no response from {url}: {reason}\n{}", call.advice()),
+        })
     }
 
     /// The response lacks something that the protocol requires.
     pub fn unreadable(&self) -> CallError {
-        CallError::Unreadable {
-            url: printable(&self.url),
-        }
+        CallError::Unreadable(printable(&self.url))
     }
 }
 
@@ -248,18 +236,23 @@ pub(super) fn header_value(key: &SecretString) -> Result<HeaderValue, CallError>
     Ok(value)
 }
 
-/// An HTTP client that trusts the system's authorities or those of a file; plain HTTP needs none. It follows no redirect.
+/// Settings of every HTTP client: it follows no redirect.
+pub(super) fn http_builder(timeout: Duration) -> ClientBuilder {
+    // An error only says that the process has a provider already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .timeout(timeout)
+        .redirect(reqwest::redirect::Policy::none())
+}
+
+/// An HTTP client that trusts the system's authorities or those of a file; plain HTTP needs none.
 pub(super) fn http(
     url: &Url,
     timeout: Duration,
     ca_file: Option<PathBuf>,
 ) -> Result<reqwest::Client, CallError> {
-    // An error only says that the process has a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder()
-        .timeout(timeout)
-        .redirect(reqwest::redirect::Policy::none())
-        .user_agent(concat!("budget-authority/", env!("CARGO_PKG_VERSION")));
+    let agent = concat!("budget-authority/", env!("CARGO_PKG_VERSION"));
+    let mut builder = http_builder(timeout).user_agent(agent);
     if let Some(path) = ca_file {
         let pem = std::fs::read(&path).map_err(|error| error.to_string());
         let authorities = pem
@@ -274,6 +267,17 @@ pub(super) fn http(
         let cause = deepest_cause(&error);
         CallError::Usage(format!("{cause}; name authorities with --ca-file"))
     })
+}
+
+/// The address at which this machine reaches what listens on `address`.
+pub(super) fn local(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
 }
 
 /// The address without credentials and without a slash at its end.

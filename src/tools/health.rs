@@ -1,6 +1,6 @@
 //! `budget-authority health`: asks processes for their health, as a container's health check or once a release is installed.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use reqwest::Url;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::client::{base_url, deepest_cause, printable};
+use super::client::{base_url, deepest_cause, http_builder, local, printable};
 use crate::config::{LISTEN, METRICS_LISTEN, address_or_off};
 
 /// Pause before an address is probed again.
@@ -101,13 +101,16 @@ pub async fn run(args: HealthArgs) -> ExitCode {
 impl HealthArgs {
     /// The URLs of the probes, or why these arguments name none.
     fn probes(&self) -> Result<Vec<Url>, String> {
-        let urls = match (self.urls.is_empty(), self.metrics) {
-            (false, _) => self.urls.clone(),
-            (true, false) => vec![url_of(self.listen)],
-            (true, true) => vec![url_of(self.metrics_listen.ok_or(
-                "BUDGET_METRICS_LISTEN is off: the process has no probes on an address of its metrics",
-            )?)],
-        };
+        let mut urls = self.urls.clone();
+        if urls.is_empty() {
+            let address = match self.metrics {
+                false => self.listen,
+                true => self.metrics_listen.ok_or(
+                    "BUDGET_METRICS_LISTEN is off: the process has no probes on an address of its metrics",
+                )?,
+            };
+            urls.push(plain_url(&format!("http://{}", local(address)))?);
+        }
         urls.into_iter().map(|url| self.probe(url)).collect()
     }
 
@@ -137,22 +140,10 @@ async fn line(url: Url, timeout: Duration, wait: Duration) -> Result<String, Str
     }
 }
 
-/// URL of a process of this machine that listens on this address.
-fn url_of(mut address: SocketAddr) -> Url {
-    if address.ip().is_unspecified() {
-        address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    }
-    Url::parse(&format!("http://{address}")).expect("an address makes a URL")
-}
-
 /// Sends the request. Returns the warning of a healthy process, or why it is not healthy.
 async fn probe(url: &Url, timeout: Duration) -> Result<Option<String>, String> {
-    // An error only says that the process has a provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     // A proxy of the environment does not reach this machine's own addresses.
-    let client = reqwest::Client::builder()
-        .timeout(timeout)
-        .redirect(reqwest::redirect::Policy::none())
+    let client = http_builder(timeout)
         .no_proxy()
         .tls_certs_only([])
         .build()

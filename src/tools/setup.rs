@@ -1,7 +1,7 @@
 //! Makes what a tool needs for itself: a tenant, its budgets and a key.
 
 use secrecy::SecretString;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::call::{Call, CallError};
 use super::client::Client;
@@ -11,11 +11,15 @@ use crate::domain::api_key::permission::Permission;
 /// The unit of every amount.
 pub(super) const UNIT: &str = "TOKENS";
 
+async fn create(admin: &Client, what: OperationId, body: Value) -> Result<Value, CallError> {
+    admin.send(&Call::of(what).body(&body)).await
+}
+
 /// Creates a tenant.
 pub(super) async fn create_tenant(admin: &Client, id: &str, name: &str) -> Result<(), CallError> {
     let tenant = json!({"tenant_id": id, "name": name});
-    let call = Call::of(OperationId::CreateTenant).body(&tenant);
-    admin.send(&call).await.map(drop)
+    let created = create(admin, OperationId::CreateTenant, tenant).await;
+    created.map(drop)
 }
 
 /// Creates a budget of a unit.
@@ -28,8 +32,8 @@ pub(super) async fn create_budget(
 ) -> Result<(), CallError> {
     let allocated = json!({"unit": unit, "amount": amount});
     let budget = json!({"tenant_id": tenant, "scope": scope, "unit": unit, "allocated": allocated});
-    let call = Call::of(OperationId::CreateBudget).body(&budget);
-    admin.send(&call).await.map(drop)
+    let created = create(admin, OperationId::CreateBudget, budget).await;
+    created.map(drop)
 }
 
 /// Creates an API key with the default permissions, and returns its secret.
@@ -39,9 +43,9 @@ pub(super) async fn create_key(
     name: &str,
 ) -> Result<SecretString, CallError> {
     let key = json!({"tenant_id": tenant, "name": name, "permissions": Permission::DEFAULT});
-    let create = Call::of(OperationId::CreateApiKey).body(&key);
-    let secret = admin.send(&create).await?["key_secret"]
-        .as_str()
-        .map(SecretString::from);
-    secret.ok_or_else(|| admin.unreadable())
+    let created = create(admin, OperationId::CreateApiKey, key).await?;
+    let secret = created["key_secret"].as_str();
+    secret
+        .map(SecretString::from)
+        .ok_or_else(|| admin.unreadable())
 }

@@ -196,7 +196,7 @@ impl Shared {
             let amount = body[member]["amount"].as_i64().unwrap_or(expected);
             if amount != expected {
                 let operation = exchange.operation;
-                recorder.contradict(format!("{operation}: {member} {amount}, not {expected}"));
+                recorder.contradict(format!("{operation:?}: {member} {amount}, not {expected}"));
             }
         }
         let id = body["reservation_id"]

@@ -8,22 +8,15 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::service::Change;
-use crate::domain::words::words;
 
-words! {
-    /// One request of the runtime plane.
-    Operation: "snake_case" {
-        /// Holds an estimate.
-        Reserve,
-        /// Ends a hold with a charge.
-        Commit,
-        /// Ends a hold without a charge.
-        Release,
-        /// Asks whether a hold could be made.
-        Decide,
-        /// Charges without a hold.
-        Event,
-    }
+/// One request of the runtime plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Reserve,
+    Commit,
+    Release,
+    Decide,
+    Event,
 }
 
 /// A response without the expected outcome, or none at all.
@@ -107,7 +100,8 @@ impl Recorder {
         let (mut all, mut summaries) = (Times::default(), Vec::new());
         for (operation, times) in &self.times {
             all.0.add(&times.0).expect("all have the same bounds");
-            summaries.push(times.summary(operation.as_str(), self.elapsed));
+            let name = format!("{operation:?}").to_lowercase();
+            summaries.push(times.summary(&name, self.elapsed));
         }
         summaries.push(all.summary("all", self.elapsed));
         summaries

@@ -44,25 +44,6 @@ pub fn spawn(command: Command) -> io::Result<Child> {
     spawned.recv().map_err(no_keeper)?
 }
 
-/// Asks a child to end (`SIGTERM`), waits for it at most `limit`, then kills it.
-#[expect(
-    unsafe_code,
-    reason = "the standard library sends no signal but SIGKILL"
-)]
-pub fn stop(child: &mut Child, limit: Duration) {
-    // SAFETY: the child is ours and has not been waited for, so the id is still its own.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
-    let deadline = Instant::now() + limit;
-    while Instant::now() < deadline {
-        if !matches!(child.try_wait(), Ok(None)) {
-            return;
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    let _ = child.kill();
-    let _ = child.wait();
-}
-
 /// A child process that is stopped when it is dropped.
 #[derive(Debug)]
 pub struct Process(Child);
@@ -110,8 +91,26 @@ impl Process {
 }
 
 impl Drop for Process {
+    /// Asks it to end (`SIGTERM`), and kills it after [`Process::STOP_LIMIT`].
+    #[expect(
+        unsafe_code,
+        reason = "the standard library sends no signal but SIGKILL"
+    )]
     fn drop(&mut self) {
-        stop(&mut self.0, Self::STOP_LIMIT);
+        if !matches!(self.0.try_wait(), Ok(None)) {
+            return;
+        }
+        // SAFETY: the child is ours and has not been waited for, so the id is still its own.
+        unsafe { libc::kill(self.id() as libc::pid_t, libc::SIGTERM) };
+        let deadline = Instant::now() + Self::STOP_LIMIT;
+        while Instant::now() < deadline {
+            if !matches!(self.0.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -47,18 +47,8 @@ pub enum DevError {
     #[error(transparent)]
     Serve(#[from] ServeError),
     /// The data was started in another dialect.
-    #[error(
-        "the data in {place} speaks the dialect `{found}`: start with --dialect {found}, or keep the data of another \
-         dialect apart: {remedy}"
-    )]
-    OtherDialect {
-        /// Where the data is.
-        place: String,
-        /// Its dialect.
-        found: String,
-        /// How to use other data.
-        remedy: String,
-    },
+    #[error("{0}")]
+    OtherDialect(String),
     /// The API did not become ready.
     #[error("the API did not become ready within {0:?}")]
     NotReady(Duration),
@@ -178,7 +168,7 @@ pub async fn run(args: DevArgs, shutdown: Shutdown) -> Result<(), DevError> {
     let _ = tokio::time::timeout(FIRST_RESPONSE_LIMIT, responds).await;
     // Before anything else starts that would log it too. Other errors come back there.
     if let Err(StoreError::OtherDialect { found, .. }) = store.secret().await {
-        return Err(other_dialect(&args, found));
+        return Err(other_dialect(&args, &found));
     }
     if let Some(signer) = &data.signer {
         signer.warn_of_another_address(address);
@@ -259,7 +249,7 @@ fn config(args: &DevArgs, address: SocketAddr, data: &Data) -> Result<ServeConfi
 }
 
 /// What to do about data of another dialect than the one that the developer chose.
-fn other_dialect(args: &DevArgs, found: String) -> DevError {
+fn other_dialect(args: &DevArgs, found: &str) -> DevError {
     let own = args.dialect.as_str();
     let (place, remedy) = match args.redis_url {
         Some(_) => ("that Redis".to_owned(), "in another Redis".to_owned()),
@@ -268,11 +258,10 @@ fn other_dialect(args: &DevArgs, found: String) -> DevError {
             format!("--data .data-{own}"),
         ),
     };
-    DevError::OtherDialect {
-        place,
-        found,
-        remedy,
-    }
+    DevError::OtherDialect(format!(
+        "the data in {place} speaks the dialect `{found}`: start with --dialect {found}, or keep the data of another \
+         dialect apart: {remedy}"
+    ))
 }
 
 /// Settings of the worker that signs evidence.

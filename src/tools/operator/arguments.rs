@@ -129,18 +129,17 @@ impl CommandRow {
             Kind::Number => ("N", "", json_of::<f64>),
             Kind::Time if is_past => ("TIME", ": a time, or 15m, 2h, 7d ago", past),
             Kind::Time => ("TIME", ": a time, or 15m, 2h, 7d from now", future),
-            Kind::Texts => (&name, LIST, |text| Ok(text.into())),
-            Kind::Numbers => ("N", LIST, json_of::<f64>),
             Kind::Map => ("NAME=VALUE", "; repeated", pair),
             Kind::Object => ("JSON", "", json_of::<Map<String, Value>>),
         };
+        let about = if input.is_list { LIST } else { about };
         let mut help = input.about.clone() + about;
         if let [first @ .., last] = input.words.as_slice()
             && (1..LISTED_WORDS).contains(&first.len())
         {
             help += &format!(": {} or {last}", first.join(", "));
         }
-        if self.removes() && (about == LIST || input.name == "overage-policy") {
+        if self.removes() && (input.is_list || input.name == "overage-policy") {
             help += "; `none` removes it";
         }
         let mut argument = Arg::new(input.name.clone()).help(help);
@@ -150,11 +149,11 @@ impl CommandRow {
                 .value_name(value_name.to_owned())
                 .value_parser(parser),
         };
-        argument = match input.kind {
-            Kind::Texts | Kind::Numbers => argument.action(ArgAction::Append).value_delimiter(','),
-            Kind::Map => argument.action(ArgAction::Append),
-            _ => argument,
-        };
+        if input.is_list {
+            argument = argument.action(ArgAction::Append).value_delimiter(',');
+        } else if input.kind == Kind::Map {
+            argument = argument.action(ArgAction::Append);
+        }
         let member = input.member().replace('_', "-");
         if input.positional && !input.words.is_empty() {
             let words = input.words.iter().map(|word| word.to_lowercase());
@@ -262,11 +261,10 @@ impl CommandRow {
             return default.map(|default| derived(default, matches)).transpose();
         }
         let is_removal = |value: &Value| self.removes() && value == NONE;
-        let is_list = matches!(input.kind, Kind::Texts | Kind::Numbers);
-        if is_list && input.place == Place::Body {
+        if input.is_list && input.place == Place::Body {
             return Ok(Some(given.filter(|value| !is_removal(value)).collect()));
         }
-        if is_list {
+        if input.is_list {
             let texts: Vec<_> = given.map(|value| text(&value)).collect();
             return Ok(Some(texts.join(",").into()));
         }

@@ -48,8 +48,6 @@ pub(super) enum Kind {
     Time,
     /// An integer, whose unit is another input.
     Amount,
-    Texts,
-    Numbers,
     /// Members of an object, each `NAME=VALUE`.
     Map,
     /// An object as JSON.
@@ -65,6 +63,8 @@ pub(super) struct Input {
     pub path: Vec<String>,
     pub place: Place,
     pub kind: Kind,
+    /// Whether it has any number of such values.
+    pub is_list: bool,
     /// Its description, as in the API.
     pub about: String,
     pub required: bool,
@@ -161,8 +161,7 @@ impl Inputs {
             }
             return None;
         }
-        let schema = self.target(&parameter["schema"]);
-        let item = self.target(&schema["items"]);
+        let mut schema = self.target(&parameter["schema"]);
         let mut about = text(&parameter["description"]).replace('\n', " ");
         if about.starts_with("Without effect") || about.starts_with("Must be absent") {
             return None;
@@ -171,27 +170,28 @@ impl Inputs {
         if !schema["default"].is_null() {
             about += &format!("; {} by default", text(&schema["default"]));
         }
+        let is_list = schema["type"] == "array";
+        if is_list {
+            schema = self.target(&schema["items"]);
+        }
         let kind = match schema["type"].as_str() {
             _ if name == "secret-file" => Kind::Secret,
             Some("integer") => Kind::Integer,
             Some("number") => Kind::Number,
             Some("boolean") => Kind::Switch,
-            Some("array") if item["type"] == "number" => Kind::Numbers,
-            Some("array") => Kind::Texts,
             Some("object") if schema["properties"]["amount"].is_object() => Kind::Amount,
             Some("object") if schema["additionalProperties"].is_object() => Kind::Map,
             Some("object") => Kind::Object,
             _ if schema["format"] == "date-time" => Kind::Time,
             _ => Kind::Text,
         };
-        let words = [&schema, &item]
-            .into_iter()
-            .filter_map(|schema| schema["enum"].as_array());
+        let words = schema["enum"].as_array().into_iter();
         self.found.push(Input {
             name,
             path: path.to_vec(),
             place,
             kind,
+            is_list,
             about,
             // The members of an object are inputs of their own.
             required: parameter["required"] == true && kind != Kind::Object,

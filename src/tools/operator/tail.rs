@@ -51,9 +51,9 @@ pub(super) async fn run(
                 }
             }
             // Missed events are printed once the service responds again.
-            Err(error) if error.is_transient() => {
+            Err(CallError::Unavailable(problem)) => {
                 if !is_failing {
-                    eprintln!("{error}");
+                    eprintln!("{problem}");
                 }
                 is_failing = true;
             }

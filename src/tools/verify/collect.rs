@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::inventory::RecordDays;
 use super::report::{Difference, LedgerRow, Report};
 use super::totals::{Comparison, Totals};
 use crate::domain::amount::Unit;
@@ -38,7 +37,7 @@ impl<'a> Collector<'a> {
     pub(super) async fn read(
         store: &'a Store,
         tenant: &'a TenantId,
-        days: &RecordDays,
+        days: &BTreeSet<Day>,
         found_ms: i64,
         progress: &'a mut (dyn FnMut(u64) + Send),
     ) -> Result<Report, StoreError> {
@@ -61,11 +60,8 @@ impl<'a> Collector<'a> {
         let since: BTreeSet<_> = days_since
             .take_while(|day| *day <= Day::of_ms(read_ms))
             .collect();
-        for (records, days) in [
-            (Records::Reservations, &days.reservations),
-            (Records::UsageEvents, &days.usage_events),
-        ] {
-            for day in days.union(&since) {
+        for day in days.union(&since) {
+            for records in [Records::Reservations, Records::UsageEvents] {
                 collector.day(records, *day, read_ms).await?;
             }
         }
@@ -129,9 +125,8 @@ impl<'a> Collector<'a> {
     }
 
     /// Checks that each day with records is registered for retention.
-    async fn registered(&mut self, days: &RecordDays) -> Result<(), StoreError> {
-        let days = days.reservations.union(&days.usage_events);
-        let days: Vec<_> = days.copied().collect();
+    async fn registered(&mut self, days: &BTreeSet<Day>) -> Result<(), StoreError> {
+        let days: Vec<_> = days.iter().copied().collect();
         for member in self.store.unregistered_days(self.tenant, &days).await? {
             let detail = "it has records, but is not registered for retention";
             self.differs("day", &member, detail);

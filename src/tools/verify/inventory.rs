@@ -8,21 +8,13 @@ use crate::store::{Day, Store, StoreError};
 /// The kinds of keys `audit`, `chain` and `seals`, found by one scan.
 const CHAIN_KINDS: &str = "[acs][uhe][da][il]*";
 
-/// The days with records of one tenant.
-#[derive(Debug, Default)]
-pub(super) struct RecordDays {
-    /// Days with reservations.
-    pub reservations: BTreeSet<Day>,
-    /// Days with usage events.
-    pub usage_events: BTreeSet<Day>,
-}
-
 /// The tenants and partitions of a deployment.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     /// Redis's time before the scan, in milliseconds.
     pub read_ms: i64,
-    pub tenants: BTreeMap<TenantId, RecordDays>,
+    /// The days with records of each tenant.
+    pub tenants: BTreeMap<TenantId, BTreeSet<Day>>,
     /// Partitions with reservations in quarantine.
     pub quarantines: BTreeSet<Partition>,
     /// Partitions with counts.
@@ -55,10 +47,8 @@ impl Inventory {
                 });
                 let Some(tenant) = tenant else { return };
                 let days = inventory.tenants.entry(tenant).or_default();
-                match kind {
-                    "rsvs" => days.reservations.extend(Day::parse(day)),
-                    "usage_events" => days.usage_events.extend(Day::parse(day)),
-                    _ => {}
+                if ["rsvs", "usage_events"].contains(&kind) {
+                    days.extend(Day::parse(day));
                 }
             }
             _ => {}

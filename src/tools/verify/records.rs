@@ -34,8 +34,10 @@ impl Collector<'_> {
                 Self::usage_event,
             ),
         };
-        let last_ms = self.store.last_score(&index).await?;
-        self.latest_ms = self.latest_ms.max(last_ms.unwrap_or(0));
+        let Some(last_ms) = self.store.last_score(&index).await? else {
+            return Ok(());
+        };
+        self.latest_ms = self.latest_ms.max(last_ms);
         self.check_each(&index, &prefix, until_ms, check).await
     }
 
