@@ -198,11 +198,16 @@ async fn a_new_deployment_record_waits_for_replicas() {
     let server = RedisServer::start();
     let port = server.port.to_string();
     let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]);
-    // Redis waits for replicas that have acknowledged their copy, which is later than the replica's link is up.
     eventually("the replica is online", async || {
         server
             .run::<String>(&["INFO", "replication"])
             .contains("state=online")
+    })
+    .await;
+    // Redis sends it no command before its first acknowledgement, which may be a second later.
+    server.run::<()>(&["SET", "copied", "1"]);
+    eventually("the replica follows", async || {
+        replica.run::<i64>(&["EXISTS", "copied"]) == 1
     })
     .await;
     store_of(&server, "first", true)

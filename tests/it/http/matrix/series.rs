@@ -3,6 +3,7 @@
 use budget_authority::store::ExtraRoundTrip;
 
 use super::*;
+use crate::harness::eventually;
 use crate::harness::signatures::SIGNATURES;
 
 /// The most series that a replica may expose.
@@ -99,6 +100,11 @@ async fn a_replica_exposes_few_series_whatever_tenants_send() {
     let app = TestApp::spawn_reaching(public_names(), &[]).await;
     let other = TargetTenant::new(&app, TenantState::Active).await;
     drive(&app, &other, |_| true).await;
+    // What is counted in the background is stored once a second.
+    eventually("the counts are stored", async || {
+        labels(&series(&app), "budget_script_duration_seconds_count").contains("count_traffic")
+    })
+    .await;
     let first = series(&app);
     assert!(first.len() <= SERIES_MAX, "{} series", first.len());
     let names = first.iter().filter(|name| name.contains(&other.name));
