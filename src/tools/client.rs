@@ -1,6 +1,7 @@
 //! The HTTP client of the tools: one request of the operations index at a time.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -95,10 +96,10 @@ impl Client {
     /// [`CallError::Refused`] and others that waiting does not change.
     pub async fn is_ready_within(&self, limit: Duration) -> Result<bool, CallError> {
         let list = Call::of(OperationId::ListTenants).with("limit", Some(1));
-        let ready = timeout(limit, self.read_within(limit, &list)).await;
-        match ready.unwrap_or(Ok(Value::Null)) {
-            Err(CallError::Unavailable(_)) => Ok(false),
-            response => response.map(|body| !body.is_null()),
+        match timeout(limit, self.read_within(limit, &list)).await {
+            Ok(Ok(_)) => Ok(true),
+            Ok(Err(CallError::Unavailable(_))) | Err(_) => Ok(false),
+            Ok(Err(error)) => Err(error),
         }
     }
 
@@ -254,12 +255,12 @@ pub(super) fn http(
     let agent = concat!("budget-authority/", env!("CARGO_PKG_VERSION"));
     let mut builder = http_builder(timeout).user_agent(agent);
     if let Some(path) = ca_file {
-        let pem = std::fs::read(&path).map_err(|error| error.to_string());
-        let authorities = pem
-            .and_then(|pem| Certificate::from_pem_bundle(&pem).map_err(|error| error.to_string()));
-        builder = builder.tls_certs_only(authorities.map_err(|reason| {
+        let refused = |reason: &dyn Display| {
             CallError::Usage(format!("--ca-file {}: {reason}", path.display()))
-        })?);
+        };
+        let pem = std::fs::read(&path).map_err(|error| refused(&error))?;
+        let authorities = Certificate::from_pem_bundle(&pem).map_err(|error| refused(&error))?;
+        builder = builder.tls_certs_only(authorities);
     } else if url.scheme() == "http" {
         builder = builder.tls_certs_only([]);
     }
