@@ -10,6 +10,7 @@ use budget_authority::shutdown::{self, Shutdown};
 use budget_authority::spans;
 use budget_authority::store::Store;
 use budget_authority::telemetry::{self, Telemetry};
+use budget_authority::tools::call::CallError;
 use budget_authority::tools::cli::{
     AuditCommand, Cli, Command, EvidenceCommand, KeysCommand, LedgerCommand, OnStore,
 };
@@ -41,14 +42,11 @@ async fn main() -> ExitCode {
         Command::Evidence(EvidenceCommand::Verify(args)) => {
             return ExitCode::from(evidence::run(&args, io::stdout()).await);
         }
-        Command::Admin(args) => return operator::run(*args).await,
-        Command::Login(args) => return connection::login(args).await,
-        Command::Logout(args) => return connection::logout(&args),
+        Command::Admin(args) => return CallError::exit(operator::run(*args).await),
+        Command::Login(args) => return CallError::exit(connection::login(args).await),
+        Command::Logout(args) => return CallError::exit(connection::logout(&args)),
         Command::Completions { shell } => print_completions(shell).map_err(Into::into),
-        Command::Limits(args) => match limits(args) {
-            Ok(text) => print_to_end(text.as_bytes()).map_err(Into::into),
-            Err(error) => error.exit(),
-        },
+        Command::Limits(args) => return CallError::exit(limits(args)),
         Command::Health(args) => return health::run(args).await,
         Command::Bench(args) => return bench::run(*args).await,
         Command::Keys(KeysCommand::Sizes(OnStore { args, store })) => {
@@ -69,12 +67,8 @@ async fn main() -> ExitCode {
 fn print_completions(shell: Shell) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "budget-authority", &mut script);
-    print_to_end(&script)
-}
-
-/// Prints a text, unless its reader stops before its end.
-fn print_to_end(text: &[u8]) -> io::Result<()> {
-    match io::stdout().write_all(text) {
+    match io::stdout().write_all(&script) {
+        // The reader of a pipe may stop before the end.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }
@@ -128,13 +122,6 @@ async fn show_sizes(args: &SizesArgs, store: StoreArgs) -> Result<(), Box<dyn st
         let nobody = format!("there is no tenant `{tenant}` under the key prefix `{prefix}`");
         return Err(nobody.into());
     }
-    print!(
-        "{}",
-        if args.json {
-            sizes.json()
-        } else {
-            sizes.table()
-        }
-    );
+    print!("{}", sizes.text(args.json));
     Ok(())
 }

@@ -29,7 +29,7 @@ impl SecretSetting {
     ///
     /// # Errors
     /// As for [`SecretSetting::read`].
-    pub(super) fn text(
+    pub(crate) fn text(
         self,
         given: Option<SecretString>,
         file: Option<PathBuf>,
@@ -60,7 +60,7 @@ impl SecretSetting {
     ///
     /// # Errors
     /// [`ConfigError`] when the value is given too, or the file cannot be used.
-    pub(crate) fn read(
+    fn read(
         self,
         is_given: bool,
         file: Option<PathBuf>,

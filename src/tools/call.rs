@@ -93,16 +93,19 @@ pub enum CallError {
     /// The command line is wrong.
     #[error("{0}")]
     Usage(String),
+    /// The service refused the request.
     #[error("{}", .0.text())]
     Refused(Refusal),
     /// The service failed or cannot be reached: the same request may succeed later.
     #[error("{0}")]
     Unavailable(String),
+    /// The response of this URL lacks what the protocol requires.
     #[error("the response of {0} is not what the protocol requires; is it a budget authority?")]
     Unreadable(String),
     /// The service did what it could, and the output says what failed.
     #[error("{0}")]
     Incomplete(&'static str),
+    /// Standard output, or what was typed, failed.
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
 }
@@ -110,16 +113,17 @@ pub enum CallError {
 /// An error response of the service.
 #[derive(Debug, Deserialize)]
 pub struct Refusal {
+    /// The status of the response.
     #[serde(skip)]
     pub status: u16,
     #[serde(rename = "error")]
-    pub code: String,
+    pub(super) code: String,
     #[serde(default)]
-    pub message: String,
+    pub(super) message: String,
     #[serde(default)]
-    pub details: Value,
+    pub(super) details: Value,
     #[serde(default)]
-    pub request_id: String,
+    pub(super) request_id: String,
 }
 
 impl CallError {

@@ -3,7 +3,6 @@
 
 use std::io::{self, BufRead as _, IsTerminal as _};
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
@@ -57,10 +56,8 @@ impl Credentials {
     /// # Errors
     /// [`CallError::Usage`] when it is given twice, or the file cannot be used.
     pub fn key(&self) -> Result<Option<SecretString>, CallError> {
-        let given = self.admin_key.clone();
-        let given = given.filter(|key| !key.expose_secret().is_empty());
-        let in_file = KEY.read(given.is_some(), self.admin_key_file.clone());
-        let in_file = in_file.map_err(|error| {
+        let key = KEY.text(self.admin_key.clone(), self.admin_key_file.clone());
+        let (key, _) = key.map_err(|error| {
             let hint = match error {
                 ConfigError::Contradiction { .. } => {
                     "; `unset BUDGET_ADMIN_KEY` or `unset BUDGET_ADMIN_KEY_FILE`, if it is not given as a flag"
@@ -69,7 +66,7 @@ impl Credentials {
             };
             CallError::Usage(format!("{error}{hint}"))
         })?;
-        Ok(in_file.or(given))
+        Ok(Some(key).filter(|key| !key.expose_secret().is_empty()))
     }
 }
 
@@ -149,22 +146,20 @@ pub struct LogoutArgs {
     profile: ProfileName,
 }
 
-/// Checks the key with the service, then writes the profile. Exit codes as those of `admin`.
-pub async fn login(args: LoginArgs) -> ExitCode {
-    CallError::exit(log_in(args).await)
-}
-
 /// Removes the profile.
-pub fn logout(args: &LogoutArgs) -> ExitCode {
+///
+/// # Errors
+/// [`CallError::Usage`] when it cannot be removed.
+pub fn logout(args: &LogoutArgs) -> Result<(), CallError> {
     let name = args.profile.as_str();
     // One that cannot be read is removed as well.
     let profile = Profile::read(&args.profile).ok().flatten();
     let key = named(profile.and_then(|profile| profile.key_name).as_deref());
-    let removed = Profile::remove(&args.profile);
-    CallError::exit(removed.map(|was_there| match was_there {
+    match Profile::remove(&args.profile)? {
         true => eprintln!("removed profile `{name}`; the key{key} stays valid"),
         false => eprintln!("there is no profile `{name}`"),
-    }))
+    }
+    Ok(())
 }
 
 /// The operator's name for a key, after the word.
@@ -172,7 +167,11 @@ fn named(key_name: Option<&str>) -> String {
     key_name.map_or_else(String::new, |name| format!(" `{name}`"))
 }
 
-async fn log_in(args: LoginArgs) -> Result<(), CallError> {
+/// Checks the key with the service, then writes the profile.
+///
+/// # Errors
+/// [`CallError::Usage`] without a key, or when the profile cannot be written; otherwise those of the request.
+pub async fn login(args: LoginArgs) -> Result<(), CallError> {
     let key = args.credentials.key()?.map_or_else(typed_key, Ok)?;
     let http = http(&args.url, RESPONSE_LIMIT, args.credentials.ca_file)?;
     let client = Client::over(http, args.url.clone(), &ADMIN_KEY, &key)?;

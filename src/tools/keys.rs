@@ -163,13 +163,11 @@ pub async fn sizes(store: &Store, tenant: &TenantId) -> Result<Sizes, StoreError
 }
 
 impl Sizes {
-    /// One JSON object and a line break.
-    pub fn json(&self) -> String {
-        serde_json::json!(self).to_string() + "\n"
-    }
-
-    /// A table for people.
-    pub fn table(&self) -> String {
+    /// One JSON object and a line break, or a table for people.
+    pub fn text(&self, json: bool) -> String {
+        if json {
+            return serde_json::json!(self).to_string() + "\n";
+        }
         let mut table = Table::new(2, ["KEY", "TYPE", "ENTRIES", "BYTES"]);
         for size in &self.keys {
             let (entries, bytes) = (size.entries.to_string(), size.memory_bytes.to_string());

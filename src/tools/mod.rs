@@ -1,7 +1,7 @@
 //! The commands besides `serve`: development stack, operator's commands, load generator, verification, evidence, health, keys.
 
 pub mod bench;
-mod call;
+pub mod call;
 pub mod cli;
 mod client;
 pub mod connection;
@@ -11,6 +11,7 @@ pub mod health;
 pub mod keys;
 pub mod limits;
 pub mod operator;
+mod output;
 mod profile;
 mod setup;
 mod table;

@@ -3,19 +3,21 @@
 
 use std::io::{IsTerminal as _, Write};
 
+use clap::builder::styling::{AnsiColor, Style};
 use serde_json::Value;
 
+use super::call::CallError;
+use super::table::Table;
 use crate::domain::moment::Moment;
 use crate::domain::printable::printable_up_to;
-use crate::tools::call::CallError;
-use crate::tools::table::Table;
 
 /// Where commands print.
 #[derive(Debug)]
 pub(super) struct Output<W> {
-    to: W,
-    json: bool,
-    style: Style,
+    pub to: W,
+    /// Whether programs read it.
+    pub is_json: bool,
+    pub terminal: Terminal,
 }
 
 /// The members of an object that are printed first; those that end in `_at` or `_at_ms`, and of requests, are last.
@@ -23,20 +25,6 @@ const FIRST: &str = "key_secret signing_secret reservation_id key_id policy_id s
                      event_type scope scope_pattern unit name tenant_id status";
 
 impl<W: Write> Output<W> {
-    pub fn new(to: W, json: bool, style: Style) -> Self {
-        Self { to, json, style }
-    }
-
-    /// How text is printed.
-    pub fn style(&self) -> Style {
-        self.style
-    }
-
-    /// Whether the output is JSON.
-    pub fn is_json(&self) -> bool {
-        self.json
-    }
-
     /// Prints one line of text.
     pub fn line(&mut self, text: &str) -> Result<(), CallError> {
         writeln!(self.to, "{text}")?;
@@ -46,7 +34,7 @@ impl<W: Write> Output<W> {
 
     /// Prints JSON, on several lines where people read it.
     pub fn json(&mut self, value: &Value) -> Result<(), CallError> {
-        self.line(&match self.json {
+        self.line(&match self.is_json {
             true => value.to_string(),
             false => format!("{value:#}"),
         })
@@ -54,7 +42,7 @@ impl<W: Write> Output<W> {
 
     /// Prints an object: a member per line, or its JSON.
     pub fn object(&mut self, object: &Value) -> Result<(), CallError> {
-        if self.json {
+        if self.is_json {
             return self.line(&object.to_string());
         }
         let Some(members) = object.as_object() else {
@@ -64,9 +52,13 @@ impl<W: Write> Output<W> {
         let mut members: Vec<_> = members.iter().collect();
         members.sort_by_key(|(name, _)| rank(name));
         for (name, value) in members {
-            let (text, style) = (plain(value), self.style);
-            let name = style.paint(&format!("{name:<width$}"), Some(Tone::Faint));
-            writeln!(self.to, "{name}  {}", style.paint(&text, tone_of(&text)))?;
+            let (text, terminal) = (plain(value), self.terminal);
+            let name = terminal.paint(&format!("{name:<width$}"), FAINT);
+            writeln!(
+                self.to,
+                "{name}  {}",
+                terminal.paint(&text, style_of(&text))
+            )?;
         }
         Ok(self.to.flush()?)
     }
@@ -75,7 +67,7 @@ impl<W: Write> Output<W> {
     /// separated by commas; with `:amount` a member is printed without its unit, and one that ends in `_at_ms` as a time. Amounts,
     /// and members with `:number`, are to the right.
     pub fn table(&mut self, columns: &str, rows: &[Value], nothing: &str) -> Result<(), CallError> {
-        if self.json {
+        if self.is_json {
             return rows.iter().try_for_each(|row| self.line(&row.to_string()));
         }
         if rows.is_empty() {
@@ -94,19 +86,15 @@ impl<W: Write> Output<W> {
         };
         let headings = columns
             .iter()
-            .map(|(text, member)| (*text, member.contains(':')));
+            .map(|(text, member)| (*text, member.contains(':').then_some(0)));
         let mut table = Table::aligned(headings);
         for row in rows {
             table.row(columns.iter().map(|(_, member)| cell(row, member)));
         }
-        let style = self.style;
-        let text = table.render(|row, cell, padded| {
-            let tone = if row > 0 {
-                tone_of(cell)
-            } else {
-                Some(Tone::Heading)
-            };
-            style.paint(padded, tone)
+        let terminal = self.terminal;
+        let text = table.render(|row, cell, padded| match row {
+            0 => terminal.paint(padded, HEADING),
+            _ => terminal.paint(padded, style_of(cell)),
         });
         write!(self.to, "{text}")?;
         Ok(self.to.flush()?)
@@ -125,15 +113,15 @@ fn rank(name: &str) -> usize {
 
 /// Prints text without quotes, an amount as `1000 TOKENS`, and other values as JSON.
 pub(super) fn plain(value: &Value) -> String {
+    if let Value::Object(members) = value
+        && members.len() == 2
+        && let (Some(amount), Some(unit)) = (members.get("amount"), value["unit"].as_str())
+    {
+        return format!("{amount} {unit}");
+    }
     match value {
         Value::Null => "-".to_owned(),
         Value::String(text) => printable(text),
-        Value::Object(amount) if amount.len() == 2 && amount.contains_key("unit") => {
-            match (amount.get("amount"), amount["unit"].as_str()) {
-                (Some(number), Some(unit)) => format!("{number} {unit}"),
-                _ => printable(&value.to_string()),
-            }
-        }
         Value::Array(entries) if entries.iter().all(Value::is_string) => {
             let texts = entries.iter().filter_map(Value::as_str).map(printable);
             texts.collect::<Vec<_>>().join(" ")
@@ -154,29 +142,22 @@ fn printable(text: &str) -> String {
     printable_up_to(text, usize::MAX)
 }
 
-/// How text is printed.
+/// What the terminal can show; the default is for pipes and files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Style {
-    /// Whether with colours.
+pub(super) struct Terminal {
+    /// Whether it shows colours.
     pub colour: bool,
-    /// Columns of the terminal, if it is one.
+    /// Its columns, if it is a terminal.
     pub width: Option<usize>,
 }
 
-/// The meaning of a text for an operator, and the code of its colour.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
-    Heading = 1,
-    Good = 32,
-    /// It is stopped for a while, or is repeated.
-    Paused = 33,
-    /// It failed, or needs attention.
-    Bad = 31,
-    /// It has ended, or is of less interest.
-    Faint = 2,
-}
+pub(super) const HEADING: Style = Style::new().bold();
+/// It has ended, or is of less interest.
+pub(super) const FAINT: Style = Style::new().dimmed();
+/// It failed, or needs attention.
+pub(super) const BAD: Style = AnsiColor::Red.on_default();
 
-impl Style {
+impl Terminal {
     /// That of standard output. `NO_COLOR`, or a terminal without capabilities, turns colours off.
     pub fn of_stdout() -> Self {
         if !std::io::stdout().is_terminal() {
@@ -190,19 +171,17 @@ impl Style {
         }
     }
 
-    /// The text in the colour of a tone.
-    pub fn paint(self, text: &str, tone: Option<Tone>) -> String {
-        let Some(tone) = tone.filter(|_| self.colour && !text.trim().is_empty()) else {
-            return text.to_owned();
-        };
-        format!("\u{1b}[{}m{text}\u{1b}[0m", tone as u8)
+    /// The text in this style.
+    pub fn paint(self, text: &str, style: Style) -> String {
+        match self.colour && !text.trim().is_empty() {
+            true => format!("{style}{text}{style:#}"),
+            false => text.to_owned(),
+        }
     }
 
     /// The text, cut to the width of the terminal that `used` columns leave.
     pub fn fit(self, text: &str, used: usize) -> String {
-        let Some(left) = self.width.map(|width| width.saturating_sub(used)) else {
-            return text.to_owned();
-        };
+        let left = self.width.unwrap_or(usize::MAX).saturating_sub(used);
         if text.chars().count() <= left {
             return text.to_owned();
         }
@@ -211,15 +190,17 @@ impl Style {
     }
 }
 
-/// The meaning of a status.
-pub(super) fn tone_of(word: &str) -> Option<Tone> {
-    Some(match word {
-        "ACTIVE" | "SUCCESS" => Tone::Good,
-        "FROZEN" | "SUSPENDED" | "PAUSED" | "RETRYING" | "PENDING" => Tone::Paused,
-        "FAILED" | "DISABLED" => Tone::Bad,
-        "CLOSED" | "REVOKED" | "EXPIRED" | "COMMITTED" | "RELEASED" => Tone::Faint,
-        _ => return None,
-    })
+/// The style of a status; other words have none.
+fn style_of(word: &str) -> Style {
+    match word {
+        "ACTIVE" | "SUCCESS" => AnsiColor::Green.on_default(),
+        "FROZEN" | "SUSPENDED" | "PAUSED" | "RETRYING" | "PENDING" => {
+            AnsiColor::Yellow.on_default()
+        }
+        "FAILED" | "DISABLED" => BAD,
+        "CLOSED" | "REVOKED" | "EXPIRED" | "COMMITTED" | "RELEASED" => FAINT,
+        _ => Style::new(),
+    }
 }
 
 #[expect(unsafe_code, reason = "the standard library has no such call")]
@@ -241,7 +222,12 @@ mod tests {
         print: impl FnOnce(&mut Output<&mut Vec<u8>>) -> Result<(), CallError>,
     ) -> String {
         let mut text = Vec::new();
-        print(&mut Output::new(&mut text, json, Style::default())).expect("it prints");
+        print(&mut Output {
+            to: &mut text,
+            is_json: json,
+            terminal: Terminal::default(),
+        })
+        .expect("it prints");
         String::from_utf8(text).expect("text")
     }
 
@@ -291,22 +277,22 @@ mod tests {
     #[test]
     fn only_a_terminal_with_colours_gets_them() {
         let (colour, width) = (true, None);
-        let coloured = Style { colour, width };
-        let painted = coloured.paint("FAILED", tone_of("FAILED"));
+        let coloured = Terminal { colour, width };
+        let painted = coloured.paint("FAILED", style_of("FAILED"));
         assert_eq!(painted, "\u{1b}[31mFAILED\u{1b}[0m");
-        assert_eq!(coloured.paint("x", tone_of("x")), "x");
-        assert_eq!(coloured.paint("  ", Some(Tone::Bad)), "  ");
-        assert_eq!(Style::default().paint("FAILED", Some(Tone::Bad)), "FAILED");
+        assert_eq!(coloured.paint("x", style_of("x")), "x");
+        assert_eq!(coloured.paint("  ", BAD), "  ");
+        assert_eq!(Terminal::default().paint("FAILED", BAD), "FAILED");
     }
 
     #[test]
     fn a_line_is_cut_to_what_is_left_of_the_width() {
         let (colour, width) = (false, Some(10));
-        let narrow = Style { colour, width };
+        let narrow = Terminal { colour, width };
         assert_eq!(narrow.fit("0123456789", 0), "0123456789");
         assert_eq!(narrow.fit("0123456789", 4), "01234…");
         assert_eq!(narrow.fit("0123456789", 9), "…");
         assert_eq!(narrow.fit("0123456789", 12), "");
-        assert_eq!(Style::default().fit("0123456789", 4), "0123456789");
+        assert_eq!(Terminal::default().fit("0123456789", 4), "0123456789");
     }
 }

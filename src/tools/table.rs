@@ -7,10 +7,8 @@ const NUMBER_WIDTH: usize = 9;
 
 /// Rows under headings: columns of names to the left, columns of numbers to the right.
 pub(super) struct Table {
-    /// The right-aligned columns.
-    right: Vec<bool>,
-    /// The least width of those.
-    least: usize,
+    /// The least width of each right-aligned column; `None` for the others.
+    right: Vec<Option<usize>>,
     rows: Vec<Vec<String>>,
 }
 
@@ -18,24 +16,19 @@ impl Table {
     /// A table with these headings, of which the first `names` are of names and the others of numbers.
     pub fn new<'a>(names: usize, headings: impl IntoIterator<Item = &'a str>) -> Self {
         let headings = headings.into_iter().enumerate();
-        let aligned = headings.map(|(column, text)| (text, column >= names));
-        Self {
-            least: NUMBER_WIDTH,
-            ..Self::aligned(aligned)
-        }
+        Self::aligned(headings.map(|(column, text)| {
+            let right = (column >= names).then_some(NUMBER_WIDTH);
+            (text, right)
+        }))
     }
 
-    /// A table with these headings, each with whether its column is to the right.
-    pub fn aligned<'a>(headings: impl IntoIterator<Item = (&'a str, bool)>) -> Self {
+    /// A table with these headings, each with the least width of its column if that is to the right.
+    pub fn aligned<'a>(headings: impl IntoIterator<Item = (&'a str, Option<usize>)>) -> Self {
         let headings = headings.into_iter();
-        let (headings, right) = headings
-            .map(|(text, right)| (text.to_owned(), right))
-            .unzip();
-        Self {
-            right,
-            least: 0,
-            rows: vec![headings],
-        }
+        let headings = headings.map(|(text, right)| (right, text.to_owned()));
+        let (right, headings) = headings.unzip();
+        let rows = vec![headings];
+        Self { right, rows }
     }
 
     /// Adds a row with a cell for each heading.
@@ -57,9 +50,9 @@ impl Table {
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
                 line += if column > 0 { "  " } else { "" };
                 let padded = match self.right[column] {
-                    false if column == last => cell.clone(),
-                    false => format!("{cell:<width$}"),
-                    true => format!("{cell:>width$}", width = self.least.max(*width)),
+                    None if column == last => cell.clone(),
+                    None => format!("{cell:<width$}"),
+                    Some(least) => format!("{cell:>width$}", width = least.max(*width)),
                 };
                 line += &paint(number, cell, &padded);
             }

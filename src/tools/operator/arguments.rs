@@ -18,6 +18,9 @@ const LISTED_WORDS: usize = 8;
 const LIST: &str = "; repeated or comma-separated";
 /// The value that removes a word or a list.
 const NONE: &str = "none";
+/// Settings of a row of the index.
+const CLEAR: &str = "clear:";
+const FUNDING: &str = "funding:";
 
 /// Reads an argument; an error says what is wrong with it.
 type ReadArgument = fn(&str) -> Result<Value, String>;
@@ -59,9 +62,10 @@ impl CommandRow {
         ["PATCH", "PUT"].contains(&self.operation.operation().method.as_str())
     }
 
-    /// What `--clear` takes.
-    fn clearable(&self) -> Option<&'static str> {
-        self.arguments.strip_prefix("clear:")
+    /// The value of `clear:` or `funding:`.
+    fn setting(&self, name: &str) -> Option<&'static str> {
+        let mut arguments = self.arguments.split_whitespace();
+        arguments.find_map(|argument| argument.strip_prefix(name))
     }
 
     /// Adds the arguments.
@@ -80,10 +84,10 @@ impl CommandRow {
         let option =
             |name: &'static str, about: &'static str| Arg::new(name).long(name).help(about);
         let switch = |name, about| option(name, about).action(ArgAction::SetTrue);
-        if funding::member(self).is_some() {
+        if self.setting(FUNDING).is_some() {
             command = funding::with_arguments(command);
         }
-        if let Some(members) = self.clearable() {
+        if let Some(members) = self.setting(CLEAR) {
             let members: Vec<_> = members.split(',').collect();
             let clear = option("clear", "Removes these; repeated or comma-separated");
             let clear = clear.value_name("SETTING").value_delimiter(',');
@@ -177,10 +181,10 @@ impl CommandRow {
                 if input.place == Place::Body && self.action == Action::Call {
                     wholes.push("body".to_owned());
                 }
-                match wholes.is_empty() {
-                    true => argument.required(true),
-                    false => argument.required_unless_present_any(wholes),
-                }
+                let is_alone = wholes.is_empty();
+                argument
+                    .required(is_alone)
+                    .required_unless_present_any(wholes)
             }
             _ => argument,
         }
@@ -208,19 +212,21 @@ impl CommandRow {
                 Place::Query => call = call.with(input.member(), value.as_ref().map(text)),
                 Place::Body => call.body.iter_mut().zip(value).for_each(|(body, value)| {
                     let names = || input.path.iter();
-                    // A default does not replace what `--body` has.
                     let has_value = names().try_fold(&*body, |place, name| place.get(name));
-                    if has_value.is_none() || is_given(&input, matches) {
+                    // A default does not replace what `--body` has.
+                    let is_given =
+                        || matches.value_source(&input.name) == Some(ValueSource::CommandLine);
+                    if has_value.is_none() || is_given() {
                         *names().fold(body, |place, name| &mut place[name]) = value;
                     }
                 }),
                 Place::Unit => {}
             }
         }
-        if let Some(member) = funding::member(self) {
+        if let Some(member) = self.setting(FUNDING) {
             funding::set(matches, member, &mut call)?;
         }
-        if self.clearable().is_some() {
+        if self.setting(CLEAR).is_some() {
             for member in matches.get_many::<String>("clear").into_iter().flatten() {
                 call.body.get_or_insert_default()[member] = Value::Null;
             }
@@ -255,31 +261,25 @@ impl CommandRow {
             return Ok(matches.get_flag(&input.name).then_some(Value::Bool(true)));
         }
         let given = matches.get_many::<Value>(&input.name);
-        let mut given = given.into_iter().flatten().cloned().peekable();
-        if given.peek().is_none() {
+        let given: Vec<_> = given.into_iter().flatten().collect();
+        let Some(&first) = given.first() else {
             let default = input.default.as_deref();
             return default.map(|default| derived(default, matches)).transpose();
-        }
-        let is_removal = |value: &Value| self.removes() && value == NONE;
-        if input.is_list && input.place == Place::Body {
-            return Ok(Some(given.filter(|value| !is_removal(value)).collect()));
-        }
-        if input.is_list {
-            let texts: Vec<_> = given.map(|value| text(&value)).collect();
-            return Ok(Some(texts.join(",").into()));
-        }
-        if input.kind == Kind::Map {
-            let pairs = given.map(|pair| (text(&pair[0]), pair[1].clone()));
-            return Ok(Some(Value::Object(pairs.collect())));
-        }
-        let Some(value) = given.next() else {
-            return Ok(None);
         };
+        let is_removal = |value: &Value| self.removes() && value == NONE;
+        let given = given.into_iter();
         Ok(Some(match input.kind {
-            Kind::Secret => secret(&text(&value))?,
-            Kind::Amount => json!({"unit": matches.get_one::<Value>(UNIT), "amount": value}),
-            _ if is_removal(&value) && !input.words.is_empty() => Value::Null,
-            _ => value,
+            _ if input.is_list && input.place == Place::Body => {
+                given.filter(|value| !is_removal(value)).cloned().collect()
+            }
+            _ if input.is_list => given.map(text).collect::<Vec<_>>().join(",").into(),
+            Kind::Map => given
+                .map(|pair| (text(&pair[0]), pair[1].clone()))
+                .collect(),
+            Kind::Secret => secret(&text(first))?,
+            Kind::Amount => json!({"unit": matches.get_one::<Value>(UNIT), "amount": first}),
+            _ if is_removal(first) && !input.words.is_empty() => Value::Null,
+            _ => first.clone(),
         }))
     }
 }
@@ -300,11 +300,6 @@ fn derived(value: &str, matches: &ArgMatches) -> Result<Value, CallError> {
             "the scope `{value}` must begin with tenant:ID"
         ))),
     }
-}
-
-/// Whether the value of an argument is from the command line.
-fn is_given(input: &Input, matches: &ArgMatches) -> bool {
-    input.fixed.is_none() && matches.value_source(&input.name) == Some(ValueSource::CommandLine)
 }
 
 /// Sets the idempotency key: the one that is given, or a random one where a second request would have a second effect.

@@ -14,7 +14,7 @@ pub(super) struct CommandRow {
     /// How its arguments differ from the inputs of the operation; see [`COMMANDS`].
     pub arguments: &'static str,
     about: &'static str,
-    /// Columns of the table of a list, as [`Output::table`](super::output::Output::table) takes them.
+    /// Columns of the table of a list, as [`Output::table`](crate::tools::output::Output::table) takes them.
     pub columns: &'static str,
     /// What is printed when there are no rows: what there is none of, and perhaps what to do.
     pub nothing: &'static str,
@@ -53,8 +53,9 @@ macro_rules! commands {
         ///
         /// Each parameter and member of the operation is a flag, unless an argument says something else: `name` makes it
         /// positional, `name!` required, `!name` leaves it out, `!*` leaves all out, `name:value` gives a default, and
-        /// `name=value` a fixed value. `clear:members` lists what `--clear` takes. The value `$tenant` is that of the argument
-        /// `tenant`, `$scope` the tenant of the argument `scope`.
+        /// `name=value` a fixed value. `clear:members` lists what `--clear` takes; `funding:member` adds a flag per funding
+        /// operation, which `member` of the body names. The value `$tenant` is that of the argument `tenant`, `$scope` the
+        /// tenant of the argument `scope`.
         const COMMANDS: &[CommandRow] = &[$(CommandRow {
             words: $words,
             operation: OperationId::$operation,
@@ -92,9 +93,9 @@ commands! {
     "budget tree"         ListBudgets                Tree    "tenant! sort-by=scope sort-dir=asc !limit" "Show a tenant's budgets as a tree, each with its use"
         => ""
         "no budgets; `admin budget create SCOPE --allocated N` creates one";
-    "budget fund"         FundBudget                 Show    "scope tenant=$scope !operation !amount" "Change the figures of a budget";
+    "budget fund"         FundBudget                 Show    "scope tenant=$scope funding:operation !operation !amount" "Change the figures of a budget";
     "budget update"       UpdateBudget               Change  "scope"                     "Change overdraft and overage policy of a budget";
-    "budget bulk"         BulkActionBudgets          Bulk    "!action !amount"           "Fund all budgets of a tenant that the filters select";
+    "budget bulk"         BulkActionBudgets          Bulk    "funding:action !action !amount" "Fund all budgets of a tenant that the filters select";
     "budget freeze"       FreezeBudget               Show    "scope"                     "Refuse new reservations and funding; existing reservations may end";
     "budget unfreeze"     UnfreezeBudget             Show    "scope"                     "Lift a freeze";
     "policy create"       CreatePolicy               Show    "tenant!"                   "Create a policy";

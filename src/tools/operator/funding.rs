@@ -3,9 +3,7 @@
 use clap::{Arg, ArgGroup, ArgMatches, Command, value_parser};
 use serde_json::json;
 
-use super::commands::{Action, CommandRow};
 use super::inputs::{UNIT, text};
-use crate::api::operations::OperationId;
 use crate::tools::call::{Call, CallError};
 
 const OPERATIONS: [(&str, &str); 5] = [
@@ -24,16 +22,6 @@ const OPERATIONS: [(&str, &str); 5] = [
         "Repay debt; the rest is added to the allocation",
     ),
 ];
-
-/// The member of the body that names the funding operation.
-pub(super) fn member(row: &CommandRow) -> Option<&'static str> {
-    match row.operation {
-        _ if row.action == Action::Call => None,
-        OperationId::FundBudget => Some("operation"),
-        OperationId::BulkActionBudgets => Some("action"),
-        _ => None,
-    }
-}
 
 /// Adds the flags, one of which must be given.
 pub(super) fn with_arguments(command: Command) -> Command {

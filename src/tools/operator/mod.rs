@@ -7,7 +7,6 @@ mod arguments;
 mod commands;
 mod funding;
 mod inputs;
-mod output;
 mod replay;
 mod responses;
 mod tail;
@@ -15,18 +14,17 @@ mod tree;
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::Value;
 
 use crate::api::operations::OperationId;
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
 use crate::tools::connection::Connection;
+use crate::tools::output::{BAD, Output, Terminal};
 use commands::{Action, CommandRow, commands_of};
-use output::{Output, Style, Tone};
 use tree::Tree;
 
 const EXIT_CODES: &str = "Exit codes: 0 done, 1 the service refused, or a receiver did not accept, 2 the command line is wrong, 3 the service could not be \
@@ -41,7 +39,7 @@ pub struct AdminArgs {
     /// Print the response as JSON: one object, or one per line for a list
     #[arg(long, global = true)]
     json: bool,
-    #[command(subcommand)]
+    #[command(flatten)]
     chosen: ChosenCommand,
 }
 
@@ -71,29 +69,30 @@ impl FromArgMatches for ChosenCommand {
     }
 }
 
-impl Subcommand for ChosenCommand {
-    fn augment_subcommands(command: Command) -> Command {
-        command.subcommands(commands_of(""))
+impl Args for ChosenCommand {
+    fn augment_args(command: Command) -> Command {
+        let command = command.subcommands(commands_of(""));
+        command
+            .subcommand_required(true)
+            .arg_required_else_help(true)
     }
 
-    fn augment_subcommands_for_update(command: Command) -> Command {
-        Self::augment_subcommands(command)
-    }
-
-    fn has_subcommand(name: &str) -> bool {
-        let commands = commands_of("");
-        commands.iter().any(|command| command.get_name() == name)
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
     }
 }
 
 /// Runs one command and prints its result.
-pub async fn run(args: AdminArgs) -> ExitCode {
-    CallError::exit(execute(args).await)
-}
-
-async fn execute(args: AdminArgs) -> Result<(), CallError> {
+///
+/// # Errors
+/// [`CallError`], which [`CallError::exit`] turns into the exit code.
+pub async fn run(args: AdminArgs) -> Result<(), CallError> {
     let mut client = args.connection.client()?;
-    let output = &mut Output::new(io::stdout().lock(), args.json, Style::of_stdout());
+    let output = &mut Output {
+        to: io::stdout().lock(),
+        is_json: args.json,
+        terminal: Terminal::of_stdout(),
+    };
     let ChosenCommand { row, matches } = args.chosen;
     let call = row.call(&matches)?;
     match row.action {
@@ -113,20 +112,27 @@ async fn execute(args: AdminArgs) -> Result<(), CallError> {
             }
             output.json(&client.send(&call).await?)
         }
-        Action::Bulk => responses::print_bulk(&client.send(&call).await?, output),
-        Action::Overview => responses::print_overview(&client.send(&call).await?, output),
-        Action::Show | Action::Change | Action::Close | Action::Test => {
+        _ => {
             let mut response = client.send(&call).await?;
             let scopes = call.body.as_ref().and_then(|body| body.get("scope_filter"));
             if let Some(scopes) = scopes.filter(|_| row.operation == OperationId::CreateApiKey) {
                 response["scope_filter"] = scopes.clone();
             }
-            output.object(&response)?;
-            if row.action == Action::Test && response["success"] != true {
-                let text = "the receiver did not accept the test event";
-                return Err(CallError::Incomplete(text));
+            match row.action {
+                Action::Bulk if !output.is_json => responses::print_bulk(&response, output)?,
+                Action::Overview if !output.is_json => {
+                    responses::print_overview(&response, output)?
+                }
+                _ => output.object(&response)?,
             }
-            Ok(())
+            let problem = match (row.action, &response["failed"]) {
+                (Action::Test, _) if response["success"] != true => {
+                    "the receiver did not accept the test event"
+                }
+                (Action::Bulk, Value::Array(rows)) if !rows.is_empty() => "some rows failed",
+                _ => return Ok(()),
+            };
+            Err(CallError::Incomplete(problem))
         }
     }
 }
@@ -144,11 +150,12 @@ async fn list(
     if row.operation == OperationId::ListApiKeys {
         add_creators(&mut rows, call, client).await?;
     }
-    if row.action == Action::Tree && !output.is_json() && !rows.is_empty() {
-        let style = output.style();
+    if row.action == Action::Tree && !output.is_json && !rows.is_empty() {
         return Tree::of(&rows).lines().iter().try_for_each(|line| {
-            let is_over = line.contains("  OVER LIMIT");
-            output.line(&style.paint(line, is_over.then_some(Tone::Bad)))
+            match line.contains("  OVER LIMIT") {
+                true => output.line(&output.terminal.paint(line, BAD)),
+                false => output.line(line),
+            }
         });
     }
     let nothing = match row.nothing.split(';').next() {
@@ -166,16 +173,15 @@ async fn add_creators(keys: &mut [Value], list: &Call, client: &Client) -> Resul
         .with("tenant_id", tenant.map(|(_, id)| id));
     let entries = client.rows(&entries, None).await?;
     let creator = |entry: &Value| {
-        let metadata = &entry["metadata"];
-        let name = metadata["actor"].as_str();
-        let name = name.or_else(|| metadata["actor_type"].as_str())?;
-        Some((entry["resource_id"].as_str()?.to_owned(), name.to_owned()))
+        let mut names = ["actor", "actor_type"].iter();
+        let name = names.find_map(|name| entry["metadata"][name].as_str())?;
+        Some((entry["resource_id"].as_str()?.to_owned(), name.into()))
     };
-    let creators: HashMap<_, _> = entries.iter().filter_map(creator).collect();
+    let creators: HashMap<_, Value> = entries.iter().filter_map(creator).collect();
     for key in keys {
         let creator = key["key_id"].as_str().and_then(|id| creators.get(id));
         if let Some(creator) = creator {
-            key["created_by"] = creator.as_str().into();
+            key["created_by"] = creator.clone();
         }
     }
     Ok(())

@@ -4,20 +4,20 @@ use std::io::{IsTerminal as _, Write};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::output::Output;
 use crate::api::operations::OperationId;
 use crate::domain::webhook::{DeliveryId, ReplayId, SubscriptionId};
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
+use crate::tools::output::Output;
 
-/// How often to look.
+/// Pause before the deliveries are counted again.
 const PAUSE: Duration = Duration::from_millis(500);
 /// By how much the clocks of this machine and of Redis may differ.
 const SKEW: SignedDuration = SignedDuration::from_mins(5);
 /// Width of the bar.
-const BAR: usize = 30;
+const BAR: u64 = 30;
 
 /// Asks for the replay, prints what was queued, and waits until each delivery has been attempted.
 ///
@@ -44,27 +44,28 @@ pub(super) async fn run(
         0 => eprintln!("nothing to replay: no such event, or the webhook is not ACTIVE"),
         _ => eprintln!("{id}: {events} events are queued; a dispatcher sends them"),
     }
-    let outcome = follow(client, (&subscription, &id), events, made).await?;
+    let counts = follow(client, (&subscription, &id), events, made).await?;
     if let Some(members) = queued.as_object_mut() {
         members.remove("estimated_completion_seconds");
-        members.extend(outcome.as_object().cloned().unwrap_or_default());
+        let names = ["succeeded", "retrying", "failed"].map(str::to_owned);
+        members.extend(names.into_iter().zip(counts.map(Value::from)));
     }
     output.object(&queued)?;
-    match queued["failed"].as_u64() {
-        Some(1..) => Err(CallError::Incomplete(
+    match counts {
+        [_, _, 0] => Ok(()),
+        _ => Err(CallError::Incomplete(
             "some deliveries failed for good; `admin webhook deliveries` shows why",
         )),
-        _ => Ok(()),
     }
 }
 
-/// Waits for the first attempts of a replay, and counts its deliveries by status.
+/// Waits for the first attempts of a replay; its deliveries that succeeded, are retried and failed for good.
 async fn follow(
     client: &Client,
     (subscription, replay): (&SubscriptionId, &ReplayId),
     events: u64,
     (from, to): (Timestamp, Timestamp),
-) -> Result<Value, CallError> {
+) -> Result<[u64; 3], CallError> {
     let deliveries = Call::to(OperationId::ListWebhookDeliveries, subscription.as_str())
         .with("from", Some(from))
         .with("to", Some(to));
@@ -81,15 +82,15 @@ async fn follow(
             let rows = rows.iter().filter(|row| is_of_replay(row));
             rows.filter(|row| row["status"] == status).count() as u64
         };
-        let [succeeded, retrying, failed] = ["SUCCESS", "RETRYING", "FAILED"].map(count);
-        let attempted = succeeded + retrying + failed;
+        let counts = ["SUCCESS", "RETRYING", "FAILED"].map(count);
+        let attempted = counts.iter().sum();
         let is_done = attempted >= events;
         if has_terminal {
             let end = if is_done { "\n" } else { "" };
             eprint!("\r{}{end}", line(attempted, events));
         }
         if is_done {
-            return Ok(json!({"succeeded": succeeded, "retrying": retrying, "failed": failed}));
+            return Ok(counts);
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -97,12 +98,10 @@ async fn follow(
 
 /// The bar on the terminal.
 fn line(done: u64, all: u64) -> String {
-    let cells = (done.min(all) * BAR as u64)
-        .checked_div(all)
-        .and_then(|cells| usize::try_from(cells).ok())
-        .unwrap_or(BAR);
-    let (full, rest) = ("█".repeat(cells), "░".repeat(BAR - cells));
-    format!("{full}{rest}  {done} of {all} attempted")
+    let full = (done * BAR).checked_div(all).unwrap_or(BAR);
+    let cells = (0..BAR).map(|cell| if cell < full { '█' } else { '░' });
+    let bar: String = cells.collect();
+    format!("{bar}  {done} of {all} attempted")
 }
 
 #[cfg(test)]
@@ -111,11 +110,11 @@ mod tests {
 
     #[test]
     fn the_bar_fills_with_the_attempts() {
-        let empty = "░".repeat(BAR);
+        let empty = "░".repeat(30);
         assert_eq!(line(0, 10), format!("{empty}  0 of 10 attempted"));
-        let full = "█".repeat(BAR);
+        let full = "█".repeat(30);
         assert_eq!(line(10, 10), format!("{full}  10 of 10 attempted"));
         assert_eq!(line(0, 0), format!("{full}  0 of 0 attempted"));
-        assert_eq!(line(5, 10).matches('█').count(), BAR / 2);
+        assert_eq!(line(5, 10).matches('█').count(), 15);
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::output::{Output, Tone, plain};
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
+use crate::tools::output::{FAINT, HEADING, Output, plain};
 
 /// How often to read new events.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -26,10 +26,6 @@ pub(super) async fn run(
     let in_order = |direction: &str| events.clone().with("sort_dir", Some(direction));
     // At least one, to know from where to follow.
     let latest = client.rows(&in_order("desc"), Some(lines.max(1))).await?;
-    let mut printed = Printed::default();
-    for event in latest.iter().rev() {
-        printed.is_new(event);
-    }
     for event in latest.iter().take(lines).rev() {
         print(event, output)?;
     }
@@ -39,15 +35,23 @@ pub(super) async fn run(
         }
         return Ok(());
     }
+    // The last millisecond is read again, which may have more events by then.
+    let mut until = latest.first().map(|event| plain(&event["timestamp"]));
+    let mut printed: HashSet<_> = latest.iter().map(id_of).collect();
     let mut is_failing = false;
     loop {
         tokio::time::sleep(PAUSE).await;
-        let fresh = in_order("asc").with("from", printed.until.as_ref());
+        let fresh = in_order("asc").with("from", until.as_ref());
         match client.rows(&fresh, None).await {
             Ok(fresh) => {
                 is_failing = false;
-                for event in fresh.iter().filter(|event| printed.is_new(event)) {
+                let is_new = |event: &&Value| !printed.contains(&id_of(event));
+                for event in fresh.iter().filter(is_new) {
                     print(event, output)?;
+                }
+                if let Some(last) = fresh.last() {
+                    until = Some(plain(&last["timestamp"]));
+                    printed = fresh.iter().map(id_of).collect();
                 }
             }
             // Missed events are printed once the service responds again.
@@ -62,48 +66,30 @@ pub(super) async fn run(
     }
 }
 
-/// The events printed of the last millisecond, which is read again.
-#[derive(Debug, Default)]
-struct Printed {
-    until: Option<String>,
-    ids: HashSet<String>,
-}
-
-impl Printed {
-    fn is_new(&mut self, event: &Value) -> bool {
-        let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-        let at = text("timestamp");
-        if self.until.as_ref() != Some(&at) {
-            self.ids.clear();
-            self.until = Some(at);
-        }
-        self.ids.insert(text("event_id"))
-    }
+fn id_of(event: &Value) -> String {
+    plain(&event["event_id"])
 }
 
 /// Prints an event as a line, which a terminal's width cuts.
 fn print(event: &Value, output: &mut Output<impl Write>) -> Result<(), CallError> {
-    if output.is_json() {
+    if output.is_json {
         return output.line(&event.to_string());
     }
     let text = |name: &str| plain(&event[name]);
     let owner = event.get("scope").map_or_else(|| text("tenant_id"), plain);
     let (at, kind) = (text("timestamp"), format!("{:<28}", text("event_type")));
-    let style = output.style();
+    let terminal = output.terminal;
     let used = at.chars().count() + kind.chars().count() + 4;
-    let rest = style.fit(&format!("{owner}  {}", facts(&event["data"])), used);
-    let at = style.paint(&at, Some(Tone::Faint));
-    let kind = style.paint(&kind, Some(Tone::Heading));
+    let rest = terminal.fit(&format!("{owner}  {}", facts(&event["data"])), used);
+    let (at, kind) = (terminal.paint(&at, FAINT), terminal.paint(&kind, HEADING));
     output.line(format!("{at}  {kind}  {rest}").trim_end())
 }
 
 /// The data of an event as `name=value`.
 fn facts(data: &Value) -> String {
-    let Some(members) = data.as_object() else {
-        return String::new();
-    };
-    let fact = |(name, value): (&String, &Value)| format!("{name}={}", plain(value));
-    members.iter().map(fact).collect::<Vec<_>>().join(" ")
+    let members = data.as_object().into_iter().flatten();
+    let facts = members.map(|(name, value)| format!("{name}={}", plain(value)));
+    facts.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -111,7 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::operator::output::Style;
+    use crate::tools::output::Terminal;
 
     #[test]
     fn an_event_is_one_line_as_wide_as_the_terminal() {
@@ -121,9 +107,15 @@ mod tests {
         });
         let printed = |width| {
             let mut text = Vec::new();
-            let colour = false;
-            let style = Style { colour, width };
-            print(&event, &mut Output::new(&mut text, false, style)).expect("it prints");
+            let (colour, is_json) = (false, false);
+            let terminal = Terminal { colour, width };
+            let to = &mut text;
+            let mut output = Output {
+                to,
+                is_json,
+                terminal,
+            };
+            print(&event, &mut output).expect("it prints");
             String::from_utf8(text).expect("text")
         };
         let whole = "2026-04-09T14:30:00.007Z  budget.funded                 tenant:acme  amount=5 TOKENS operation=CREDIT\n";

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::output::plain;
+use crate::tools::output::plain;
 
 /// Width of a bar.
-const BAR: usize = 20;
+const BAR: i128 = 20;
 
 /// A scope and the scopes below it. A scope without a budget is included when one below it has one.
 #[derive(Debug, Default)]
@@ -68,17 +68,16 @@ fn figures(ledger: &Value) -> String {
     let spent = amount("spent") + amount("debt");
     let used = spent + held;
     let cells = |part: i128| match allocated {
-        0 => BAR * usize::from(part > 0),
-        _ => usize::try_from((part * BAR as i128 + allocated / 2) / allocated)
-            .map_or(BAR, |cells| cells.min(BAR)),
+        0 => BAR * part,
+        _ => (part * BAR + allocated / 2) / allocated,
     };
     let (full, all) = (cells(spent), cells(used));
-    let bar = [
-        "█".repeat(full),
-        "▒".repeat(all.saturating_sub(full)),
-        "░".repeat(BAR - all),
-    ]
-    .concat();
+    let bar = (0..BAR).map(|cell| match cell {
+        _ if cell < full => '█',
+        _ if cell < all => '▒',
+        _ => '░',
+    });
+    let bar: String = bar.collect();
     let share = match allocated {
         0 if used == 0 => "  -".to_owned(),
         0 => "  ∞".to_owned(),

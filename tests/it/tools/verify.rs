@@ -367,8 +367,9 @@ async fn the_keys_of_a_tenant_are_listed_with_their_sizes() {
     };
     assert_eq!(size(&tenant.due_key()), Some(("zset", 7, true)));
     assert_eq!(size(&tenant.ledger_key()), Some(("hash", 8, true)));
-    assert_eq!(found.keys.len(), 6, "{}", found.table());
-    assert!(found.json().contains(&format!("\"slot\":{}", found.slot)));
+    assert_eq!(found.keys.len(), 6, "{}", found.text(false));
+    let slot = format!("\"slot\":{}", found.slot);
+    assert!(found.text(true).contains(&slot));
 }
 
 #[tokio::test]
