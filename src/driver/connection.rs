@@ -20,8 +20,7 @@ use super::link::Dialer;
 use super::memory::MemoryShare;
 use super::metrics::ExtraRoundTrip;
 use super::node::{Lane, Node};
-use super::open::SendError;
-use super::replicated::ReplicatedReply;
+use super::open::SentReply;
 use super::retry::{Action, action, backoff};
 use super::script::Script;
 use super::sentinel::SentinelRouter;
@@ -94,13 +93,6 @@ enum Router {
     Cluster(Arc<ClusterRouter>),
 }
 
-/// A reply, and what is missing where it should have waited for replicas.
-pub(crate) struct SentReply {
-    pub value: Value,
-    /// Why it must not count as done, if it wrote anything.
-    pub too_few: Option<Unavailable>,
-}
-
 impl Connection {
     /// Prepares the connections; opens none.
     pub(crate) fn new(
@@ -159,15 +151,15 @@ impl Connection {
             let request = Request { command, ..request };
             let reply = self.attempt(&node, request, asking, lane, deadline).await;
             let refusal = match reply {
-                Ok(ReplicatedReply {
+                Ok(SentReply {
                     value: Value::ServerError(refusal),
                     ..
                 }) => refusal,
-                Ok(replied) => return Ok(self.sent(replied, &node)),
-                Err(error) => {
+                Ok(sent) => return Ok(sent),
+                Err(unavailable) => {
                     self.distrust(&node);
                     failures += 1;
-                    let unavailable = error.of(&node).with_cause(&mut cause);
+                    let unavailable = unavailable.with_cause(&mut cause);
                     // A command that was sent may have run. Other data does not change back soon.
                     if unavailable.effect_unknown()
                         || matches!(unavailable, Unavailable::OtherData(_))
@@ -230,17 +222,6 @@ impl Connection {
         }
     }
 
-    fn sent(&self, ReplicatedReply { value, reached }: ReplicatedReply, node: &Node) -> SentReply {
-        let wanted = self.dialer.replicas.wanted;
-        let missing = reached.filter(|reached| *reached < i64::from(wanted));
-        let too_few = missing.map(|reached| Unavailable::TooFewReplicas {
-            node: node.address.clone(),
-            reached,
-            wanted,
-        });
-        SentReply { value, too_few }
-    }
-
     /// Waits before the next attempt to connect, and counts it.
     async fn reconnect(
         &self,
@@ -262,7 +243,7 @@ impl Connection {
         asking: bool,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<ReplicatedReply, SendError> {
+    ) -> Result<SentReply, Unavailable> {
         let sent_at;
         let reply = if let Some(mark) = request.mark {
             sent_at = Instant::now();
@@ -270,7 +251,7 @@ impl Connection {
         } else {
             let open = node.open(lane, deadline).await?;
             // Again, because a connection that was just opened may have found it.
-            self.dialer.identity.check().map_err(SendError::OtherData)?;
+            self.dialer.identity.check()?;
             sent_at = Instant::now();
             let value = if asking {
                 let mut pipeline = Pipeline::with_capacity(2);
@@ -280,9 +261,9 @@ impl Connection {
             } else {
                 open.send(request.command, deadline).await
             };
-            value.map(|value| ReplicatedReply {
+            value.map(|value| SentReply {
                 value,
-                reached: None,
+                too_few: None,
             })
         };
         if let Some(script) = request.script {

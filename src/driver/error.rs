@@ -126,7 +126,7 @@ impl<R: Into<Refusal>> From<R> for StoreError {
 
 /// Why there is no reply. After [`Unavailable::NoReply`], [`Unavailable::ReplyLost`] and [`Unavailable::TooFewReplicas`] the
 /// effect is unknown; the other causes guarantee that nothing was done.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum Unavailable {
     /// No connection was established before the deadline.
     #[error("no connection to {node} in time")]

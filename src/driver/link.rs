@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::clock::Clock;
+use super::error::Unavailable;
 use super::identity::Identity;
 use super::metrics::StoreMetrics;
 use super::retry::backoff;
@@ -97,6 +98,8 @@ impl LiveConnection {
 
 /// A shared connection that reopens.
 pub(crate) struct Link {
+    /// Address of the node.
+    pub address: String,
     client: Client,
     dialer: Dialer,
     live: RwLock<Option<LiveConnection>>,
@@ -117,6 +120,7 @@ struct DialState {
 impl Link {
     pub(crate) fn new(client: Client, dialer: Dialer, lost: Arc<AtomicBool>) -> Arc<Self> {
         Arc::new(Self {
+            address: client.get_connection_info().addr().to_string(),
             client,
             dialer,
             live: RwLock::default(),
@@ -129,11 +133,11 @@ impl Link {
     /// The connection, opened when there is none. All callers wait for the same attempt.
     ///
     /// # Errors
-    /// The last failed attempt; `None` when the deadline came before any failed.
+    /// [`Unavailable::NotConnected`] with the last failed attempt, or none when the deadline came before any failed.
     pub(crate) async fn connect(
         self: &Arc<Self>,
         deadline: Instant,
-    ) -> Result<LiveConnection, Option<RedisError>> {
+    ) -> Result<LiveConnection, Unavailable> {
         if let Some(live) = self.live() {
             return Ok(live);
         }
@@ -145,7 +149,13 @@ impl Link {
         }
         self.start_dialing();
         let _ = timeout_at(deadline, attempted).await;
-        self.live().ok_or_else(|| self.last_failure())
+        self.live().ok_or_else(|| {
+            let last = self.dial.lock().last.clone();
+            Unavailable::NotConnected {
+                node: self.address.clone(),
+                source: last.map(|(_, error)| error),
+            }
+        })
     }
 
     /// Starts an attempt unless one is running, in a task of its own, so that a caller that gives up does not abort it.
@@ -174,11 +184,6 @@ impl Link {
         live.as_ref()
             .filter(|live| live.alive.load(Ordering::Acquire))
             .cloned()
-    }
-
-    fn last_failure(&self) -> Option<RedisError> {
-        let dial = self.dial.lock();
-        dial.last.as_ref().map(|(_, error)| error.clone())
     }
 
     async fn dial(&self) -> Result<LiveConnection, RedisError> {

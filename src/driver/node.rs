@@ -12,9 +12,9 @@ use tokio::time::{Instant, timeout_at};
 use super::error::Unavailable;
 use super::link::{Dialer, Link};
 use super::memory::SeenShare;
-use super::open::{OpenConnection, SendError};
+use super::open::{OpenConnection, SentReply, Source};
 use super::pool::{Opener, pool};
-use super::replicated::{ReplicatedLink, ReplicatedReply};
+use super::replicated::ReplicatedLink;
 use super::script::Script;
 
 /// The connections that a call uses.
@@ -28,19 +28,6 @@ pub enum Lane {
     /// A shared, pipelined connection of its own, for what anybody may read without a key: strangers wait for one another, and
     /// neither requests nor lists wait for them.
     Public,
-}
-
-impl SendError {
-    /// The same, with the address of the node.
-    pub(crate) fn of(self, node: &Node) -> Unavailable {
-        let node = node.address.clone();
-        match self {
-            Self::NotConnected(source) => Unavailable::NotConnected { node, source },
-            Self::ReplyLost(source) => Unavailable::ReplyLost { node, source },
-            Self::NoReply => Unavailable::NoReply { node },
-            Self::OtherData(other) => other.into(),
-        }
-    }
 }
 
 /// One Redis server and its connections.
@@ -103,25 +90,26 @@ impl Node {
         &self,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<OpenConnection, SendError> {
-        match lane {
+    ) -> Result<OpenConnection<'_>, Unavailable> {
+        let node = &self.address;
+        let source = match lane {
             Lane::Request => {
                 let index = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
-                let live = self.links[index].connect(deadline).await;
-                live.map(OpenConnection::Shared)
-                    .map_err(SendError::NotConnected)
+                Source::Shared(self.links[index].connect(deadline).await?)
             }
-            Lane::Public => {
-                let live = self.public.connect(deadline).await;
-                live.map(OpenConnection::Shared)
-                    .map_err(SendError::NotConnected)
-            }
+            Lane::Public => Source::Shared(self.public.connect(deadline).await?),
             Lane::Background => match timeout_at(deadline, Box::pin(self.pool.get())).await {
-                Ok(Ok(connection)) => Ok(OpenConnection::Pooled(connection)),
-                Ok(Err(PoolError::Backend(error))) => Err(SendError::NotConnected(Some(error))),
-                Ok(Err(_)) | Err(_) => Err(SendError::NotConnected(None)),
+                Ok(Ok(connection)) => Source::Pooled(connection),
+                Ok(Err(PoolError::Backend(error))) => {
+                    return Err(Unavailable::NotConnected {
+                        node: node.clone(),
+                        source: Some(error),
+                    });
+                }
+                Ok(Err(_)) | Err(_) => return Err(Unavailable::not_connected(node)),
             },
-        }
+        };
+        Ok(OpenConnection { node, source })
     }
 
     /// Sends a write whose reply waits for replicas; `mark` is a key in the same slot.
@@ -131,11 +119,11 @@ impl Node {
         asking: bool,
         mark: &str,
         deadline: Instant,
-    ) -> Result<ReplicatedReply, SendError> {
+    ) -> Result<SentReply, Unavailable> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         match self.replicated.get(next % self.replicated.len().max(1)) {
             Some(link) => link.send(command, asking, mark, deadline).await,
-            None => Err(SendError::NotConnected(None)),
+            None => Err(Unavailable::not_connected(&self.address)),
         }
     }
 
@@ -145,7 +133,7 @@ impl Node {
         lane: Lane,
         command: &Cmd,
         deadline: Instant,
-    ) -> Result<Value, SendError> {
+    ) -> Result<Value, Unavailable> {
         self.open(lane, deadline)
             .await?
             .send(command, deadline)
@@ -159,13 +147,13 @@ impl Node {
         missed_at: Instant,
         lane: Lane,
         deadline: Instant,
-    ) -> Result<Value, SendError> {
+    ) -> Result<Value, Unavailable> {
         let gate = {
             let mut gates = self.gates.lock();
             Arc::clone(gates.entry(script.name()).or_default())
         };
         let Ok(mut loaded_at) = timeout_at(deadline, gate.lock()).await else {
-            return Err(SendError::NotConnected(None));
+            return Err(Unavailable::not_connected(&self.address));
         };
         if loaded_at.is_some_and(|loaded_at| loaded_at >= missed_at) {
             return Ok(Value::Okay);

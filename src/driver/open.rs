@@ -1,35 +1,36 @@
-//! A connection that is ready to send, and why it gave no reply.
+//! A connection that is ready to send, and what comes back.
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Pipeline, RedisError, RedisResult, Value};
+use redis::{Cmd, Pipeline, RedisResult, Value};
 use tokio::time::{Instant, timeout_at};
 
-use super::error::OtherData;
+use super::error::Unavailable;
 use super::link::LiveConnection;
 use super::pool::Pooled;
 
-/// Why a node gave no reply.
-#[derive(Debug, Clone)]
-pub(crate) enum SendError {
-    /// The command was not sent.
-    NotConnected(Option<RedisError>),
-    /// The connection broke after the command was sent; it may have run.
-    ReplyLost(RedisError),
-    /// The deadline passed after the command was sent; it may have run.
-    NoReply,
-    /// The command was not sent, because the node holds other data.
-    OtherData(OtherData),
+/// A connection that is ready to send.
+pub(crate) struct OpenConnection<'a> {
+    /// Address of the node.
+    pub node: &'a str,
+    pub source: Source,
 }
 
-/// A connection that is ready to send.
-pub(crate) enum OpenConnection {
+/// Where a connection is from.
+pub(crate) enum Source {
     Shared(LiveConnection),
     Pooled(Pooled),
 }
 
-impl OpenConnection {
+/// A reply, and what is missing where it should have waited for replicas.
+pub(crate) struct SentReply {
+    pub value: Value,
+    /// Why it must not count as done, if it wrote anything.
+    pub too_few: Option<Unavailable>,
+}
+
+impl OpenConnection<'_> {
     /// Sends one command and waits for its reply; an error reply is `Ok(Value::ServerError)`.
-    pub(crate) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, SendError> {
+    pub(crate) async fn send(self, command: &Cmd, deadline: Instant) -> Result<Value, Unavailable> {
         let mut connection = self.connection();
         let reply = timeout_at(deadline, connection.send_packed_command(command)).await;
         self.check(reply)
@@ -40,7 +41,7 @@ impl OpenConnection {
         self,
         pipeline: &Pipeline,
         deadline: Instant,
-    ) -> Result<Vec<Value>, SendError> {
+    ) -> Result<Vec<Value>, Unavailable> {
         let mut connection = self.connection();
         let count = pipeline.len();
         let reply = timeout_at(
@@ -52,9 +53,9 @@ impl OpenConnection {
     }
 
     fn connection(&self) -> MultiplexedConnection {
-        match self {
-            Self::Shared(live) => live.connection.clone(),
-            Self::Pooled(pooled) => MultiplexedConnection::clone(pooled),
+        match &self.source {
+            Source::Shared(live) => live.connection.clone(),
+            Source::Pooled(pooled) => MultiplexedConnection::clone(pooled),
         }
     }
 
@@ -62,15 +63,19 @@ impl OpenConnection {
     fn check<T>(
         self,
         reply: Result<RedisResult<T>, tokio::time::error::Elapsed>,
-    ) -> Result<T, SendError> {
+    ) -> Result<T, Unavailable> {
+        let node = || self.node.to_owned();
         let failure = match reply {
             Ok(Ok(reply)) => return Ok(reply),
-            Ok(Err(error)) => SendError::ReplyLost(error),
-            Err(_) => SendError::NoReply,
+            Ok(Err(source)) => Unavailable::ReplyLost {
+                node: node(),
+                source,
+            },
+            Err(_) => Unavailable::NoReply { node: node() },
         };
-        match self {
-            Self::Shared(live) => live.discard(),
-            Self::Pooled(pooled) => drop(Pooled::take(pooled)),
+        match self.source {
+            Source::Shared(live) => live.discard(),
+            Source::Pooled(pooled) => drop(Pooled::take(pooled)),
         }
         Err(failure)
     }

@@ -73,7 +73,7 @@ impl Connection {
                     self.distrust(&node);
                     debug!(redis.address = %node.address, "Redis at {} did not reply to {} commands", node.address, batch.len());
                     for index in batch {
-                        replies[index] = Err(error.clone().of(&node).into());
+                        replies[index] = Err(error.clone().into());
                     }
                 }
             }
@@ -133,7 +133,7 @@ impl Connection {
             Ok(reply) => Ok(reply),
             Err(error) => {
                 self.distrust(node);
-                Err(error.of(node).into())
+                Err(error.into())
             }
         }
     }

@@ -10,22 +10,15 @@ use redis::{Cmd, Pipeline, Value};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 
+use super::error::Unavailable;
 use super::link::{Dialer, Link, Replicas};
-use super::open::{OpenConnection, SendError};
+use super::open::{OpenConnection, SentReply, Source};
 
 /// Writes of one group; further ones go with the next.
 const GROUP_MAX: usize = 256;
 
 /// How long the key lasts whose write moves the offset that `WAIT` waits for.
 const MARK_MS: u64 = 60_000;
-
-/// A reply, and how many replicas had the write by then.
-#[derive(Debug)]
-pub(crate) struct ReplicatedReply {
-    pub value: Value,
-    /// `None` where no reply waits.
-    pub reached: Option<i64>,
-}
 
 /// One connection for such writes.
 pub(crate) struct ReplicatedLink {
@@ -47,7 +40,7 @@ struct Write {
     asking: bool,
     mark: String,
     deadline: Instant,
-    reply: oneshot::Sender<Result<ReplicatedReply, SendError>>,
+    reply: oneshot::Sender<Result<SentReply, Unavailable>>,
 }
 
 impl ReplicatedLink {
@@ -67,7 +60,7 @@ impl ReplicatedLink {
         asking: bool,
         mark: &str,
         deadline: Instant,
-    ) -> Result<ReplicatedReply, SendError> {
+    ) -> Result<SentReply, Unavailable> {
         let (reply, replied) = oneshot::channel();
         let write = Write {
             command: command.clone(),
@@ -87,7 +80,9 @@ impl ReplicatedLink {
         match timeout_at(deadline, replied).await {
             Ok(Ok(replied)) => replied,
             // It may have been sent.
-            Ok(Err(_)) | Err(_) => Err(SendError::NoReply),
+            Ok(Err(_)) | Err(_) => Err(Unavailable::NoReply {
+                node: self.link.address.clone(),
+            }),
         }
     }
 
@@ -124,29 +119,36 @@ impl ReplicatedLink {
     }
 
     /// Sends a group and waits for its replies.
-    async fn exchange(&self, group: &[Write]) -> Result<Vec<ReplicatedReply>, SendError> {
+    async fn exchange(&self, group: &[Write]) -> Result<Vec<SentReply>, Unavailable> {
         let Some(deadline) = group.iter().map(|write| write.deadline).max() else {
             return Ok(Vec::new());
         };
-        let connected = self.link.connect(deadline).await;
-        let live = connected.map_err(SendError::NotConnected)?;
-        let identity = &self.dialer.identity;
-        identity.check().map_err(SendError::OtherData)?;
-        let open = OpenConnection::Shared(live);
+        let live = self.link.connect(deadline).await?;
+        self.dialer.identity.check()?;
+        let open = OpenConnection {
+            node: &self.link.address,
+            source: Source::Shared(live),
+        };
         let mut replies = open.send_all(&self.pipeline(group), deadline).await?;
         let reached = match replies.pop() {
             Some(Value::Int(reached)) => reached,
             // A user that may not run `WAIT` learns nothing of replicas.
             _ => 0,
         };
+        let wanted = self.dialer.replicas.wanted;
+        let too_few = (reached < i64::from(wanted)).then(|| Unavailable::TooFewReplicas {
+            node: self.link.address.clone(),
+            reached,
+            wanted,
+        });
         let mut replies = replies.into_iter();
         let reply_to = |write: &Write| {
             if write.asking {
                 replies.next();
             }
-            ReplicatedReply {
+            SentReply {
                 value: replies.next().unwrap_or_default(),
-                reached: Some(reached),
+                too_few: too_few.clone(),
             }
         };
         Ok(group.iter().map(reply_to).collect())

@@ -13,8 +13,8 @@ use tracing::warn;
 use super::signature::{Refused, ScriptCall};
 use super::{Day, ExtraRoundTrip, Lane, ScriptError, Store, StoreError, Unavailable};
 use crate::driver::call::Request;
-use crate::driver::connection::SentReply;
 use crate::driver::node::Node;
+use crate::driver::open::SentReply;
 use crate::spans::{self, ScriptSpan};
 
 /// How often a call is repeated with another day. Once may not do around midnight: the day can end between two calls.

@@ -11,7 +11,7 @@ use crate::domain::ids::{DeploymentSecret, Partition};
 use crate::driver::cluster::slot_of;
 use crate::driver::connection::failed;
 use crate::driver::error::{StoreError, Unavailable};
-use crate::driver::open::SendError;
+use crate::store::records::{NO_ARGS, command};
 use crate::store::signature::{ScriptCall, signature};
 
 signature! {
@@ -183,16 +183,8 @@ impl Store {
             let limit_ms = REPLICAS_WAIT.as_millis() as u64;
             pipeline.cmd("WAIT").arg(replicas).arg(limit_ms);
         }
-        let of_node = |error: SendError| error.of(&node);
-        let open = node
-            .open(Lane::Background, deadline)
-            .await
-            .map_err(of_node)?;
-        let mut replies = open
-            .send_all(&pipeline, deadline)
-            .await
-            .map_err(of_node)?
-            .into_iter();
+        let open = node.open(Lane::Background, deadline).await?;
+        let mut replies = open.send_all(&pipeline, deadline).await?.into_iter();
         let reply = replies.next().unwrap_or_default();
         if let Value::ServerError(refusal) = reply {
             connection.distrust(&node);
