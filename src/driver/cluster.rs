@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crc16::{State, XMODEM};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{RwLock, RwLockUpgradableReadGuard};
 use redis::{ConnectionInfo, Value};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
@@ -31,14 +31,11 @@ const NO_OWNER: u16 = u16::MAX;
 pub(crate) struct ClusterRouter {
     seeds: Vec<ConnectionInfo>,
     dialer: Dialer,
-    map: RwLock<Arc<Map>>,
-    /// Held while the map is replaced, so that two writers do not undo each other.
-    writing: Mutex<()>,
+    map: RwLock<Map>,
     refreshing: AtomicBool,
     refreshed: Notify,
 }
 
-#[derive(Clone)]
 struct Map {
     nodes: Vec<Arc<Node>>,
     owner: Box<[u16]>,
@@ -56,16 +53,10 @@ struct Range {
 
 impl ClusterRouter {
     pub(crate) fn new(seeds: Vec<ConnectionInfo>, dialer: Dialer) -> Self {
-        let map = Map {
-            nodes: Vec::new(),
-            owner: vec![NO_OWNER; SLOTS].into(),
-            read_at: None,
-        };
         Self {
             seeds,
             dialer,
-            map: RwLock::new(Arc::new(map)),
-            writing: Mutex::default(),
+            map: RwLock::new(Map::empty(None)),
             refreshing: AtomicBool::new(false),
             refreshed: Notify::new(),
         }
@@ -73,7 +64,7 @@ impl ClusterRouter {
 
     /// The owner of `slot` as far as it is known.
     pub(crate) fn known_owner(&self, slot: u16) -> Option<Arc<Node>> {
-        self.map().owner(slot)
+        self.map.read().owner(slot)
     }
 
     /// The owner of `slot`; reads the map first when the owner is unknown.
@@ -82,7 +73,7 @@ impl ClusterRouter {
         slot: u16,
         deadline: Instant,
     ) -> Result<Arc<Node>, Unavailable> {
-        if let Some(node) = self.map().owner(slot) {
+        if let Some(node) = self.known_owner(slot) {
             return Ok(node);
         }
         let refreshed = self.refreshed.notified();
@@ -90,7 +81,7 @@ impl ClusterRouter {
         refreshed.as_mut().enable();
         self.refresh();
         let _ = timeout_at(deadline, refreshed).await;
-        self.map().owner(slot).ok_or_else(|| {
+        self.known_owner(slot).ok_or_else(|| {
             Unavailable::not_connected(format!("the owner of slot {slot} of the cluster"))
         })
     }
@@ -101,28 +92,21 @@ impl ClusterRouter {
         deadline: Instant,
     ) -> Result<Vec<Arc<Node>>, Unavailable> {
         self.node(0, deadline).await?;
-        Ok(self.map().owners())
+        Ok(self.map.read().owners())
     }
 
     /// The node at the address of a redirect; an empty host means that of `from`.
     pub(crate) fn at(&self, host: &str, port: u16, from: &Node) -> Option<Arc<Node>> {
-        let info = match host {
-            "" => at_address(&from.info, &host_of(&from.info), port),
-            host => at_address(&from.info, host, port),
-        };
-        self.map().known(&info).or_else(|| self.prepare(info))
+        self.at_or_new(&self.map.read(), redirected(host, port, from))
     }
 
     /// Sets the owner of one slot from a redirect, and reads the whole map soon.
     pub(crate) fn moved(self: &Arc<Self>, slot: u16, host: &str, port: u16, from: &Node) {
-        let writing = self.writing.lock();
-        if let Some(node) = self.at(host, port, from) {
-            let mut map = Map::clone(&self.map());
-            let index = map.index(node);
-            map.owner[slot as usize] = index;
-            self.replace(map);
+        let mut map = self.map.write();
+        if let Some(node) = self.at_or_new(&map, redirected(host, port, from)) {
+            map.owner[slot as usize] = map.index(node);
         }
-        drop(writing);
+        drop(map);
         self.refresh();
     }
 
@@ -133,7 +117,8 @@ impl ClusterRouter {
         }
         let router = Arc::clone(self);
         tokio::spawn(async move {
-            if let Some(read_at) = router.map().read_at {
+            let read_at = router.map.read().read_at;
+            if let Some(read_at) = read_at {
                 tokio::time::sleep_until(read_at + PAUSE).await;
             }
             router.read_map().await;
@@ -143,9 +128,9 @@ impl ClusterRouter {
     }
 
     async fn read_map(&self) {
-        let mut candidates = self.map().nodes.clone();
+        let mut candidates = self.map.read().nodes.clone();
         for seed in &self.seeds {
-            if self.map().known(seed).is_none() {
+            if self.map.read().known(seed).is_none() {
                 candidates.extend(self.prepare(seed.clone()));
             }
         }
@@ -169,24 +154,16 @@ impl ClusterRouter {
                 }
             }
         }
-        let writing = self.writing.lock();
-        let mut map = Map::clone(&self.map());
-        map.read_at = Some(Instant::now());
-        self.replace(map);
-        drop(writing);
+        self.map.write().read_at = Some(Instant::now());
     }
 
     fn adopt(&self, ranges: Vec<Range>, template: &ConnectionInfo) {
-        let _writing = self.writing.lock();
-        let before = self.map();
-        let mut map = Map {
-            nodes: Vec::new(),
-            owner: vec![NO_OWNER; SLOTS].into(),
-            read_at: Some(Instant::now()),
-        };
+        // Requests read the map meanwhile, and nothing else changes it.
+        let before = self.map.upgradable_read();
+        let mut map = Map::empty(Some(Instant::now()));
         for range in ranges {
             let info = at_address(template, &range.host, range.port);
-            let Some(node) = before.known(&info).or_else(|| self.prepare(info)) else {
+            let Some(node) = self.at_or_new(&before, info) else {
                 continue;
             };
             let index = map.index(node);
@@ -206,23 +183,28 @@ impl ClusterRouter {
                  (docs/durability.md)"
             );
         }
-        self.replace(map);
+        *RwLockUpgradableReadGuard::upgrade(before) = map;
+    }
+
+    /// The node of the map at an address, or one that is not in it.
+    fn at_or_new(&self, map: &Map, info: ConnectionInfo) -> Option<Arc<Node>> {
+        map.known(&info).or_else(|| self.prepare(info))
     }
 
     fn prepare(&self, info: ConnectionInfo) -> Option<Arc<Node>> {
         Node::new(info, &self.dialer).map(Arc::new).ok()
     }
-
-    fn map(&self) -> Arc<Map> {
-        Arc::clone(&self.map.read())
-    }
-
-    fn replace(&self, map: Map) {
-        *self.map.write() = Arc::new(map);
-    }
 }
 
 impl Map {
+    fn empty(read_at: Option<Instant>) -> Self {
+        Self {
+            nodes: Vec::new(),
+            owner: vec![NO_OWNER; SLOTS].into(),
+            read_at,
+        }
+    }
+
     fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         let index = self.owner[slot as usize];
         self.nodes.get(index as usize).cloned()
@@ -265,6 +247,14 @@ impl Map {
     fn address(&self, slot: usize) -> Option<&str> {
         let node = self.nodes.get(self.owner[slot] as usize);
         node.map(|node| node.address.as_str())
+    }
+}
+
+/// The address of a redirect; an empty host means that of `from`.
+fn redirected(host: &str, port: u16, from: &Node) -> ConnectionInfo {
+    match host {
+        "" => at_address(&from.info, &host_of(&from.info), port),
+        host => at_address(&from.info, host, port),
     }
 }
 
