@@ -84,7 +84,6 @@ impl RedisOptions {
 pub(crate) struct Connection {
     router: Router,
     dialer: Dialer,
-    pub timeout: Duration,
 }
 
 enum Router {
@@ -95,11 +94,7 @@ enum Router {
 
 impl Connection {
     /// Prepares the connections; opens none.
-    pub(crate) fn new(
-        topology: Topology,
-        mut dialer: Dialer,
-        timeout: Duration,
-    ) -> Result<Self, RedisUrlError> {
+    pub(crate) fn new(topology: Topology, mut dialer: Dialer) -> Result<Self, RedisUrlError> {
         dialer.verify_role = matches!(topology, Topology::Sentinel(_));
         let router = match topology {
             Topology::Standalone(info) => {
@@ -114,11 +109,7 @@ impl Connection {
                 Router::Cluster(Arc::new(ClusterRouter::new(seeds, dialer.clone())))
             }
         };
-        Ok(Self {
-            router,
-            dialer,
-            timeout,
-        })
+        Ok(Self { router, dialer })
     }
 
     /// Sends one request and returns its reply; the value is never `Value::ServerError`.

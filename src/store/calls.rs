@@ -216,7 +216,7 @@ impl Store {
         let Some(script) = request.script else {
             return self.inner.connection.send(request, lane, deadline).await;
         };
-        let waits = self.inner.wait > 0 && lane == Lane::Request && script.writes();
+        let waits = self.inner.options.wait > 0 && lane == Lane::Request && script.writes();
         let mark = waits.then(|| self.keys().replicated_beside(request.key));
         request.mark = mark.as_deref();
         let span = spans::are_exported()

@@ -126,7 +126,7 @@ impl Store {
     async fn check_empty(&self, deadline: Instant) -> Result<(), StoreError> {
         let (keys, prefix) = (self.keys(), self.keys().prefix());
         let meta = keys.meta();
-        if !self.inner.may_start {
+        if !self.inner.options.may_start {
             let none = format!(
                 "there is no deployment under the key prefix `{prefix}`: `{meta}` does not exist"
             );

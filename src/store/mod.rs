@@ -69,15 +69,12 @@ struct Inner {
     dialect: &'static str,
     clock: Arc<Clock>,
     metrics: StoreMetrics,
+    options: RedisOptions,
     connection: Arc<Connection>,
     secret: OnceCell<DeploymentSecret>,
     identity: Arc<Identity>,
-    allow_unsafe: bool,
-    ephemeral: bool,
     fullest: SeenShare,
     unreadable: Unreadable,
-    may_start: bool,
-    wait: u16,
     primaries: Primaries,
 }
 
@@ -116,15 +113,12 @@ impl Store {
             dialect,
             clock,
             metrics,
-            connection: Arc::new(Connection::new(topology, dialer, options.timeout)?),
+            options: options.clone(),
+            connection: Arc::new(Connection::new(topology, dialer)?),
             secret: OnceCell::new(),
             identity,
-            allow_unsafe: options.allow_unsafe,
-            ephemeral: options.ephemeral,
             fullest: SeenShare::default(),
             unreadable: Unreadable::default(),
-            may_start: options.may_start,
-            wait: options.wait,
             primaries: Primaries::default(),
         };
         Ok(Self {
@@ -159,6 +153,6 @@ impl Store {
 
     /// How long a request may take in all; outside a request, a call.
     pub fn timeout(&self) -> Duration {
-        self.inner.connection.timeout
+        self.inner.options.timeout
     }
 }

@@ -73,7 +73,7 @@ impl Store {
                 (key, set)
             };
             let commands: Vec<_> = sent.iter().map(set).collect();
-            if self.inner.wait > 0 {
+            if self.inner.options.wait > 0 {
                 written.extend(self.write_replicated(commands).await);
                 continue;
             }

@@ -58,14 +58,14 @@ impl Store {
                 let messages = match reply {
                     Value::Map(_) | Value::Array(_) => {
                         let settings = settings(reply);
-                        let mut messages = judge(&settings, self.inner.ephemeral);
-                        messages.extend(judge_min_replicas(&settings, self.inner.wait));
+                        let mut messages = judge(&settings, self.inner.options.ephemeral);
+                        messages.extend(judge_min_replicas(&settings, self.inner.options.wait));
                         messages
                     }
                     reply => {
                         let info: String = redis::from_redis_value(reply).unwrap_or_default();
                         let mut messages = self.judge_info(&node, &info)?;
-                        messages.extend(judge_replicas(&info, self.inner.wait));
+                        messages.extend(judge_replicas(&info, self.inner.options.wait));
                         messages
                     }
                 };
@@ -84,7 +84,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Deployment`] names the node, its policy and what to do.
     pub async fn check_eviction(&self, limit: Duration) -> Result<(), StoreError> {
-        if self.inner.allow_unsafe {
+        if self.inner.options.allow_unsafe {
             return Ok(());
         }
         for (node, info) in self.memory_infos(limit).await.unwrap_or_default() {
@@ -100,9 +100,9 @@ impl Store {
             .chain(judge_policy(info))
             .collect();
         match messages.first() {
-            Some(message) if !self.inner.allow_unsafe => Err(StoreError::Deployment(format!(
-                "Redis at {node}: {message}; or set BUDGET_ALLOW_UNSAFE_REDIS=true"
-            ))),
+            Some(message) if !self.inner.options.allow_unsafe => Err(StoreError::Deployment(
+                format!("Redis at {node}: {message}; or set BUDGET_ALLOW_UNSAFE_REDIS=true"),
+            )),
             _ => Ok(messages),
         }
     }
