@@ -1,13 +1,14 @@
 //! Counts decisions of the runtime plane, how commits compare with their holds, and the holds that requests expire. All series
 //! exist from the start, so counting takes no memory and no label comes from a request.
 
-use prometheus::{IntCounter, IntCounterVec, Opts, Registry};
+use prometheus::Registry;
 
 use crate::domain::amount::Unit;
 use crate::domain::policy::{Overage, OveragePolicy};
 use crate::domain::refusal::{Denial, Refusal, ReservationRefusal, TenantRefusal};
 use crate::domain::reservation::Decision;
 use crate::domain::words::words;
+use crate::metrics::metrics;
 use crate::store::StoreError;
 
 words! {
@@ -118,49 +119,32 @@ const DENY: &str = "DENY";
 /// The outcome of a refused commit, besides those of [`Overage`].
 const REFUSED: &str = "refused";
 
-/// Metrics of the runtime plane. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct LedgerMetrics {
-    decisions: IntCounterVec,
-    commits: IntCounterVec,
-    expired: IntCounter,
-    /// Decisions without evidence, while it is on.
-    pub(super) skipped: Option<IntCounterVec>,
+metrics! {
+    /// Metrics of the runtime plane.
+    pub(super) struct LedgerMetrics {
+        /// Decisions by operation, outcome, reason of a denial and unit; replays are not counted again
+        pub decisions: IntCounterVec["operation", "decision", "reason", "unit"] = "budget_decisions_total",
+        /// Commits by overage policy and how they compare with their hold
+        pub commits: IntCounterVec["overage_policy", "outcome"] = "budget_commits_total",
+        /// Reservations that requests expired, since they lacked funds
+        pub expired: IntCounter = "budget_request_sweep_expired_total",
+    }
 }
 
 impl Default for LedgerMetrics {
+    /// [`Ledger::register`](super::Ledger::register) adds them to the registry of the process.
     fn default() -> Self {
-        let vector = |name: &str, help: &str, labels: &[&str]| {
-            IntCounterVec::new(Opts::new(name, help), labels).expect("a name and labels")
-        };
-        let decisions = vector(
-            "budget_decisions_total",
-            "Decisions by operation, outcome, reason of a denial and unit; replays are not counted again",
-            &["operation", "decision", "reason", "unit"],
-        );
-        let commits = vector(
-            "budget_commits_total",
-            "Commits by overage policy and how they compare with their hold",
-            &["overage_policy", "outcome"],
-        );
-        let expired = IntCounter::new(
-            "budget_request_sweep_expired_total",
-            "Reservations that requests expired, since they lacked funds",
-        );
+        let metrics = Self::register(&Registry::new()).expect("their names differ");
         for labels in all_labels() {
-            decisions.with_label_values(&labels);
+            metrics.decisions.with_label_values(&labels);
         }
         for policy in OveragePolicy::ALL.iter() {
             for outcome in Overage::ALL.iter().map(|it| it.as_str()).chain([REFUSED]) {
-                commits.with_label_values(&[policy.as_str(), outcome]);
+                let labels = [policy.as_str(), outcome];
+                metrics.commits.with_label_values(&labels);
             }
         }
-        Self {
-            decisions,
-            commits,
-            expired: expired.expect("a name"),
-            skipped: None,
-        }
+        metrics
     }
 }
 
@@ -181,20 +165,6 @@ fn all_labels() -> impl Iterator<Item = [&'static str; 4]> {
 }
 
 impl LedgerMetrics {
-    /// Adds them to a registry.
-    ///
-    /// # Errors
-    /// When a name is taken.
-    pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
-        registry.register(Box::new(self.decisions.clone()))?;
-        registry.register(Box::new(self.commits.clone()))?;
-        registry.register(Box::new(self.expired.clone()))?;
-        match &self.skipped {
-            Some(skipped) => registry.register(Box::new(skipped.clone())),
-            None => Ok(()),
-        }
-    }
-
     /// Counts what was allowed.
     pub(super) fn allowed(&self, by: DecidedBy, decision: Decision, unit: Unit) {
         self.count(by, decision.as_str(), "", Some(unit));

@@ -15,7 +15,6 @@ mod traffic;
 mod usage_event;
 
 pub use balances::{BalanceFilter, BalanceQuery};
-pub use decisions::LedgerMetrics;
 pub use extend::{ExtendStatus, ReservationExtendRequest, ReservationExtendResponse};
 pub use get::Reservation;
 pub use list::{Include, ReservationFilter, ReservationPage, ReservationQuery, ReservationSort};
@@ -25,9 +24,12 @@ pub use usage_event::{EventCreateRequest, EventCreateResponse, EventStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus::Registry;
+
 use crate::domain::reservation::facts::Facts;
 use crate::evidence::{Attesting, Issuing};
 use crate::store::Store;
+use decisions::LedgerMetrics;
 use policies::PolicyCache;
 
 /// Requests with at most this many bytes of their own choice are not counted; the rest of their record takes more.
@@ -63,8 +65,6 @@ impl Ledger {
     #[must_use]
     pub fn attesting(mut self, issuing: Option<Issuing>, retention: Option<Duration>) -> Self {
         self.attesting = Attesting::new(self.store.clone(), issuing, retention);
-        let skipped = &self.attesting.skipped;
-        self.metrics.skipped = self.attests().then(|| skipped.clone());
         self
     }
 
@@ -78,9 +78,18 @@ impl Ledger {
         &self.traffic
     }
 
-    /// The metrics of the runtime plane.
-    pub fn metrics(&self) -> &LedgerMetrics {
-        &self.metrics
+    /// Adds the metrics of the runtime plane to a registry: those of evidence while it is on.
+    ///
+    /// # Errors
+    /// When a name is taken.
+    pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        registry.register(Box::new(self.metrics.decisions.clone()))?;
+        registry.register(Box::new(self.metrics.commits.clone()))?;
+        registry.register(Box::new(self.metrics.expired.clone()))?;
+        match self.attests() {
+            true => registry.register(Box::new(self.attesting.skipped.clone())),
+            false => Ok(()),
+        }
     }
 
     /// Sets the limit in bytes of metadata, action, subject and metrics, for each tenant and minute; 0 for none.

@@ -157,7 +157,7 @@ pub async fn run(
     }
     raise_limit(config.process.connections.open_max);
     let state = planes.state;
-    state.ledger.metrics().register(telemetry.registry())?;
+    state.ledger.register(telemetry.registry())?;
     let counting = tokio::spawn(store_counts(Arc::clone(&state), shutdown.clone()));
     let operations = measured(config.store.dialect);
     let meter = Meter::new(telemetry.http.clone(), operations);

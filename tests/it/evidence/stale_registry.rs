@@ -31,8 +31,8 @@ impl Replica {
         let issuing = Issuing::believing(issuers(&[listed('a', 0, None)]), believed_for);
         let (ledger, metrics) = (fixture.ledger.clone(), Registry::new());
         fixture.ledger = ledger.attesting(Some(issuing.clone()), None);
-        let counts = fixture.ledger.metrics();
-        counts.register(&metrics).expect("names of its own");
+        let registered = fixture.ledger.register(&metrics);
+        registered.expect("names of its own");
         Self {
             fixture,
             issuing,
