@@ -130,7 +130,8 @@ impl LeaseKeeper {
     /// [`StoreError`]; the leases stay valid until they lapse.
     pub async fn run_once(&self) -> Result<Renewal, StoreError> {
         let begun = Instant::now();
-        let heartbeat = self.store.heartbeat(&self.name, self.alive_for()).await;
+        let alive = Some(self.alive_for());
+        let heartbeat = self.store.heartbeat(&self.name, alive).await;
         self.note_readable(heartbeat.is_ok().then_some(begun));
         match heartbeat {
             Ok(dispatchers) => self.share_among(dispatchers, begun).await,
@@ -251,7 +252,7 @@ impl LeaseKeeper {
         let count = partitions.len();
         self.leases.drop_all(&partitions);
         self.metrics.partitions.set(0);
-        let left = self.store.end_heartbeat(&self.name).await;
+        let left = self.store.heartbeat(&self.name, None).await;
         let released = self.store.release_leases(&self.name, &partitions).await;
         match left.and(released) {
             Ok(()) => info!(partitions = count, "released {count} partitions"),

@@ -118,7 +118,10 @@ impl AuthFailures {
                 self.put_back(subject, failures, now_ms);
                 continue;
             }
-            let sent = self.store.auth_failed(&subject, &failures).await;
+            let sent = self
+                .store
+                .auth_failed(&subject, Some(&failures), None)
+                .await;
             let Err(error) = sent else { continue };
             // Counts that may have been stored must not be sent again.
             let counted = matches!(&error, StoreError::Unavailable(why) if why.effect_unknown());

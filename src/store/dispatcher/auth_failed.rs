@@ -93,18 +93,9 @@ impl Subject {
 }
 
 impl Store {
-    /// Emits failures, or counts them where the minute has had its event. Off the request path.
+    /// Emits failures, or counts them where the minute has had its event; without any, for a dispatcher, those that were only
+    /// counted. Off the request path.
     pub async fn auth_failed(
-        &self,
-        subject: &Subject,
-        failures: &Failures,
-    ) -> Result<(), StoreError> {
-        let call = self.emit_auth_failures(subject, Some(failures), None);
-        call.await.map(drop)
-    }
-
-    /// The same; the failures that were only counted, for a dispatcher.
-    pub(super) async fn emit_auth_failures(
         &self,
         subject: &Subject,
         failures: Option<&Failures>,

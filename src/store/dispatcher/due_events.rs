@@ -106,8 +106,7 @@ impl Store {
             }
             DueEvent::AuthFailures => {
                 let subject = Subject::parse(member).ok_or_else(unreadable)?;
-                self.emit_auth_failures(&subject, None, Some(fencing_token))
-                    .await
+                self.auth_failed(&subject, None, Some(fencing_token)).await
             }
             DueEvent::AuditFailures => {
                 let call = AuditFailures {

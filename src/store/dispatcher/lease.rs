@@ -71,32 +71,17 @@ pub enum Taken {
 }
 
 impl Store {
-    /// Records that `dispatcher` is alive for another `duration`, and returns all that are, in order.
+    /// Records that `dispatcher` is alive for another `duration`, or takes it off the list at once; returns all that are alive,
+    /// in order.
     pub async fn heartbeat(
         &self,
         dispatcher: &str,
-        duration: Duration,
-    ) -> Result<Vec<String>, StoreError> {
-        self.beat(dispatcher, duration, "stay").await
-    }
-
-    /// Takes `dispatcher` off the list at once.
-    pub async fn end_heartbeat(&self, dispatcher: &str) -> Result<(), StoreError> {
-        self.beat(dispatcher, Duration::ZERO, "leave")
-            .await
-            .map(drop)
-    }
-
-    async fn beat(
-        &self,
-        dispatcher: &str,
-        duration: Duration,
-        action: &str,
+        duration: Option<Duration>,
     ) -> Result<Vec<String>, StoreError> {
         let call = Heartbeat {
             dispatcher,
-            duration_ms: duration,
-            action,
+            duration_ms: duration.unwrap_or_default(),
+            action: duration.map_or("leave", |_| "stay"),
         };
         let HeartbeatReply::Alive {
             mut dispatchers, ..

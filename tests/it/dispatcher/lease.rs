@@ -117,7 +117,8 @@ async fn the_partitions_of_a_silent_dispatcher_pass_on_before_its_leases_lapse()
     let [silent, heir] = ["silent", "heir"].map(|name| keeper_with(&store, name, lease));
     renew(&[&silent]).await;
     let lost = silent.leases().current();
-    store.end_heartbeat("silent").await.expect("Redis answers");
+    let left = store.heartbeat("silent", None).await;
+    left.expect("Redis answers");
     // It may have just started: a young lease is kept.
     assert_eq!(heir.run_once().await.expect("Redis answers").held, 0);
     let redis = RedisFixture::on(store.clone());
