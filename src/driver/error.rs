@@ -82,13 +82,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the service says no, and nothing was changed.
-    #[must_use]
-    pub fn is_refusal(&self) -> bool {
-        self.refusal().is_some()
-    }
-
-    /// The refusal, if the service says no.
+    /// The refusal, if the service says no and nothing was changed.
     #[must_use]
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {

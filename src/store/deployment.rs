@@ -133,15 +133,8 @@ impl Store {
             return Err(StoreError::Deployment(none));
         }
         let of_partitions = Partition::all().map(|partition| keys.of(partition).tenants());
-        let exists = |key: String| {
-            let mut command = redis::cmd("EXISTS");
-            command.arg(&key);
-            (key, command)
-        };
-        let commands: Vec<_> = std::iter::once(keys.directory())
-            .chain(of_partitions)
-            .map(exists)
-            .collect();
+        let all = std::iter::once(keys.directory()).chain(of_partitions);
+        let commands: Vec<_> = all.map(|key| command("EXISTS", key, NO_ARGS)).collect();
         let requests: Vec<_> = commands.iter().map(Request::from).collect();
         let replies = self.inner.connection.send_each(&requests, deadline).await;
         for (reply, (found, _)) in replies.into_iter().zip(&commands) {
@@ -165,9 +158,8 @@ impl Store {
     /// Writes the record, and waits a moment for the replicas of its node.
     async fn start_deployment(&self, call: &Call, deadline: Instant) -> Result<Value, StoreError> {
         let connection = &self.inner.connection;
-        let node = connection
-            .route(slot_of(call.key.as_bytes()), deadline)
-            .await?;
+        let slot = slot_of(call.key.as_bytes());
+        let node = connection.route(slot, deadline).await?;
         let role = redis::cmd("ROLE");
         let role = connection.send_to(&node, Lane::Background, &role, deadline);
         let replicas = match role.await {

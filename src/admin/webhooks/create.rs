@@ -129,7 +129,7 @@ impl Webhooks {
                     self.replayed(&record).await
                 }
                 Err(error) => {
-                    if error.is_refusal() {
+                    if error.refusal().is_some() {
                         self.leave_directory(&id).await;
                     }
                     Err(error)

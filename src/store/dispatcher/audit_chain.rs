@@ -37,18 +37,6 @@ signature! {
     writes "On sealed: the seals, the chain, the list."
 }
 
-/// Names that are read of a chain, in the order of [`Chain`].
-const FIELDS: [&str; 8] = [
-    "sequence",
-    "sealed_sequence",
-    "sealed_hash",
-    "sealed_day",
-    "sealed_entry",
-    "anchor_sequence",
-    "anchor_hash",
-    "anchor_dropped",
-];
-
 /// An audit chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
@@ -93,8 +81,8 @@ impl Store {
         tenant: &str,
     ) -> Result<Chain, StoreError> {
         let key = self.keys().chain(partition, tenant);
-        let values: Vec<Option<String>> = self.read(command("HMGET", key, &FIELDS)).await?;
-        Ok(Chain::read(&Record::from_fields(&FIELDS, values)))
+        let record: Record = self.read(command("HGETALL", key, NO_ARGS)).await?;
+        Ok(Chain::read(&record))
     }
 
     /// The names whose chains are to be sealed in each partition; `None` where the node is out of reach.

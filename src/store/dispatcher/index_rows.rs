@@ -42,7 +42,6 @@ pub const BATCH_ROWS: usize = 25;
 /// How much longer than its logs a day of a view stays.
 const MARGIN: Duration = Duration::from_secs(2 * 86_400);
 
-const DAY_MS: i64 = 86_400_000;
 /// How long the counts of a minute stay.
 const MINUTES_MS: i64 = 2 * 3_600_000;
 
@@ -142,7 +141,8 @@ impl Store {
 struct IndexCall<'a> {
     store: &'a Store,
     view: View,
-    keep: Duration,
+    /// For how long after its end a day's indexes are kept.
+    keep_ms: i64,
     indexes: Vec<String>,
     ends_ms: Vec<i64>,
     followed: Vec<FollowedRows>,
@@ -153,7 +153,7 @@ impl<'a> IndexCall<'a> {
         Self {
             store,
             view,
-            keep: keep + MARGIN,
+            keep_ms: i64::try_from((keep + MARGIN).as_millis()).unwrap_or(i64::MAX / 4),
             indexes: Vec::new(),
             ends_ms: Vec::new(),
             followed: Vec::new(),
@@ -164,7 +164,7 @@ impl<'a> IndexCall<'a> {
         let (view, mut indexed) = (self.view.as_str(), Vec::new());
         for new in rows {
             let (member, keys) = (new.row.member(), self.store.keys());
-            let ends_ms = self.end_of(new.day);
+            let ends_ms = new.day.plus(1).start_ms() + self.keep_ms;
             let mut indexes = vec![keys.view(view, None, new.day)];
             let kinds = new.kinds.iter();
             indexes.extend(kinds.map(|kind| keys.view(view, Some(kind), new.day)));
@@ -188,12 +188,6 @@ impl<'a> IndexCall<'a> {
         }
         self.followed
             .push(((partition, read, next), Counted(indexed)));
-    }
-
-    /// When the indexes of a day end.
-    fn end_of(&self, day: Day) -> i64 {
-        let keep_ms = i64::try_from(self.keep.as_millis()).unwrap_or(i64::MAX / 4);
-        day.start_ms() + DAY_MS + keep_ms
     }
 
     /// The number of an index in this call, from 1.

@@ -39,8 +39,12 @@ impl Store {
         let range = (0, last, "WITHSCORES");
         let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), range);
         let found = self.read_each(OnFailure::Skip, partitions.iter().map(read));
-        let found = found.await?.into_iter();
-        Ok(found.map(|members| members.ok().map(due)).collect())
+        let due = |(member, score): (String, f64)| Due {
+            member,
+            at_ms: score as i64,
+        };
+        let members = |found: Result<Vec<_>, _>| Some(found.ok()?.into_iter().map(due).collect());
+        Ok(found.await?.into_iter().map(members).collect())
     }
 
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.
@@ -75,13 +79,4 @@ impl Store {
         }
         Ok(times)
     }
-}
-
-/// The members that these names and scores are.
-fn due(pairs: Vec<(String, f64)>) -> Vec<Due> {
-    let due = |(member, score): (String, f64)| Due {
-        member,
-        at_ms: score as i64,
-    };
-    pairs.into_iter().map(due).collect()
 }
