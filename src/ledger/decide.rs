@@ -9,9 +9,8 @@ use crate::domain::fields::Read as _;
 use crate::domain::ids::DecisionId;
 use crate::domain::payload_hash::HashedRequest;
 use crate::domain::policy::Caps;
-use crate::domain::reservation::facts;
 use crate::domain::reservation::{
-    DecisionRequest, DecisionResponse, OutcomeKind, ReservationCreateResponse, balances_at,
+    DecisionRequest, DecisionResponse, OutcomeKind, ReservationCreateResponse, balances_at, facts,
 };
 use crate::evidence::statements::of_outcome;
 use crate::evidence::{Draft, Endpoint};
@@ -58,10 +57,8 @@ impl Ledger {
             OutcomeKind::Decision => (DecidedBy::Decide, Endpoint::Decide, "DECISION"),
             OutcomeKind::DryRun => (DecidedBy::DryRun, Endpoint::Reserve, "DRY_RUN"),
         };
-        let (decision_id, reservation_id) = match kind {
-            OutcomeKind::Decision => (Some(id), None),
-            OutcomeKind::DryRun => (None, Some(id)),
-        };
+        let decision_id = Some(id).filter(|_| kind == OutcomeKind::Decision);
+        let reservation_id = Some(id).filter(|_| kind == OutcomeKind::DryRun);
         let place = (caller.partition, endpoint);
         let draft = self.attesting.draft(place, body, None, cause).await?;
         let stored = draft.as_ref().and_then(Draft::lines);

@@ -10,10 +10,9 @@ use crate::domain::fields::Read as _;
 use crate::domain::ids::ReservationId;
 use crate::domain::payload_hash::HashedRequest;
 use crate::domain::policy::{Caps, OveragePolicy, Policy};
-use crate::domain::reservation::facts;
 use crate::domain::reservation::{
     DecisionRequest, GRACE_PERIOD_MS_DEFAULT, OutcomeKind, ReservationCreateRequest,
-    ReservationCreateResponse, balances_at,
+    ReservationCreateResponse, balances_at, facts,
 };
 use crate::evidence::statements::of_create;
 use crate::evidence::{Draft, Endpoint};

@@ -11,8 +11,7 @@ use crate::domain::amount::Unit;
 use crate::domain::budget::Balance;
 use crate::domain::ids::TenantId;
 use crate::domain::refusal::{Refusal, ReservationRefusal, TenantRefusal};
-use crate::store::dispatcher::traffic::Charges;
-use crate::store::dispatcher::traffic::{CountedTraffic, Tally};
+use crate::store::dispatcher::traffic::{Charges, CountedTraffic, Tally};
 use crate::store::{Store, StoreError};
 
 /// Tenants that are counted between two flushes, about 150 bytes each. Those beyond are not.

@@ -112,9 +112,14 @@ impl AudienceCursor {
         subscribers: &HashMap<&str, &Subscribers>,
         outbox: OutboxLocation,
     ) -> Plan {
-        let mut plan = Plan::after(self.cursor.clone());
+        let mut plan = Plan {
+            step: Step::after(self.cursor.clone()),
+            ..Plan::default()
+        };
         if let Some(position) = self.rewound(entries) {
-            plan.rewind(position);
+            // A step of its own moves the cursor back, so that what follows has its true place before it.
+            plan.step.next = Some(position);
+            plan.end_step();
         }
         let begin = plan.step.read.clone();
         let mut unreadable = BTreeSet::new();
@@ -171,23 +176,10 @@ impl AudienceCursor {
 }
 
 impl Plan {
-    fn after(cursor: Option<OutboxPosition>) -> Self {
-        Self {
-            step: Step::after(cursor),
-            ..Self::default()
-        }
-    }
-
     fn finish(mut self, is_cut: bool) -> Self {
         self.is_cut = is_cut;
         self.end_step();
         self
-    }
-
-    /// Moves the cursor back in a step of its own, so that what follows has its true place before it.
-    fn rewind(&mut self, position: OutboxPosition) {
-        self.step.next = Some(position);
-        self.end_step();
     }
 
     fn push(&mut self, owner: &str, delivery: QueuedDelivery, falls_behind: bool) {

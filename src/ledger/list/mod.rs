@@ -20,7 +20,7 @@ use crate::listing::{
 use crate::store::runtime::fields_of;
 use crate::store::runtime::read::{ReadRows, RowsReply};
 use crate::store::{ExtraRoundTrip, Lane, StoreError, outcome};
-use walk::{ExpiryWalk, ReservationIndex, ReservationWalk};
+use walk::{ExpiryWalk, LIFE_DAYS, ReservationIndex, ReservationWalk};
 
 orders! {
     /// Sorts of the list of reservations.
@@ -147,7 +147,14 @@ impl Ledger {
             (_, Some(Status::Active)) => ReservationIndex::Due,
             _ => ReservationIndex::Created,
         };
-        let mut walk = ReservationWalk::new(self, caller, tenant, query, index);
+        let mut walk = ReservationWalk {
+            ledger: self,
+            caller,
+            tenant,
+            query,
+            index,
+            life_days: LIFE_DAYS,
+        };
         let page = match (by, index) {
             (ReservationSort::CreatedAtMs, _) => page_along(&mut walk, query, by, bounds).await,
             (ReservationSort::ExpiresAtMs, ReservationIndex::Due) => {

@@ -17,7 +17,7 @@ use crate::store::{Day, ExtraRoundTrip, Lane, StoreError};
 const STEP_DAYS: usize = 96;
 /// How much longer than retention a reservation is usually kept: its own life, extensions included. Where one lives longer,
 /// `extend.lua` keeps that with its tenant.
-const LIFE_DAYS: i64 = 42;
+pub(super) const LIFE_DAYS: i64 = 42;
 const DAY_MS: i64 = 86_400_000;
 /// The longest time between the expiry and the due time.
 const GRACE_MS_MAX: i64 = 60_000;
@@ -51,33 +51,16 @@ impl ReservationIndex {
 /// which is empty where a day was passed.
 #[derive(Clone)]
 pub(super) struct ReservationWalk<'a> {
-    ledger: &'a Ledger,
-    caller: &'a Caller,
-    tenant: &'a TenantId,
-    query: &'a ReservationQuery,
-    index: ReservationIndex,
+    pub ledger: &'a Ledger,
+    pub caller: &'a Caller,
+    pub tenant: &'a TenantId,
+    pub query: &'a ReservationQuery,
+    pub index: ReservationIndex,
     /// How many days the tenant's reservations live, as far as it is known.
-    life_days: i64,
+    pub life_days: i64,
 }
 
-impl<'a> ReservationWalk<'a> {
-    pub fn new(
-        ledger: &'a Ledger,
-        caller: &'a Caller,
-        tenant: &'a TenantId,
-        query: &'a ReservationQuery,
-        index: ReservationIndex,
-    ) -> Self {
-        Self {
-            ledger,
-            caller,
-            tenant,
-            query,
-            index,
-            life_days: LIFE_DAYS,
-        }
-    }
-
+impl ReservationWalk<'_> {
     /// Smallest and largest score that are left.
     fn scores(&self, range: StepRange<'_>) -> (i64, i64) {
         let (filter, store) = (&self.query.filter, &self.ledger.store);
