@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::Value;
 
 use crate::store::calls::of_reachable_nodes;
+use crate::store::records::read_or_default;
 use crate::store::{Lane, Store, StoreError};
 
 /// One thing about a Redis node that an operator should know or change.
@@ -43,13 +44,12 @@ impl Store {
             let replies = self.send_to_nodes(Lane::Background, &command, self.timeout());
             let replies = match of_reachable_nodes(replies.await?) {
                 Err(StoreError::ErrorReply { code, .. }) => {
-                    findings.push(Finding {
-                        node: "Redis".to_owned(),
-                        message: format!(
-                            "it refuses to state its {what} ({code}), which were not checked: make sure that \
-                             maxmemory-policy is noeviction and appendonly is yes"
-                        ),
-                    });
+                    let node = "Redis".to_owned();
+                    let message = format!(
+                        "it refuses to state its {what} ({code}), which were not checked: make sure that \
+                         maxmemory-policy is noeviction and appendonly is yes"
+                    );
+                    findings.push(Finding { node, message });
                     continue;
                 }
                 replies => replies?,
@@ -57,13 +57,13 @@ impl Store {
             for (node, reply) in replies {
                 let messages = match reply {
                     Value::Map(_) | Value::Array(_) => {
-                        let settings = settings(reply);
+                        let settings = read_or_default(reply);
                         let mut messages = judge(&settings, self.inner.options.ephemeral);
                         messages.extend(judge_min_replicas(&settings, self.inner.options.wait));
                         messages
                     }
                     reply => {
-                        let info: String = redis::from_redis_value(reply).unwrap_or_default();
+                        let info: String = read_or_default(reply);
                         let mut messages = self.judge_info(&node, &info)?;
                         messages.extend(judge_replicas(&info, self.inner.options.wait));
                         messages
@@ -108,36 +108,28 @@ impl Store {
     }
 }
 
-fn settings(reply: Value) -> HashMap<String, String> {
-    redis::from_redis_value(reply).unwrap_or_default()
+/// The value of a line of `INFO`.
+fn value<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    let found = info.lines().find_map(|line| line.strip_prefix(name));
+    found.map(str::trim)
 }
 
 /// `INFO` has a `redis_version`; Valkey states 7.2.4 there and its own number in `valkey_version`.
 fn judge_version(info: &str) -> Option<String> {
-    let line = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
     let number = |version: &str| {
-        let mut parts = version
-            .trim()
-            .split('.')
-            .map(|part| part.parse::<u32>().ok());
+        let mut parts = version.split('.').map(|part| part.parse::<u32>().ok());
         Some((parts.next()??, parts.next()??))
     };
-    let (name, version, least) = match line("valkey_version:") {
+    let (name, version, least) = match value(info, "valkey_version:") {
         Some(version) => ("Valkey", version, (7, 2)),
-        None => ("Redis", line("redis_version:")?, (7, 0)),
+        None => ("Redis", value(info, "redis_version:")?, (7, 0)),
     };
     let too_old = number(version).is_some_and(|found| found < least);
-    too_old.then(|| {
-        let version = version.trim();
-        format!("{name} {version} is too old. Use Redis 7.0 or Valkey 7.2 or later")
-    })
+    too_old.then(|| format!("{name} {version} is too old. Use Redis 7.0 or Valkey 7.2 or later"))
 }
 
 fn judge_policy(info: &str) -> Option<String> {
-    let mut policies = info
-        .lines()
-        .filter_map(|line| line.strip_prefix("maxmemory_policy:"));
-    let policy = policies.next()?.trim();
+    let policy = value(info, "maxmemory_policy:")?;
     (policy != "noeviction").then(|| {
         format!("maxmemory-policy is {policy}: it may throw reservations and ledgers away. Set it to noeviction")
     })

@@ -3,9 +3,8 @@
 use tokio::time::Instant;
 
 use crate::domain::ids::Partition;
-use crate::driver::cluster::slot_of;
-use crate::store::records::command;
-use crate::store::{Lane, Store, StoreError};
+use crate::store::records::{command, read_or_default};
+use crate::store::{Keys, Lane, Store, StoreError};
 
 impl Store {
     /// Members of a sorted set between two scores, both included, in order and with their scores.
@@ -19,10 +18,8 @@ impl Store {
         let range = (from, to, "BYSCORE", "LIMIT", 0, rows, "WITHSCORES");
         let read = command("ZRANGE", key.to_owned(), range);
         let pairs: Vec<(String, f64)> = self.read(read).await?;
-        Ok(pairs
-            .into_iter()
-            .map(|(id, score)| (id, score as i64))
-            .collect())
+        let pairs = pairs.into_iter().map(|(id, score)| (id, score as i64));
+        Ok(pairs.collect())
     }
 
     /// The highest score of a sorted set, if it has any member.
@@ -48,32 +45,18 @@ impl Store {
     ) -> Result<(), StoreError> {
         self.secret().await?;
         let connection = &self.inner.connection;
+        let deadline = || Instant::now() + self.timeout();
         let nodes = match within {
-            Some(partition) => {
-                let slot = slot_of(self.keys().lease(partition).as_bytes());
-                vec![
-                    connection
-                        .route(slot, Instant::now() + self.timeout())
-                        .await?,
-                ]
-            }
-            None => connection.nodes(Instant::now() + self.timeout()).await?,
+            Some(partition) => vec![connection.route(Keys::slot(partition), deadline()).await?],
+            None => connection.nodes(deadline()).await?,
         };
         for node in nodes {
             let mut cursor = 0_u64;
             loop {
                 let mut command = redis::cmd("SCAN");
-                command
-                    .arg(cursor)
-                    .arg("MATCH")
-                    .arg(pattern)
-                    .arg("COUNT")
-                    .arg(1_000);
-                let deadline = Instant::now() + self.timeout();
-                let reply = connection.send_to(&node, Lane::Background, &command, deadline);
-                let reply = reply.await?;
-                let (next, found): (u64, Vec<String>) =
-                    redis::from_redis_value(reply).unwrap_or_default();
+                command.arg((cursor, "MATCH", pattern, "COUNT", 1_000));
+                let reply = connection.send_to(&node, Lane::Background, &command, deadline());
+                let (next, found): (u64, Vec<String>) = read_or_default(reply.await?);
                 found.iter().for_each(|key| visit(key));
                 cursor = next;
                 if cursor == 0 {

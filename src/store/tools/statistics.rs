@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::store::calls::of_all_nodes;
+use crate::store::records::read_or_default;
 use crate::store::{Lane, Store, StoreError};
 
 /// How often a command ran, and how long in all.
@@ -35,8 +36,7 @@ impl Store {
             let mut info = redis::cmd("INFO");
             info.arg(section);
             for reply in of_all_nodes(self.send_to_nodes(Lane::Background, &info, limit).await?)? {
-                let text: String = redis::from_redis_value(reply).unwrap_or_default();
-                statistics.add(&text);
+                statistics.add(&read_or_default::<String>(reply));
             }
         }
         Ok(statistics)
@@ -72,15 +72,12 @@ impl Statistics {
                 continue;
             };
             let field = |name: &str| {
-                let mut fields = fields.split(',').filter_map(|field| field.split_once('='));
-                let value = fields.find(|(field, _)| *field == name);
-                value
-                    .and_then(|(_, value)| value.trim().parse().ok())
-                    .unwrap_or(0)
+                let value = fields.split(',').find_map(|field| field.strip_prefix(name));
+                value.and_then(|value| value.parse().ok()).unwrap_or(0)
             };
             let command = self.commands.entry(name.to_owned()).or_default();
-            command.calls += field("calls");
-            command.us += field("usec");
+            command.calls += field("calls=");
+            command.us += field("usec=");
         }
     }
 }

@@ -132,37 +132,17 @@ pub struct Figures {
     pub is_over_limit: bool,
     /// The reservation or usage event that took it over its limit.
     pub over_limit_by: Option<String>,
-    /// Its scores in the index of ledgers over their limit or in debt.
-    pub scores: IndexScores,
+    /// Whether the index of ledgers over their limit or in debt has it right; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
+    pub is_indexed: bool,
 }
 
-/// Scores of a ledger in the index; see `lua/lib/ledger/over_limit_or_in_debt.lua`.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct IndexScores {
-    /// For its debt.
-    pub debt: Option<f64>,
-    /// For being over its limit.
-    pub over: Option<f64>,
-}
-
-impl Figures {
-    /// The scores that the index must have.
-    pub fn expected_scores(&self) -> IndexScores {
-        let debt = self.stored.debt as f64;
-        IndexScores {
-            debt: (self.stored.debt > 0).then_some(debt),
-            over: self.is_over_limit.then_some(-debt - 1.0),
-        }
-    }
-}
-
-/// Ledgers at one moment of the store's clock: `None` where there is none, an error's text where one is corrupt.
+/// Ledgers at one moment of the store's clock.
 #[derive(Debug)]
 pub struct Ledgers {
     /// When they stood so, in milliseconds.
     pub now_ms: i64,
-    /// In the order of the keys.
-    pub rows: Vec<Result<Option<Figures>, String>>,
+    /// In the order of the keys; the reason where a ledger is absent or corrupt.
+    pub rows: Vec<Result<Figures, String>>,
 }
 
 /// A record and its place in the indexes, at one moment.
@@ -241,22 +221,20 @@ impl Store {
             rows,
             ..
         } = outcome(self.run(Lane::Background, &call).await)?;
-        let row = |(id, Nested(((due_ms, other_grace_ms, quarantined_ms), fields))): (
-            &String,
-            Nested<_>,
-        )| StoredRecord {
-            id: id.clone(),
-            due_ms,
-            other_grace_ms,
-            quarantined_ms,
-            fields: Some(fields)
-                .filter(|fields: &Vec<_>| !fields.is_empty())
-                .map(|fields| Record::from_fields(&RECORD_FIELDS, fields)),
-        };
+        let rows = ids.iter().zip(rows).map(|(id, Nested((times, fields)))| {
+            let (due_ms, other_grace_ms, quarantined_ms) = times;
+            StoredRecord {
+                id: id.clone(),
+                due_ms,
+                other_grace_ms,
+                quarantined_ms,
+                fields: (!fields.is_empty()).then(|| Record::from_fields(&RECORD_FIELDS, fields)),
+            }
+        });
         Ok(RecordPage {
             first_due_ms,
             tenant_due_ms,
-            rows: ids.iter().zip(rows).map(row).collect(),
+            rows: rows.collect(),
         })
     }
 
@@ -284,38 +262,40 @@ impl Store {
     }
 }
 
-fn figures(fields: Vec<Option<String>>) -> Result<Option<Figures>, String> {
+fn figures(fields: Vec<Option<String>>) -> Result<Figures, String> {
     if fields.is_empty() {
-        return Err("the key holds no hash".to_owned());
+        return Err("it is corrupt: the key holds no hash".to_owned());
     }
     if fields.iter().take(9).all(Option::is_none) {
-        return Ok(None);
+        return Err("it is in the index, but does not exist".to_owned());
     }
     let ledger = Record::from_fields(&LEDGER_FIELDS, fields);
-    let score = |name: &str| ledger.get(name).and_then(|text| text.parse().ok());
+    let score = |name: &str| ledger.get(name)?.parse::<f64>().ok();
     // Older ledgers have no base: absent is 0.
     let base = |name: &str| Ok(ledger.optional(name)?.unwrap_or(0));
+    let is_over_limit = ledger.get("is_over_limit") == Some("1");
     let read = || {
+        let debt = ledger.integer("debt")?;
+        let for_debt = (debt > 0).then_some(debt as f64);
+        let for_limit = is_over_limit.then_some(-(debt as f64) - 1.0);
         Ok::<_, RecordError>(Figures {
             allocated: ledger.integer("allocated")?,
             remaining: ledger.integer("remaining")?,
             stored: Amounts {
                 reserved: ledger.integer("reserved")?,
                 spent: ledger.integer("spent")?,
-                debt: ledger.integer("debt")?,
+                debt,
             },
             base: Amounts {
                 reserved: 0,
                 spent: base("base_spent")?,
                 debt: base("base_debt")?,
             },
-            is_over_limit: ledger.get("is_over_limit") == Some("1"),
+            is_over_limit,
             over_limit_by: ledger.get("over_limit_by").map(str::to_owned),
-            scores: IndexScores {
-                debt: score("score for its debt"),
-                over: score("score for being over its limit"),
-            },
+            is_indexed: score("score for its debt") == for_debt
+                && score("score for being over its limit") == for_limit,
         })
     };
-    read().map(Some).map_err(|error| error.to_string())
+    read().map_err(|error| format!("it is corrupt: {error}"))
 }

@@ -99,28 +99,25 @@ pub async fn run(store: &Store, args: &VerifyArgs, output: impl Write) -> u8 {
     let tenant = args.tenant.as_ref();
     let verified = async {
         let report = verify(store, tenant, progress).await?;
-        let nothing = nothing_to_verify(store, tenant, &report).await?;
-        Ok((report, nothing))
+        let missing = missing(store, tenant, &report).await?;
+        Ok((report, missing))
     };
-    let text = |report: &Report| report.table(args.all);
-    print_outcome(verified.await, Report::is_right, args.json, text, output)
+    let (verified, text) = (verified.await, |report: &Report| report.table(args.all));
+    print_outcome(store, verified, Report::is_right, args.json, text, output)
 }
 
-/// Returns the reason if there was nothing to verify: a misspelt tenant must not pass as correct.
-async fn nothing_to_verify(
+/// What does not exist, if there was nothing to verify: a misspelt tenant must not pass as correct.
+async fn missing(
     store: &Store,
     tenant: Option<&TenantId>,
     report: &Report,
 ) -> Result<Option<String>, StoreError> {
-    let prefix = store.keys().prefix();
     let found = !report.ledgers.is_empty() || report.reservations > 0 || report.usage_events > 0;
     Ok(match tenant {
-        None if report.tenants == 0 => Some(format!(
-            "there is no tenant under the key prefix `{prefix}`"
-        )),
-        Some(tenant) if !found && store.get_tenant(tenant).await?.is_none() => Some(format!(
-            "there is no tenant `{tenant}` under the key prefix `{prefix}`"
-        )),
+        None if report.tenants == 0 => Some("tenant".to_owned()),
+        Some(tenant) if !found && store.get_tenant(tenant).await?.is_none() => {
+            Some(format!("tenant `{tenant}`"))
+        }
         _ => None,
     })
 }
@@ -182,8 +179,9 @@ fn progress<R>(text: impl Fn(&R) -> String + Send) -> impl FnMut(&R) + Send {
 }
 
 /// Prints a report as JSON, or as `text` makes it. The exit code: 0 when everything is right, 1 when something is wrong, 2
-/// when the verification failed or, for the reason given, had nothing to verify.
+/// when the verification failed, or when what it should verify does not exist.
 fn print_outcome<R: Serialize>(
+    store: &Store,
     verified: Result<(R, Option<String>), StoreError>,
     is_right: fn(&R) -> bool,
     json: bool,
@@ -192,8 +190,9 @@ fn print_outcome<R: Serialize>(
 ) -> u8 {
     let report = match verified {
         Ok((report, None)) => report,
-        Ok((_, Some(reason))) => {
-            eprintln!("{reason}");
+        Ok((_, Some(missing))) => {
+            let prefix = store.keys().prefix();
+            eprintln!("there is no {missing} under the key prefix `{prefix}`");
             return 2;
         }
         Err(error) => {

@@ -41,16 +41,6 @@ pub(super) struct Totals {
 /// More uncertain changes than this are not tried in all combinations.
 const UNCERTAIN_MAX: usize = 14;
 
-/// How stored figures compare with the records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Comparison {
-    Right,
-    /// The records give these figures.
-    Wrong(Amounts),
-    /// Too much changed within the millisecond.
-    Unknown,
-}
-
 /// Effect of a record on one ledger, while active and after its end.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effect {
@@ -82,16 +72,15 @@ impl Totals {
         }
     }
 
-    pub(super) fn compare(&self, figures: &Figures) -> Comparison {
+    /// The figures that the records give: the stored ones if uncertain changes explain the difference. `None` if too much
+    /// changed within the millisecond.
+    pub(super) fn expected(&self, figures: &Figures) -> Option<Amounts> {
         let computed = figures.base.plus(self.certain);
         let difference = figures.stored.minus(computed);
         if explained(difference, &self.uncertain) {
-            return Comparison::Right;
+            return Some(figures.stored);
         }
-        match self.uncertain.len() <= UNCERTAIN_MAX {
-            true => Comparison::Wrong(computed),
-            false => Comparison::Unknown,
-        }
+        (self.uncertain.len() <= UNCERTAIN_MAX).then_some(computed)
     }
 }
 
@@ -111,13 +100,12 @@ fn explained(difference: Amounts, changes: &[Amounts]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::tools::verify::IndexScores;
 
     fn ledger(reserved: i64, spent: i64, debt: i64) -> Figures {
         Figures {
             is_over_limit: false,
             over_limit_by: None,
-            scores: IndexScores::default(),
+            is_indexed: true,
             allocated: 1_000,
             remaining: 0,
             stored: Amounts {
@@ -150,47 +138,45 @@ mod tests {
         }
     }
 
-    fn compare(effects: &[Effect], figures: &Figures) -> Comparison {
+    fn expected(effects: &[Effect], figures: &Figures) -> Option<Amounts> {
         let mut totals = Totals::default();
         effects.iter().for_each(|effect| totals.count(*effect, 100));
-        totals.compare(figures)
+        totals.expected(figures)
     }
 
     #[test]
     fn a_record_counts_as_of_the_reading_of_the_ledger() {
-        use Comparison::{Right, Wrong};
-        let computed = |reserved| {
-            Wrong(Amounts {
-                reserved,
-                spent: 5,
-                debt: 0,
-            })
-        };
-        for (created, ended, [reserved, spent, debt], expected) in [
-            (50, None, [10, 5, 0], Right),
-            (50, Some(60), [0, 12, 1], Right),
-            (50, Some(150), [10, 5, 0], Right),
-            (150, None, [0, 5, 0], Right),
-            (150, Some(160), [0, 5, 0], Right),
-            (50, None, [11, 5, 0], computed(10)),
+        // Of a wrong ledger, the last column is the reserved amount that the records give.
+        for (created, ended, [reserved, spent, debt], computed) in [
+            (50, None, [10, 5, 0], None),
+            (50, Some(60), [0, 12, 1], None),
+            (50, Some(150), [10, 5, 0], None),
+            (150, None, [0, 5, 0], None),
+            (150, Some(160), [0, 5, 0], None),
+            (50, None, [11, 5, 0], Some(10)),
             // A change in that millisecond may count or not.
-            (100, Some(100), [0, 5, 0], Right),
-            (100, Some(100), [10, 5, 0], Right),
-            (100, Some(100), [0, 12, 1], Right),
-            (100, None, [20, 5, 0], computed(0)),
+            (100, Some(100), [0, 5, 0], None),
+            (100, Some(100), [10, 5, 0], None),
+            (100, Some(100), [0, 12, 1], None),
+            (100, None, [20, 5, 0], Some(0)),
         ] {
-            let found = compare(&[effect(created, ended)], &ledger(reserved, spent, debt));
-            assert_eq!(found, expected, "{created} {ended:?}");
+            let figures = ledger(reserved, spent, debt);
+            let wanted = Amounts {
+                reserved: computed.unwrap_or(reserved),
+                ..figures.stored
+            };
+            let found = expected(&[effect(created, ended)], &figures);
+            assert_eq!(found, Some(wanted), "{created} {ended:?}");
         }
         let many = vec![effect(100, None); 20];
-        assert_eq!(compare(&many, &ledger(200, 5, 0)), Comparison::Unknown);
+        assert_eq!(expected(&many, &ledger(200, 5, 0)), None);
     }
 
     #[test]
     fn totals_wrap_around_as_the_bases_do() {
         let mut figures = ledger(0, i64::MIN + 6, 1);
         figures.base.spent = i64::MAX;
-        let found = compare(&[effect(50, Some(60))], &figures);
-        assert_eq!(found, Comparison::Right);
+        let found = expected(&[effect(50, Some(60))], &figures);
+        assert_eq!(found, Some(figures.stored));
     }
 }

@@ -77,25 +77,19 @@ pub async fn run_audit(store: &Store, args: &AuditVerifyArgs, output: impl Write
     });
     let verified = verify_audit(store, &args.tenants, progress).await;
     let verified = verified.map(|report| {
-        let nothing = nothing_to_verify(store, &args.tenants, &report);
-        (report, nothing)
+        let missing = missing(&args.tenants, &report);
+        (report, missing)
     });
-    let text = AuditReport::text;
-    print_outcome(verified, AuditReport::is_right, args.json, text, output)
+    let (is_right, text) = (AuditReport::is_right, AuditReport::text);
+    print_outcome(store, verified, is_right, args.json, text, output)
 }
 
-/// Returns the reason if a chain does not exist: a misspelt name must not pass as correct.
-fn nothing_to_verify(store: &Store, names: &[String], report: &AuditReport) -> Option<String> {
-    let prefix = store.keys().prefix();
+/// The chain that does not exist, if any: a misspelt name must not pass as correct.
+fn missing(names: &[String], report: &AuditReport) -> Option<String> {
     let known = |name: &String| report.chains.iter().any(|row| row.tenant == *name);
     match names.iter().find(|name| !known(name)) {
-        Some(name) => Some(format!(
-            "there is no audit log of `{name}` under the key prefix `{prefix}`"
-        )),
-        None if report.chains.is_empty() => Some(format!(
-            "there is no audit log under the key prefix `{prefix}`"
-        )),
-        None => None,
+        Some(name) => Some(format!("audit log of `{name}`")),
+        None => report.chains.is_empty().then(|| "audit log".to_owned()),
     }
 }
 
