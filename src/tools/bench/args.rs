@@ -1,6 +1,5 @@
 //! The settings of a benchmark.
 
-use std::fmt;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -18,13 +17,7 @@ use crate::tools::connection::DEFAULT_URL;
 #[derive(Debug, Clone, Args)]
 pub struct BenchArgs {
     /// URL of the API, plain HTTP
-    #[arg(
-        long,
-        env = "BUDGET_URL",
-        value_name = "URL",
-        default_value = DEFAULT_URL,
-        value_parser = plain_url
-    )]
+    #[arg(long, env = "BUDGET_URL", default_value = DEFAULT_URL, value_parser = plain_url)]
     pub(super) url: Url,
     /// URL of the admin plane, if it has its own address
     #[arg(long, env = "BUDGET_ADMIN_URL", value_name = "URL", value_parser = plain_url)]
@@ -102,6 +95,21 @@ pub(super) struct LoadArgs {
     pub workload: Workload,
 }
 
+impl LoadArgs {
+    /// The name of a run.
+    pub fn name(&self) -> String {
+        let workload = self.workload.to_possible_value();
+        let workload = workload.expect("every workload has a name");
+        clients(workload.get_name(), self.clients)
+    }
+}
+
+/// The name of a run.
+pub(super) fn clients(what: &str, clients: u16) -> String {
+    let plural = if clients == 1 { "" } else { "s" };
+    format!("{what}, {clients} client{plural}")
+}
+
 /// What each client repeats. Every operation is measured separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -138,14 +146,6 @@ impl Workload {
     }
 }
 
-impl fmt::Display for Workload {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.to_possible_value().expect("every workload has a name");
-        f.write_str(value.get_name())
-    }
-}
-
-/// Reads a time with its unit.
 fn duration(text: &str) -> Result<Duration, String> {
     let time = SpanParser::new().parse_unsigned_duration(text).ok();
     time.filter(|time| *time <= Duration::from_secs(86_400))

@@ -36,6 +36,9 @@ const RESPONSE_LIMIT: Duration = Duration::from_secs(10);
 
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// A keep-alive connection with one request in flight, which costs the generator little; `None` before it opens.
+type Connection = Option<SendRequest<Full<Bytes>>>;
+
 /// State that all clients of a run share.
 pub(super) struct Shared {
     pub url: Url,
@@ -67,20 +70,20 @@ impl Shared {
         let steps = self.workload.steps();
         // Clients start at different steps, so that a mix is mixed at any moment.
         let steps = steps.iter().cycle().skip(number as usize * 2 % steps.len());
-        let mut connection = Connection(None);
+        let mut connection = None;
         // The reservation that the next commit or release ends, and its amount.
         let mut hold = None;
         for (sequence, &operation) in (1_u64..).zip(steps) {
             if Instant::now() >= self.until {
                 return;
             }
-            let (reservation, held) = match operation {
-                Operation::Commit | Operation::Release => match hold.take() {
-                    Some(hold) => hold,
-                    // The reserve before it was refused.
-                    None => continue,
-                },
-                _ => (String::new(), 0),
+            let ended = match operation {
+                Operation::Commit | Operation::Release => hold.take(),
+                _ => Some((String::new(), 0)),
+            };
+            // The reserve before it was refused.
+            let Some((reservation, held)) = ended else {
+                continue;
             };
             let amount = match operation {
                 // Sometimes the whole hold.
@@ -90,7 +93,7 @@ impl Shared {
             let key = format!("{}.{number}.{sequence}", self.run);
             let exchange = self.exchange(operation, &key, amount, (&reservation, held));
             if let Some(id) = self.complete(&mut connection, &exchange).await {
-                self.recorder.lock().change.add(exchange.change, 1);
+                self.recorder.lock().change.add(exchange.change);
                 if operation == Operation::Reserve {
                     hold = Some((id, amount));
                 }
@@ -106,30 +109,27 @@ impl Shared {
         amount: i64,
         (reservation, held): (&str, i64),
     ) -> Exchange {
+        use OperationId as Id;
         let subject = &self.subject;
         let json = format!(r#"{{"unit":"{UNIT}","amount":{amount}}}"#);
         let (id, members, word, reserved, spent) = match operation {
             Operation::Reserve => {
                 let members = format!(r#"{subject},"ttl_ms":{TTL_MS},"estimate":{json}"#);
-                (OperationId::CreateReservation, members, "ALLOW", amount, 0)
+                (Id::CreateReservation, members, "ALLOW", amount, 0)
             }
             Operation::Decide => {
                 let members = format!(r#"{subject},"estimate":{json}"#);
-                (OperationId::Decide, members, "ALLOW", 0, 0)
+                (Id::Decide, members, "ALLOW", 0, 0)
             }
             Operation::Event => {
                 let members = format!(r#"{subject},"actual":{json}"#);
-                (OperationId::CreateEvent, members, "APPLIED", 0, amount)
+                (Id::CreateEvent, members, "APPLIED", 0, amount)
             }
             Operation::Commit => {
-                let id = OperationId::CommitReservation;
                 let members = format!(r#","actual":{json}"#);
-                (id, members, "COMMITTED", -held, amount)
+                (Id::CommitReservation, members, "COMMITTED", -held, amount)
             }
-            Operation::Release => {
-                let id = OperationId::ReleaseReservation;
-                (id, String::new(), "RELEASED", -held, 0)
-            }
+            Operation::Release => (Id::ReleaseReservation, String::new(), "RELEASED", -held, 0),
         };
         let base = self.url.path().trim_end_matches('/');
         let path = id.path().replace("{reservation_id}", reservation);
@@ -162,9 +162,11 @@ impl Shared {
             }
             sleep(PAUSE).await;
         };
-        let finished = Instant::now();
-        let took = (finished >= self.measure_from).then(|| finished - begun);
-        self.recorder.lock().finish(exchange.operation, took);
+        if Instant::now() >= self.measure_from {
+            let mut recorder = self.recorder.lock();
+            let times = recorder.times.entry(exchange.operation).or_default();
+            times.record(begun.elapsed());
+        }
         if is_uncertain
             && let Ok(again) = self.attempt(connection, exchange).await
             && again != id
@@ -181,7 +183,7 @@ impl Shared {
         connection: &mut Connection,
         exchange: &Exchange,
     ) -> Result<String, Failure> {
-        let response = connection.send(&self.url, exchange.request.clone()).await;
+        let response = send(connection, &self.url, exchange.request.clone()).await;
         let mut recorder = self.recorder.lock();
         recorder.attempts += 1;
         let body = response.and_then(|(status, body)| read(status, &body, exchange.word));
@@ -199,10 +201,8 @@ impl Shared {
                 recorder.contradict(format!("{operation:?}: {member} {amount}, not {expected}"));
             }
         }
-        let id = body["reservation_id"]
-            .as_str()
-            .or(body["event_id"].as_str());
-        Ok(id.unwrap_or_default().to_owned())
+        let [reservation, event] = ["reservation_id", "event_id"].map(|name| body[name].as_str());
+        Ok(reservation.or(event).unwrap_or_default().to_owned())
     }
 }
 
@@ -220,38 +220,36 @@ fn read(status: StatusCode, bytes: &[u8], word: &str) -> Result<Value, Failure> 
     Err(Failure::new(status.as_u16(), code, message))
 }
 
-/// A keep-alive connection with one request in flight, which costs the generator little. It opens with the next request when
-/// there is none.
-struct Connection(Option<SendRequest<Full<Bytes>>>);
-
-impl Connection {
-    /// Sends a request, and reads status and body of the response.
-    async fn send(
-        &mut self,
-        url: &Url,
-        request: Request<Full<Bytes>>,
-    ) -> Result<(StatusCode, Bytes), Failure> {
-        let mut sender = match self.0.take() {
-            Some(sender) if !sender.is_closed() => sender,
-            _ => connect(url).await.map_err(|error| {
-                Failure::new(0, "NOT_CONNECTED", format!("cannot connect: {error}"))
-            })?,
-        };
-        let exchange = async {
-            sender.ready().await?;
-            let response = sender.send_request(request).await?;
-            let status = response.status();
-            Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
-        };
-        let response = timeout(RESPONSE_LIMIT, exchange).await.map_err(|_| {
-            let late = format!("no response within {RESPONSE_LIMIT:?}");
-            Failure::new(0, "NO_RESPONSE", late)
-        })?;
-        let response =
-            response.map_err(|_| Failure::new(0, "CONNECTION_LOST", "the connection broke"))?;
-        self.0 = Some(sender);
-        Ok(response)
-    }
+/// Sends a request over the connection, which opens when there is none, and reads status and body of the response.
+async fn send(
+    connection: &mut Connection,
+    url: &Url,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, Bytes), Failure> {
+    let failed = |code, message: String| Failure::new(0, code, message);
+    let mut sender = match connection.take() {
+        Some(sender) if !sender.is_closed() => sender,
+        _ => connect(url)
+            .await
+            .map_err(|error| failed("NOT_CONNECTED", format!("cannot connect: {error}")))?,
+    };
+    let exchange = async {
+        sender.ready().await?;
+        let response = sender.send_request(request).await?;
+        let status = response.status();
+        Ok::<_, hyper::Error>((status, response.into_body().collect().await?.to_bytes()))
+    };
+    let late = |_| {
+        failed(
+            "NO_RESPONSE",
+            format!("no response within {RESPONSE_LIMIT:?}"),
+        )
+    };
+    let response = timeout(RESPONSE_LIMIT, exchange).await.map_err(late)?;
+    let broken = |_| failed("CONNECTION_LOST", "the connection broke".to_owned());
+    let response = response.map_err(broken)?;
+    *connection = Some(sender);
+    Ok(response)
 }
 
 async fn connect(url: &Url) -> io::Result<SendRequest<Full<Bytes>>> {

@@ -3,13 +3,12 @@
 //! All figures come from one run, because those of a shared machine vary from hour to hour. The scripts alone run first and
 //! last; ratios are to their mean.
 
-use std::mem;
 use std::time::Duration;
 
 use serde_json::json;
 
 use super::args::{BenchArgs, LoadArgs, Workload};
-use super::load::{self, LoadRun, clients};
+use super::load::{self, LoadRun};
 use super::recorder::time;
 use super::script::{self, Script};
 use super::service::{Change, disagreement};
@@ -26,17 +25,12 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
     let (service, load, scopes) = (&stack.service, &args.load, args.load.scopes);
     let service_before = resident_memory(&stack.api);
     let tenant = service.provision(scopes).await?;
-    let run = async |clients, script| script::run(&stack, &tenant, clients, script).await;
-    let reserve = || Script::Reserve(load.duration);
+    let reserve = Script::Reserve(load.duration);
 
-    let redis_before = stack.used_memory().await?;
-    let mut first = run(CLIENTS, reserve()).await?;
-    let mut one = run(1, reserve()).await?;
-    let mut held = mem::take(&mut first.held);
-    held.append(&mut one.held);
-    let committed = held.len() as f64;
-    let commit = run(CLIENTS, Script::Commit(held)).await?;
-    let redis_bytes = stack.used_memory().await? as f64 - redis_before as f64;
+    let redis_before = stack.store.statistics().await?.used_memory as f64;
+    let first = vec![(reserve, CLIENTS), (reserve, 1), (Script::Commit, CLIENTS)];
+    let mut scripts = script::run(&stack, &tenant, first).await?;
+    let redis_bytes = stack.store.statistics().await?.used_memory as f64 - redis_before;
 
     let mut http = Vec::new();
     for (workload, clients) in [
@@ -52,24 +46,20 @@ pub(super) async fn run(args: &BenchArgs) -> Result<Report, BenchError> {
             clients,
             ..load.clone()
         };
-        eprintln!("{}", self::clients(workload, clients));
+        eprintln!("{}", load.name());
         http.push(LoadRun::measure(service, &load, args.progress).await?);
     }
     let round_trips = round_trips(&stack, load).await?;
     let service_bytes = service_before.zip(resident_memory(&stack.api));
-    let last = run(CLIENTS, reserve()).await?;
-    let script_per_second = (first.calls.per_second + last.calls.per_second) / 2.0;
-    let one_client_ratio = http[0].all().p50_us / one.calls.p50_us;
-    let bytes_per_reservation = redis_bytes / committed;
-    let scripts = [first, one, commit, last];
+    scripts.extend(script::run(&stack, &tenant, vec![(reserve, CLIENTS)]).await?);
+    let script_per_second = (scripts[0].calls.per_second + scripts[3].calls.per_second) / 2.0;
+    let one_client_ratio = http[0].all().p50_us / scripts[1].calls.p50_us;
+    let bytes_per_reservation = redis_bytes / scripts[2].calls.count as f64;
     let mut change = Change::default();
-    for run in &scripts {
-        change.add(run.change, 1);
-    }
+    scripts.iter().for_each(|run| change.add(run.change));
     let script_differences = service.check(&tenant, change).await?;
-    let reports = http.iter().map(|run| run.report(args.max_error_rate));
-    let reports: Vec<_> = reports.collect();
-
+    let report = |run: &LoadRun| run.report(args.max_error_rate);
+    let reports: Vec<_> = http.iter().map(report).collect();
     let table = table(&http, scopes, script_per_second);
     let mut text = format!(
         "{}\n{table}\n\
@@ -120,7 +110,7 @@ fn table(runs: &[LoadRun], scopes: u8, script_per_second: f64) -> Table {
     for run in runs {
         let all = run.all();
         table.row([
-            run.name(),
+            run.load.name(),
             format!("{:.0}", all.per_second),
             format!("{:.2}", all.per_second / script_per_second),
             time(all.p50_us),

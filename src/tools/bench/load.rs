@@ -1,12 +1,11 @@
 //! Runs the clients, all on one thread, which leaves the other cores to the service, and reports what they measured.
 
-use std::fmt;
 use std::io::{IsTerminal, stderr};
 use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
@@ -15,7 +14,7 @@ use tokio::time::interval;
 
 use super::args::LoadArgs;
 use super::client::Shared;
-use super::recorder::{Recorder, Summary, time};
+use super::recorder::{Failure, Recorder, Summary, time};
 use super::service::{Change, Service, Tenant, disagreement};
 use super::stack::cpu_time;
 use super::{BenchError, Report};
@@ -24,7 +23,7 @@ use crate::tools::table::Table;
 
 /// One run of the load with a tenant of its own, and the ledgers afterwards.
 pub(super) struct LoadRun {
-    load: LoadArgs,
+    pub load: LoadArgs,
     tenant: String,
     pub recorder: Recorder,
     differences: Vec<Value>,
@@ -47,10 +46,6 @@ impl LoadRun {
         })
     }
 
-    pub fn name(&self) -> String {
-        clients(self.load.workload, self.load.clients)
-    }
-
     /// All operations together.
     pub fn all(&self) -> Summary {
         self.recorder.summaries().pop().unwrap_or_default()
@@ -58,22 +53,18 @@ impl LoadRun {
 
     /// Whether each ledger is what the responses say, and each outcome is known.
     pub fn agrees(&self) -> bool {
-        let is_certain = self.recorder.unresolved == 0 && self.recorder.contradictions == 0;
-        self.differences.is_empty() && is_certain
-    }
-
-    fn per_request(&self, amount: f64) -> f64 {
-        amount / self.recorder.attempts.max(1) as f64
+        let run = &self.recorder;
+        self.differences.is_empty() && run.unresolved == 0 && run.contradictions == 0
     }
 
     fn error_rate(&self) -> f64 {
-        self.per_request(self.recorder.failed as f64)
+        self.recorder.failed as f64 / self.recorder.attempts.max(1) as f64
     }
 
     /// Processor time of the generator per request; `None` where the system does not report it.
     pub fn generator_us_per_request(&self) -> Option<f64> {
-        let cpu = self.recorder.generator_cpu?;
-        Some(self.per_request(cpu.as_secs_f64() * 1e6))
+        let cpu_us = self.recorder.generator_cpu?.as_secs_f64() * 1e6;
+        Some(cpu_us / self.recorder.attempts.max(1) as f64)
     }
 
     /// The report of this run alone.
@@ -110,12 +101,11 @@ impl LoadRun {
         let headings = "operation, count, per s, p50, p90, p99, p99.9, max";
         let mut table = Table::new(1, headings.split(", "));
         for it in recorder.summaries() {
-            let (count, rate) = (it.count.to_string(), format!("{:.0}", it.per_second));
             let times = [it.p50_us, it.p90_us, it.p99_us, it.p999_us, it.max_us].map(time);
-            let row = [it.operation, count, rate];
-            table.row(row.into_iter().chain(times));
+            let (count, rate) = (it.count.to_string(), format!("{:.0}", it.per_second));
+            table.row([it.operation, count, rate].into_iter().chain(times));
         }
-        let (name, tenant, scopes) = (self.name(), &self.tenant, self.load.scopes);
+        let (name, tenant, scopes) = (self.load.name(), &self.tenant, self.load.scopes);
         let (seconds, requests) = (recorder.elapsed.as_secs_f64(), recorder.attempts);
         let mut text =
             format!("{name}, {scopes} scopes, {seconds:.1} s, tenant {tenant}\n\n{table}\n");
@@ -123,9 +113,7 @@ impl LoadRun {
             0.0 => format!("errors: none in {requests} requests\n"),
             rate => format!("errors: {rate:.3} % of {requests} requests\n"),
         };
-        for error in recorder.errors.values() {
-            let (status, count) = (error.status, error.count);
-            let (code, message) = (&error.code, &error.message);
+        for ((status, code), Failure { count, message, .. }) in &recorder.errors {
             text += &format!("  {count:>8}  {status:>3} {code}  {message}\n");
         }
         text += &disagreement("ledger", &self.differences);
@@ -135,8 +123,8 @@ impl LoadRun {
                 "ledger: agrees to the unit in {scopes} scopes (reserved {reserved}, spent {spent})\n"
             );
         }
-        if recorder.unresolved > 0 {
-            let unresolved = recorder.unresolved;
+        let unresolved = recorder.unresolved;
+        if unresolved > 0 {
             text += &format!("  {unresolved} operations have no known outcome\n");
         }
         if let Some(first) = &recorder.first_contradiction {
@@ -150,12 +138,6 @@ impl LoadRun {
     }
 }
 
-/// The name of a run.
-pub(super) fn clients(what: impl fmt::Display, clients: u16) -> String {
-    let plural = if clients == 1 { "" } else { "s" };
-    format!("{what}, {clients} client{plural}")
-}
-
 /// Runs the load to its end. `progress` prints a line per second even without a terminal.
 pub(super) async fn run(
     service: &Service,
@@ -164,17 +146,13 @@ pub(super) async fn run(
     progress: bool,
 ) -> Result<Recorder, BenchError> {
     let url = service.runtime.clone();
-    let headers = [
-        (
-            HOST,
-            HeaderValue::from_str(url.authority()).expect("an authority is ASCII"),
-        ),
+    let authority = HeaderValue::from_str(url.authority()).expect("an authority is ASCII");
+    let api_key = service.dialect.header_names().api_key.clone();
+    let headers = HeaderMap::from_iter([
+        (HOST, authority),
         (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (
-            service.dialect.header_names().api_key.clone(),
-            header_value(&tenant.key)?,
-        ),
-    ];
+        (api_key, header_value(&tenant.key)?),
+    ]);
     let action = json!({"kind": "llm.completion", "name": "bench:model"});
     let subject = format!(r#","subject":{},"action":{action}"#, tenant.subject);
     let load = load.clone();
@@ -184,7 +162,7 @@ pub(super) async fn run(
         let measure_from = Instant::now() + load.warmup;
         let shared = Arc::new(Shared {
             url,
-            headers: headers.into_iter().collect(),
+            headers,
             subject,
             workload: load.workload,
             run: format!("{:08x}", rand::random::<u32>()),
@@ -198,7 +176,7 @@ pub(super) async fn run(
         }
         let mut every_second = interval(Duration::from_secs(1));
         every_second.tick().await;
-        let mut finished_before = 0;
+        let mut succeeded_before = 0;
         loop {
             tokio::select! {
                 ended = clients.join_next() => match ended {
@@ -206,7 +184,7 @@ pub(super) async fn run(
                     Some(ended) => shared.recorder.lock().unresolved += u64::from(ended.is_err()),
                     None => break,
                 },
-                _ = every_second.tick(), if progress => print_progress(&shared, &mut finished_before),
+                _ = every_second.tick(), if progress => print_progress(&shared, &mut succeeded_before),
             }
         }
         let elapsed = measure_from.elapsed();
@@ -232,10 +210,10 @@ pub(super) async fn on_one_thread<T: Send + 'static>(
 }
 
 /// Prints the line of a second.
-fn print_progress(shared: &Shared, finished_before: &mut u64) {
+fn print_progress(shared: &Shared, succeeded_before: &mut u64) {
     let recorder = shared.recorder.lock();
-    let (rate, failed) = (recorder.finished - *finished_before, recorder.failed);
-    *finished_before = recorder.finished;
+    let (failed, succeeded) = (recorder.failed, recorder.attempts - recorder.failed);
+    let rate = succeeded - mem::replace(succeeded_before, succeeded);
     let phase = match Instant::now() {
         now if now < shared.measure_from => ", warming up",
         now if now >= shared.until => ", waiting for the last responses",

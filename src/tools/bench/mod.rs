@@ -86,18 +86,15 @@ async fn measure(args: &BenchArgs) -> Result<Report, BenchError> {
     if args.deliver {
         return deliver::run(args).await;
     }
-    let usage = || {
-        let text =
-            "--admin-key or BUDGET_ADMIN_KEY is required: the benchmark makes a tenant of its own";
-        CallError::Usage(text.to_owned())
-    };
+    let reason =
+        "--admin-key or BUDGET_ADMIN_KEY is required: the benchmark makes a tenant of its own";
+    let admin_key = args.admin_key.clone();
     let service = Service {
         admin: args.admin_url.as_ref().unwrap_or(&args.url).clone(),
         runtime: args.url.clone(),
-        admin_key: args.admin_key.clone().ok_or_else(usage)?,
+        admin_key: admin_key.ok_or_else(|| CallError::Usage(reason.to_owned()))?,
         dialect: args.dialect,
     };
-    load::LoadRun::measure(&service, &args.load, args.progress)
-        .await
-        .map(|run| run.report(args.max_error_rate))
+    let run = load::LoadRun::measure(&service, &args.load, args.progress).await?;
+    Ok(run.report(args.max_error_rate))
 }

@@ -50,17 +50,16 @@ impl Failure {
 /// Counts and times of the operations of all clients.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
-    times: BTreeMap<Operation, Times>,
+    pub times: BTreeMap<Operation, Times>,
     /// By status and code.
     pub errors: BTreeMap<(u16, String), Failure>,
     /// The change of the ledgers by the operations.
     pub change: Change,
     /// Requests sent, warm-up and retries included.
     pub attempts: u64,
-    /// Operations with the expected outcome, warm-up included.
-    pub finished: u64,
     /// Requests without the expected response.
     pub failed: u64,
+    /// Operations without a known outcome.
     pub unresolved: u64,
     pub contradictions: u64,
     pub first_contradiction: Option<String>,
@@ -71,20 +70,11 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Counts an operation that succeeded, and records its time unless it was warm-up.
-    pub fn finish(&mut self, operation: Operation, took: Option<Duration>) {
-        self.finished += 1;
-        if let Some(took) = took {
-            self.times.entry(operation).or_default().record(took);
-        }
-    }
-
     /// Counts a request that failed.
     pub fn fail(&mut self, failure: &Failure) {
         self.failed += 1;
-        let key = (failure.status, failure.code.clone());
-        let known = self.errors.entry(key);
-        known
+        self.errors
+            .entry((failure.status, failure.code.clone()))
             .and_modify(|first| first.count += 1)
             .or_insert_with(|| failure.clone());
     }
@@ -154,16 +144,20 @@ impl Times {
     }
 }
 
-/// Microseconds with three digits, in the unit that fits.
+/// Microseconds in the unit that fits.
 pub(super) fn time(us: f64) -> String {
-    let (number, unit) = match us {
-        us if us < 1e3 => (us, "µs"),
-        us if us < 1e6 => (us / 1e3, "ms"),
-        us => (us / 1e6, "s"),
-    };
-    let decimals = match number {
+    match us {
+        us if us < 1e3 => digits(us) + " µs",
+        us if us < 1e6 => digits(us / 1e3) + " ms",
+        us => digits(us / 1e6) + " s",
+    }
+}
+
+/// A number with three digits, or with all before the point.
+pub(super) fn digits(number: f64) -> String {
+    let decimals = match number.abs() {
         small if small < 10.0 => 2,
         number => usize::from(number < 100.0),
     };
-    format!("{number:.decimals$} {unit}")
+    format!("{number:.decimals$}")
 }

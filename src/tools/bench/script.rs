@@ -14,8 +14,9 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use super::BenchError;
+use super::args::clients;
 use super::client::TTL_MS;
-use super::load::{clients, on_one_thread};
+use super::load::on_one_thread;
 use super::recorder::{Summary, Times, time};
 use super::service::{Change, Tenant};
 use super::stack::Stack;
@@ -24,9 +25,7 @@ use crate::domain::amount::Unit;
 use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::cause::{Actor, Cause};
-use crate::domain::ids::{
-    DeploymentSecret, IdempotencyKey, RequestId, ReservationId, TenantId, TraceId,
-};
+use crate::domain::ids::{DeploymentSecret, IdempotencyKey, RequestId, ReservationId, TenantId};
 use crate::domain::policy::PolicySelection;
 use crate::domain::reservation::GRACE_PERIOD_MS_DEFAULT;
 use crate::domain::scope::ScopePath;
@@ -44,30 +43,25 @@ const ACTUAL: i64 = 950;
 /// A digest of the right length.
 const PAYLOAD_HASH: &str = "pGFHLdIFvSEnYjlqEm5dWw";
 
-/// A reservation, and the idempotency key that made it.
-pub(super) type HeldReservation = (ReservationId, IdempotencyKey);
-
-/// The script.
+/// The script of a run.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Script {
-    /// `reserve.lua`, for so long.
+    /// `reserve.lua`, for this long.
     Reserve(Duration),
-    /// `commit.lua`, for each of these.
-    Commit(Vec<HeldReservation>),
+    /// `commit.lua`, for each reservation of the runs before.
+    Commit,
 }
 
 /// One script, called by concurrent clients over one connection.
 #[derive(Debug, Serialize)]
 pub(super) struct ScriptRun {
-    pub clients: u16,
+    clients: u16,
     #[serde(flatten)]
     pub calls: Summary,
     /// Time that one call takes of Redis's one thread.
     redis_us_per_call: f64,
     /// Share of the time in which Redis ran the script. When it is far below 1, this process or the machine was the limit.
     redis_busy: f64,
-    /// The reservations of all calls.
-    #[serde(skip)]
-    pub held: Vec<HeldReservation>,
     /// The change of all calls.
     #[serde(skip)]
     pub change: Change,
@@ -90,57 +84,53 @@ pub(super) fn table(runs: &[ScriptRun], scopes: u8) -> Table {
     table
 }
 
-/// Calls a script for a tenant until it is done.
+/// Runs scripts for a tenant one after the other, each with this many clients.
 pub(super) async fn run(
     stack: &Stack,
     tenant: &Tenant,
-    clients: u16,
-    script: Script,
-) -> Result<ScriptRun, BenchError> {
+    scripts: Vec<(Script, u16)>,
+) -> Result<Vec<ScriptRun>, BenchError> {
     let (mut deployment, tenant) = (stack.deployment.clone(), tenant.clone());
     deployment.redis.connections = 1;
     on_one_thread(async move || {
-        let session = Session::open(&deployment, &tenant, script).await?;
-        Arc::new(session).run(clients).await
+        let session = Arc::new(Session::open(&deployment, &tenant).await?);
+        let mut runs = Vec::new();
+        for (script, clients) in scripts {
+            runs.push(session.run(script, clients).await?);
+        }
+        Ok(runs)
     })
     .await
 }
 
-/// A tenant's calls of one script, with the keys and arguments that requests of the load lead to.
+/// A tenant's calls, with the keys and arguments that requests of the load lead to.
 struct Session {
     store: Store,
     secret: DeploymentSecret,
     caller: RuntimeCaller,
     scope: ScopePath,
     cause: String,
-    progress: Mutex<Progress>,
-}
-
-struct Progress {
-    script: Script,
-    held: Vec<HeldReservation>,
-    times: Times,
+    /// The idempotency keys of the active reservations, from which their ids follow.
+    held: Mutex<Vec<IdempotencyKey>>,
+    times: Mutex<Times>,
 }
 
 impl Session {
-    async fn open(
-        deployment: &StoreConfig,
-        tenant: &Tenant,
-        script: Script,
-    ) -> Result<Self, BenchError> {
+    async fn open(deployment: &StoreConfig, tenant: &Tenant) -> Result<Self, BenchError> {
         let store = deployment.open(&Registry::new())?;
         let words = deployment.dialect.words();
-        let key = ApiKeyText::parse(tenant.key.expose_secret(), words.api_key_prefixes);
-        let scope = tenant.scopes.last().map(|scope| ScopePath::parse(scope));
-        let (key, scope) = key.zip(scope.flatten()).ok_or(BenchError::Tenant)?;
-        let tenant = TenantId::parse(&tenant.id).ok_or(BenchError::Tenant)?;
+        let parsed = || {
+            let key = ApiKeyText::parse(tenant.key.expose_secret(), words.api_key_prefixes)?;
+            let scope = ScopePath::parse(tenant.scopes.last()?)?;
+            Some((key, scope, TenantId::parse(&tenant.id)?))
+        };
+        let (key, scope, tenant) = parsed().ok_or(BenchError::Tenant)?;
         let cause = Cause {
             source: words.runtime_source,
             actor: Actor::ApiKey(key.key_id().clone()),
             source_ip: Some("127.0.0.1".to_owned()),
             request_id: Some(RequestId::mint()),
-            trace_id: TraceId::mint(),
-            trace_flags: None,
+            ..Cause::sweep()
         };
         Ok(Self {
             secret: store.secret().await?.clone(),
@@ -153,26 +143,23 @@ impl Session {
             },
             scope,
             cause: cause.lines(),
-            progress: Mutex::new(Progress {
-                script,
-                held: Vec::new(),
-                times: Times::default(),
-            }),
+            held: Mutex::default(),
+            times: Mutex::default(),
         })
     }
 
-    async fn run(self: Arc<Self>, clients: u16) -> Result<ScriptRun, BenchError> {
-        let (name, word, limit, reserved, spent) = match self.progress.lock().script {
-            Script::Reserve(limit) => ("reserve", "reserved", limit, ESTIMATE, 0),
-            Script::Commit(_) => ("commit", "committed", Duration::MAX, -ESTIMATE, ACTUAL),
+    async fn run(self: &Arc<Self>, script: Script, clients: u16) -> Result<ScriptRun, BenchError> {
+        let (name, limit, reserved, spent) = match script {
+            Script::Reserve(limit) => ("reserve", limit, ESTIMATE, 0),
+            Script::Commit => ("commit", Duration::MAX, -ESTIMATE, ACTUAL),
         };
         self.store.reset_statistics().await?;
         let begun = Instant::now();
         let mut running = JoinSet::new();
         for _ in 0..clients {
-            let session = Arc::clone(&self);
+            let session = Arc::clone(self);
             running.spawn(async move {
-                while begun.elapsed() < limit && session.call_next(word).await? {}
+                while begun.elapsed() < limit && session.call_next(script).await? {}
                 Ok::<_, BenchError>(())
             });
         }
@@ -181,31 +168,30 @@ impl Session {
         }
         let elapsed = begun.elapsed();
         let redis_us = self.store.statistics().await?.command("evalsha").us as f64;
-        let calls = self.progress.lock().times.summary(name, elapsed);
-        let held = mem::take(&mut self.progress.lock().held);
-        let mut change = Change::default();
-        change.add(Change { reserved, spent }, held.len());
+        let calls = mem::take(&mut *self.times.lock()).summary(name, elapsed);
+        let count = calls.count as i64;
         Ok(ScriptRun {
             clients,
             redis_us_per_call: redis_us / calls.count.max(1) as f64,
             redis_busy: redis_us / 1e6 / elapsed.as_secs_f64(),
             calls,
-            held,
-            change,
+            change: Change {
+                reserved: count * reserved,
+                spent: count * spent,
+            },
         })
     }
 
-    /// Makes the next call; whether there was one. `expected`: the status word of its reply.
-    async fn call_next(&self, expected: &'static str) -> Result<bool, BenchError> {
-        let (call, held) = match &mut self.progress.lock().script {
+    /// Makes the next call; `false` when there is none.
+    async fn call_next(&self, script: Script) -> Result<bool, BenchError> {
+        let (call, new, expected) = match script {
             Script::Reserve(_) => {
                 let key = IdempotencyKey::parse(&format!("{:016x}", rand::random::<u64>()));
                 let key = key.expect("hexadecimal digits make an idempotency key");
-                let id = ReservationId::derive(&self.secret, &self.caller.tenant, &key);
-                (self.reserve(&id, &key), (id, key))
+                (self.reserve(&key), Some(key), "reserved")
             }
-            Script::Commit(held) => match held.pop() {
-                Some((id, key)) => (self.commit(&id, &key), (id, key)),
+            Script::Commit => match self.held.lock().pop() {
+                Some(key) => (self.commit(&key), None, "committed"),
                 None => return Ok(false),
             },
         };
@@ -216,13 +202,16 @@ impl Session {
         if reply != expected {
             return Err(BenchError::Script { expected, reply });
         }
-        let mut progress = self.progress.lock();
-        progress.times.record(took);
-        progress.held.push(held);
+        self.times.lock().record(took);
+        self.held.lock().extend(new);
         Ok(true)
     }
 
-    fn reserve(&self, reservation_id: &ReservationId, key: &IdempotencyKey) -> Call {
+    fn reservation_id(&self, key: &IdempotencyKey) -> ReservationId {
+        ReservationId::derive(&self.secret, &self.caller.tenant, key)
+    }
+
+    fn reserve(&self, key: &IdempotencyKey) -> Call {
         let (caller, policy) = (&self.caller, PolicySelection::default());
         let (keys, unit) = (self.store.keys(), Unit::Tokens);
         let facts = [
@@ -241,7 +230,7 @@ impl Session {
             other_grace: false,
             requested_overage_policy: None,
             swept_until_ms: None,
-            reservation_id,
+            reservation_id: &self.reservation_id(key),
             policy: String::new(),
             denied_per_minute: 600,
             context: &self.cause,
@@ -257,7 +246,7 @@ impl Session {
     }
 
     /// A commit under the key of the reservation.
-    fn commit(&self, reservation_id: &ReservationId, key: &IdempotencyKey) -> Call {
+    fn commit(&self, key: &IdempotencyKey) -> Call {
         let call = Commit {
             caller: &self.caller,
             payload_hash: PAYLOAD_HASH,
@@ -265,7 +254,7 @@ impl Session {
             actual: ACTUAL,
             key_digest: &key.digest(),
             swept_until_ms: None,
-            reservation_id,
+            reservation_id: &self.reservation_id(key),
             context: &self.cause,
             stored_bytes: None,
             evidence: None,

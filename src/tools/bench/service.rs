@@ -1,7 +1,5 @@
 //! The service under test: makes a tenant through the admin plane, and compares its ledgers with the responses, to the unit.
 
-use std::collections::BTreeMap;
-
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use url::Url;
@@ -84,23 +82,21 @@ impl Service {
         let runtime = Client::new(self.runtime.clone(), key_header, &tenant.key)?;
         let call = Call::of(OperationId::GetBalances).with("tenant", Some(&tenant.id));
         let page = runtime.read(&call.with("limit", Some(200))).await?;
-        let balances = page["balances"].as_array().map_or(&[][..], Vec::as_slice);
+        let balances = || page["balances"].as_array().into_iter().flatten();
         let (admin, expected) = (self.admin()?, change.expected());
         let mut differences = Vec::new();
         for scope in &tenant.scopes {
             let call = Call::of(OperationId::LookupBudget).with("scope", Some(scope));
             let budget = admin.read(&call.with("unit", Some(UNIT))).await?;
-            let mut balances = balances.iter();
-            let balance = balances.find(|balance| balance["scope_path"] == **scope);
+            let balance = balances().find(|balance| balance["scope_path"] == **scope);
             for (operation, ledger) in [
                 (OperationId::GetBalances, balance),
                 (OperationId::LookupBudget, Some(&budget)),
             ] {
                 let found = ledger.map(figures);
                 if found.as_ref() != Some(&expected) {
-                    let source = operation.path();
                     differences.push(json!({
-                        "scope": scope, "source": source, "expected": expected, "found": found,
+                        "scope": scope, "source": operation.path(), "expected": expected, "found": found,
                     }));
                 }
             }
@@ -117,31 +113,29 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// Adds `count` changes like `other`.
-    pub fn add(&mut self, other: Self, times: usize) {
-        self.reserved += other.reserved * times as i64;
-        self.spent += other.spent * times as i64;
+    pub fn add(&mut self, other: Self) {
+        self.reserved += other.reserved;
+        self.spent += other.spent;
     }
 
     /// The figures of a new ledger after the change. Budgets are ample and nothing is charged beyond its hold, so there is no
     /// debt.
-    pub fn expected(self) -> Figures {
-        let remaining = ALLOCATED - self.reserved - self.spent;
-        let amounts = [ALLOCATED, remaining, self.reserved, self.spent, 0];
-        FIGURES.into_iter().zip(amounts).collect()
+    pub fn expected(self) -> Value {
+        json!({
+            "allocated": ALLOCATED,
+            "remaining": ALLOCATED - self.reserved - self.spent,
+            "reserved": self.reserved,
+            "spent": self.spent,
+            "debt": 0,
+        })
     }
 }
 
-/// The figures of one ledger by name.
-pub(super) type Figures = BTreeMap<&'static str, i64>;
-
-const FIGURES: [&str; 5] = ["allocated", "remaining", "reserved", "spent", "debt"];
-
 /// The figures of a ledger as either plane returns it; absent ones are 0.
-fn figures(ledger: &Value) -> Figures {
-    let amount = |name: &str| ledger[name]["amount"].as_i64().unwrap_or(0);
-    let named = FIGURES.map(|name| (name, amount(name)));
-    named.into()
+fn figures(ledger: &Value) -> Value {
+    let names = ["allocated", "remaining", "reserved", "spent", "debt"];
+    let figure = |name: &'static str| (name, ledger[name]["amount"].as_i64().unwrap_or(0));
+    names.into_iter().map(figure).collect()
 }
 
 /// The ledgers that disagree with the responses; nothing when all agree.
@@ -151,9 +145,8 @@ pub(super) fn disagreement(ledger: &str, differences: &[Value]) -> String {
     }
     let mut text = format!("{ledger}: does NOT agree with the responses\n");
     for difference in differences {
-        let [scope, source] = ["scope", "source"].map(|name| difference[name].as_str());
-        let (scope, source) = (scope.unwrap_or_default(), source.unwrap_or_default());
-        let (expected, found) = (&difference["expected"], &difference["found"]);
+        let [scope, source, expected, found] =
+            ["scope", "source", "expected", "found"].map(|name| &difference[name]);
         text += &format!("  {scope}, {source}: expected {expected}, found {found}\n");
     }
     text

@@ -29,7 +29,7 @@ pub(super) struct Stack {
     pub store: Store,
     pub deployment: StoreConfig,
     pub api: Process,
-    redis: Process,
+    pub redis: Process,
     _folder: Folder,
 }
 
@@ -38,11 +38,8 @@ impl Stack {
     pub async fn start(dialect: Dialect) -> Result<Self, BenchError> {
         let admin_key = format!("{:032x}", rand::random::<u128>());
         let start = || {
-            let (folder, redis_port, port) = (
-                Folder::open(Path::new(""), true)?,
-                free_port()?,
-                free_port()?,
-            );
+            let folder = Folder::open(Path::new(""), true)?;
+            let (redis_port, port) = (free_port()?, free_port()?);
             let mut redis = server(folder.path())?;
             redis
                 .args(["--bind", "127.0.0.1", "--port", &redis_port.to_string()])
@@ -68,15 +65,14 @@ impl Stack {
             dialect,
         };
         let admin = service.admin()?;
-        let unready = tokio::select! {
-            is_ready = admin.is_ready_within(START_LIMIT) => {
-                (!is_ready?).then(|| io::ErrorKind::TimedOut.into())
-            }
-            status = api.exited() => Some(io::Error::other(format!("the service has ended: {status}"))),
+        let ready = tokio::select! {
+            is_ready = admin.is_ready_within(START_LIMIT) => match is_ready? {
+                true => Ok(()),
+                false => Err(io::ErrorKind::TimedOut.into()),
+            },
+            status = api.exited() => Err(io::Error::other(format!("the service has ended: {status}"))),
         };
-        if let Some(error) = unready {
-            return Err(BenchError::Stack(error));
-        }
+        ready.map_err(BenchError::Stack)?;
         Ok(Self {
             service,
             store: deployment.open(&Registry::new())?,
@@ -94,16 +90,6 @@ impl Stack {
             Process::start(program(&path, &self.deployment))
         };
         start().map_err(BenchError::Stack)
-    }
-
-    /// Memory that Redis uses, in bytes.
-    pub async fn used_memory(&self) -> Result<u64, BenchError> {
-        Ok(self.store.statistics().await?.used_memory)
-    }
-
-    /// Processor time that Redis has used; zero where the system does not report it.
-    pub fn redis_cpu(&self) -> Duration {
-        cpu_time(&self.redis.id().to_string()).unwrap_or_default()
     }
 }
 

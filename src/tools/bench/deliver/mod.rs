@@ -5,6 +5,7 @@
 mod receivers;
 mod senders;
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -13,8 +14,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
 use super::args::BenchArgs;
-use super::recorder::{Summary, Times};
-use super::stack::{Stack, resident_memory};
+use super::recorder::{Summary, Times, digits};
+use super::stack::{Stack, cpu_time, resident_memory};
 use super::{BenchError, Report};
 use crate::api::operations::OperationId;
 use crate::store::{Store, StoreError};
@@ -134,10 +135,6 @@ impl Bench<'_> {
         (self.scaled(20, 1).min(20), 50)
     }
 
-    async fn senders(&self, shape: (usize, usize), kind: Kind) -> Result<Senders, BenchError> {
-        Senders::make(&self.stack.service, &self.receivers, shape, kind).await
-    }
-
     /// Waits for this many arrivals, and counts the rest as missing.
     async fn arrived(&mut self, expected: usize) -> Vec<Arrival> {
         let arrivals = self.receivers.wait_for(expected).await;
@@ -149,10 +146,12 @@ impl Bench<'_> {
     async fn idle(&mut self) -> Result<(), BenchError> {
         let _dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
-        let (before, begun) = (self.stack.redis_cpu(), Instant::now());
+        let redis = self.stack.redis.id().to_string();
+        let used = || cpu_time(&redis).unwrap_or_default();
+        let (before, begun) = (used(), Instant::now());
         sleep(self.time.max(Duration::from_secs(2))).await;
-        let used = self.stack.redis_cpu().saturating_sub(before);
-        let share = used.as_secs_f64() / begun.elapsed().as_secs_f64() * 100.0;
+        let used = used().saturating_sub(before).as_secs_f64();
+        let share = used / begun.elapsed().as_secs_f64() * 100.0;
         let what = "Redis beside an idle dispatcher";
         self.at_most(3.0, what, share, "% of a core");
         Ok(())
@@ -162,16 +161,13 @@ impl Bench<'_> {
         const RATE: &str = "deliveries/s";
         let (rate, scripts_us) = self.drain((8, 8), FAST, 400).await?;
         self.at_least(2_000.0, "64 lanes", rate, RATE);
-        let what = "scripts of Redis";
-        self.at_most(80.0, what, scripts_us, "µs per delivery");
+        self.at_most(80.0, "scripts of Redis", scripts_us, "µs per delivery");
         let (rate, _) = self.drain((8, 8), NAMED, 400).await?;
-        let what = "64 lanes, receivers by a host name";
-        self.at_least(2_000.0, what, rate, RATE);
+        self.at_least(2_000.0, "64 lanes, receivers by a host name", rate, RATE);
         let (rate, _) = self.drain((1, 1), FAST, 900).await?;
         self.at_least(400.0, "one lane", rate, RATE);
         let (rate, _) = self.drain(self.thousand(), SLOW, 20).await?;
-        let what = "1,000 lanes, receivers take 50 ms";
-        self.at_least(2_000.0, what, rate, RATE);
+        self.at_least(2_000.0, "1,000 lanes, receivers take 50 ms", rate, RATE);
         Ok(())
     }
 
@@ -183,7 +179,7 @@ impl Bench<'_> {
         kind: Kind,
         events: usize,
     ) -> Result<(f64, f64), BenchError> {
-        let senders = self.senders(shape, kind).await?;
+        let senders = Senders::make(self, shape, kind).await?;
         let events = self.scaled(events, 5);
         senders.cause(events).await?;
         self.stack.store.reset_statistics().await?;
@@ -199,7 +195,7 @@ impl Bench<'_> {
     }
 
     async fn latency(&mut self) -> Result<(), BenchError> {
-        let senders = self.senders((8, 8), FAST).await?;
+        let senders = Senders::make(self, (8, 8), FAST).await?;
         let _dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
         // Each event is eight deliveries: 1,000 a second.
@@ -207,34 +203,30 @@ impl Bench<'_> {
         let arrivals = self.arrived(events * 8).await;
         let waited = self.waits(arrivals.iter());
         let (p50_ms, p99_ms) = (waited.p50_us / 1e3, waited.p99_us / 1e3);
-        let what = "event to attempt at 1,000/s, p50";
-        self.at_most(120.0, what, p50_ms, "ms");
-        let what = "event to attempt at 1,000/s, p99";
-        self.at_most(300.0, what, p99_ms, "ms");
+        self.at_most(120.0, "event to attempt at 1,000/s, p50", p50_ms, "ms");
+        self.at_most(300.0, "event to attempt at 1,000/s, p99", p99_ms, "ms");
         senders.unsubscribe().await
     }
 
     async fn dead(&mut self) -> Result<(), BenchError> {
-        let good = self.senders((1, 1), FAST).await?;
+        let good = Senders::make(self, (1, 1), FAST).await?;
         let dispatcher = self.stack.dispatcher()?;
         sleep(SETTLED).await;
         let alone = self.beside(&good).await?;
         let resident_before = resident_memory(&dispatcher);
-        let dead = self.senders(self.thousand(), DEAD).await?;
+        let dead = Senders::make(self, self.thousand(), DEAD).await?;
         let (records_before, bytes_before) = stored(&self.stack.store).await?;
         dead.cause(self.scaled(20, 5)).await?;
         sleep(SETTLED).await;
         let (records, bytes) = stored(&self.stack.store).await?;
         let records = records.saturating_sub(records_before).max(1) as f64;
         let per_record = (bytes - bytes_before) as f64 / records;
-        let what = "Redis per pending delivery";
-        self.at_most(600.0, what, per_record, "bytes");
+        self.at_most(600.0, "Redis per pending delivery", per_record, "bytes");
         let in_flight = self.receivers.wait_for(0).await.first.len().max(1) as f64;
         let resident = resident_memory(&dispatcher).zip(resident_before);
-        let resident = resident.map_or(0, |(now, before)| now.saturating_sub(before));
+        let growth = resident.map_or(0, |(now, before)| now.saturating_sub(before));
         let what = "dispatcher per attempt in flight";
-        let per_attempt = resident as f64 / in_flight;
-        self.at_most(49_152.0, what, per_attempt, "bytes");
+        self.at_most(49_152.0, what, growth as f64 / in_flight, "bytes");
         let ratio = self.beside(&good).await?.p99_us / alone.p99_us.max(1.0);
         let what = "a good receiver beside 1,000 dead ones, p99";
         self.at_most(1.5, what, ratio, "times alone");
@@ -260,7 +252,7 @@ impl Bench<'_> {
         end: fn(Process),
         limit_s: f64,
     ) -> Result<(), BenchError> {
-        let senders = self.senders((8, 8), SLOW).await?;
+        let senders = Senders::make(self, (8, 8), SLOW).await?;
         let (first, _second) = (self.stack.dispatcher()?, self.stack.dispatcher()?);
         sleep(SETTLED).await;
         let events = self.scaled(200, 60);
@@ -299,28 +291,18 @@ fn longest_pause(arrivals: &[Arrival], lane: usize, since: Instant) -> Duration 
 
 /// How many records of deliveries there are, and the memory of these and of their lanes, lists and windows, in bytes.
 async fn stored(store: &Store) -> Result<(usize, i64), StoreError> {
-    let (mut records, mut bytes) = (0, 0);
+    let mut keys = BTreeSet::new();
     for kind in ["delivery", "lane", "deliveries", "window"] {
         let pattern = format!("{}:{{???}}:{kind}:*", store.keys().prefix());
-        let mut keys = Vec::new();
-        let visit = |key: &str| keys.push(key.to_owned());
+        let visit = |key: &str| keys.extend([key.to_owned()]);
         store.scan(&pattern, None, visit).await?;
-        keys.sort_unstable();
-        keys.dedup();
-        records += if kind == "delivery" { keys.len() } else { 0 };
-        for keys in keys.chunks(500) {
-            let usages: Vec<i64> = ask(store, keys, |_| &["MEMORY", "USAGE"]).await?;
-            bytes += usages.iter().sum::<i64>();
-        }
+    }
+    let records = keys.iter().filter(|key| key.contains("}:delivery:"));
+    let (records, mut bytes) = (records.count(), 0);
+    let keys: Vec<_> = keys.into_iter().collect();
+    for keys in keys.chunks(500) {
+        let usages: Vec<i64> = ask(store, keys, |_| &["MEMORY", "USAGE"]).await?;
+        bytes += usages.iter().sum::<i64>();
     }
     Ok((records, bytes))
-}
-
-/// With the digits that a small figure needs.
-fn digits(value: f64) -> String {
-    match value.abs() {
-        small if small < 10.0 => format!("{value:.2}"),
-        large if large < 1_000.0 => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
-    }
 }

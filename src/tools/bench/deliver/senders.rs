@@ -3,10 +3,11 @@
 use serde_json::json;
 use tokio::time::{Duration, Instant, interval, sleep};
 
-use super::receivers::{Kind, Receivers};
+use super::Bench;
+use super::receivers::Kind;
 use crate::api::operations::OperationId;
 use crate::tools::bench::BenchError;
-use crate::tools::bench::service::{Service, Tenant};
+use crate::tools::bench::service::Tenant;
 use crate::tools::call::{Call, CallError};
 use crate::tools::client::Client;
 use crate::tools::setup::UNIT;
@@ -21,17 +22,16 @@ pub(super) struct Senders {
 impl Senders {
     /// Makes the tenants and subscriptions. The receivers of the subscriptions are numbered from 0.
     pub async fn make(
-        service: &Service,
-        receivers: &Receivers,
+        bench: &Bench<'_>,
         (tenants, each): (usize, usize),
         kind: Kind,
     ) -> Result<Self, BenchError> {
-        let admin = service.admin()?;
+        let admin = bench.stack.service.admin()?;
         let (mut subscriptions, mut made) = (Vec::new(), Vec::new());
         for _ in 0..tenants {
-            let tenant = service.provision(1).await?;
+            let tenant = bench.stack.service.provision(1).await?;
             for _ in 0..each {
-                let url = receivers.url(kind, subscriptions.len());
+                let url = bench.receivers.url(kind, subscriptions.len());
                 let body = json!({"url": url, "event_types": ["budget.funded"]});
                 let call = Call::of(OperationId::CreateWebhookSubscription)
                     .with("tenant_id", Some(&tenant.id))
