@@ -15,10 +15,10 @@ use crate::domain::record::{audited, set_fields};
 use crate::domain::refusal::{BudgetName, BudgetRefusal, Refusal, TenantRefusal};
 use crate::domain::scope::{BudgetScope, Level};
 use crate::store::StoreError;
-pub use crate::store::admin::budgets::FundedLedger as Funded;
+pub use crate::store::admin::budgets::FundReply;
 use crate::store::admin::budgets::{
-    CreateBudget, CreateBudgetReply, FreezeBudget, FreezeBudgetReply, Fund, FundReply,
-    LookupBudget, LookupBudgetReply, UpdateBudget, UpdateBudgetReply,
+    CreateBudget, CreateBudgetReply, FreezeBudget, FreezeBudgetReply, Fund, LookupBudget,
+    LookupBudgetReply, UpdateBudget, UpdateBudgetReply,
 };
 use crate::store::admin::changes_of;
 use crate::store::signature::{Counted, Refused};
@@ -162,7 +162,7 @@ impl Admin {
         target.about(BudgetLedger::from_record(&record.0))
     }
 
-    /// Funds a ledger.
+    /// Funds a ledger. The reply has the clock of the script; of the first request where this is a replay.
     ///
     /// # Errors
     /// Refusals, in this order: of the key and its scopes; a `tenant_id` that is missing;
@@ -173,7 +173,7 @@ impl Admin {
         caller: &Caller,
         funding: &Funding,
         request: &Request<'_>,
-    ) -> Result<Funded, StoreError> {
+    ) -> Result<FundReply, StoreError> {
         let (scope, unit) = (&funding.scope, funding.amount.unit());
         let tenant = match (caller, funding.tenant_id.as_deref()) {
             (Caller::Tenant(caller), _) => caller.tenant.clone(),
@@ -213,20 +213,7 @@ impl Admin {
             reason: funding.reason.as_deref(),
             foreign: tenant_of(scope) != target.tenant.as_str(),
         };
-        let FundReply::Funded {
-            at,
-            allocated,
-            remaining,
-            debt,
-            spent,
-        } = target.run(&self.store, &call).await?;
-        Ok(Funded {
-            at,
-            allocated,
-            remaining,
-            debt,
-            spent,
-        })
+        target.run(&self.store, &call).await
     }
 
     /// Reads one ledger.

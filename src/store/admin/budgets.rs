@@ -153,18 +153,3 @@ impl FromReply for FigureChange {
         Ok(Self { previous, new })
     }
 }
-
-/// A ledger after a funding operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FundedLedger {
-    /// The script's clock; of the first request where this is a replay.
-    pub at: Moment,
-    /// Allocated amount.
-    pub allocated: FigureChange,
-    /// Remaining amount.
-    pub remaining: FigureChange,
-    /// Amount charged beyond the available funds.
-    pub debt: FigureChange,
-    /// Charged amount.
-    pub spent: FigureChange,
-}

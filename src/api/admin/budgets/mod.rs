@@ -9,7 +9,7 @@ pub use requests::{BudgetFundingRequest, BudgetTarget, FundingTarget};
 use axum::extract::{RawQuery, State};
 use serde_json::json;
 
-use crate::admin::{BudgetFilter, BudgetSort, Funded, Funding};
+use crate::admin::{BudgetFilter, BudgetSort, FundReply, Funding};
 use crate::api::admin::bind_tenant;
 use crate::api::admin::extract::{Change, ChangeBody, Presence};
 use crate::api::errors::ApiError;
@@ -56,18 +56,25 @@ object! {
 }
 
 impl BudgetFundingResponse {
-    fn new(operation: FundingOperation, unit: Unit, funded: &Funded) -> Result<Self, ApiError> {
+    fn new(operation: FundingOperation, unit: Unit, reply: FundReply) -> Result<Self, ApiError> {
+        let FundReply::Funded {
+            at,
+            allocated,
+            remaining,
+            debt,
+            spent,
+        } = reply;
         Ok(Self {
             operation,
-            previous_allocated: amount(unit, funded.allocated.previous)?,
-            new_allocated: amount(unit, funded.allocated.new)?,
-            previous_remaining: SignedAmount::new(unit, funded.remaining.previous),
-            new_remaining: SignedAmount::new(unit, funded.remaining.new),
-            previous_debt: amount(unit, funded.debt.previous)?,
-            new_debt: amount(unit, funded.debt.new)?,
-            previous_spent: amount(unit, funded.spent.previous)?,
-            new_spent: amount(unit, funded.spent.new)?,
-            timestamp: funded.at,
+            previous_allocated: amount(unit, allocated.previous)?,
+            new_allocated: amount(unit, allocated.new)?,
+            previous_remaining: SignedAmount::new(unit, remaining.previous),
+            new_remaining: SignedAmount::new(unit, remaining.new),
+            previous_debt: amount(unit, debt.previous)?,
+            new_debt: amount(unit, debt.new)?,
+            previous_spent: amount(unit, spent.previous)?,
+            new_spent: amount(unit, spent.new)?,
+            timestamp: at,
         })
     }
 }
@@ -104,11 +111,8 @@ async fn create_budget(change: Change<BudgetCreateRequest>) -> Returns<BudgetLed
 /// 400 `UNIT_MISMATCH`.
 fn check_units(new: &BudgetCreateRequest) -> Result<(), ApiError> {
     let limit = ("overdraft_limit", new.overdraft_limit);
-    check_amounts(
-        [("allocated", Some(new.allocated)), limit],
-        new.unit,
-        &new.scope,
-    )
+    let amounts = [("allocated", Some(new.allocated)), limit];
+    check_amounts(amounts, new.unit, &new.scope)
 }
 
 pub(in crate::api) const GET: Declaration =
@@ -192,7 +196,7 @@ async fn fund_budget(
     };
     let request = change.request();
     let funded = state.admin.fund_budget(caller, &funding, &request).await?;
-    let response = BudgetFundingResponse::new(sent.operation, target.unit, &funded)?;
+    let response = BudgetFundingResponse::new(sent.operation, target.unit, funded)?;
     Ok(CheckedJson::ok(response))
 }
 

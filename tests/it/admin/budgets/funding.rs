@@ -1,6 +1,6 @@
 //! Funding: every operation on ledgers with and without debt, exact to the unit.
 
-use budget_authority::admin::{Funded, Funding};
+use budget_authority::admin::{FundReply, Funding};
 use budget_authority::domain::budget::ledger::FundingOperation::{self, *};
 use budget_authority::domain::refusal::{BudgetRefusal, Refusal};
 use budget_authority::store::StoreError;
@@ -76,11 +76,26 @@ fn set(fixture: &AdminFixture, start: Start) {
     }
 }
 
-pub(crate) async fn fund(fixture: &AdminFixture, funding: &Funding) -> Result<Funded, StoreError> {
+pub(crate) async fn fund(
+    fixture: &AdminFixture,
+    funding: &Funding,
+) -> Result<FundReply, StoreError> {
     fixture
         .admin
         .fund_budget(&admin_key(), funding, &ask().by(&admin_key()).request())
         .await
+}
+
+/// What a reply holds, for comparison.
+pub(crate) fn figures_of(reply: FundReply) -> impl PartialEq + std::fmt::Debug {
+    let FundReply::Funded {
+        at,
+        allocated,
+        remaining,
+        debt,
+        spent,
+    } = reply;
+    (at, [allocated, remaining, debt, spent])
 }
 
 pub(crate) fn by(operation: FundingOperation, amount: i64) -> Funding {
@@ -178,7 +193,13 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
             );
             continue;
         };
-        let funded = outcome.expect("funded");
+        let FundReply::Funded {
+            allocated: allocation,
+            remaining: rest,
+            debt: owed,
+            spent: charged,
+            ..
+        } = outcome.expect("funded");
         let figures = (
             ledger.allocated.value(),
             ledger.spent.value(),
@@ -193,17 +214,11 @@ async fn every_operation_moves_what_it_should_and_nothing_else() {
             allocated - spent - ledger.reserved.value() - debt,
             "{row}"
         );
-        let emitted = [
-            funded.allocated,
-            funded.spent,
-            funded.debt,
-            funded.remaining,
-        ]
-        .map(|moved| moved.new);
+        let emitted = [allocation, charged, owed, rest].map(|moved| moved.new);
         assert_eq!(emitted, [allocated, spent, debt, remaining], "{row}");
-        assert_eq!(funded.allocated.previous, start.allocated, "{row}");
+        assert_eq!(allocation.previous, start.allocated, "{row}");
         assert_eq!(
-            (funded.spent.previous, funded.debt.previous),
+            (charged.previous, owed.previous),
             (start.spent, start.debt),
             "{row}"
         );
