@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 
 pub use crate::admin::budgets::list::{BudgetFilter, BudgetQuery, BudgetSort};
 pub use api_keys::{ApiKeyFilter, ApiKeyQuery, ApiKeySort, Granted, ValidatedApiKey};
-pub use audit::{FailedCaller, Failure};
+pub use audit::Failure;
 pub use budgets::{FundReply, Funding};
 pub use bulk_actions::BulkRequest;
 pub use overview::AdminOverviewResponse;

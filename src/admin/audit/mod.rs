@@ -10,6 +10,7 @@ use tracing::warn;
 
 use super::Admin;
 use crate::domain::audit::FAILURES_PER_MINUTE;
+use crate::domain::caller::Caller;
 use crate::domain::cause::{Actor, Cause};
 use crate::domain::ids::{Partition, TenantId};
 use crate::domain::printable::printable_up_to;
@@ -22,17 +23,6 @@ const MESSAGE_CHARS_MAX: usize = 1024;
 const PATH_CHARS_MAX: usize = 200;
 /// The longest method that an entry keeps, in characters.
 const METHOD_CHARS_MAX: usize = 16;
-
-/// The caller of a failed request. Refusals cost nothing, so those of all but operators are bounded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailedCaller {
-    /// Nobody knows.
-    Unknown,
-    /// The holder of a tenant's key.
-    Tenant,
-    /// The holder of an admin key.
-    Operator,
-}
 
 /// A request that was refused or failed.
 #[derive(Debug)]
@@ -49,24 +39,25 @@ pub struct Failure<'a> {
     pub code: &'a str,
     /// The sentence of the error.
     pub message: &'a str,
-    /// The tenant of the key, or that an operator was to act upon.
+    /// The tenant that an operator was to act upon.
     pub tenant: Option<&'a TenantId>,
-    /// The caller.
-    pub caller: FailedCaller,
-    /// The partition of the key that was presented, where it names one.
-    pub partition: Option<Partition>,
+    /// The caller, as far as they say.
+    pub caller: Option<&'a Caller>,
 }
 
 impl Admin {
     /// Writes the audit entry of a failure. An error here is only logged, because the response is decided.
     pub async fn audit_failure(&self, failure: &Failure<'_>) {
+        // Refusals cost nothing, so those of all but operators are bounded. A key acts on its own tenant alone, whatever it names.
         let most = Some(FAILURES_PER_MINUTE);
-        let (tenant, sentinel, per_minute) = match failure.caller {
-            FailedCaller::Unknown => (None, UNKNOWN_CALLER, most),
-            FailedCaller::Tenant => (failure.tenant, NO_TENANT, most),
-            FailedCaller::Operator => (failure.tenant, NO_TENANT, None),
+        let (tenant, sentinel, per_minute) = match failure.known_caller() {
+            None => (None, UNKNOWN_CALLER, most),
+            Some(Caller::Tenant(caller)) => (Some(&caller.tenant), NO_TENANT, most),
+            Some(Caller::Admin(_)) => (failure.tenant, NO_TENANT, None),
         };
-        let partition = tenant.map(TenantId::partition).or(failure.partition);
+        let of_key = failure.caller.and_then(Caller::as_tenant);
+        let of_key = of_key.map(|caller| caller.partition);
+        let partition = tenant.map(TenantId::partition).or(of_key);
         let (store, partition) = (&self.store, partition.unwrap_or(Partition::FIRST));
         let entry = failure.entry();
         let recorded = store.audit_failure(partition, tenant, sentinel, per_minute, &entry);
@@ -82,6 +73,11 @@ impl Admin {
 }
 
 impl Failure<'_> {
+    /// The caller, unless the key was refused.
+    fn known_caller(&self) -> Option<&Caller> {
+        self.caller.filter(|_| self.status != 401)
+    }
+
     fn entry(&self) -> Pairs {
         let method = printable_up_to(self.method, METHOD_CHARS_MAX);
         let path = printable_up_to(self.path, PATH_CHARS_MAX);
@@ -90,7 +86,7 @@ impl Failure<'_> {
             ("status", self.status.to_string()),
             ("error_code", self.code.to_owned()),
         ];
-        push_cause(&mut entry, self.cause, self.caller != FailedCaller::Unknown);
+        push_cause(&mut entry, self.cause, self.known_caller().is_some());
         let message = printable_up_to(self.message, MESSAGE_CHARS_MAX - 1);
         entry.push(("metadata.error_message", message));
         entry
@@ -138,6 +134,7 @@ fn push_cause(entry: &mut Pairs, cause: &Cause, with_key: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::admin_key::AdminKeys;
     use crate::domain::ids::{RequestId, TraceId};
 
     #[test]
@@ -150,6 +147,8 @@ mod tests {
             trace_id: TraceId::mint(),
             trace_flags: None,
         };
+        let keys = AdminKeys::parse("key").expect("a key");
+        let operator = keys.accept("key").map(Caller::Admin);
         let failure = Failure {
             cause: &cause,
             method: "POST",
@@ -158,8 +157,7 @@ mod tests {
             code: "INVALID_REQUEST",
             message: &format!("a\r\nb{}", "x".repeat(3000)),
             tenant: None,
-            caller: FailedCaller::Operator,
-            partition: None,
+            caller: operator.as_ref(),
         };
         let entry = failure.entry();
         let value = |name: &str| {

@@ -3,7 +3,7 @@
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
-use crate::admin::{FailedCaller, Failure};
+use crate::admin::Failure;
 use crate::api::dialect::HeaderNames;
 use crate::api::errors::{ApiError, Code};
 use crate::api::operation::{Callers, Plane};
@@ -93,17 +93,8 @@ pub(super) async fn audit(
     caller: Option<&Caller>,
     (status, error): (StatusCode, Option<ApiError>),
 ) {
-    let is_unknown = status == StatusCode::UNAUTHORIZED;
-    let (who, caller) = match caller {
-        Some(Caller::Tenant(caller)) if is_unknown => (FailedCaller::Unknown, Some(caller)),
-        Some(Caller::Tenant(caller)) => (FailedCaller::Tenant, Some(caller)),
-        Some(Caller::Admin(_)) if !is_unknown => (FailedCaller::Operator, None),
-        Some(Caller::Admin(_)) | None => (FailedCaller::Unknown, None),
-    };
     let error = error.as_ref();
     let code = error.map_or(Code::InternalError, ApiError::code);
-    // A key acts on its own tenant alone, whatever it names.
-    let tenant = caller.map(|caller| &caller.tenant);
     let failure = Failure {
         cause,
         method: method.as_str(),
@@ -111,9 +102,8 @@ pub(super) async fn audit(
         status: status.as_u16(),
         code: code.as_str(),
         message: &error.map(ApiError::message).unwrap_or_default(),
-        tenant: tenant.or_else(|| error.and_then(ApiError::tenant)),
-        caller: who,
-        partition: caller.map(|caller| caller.partition),
+        tenant: error.and_then(ApiError::tenant),
+        caller,
     };
     state.admin.audit_failure(&failure).await;
 }

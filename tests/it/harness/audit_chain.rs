@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use budget_authority::admin::{FailedCaller, Failure};
+use budget_authority::admin::Failure;
 use budget_authority::dispatcher::{SealPass, Sealer, ViewMetrics};
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::{Partition, TenantId};
@@ -11,7 +11,7 @@ use budget_authority::store::{Day, Lease, Store};
 use budget_authority::tools::verify::audit::{AuditReport, verify_audit};
 use prometheus::Registry;
 
-use super::admin_fixture::{cause, tenant_id};
+use super::admin_fixture::{admin_key, cause, tenant_id};
 use super::redis_fixture::RedisFixture;
 use super::tenant_fixture::TenantFixture;
 
@@ -97,6 +97,7 @@ impl TenantFixture {
     /// Appends this many entries of today.
     pub async fn record_failures(&self, entries: usize) {
         let (cause, tenant) = (cause(Actor::Admin(None)), tenant_id(self.name()));
+        let operator = admin_key();
         for _ in 0..entries {
             let failure = Failure {
                 cause: &cause,
@@ -106,8 +107,7 @@ impl TenantFixture {
                 code: "DUPLICATE_RESOURCE",
                 message: "no",
                 tenant: Some(&tenant),
-                caller: FailedCaller::Operator,
-                partition: None,
+                caller: Some(&operator),
             };
             self.admin.audit_failure(&failure).await;
         }

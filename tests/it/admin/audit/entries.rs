@@ -1,12 +1,14 @@
 //! Where refused requests are audited.
 
-use budget_authority::admin::{FailedCaller, Failure};
+use budget_authority::admin::Failure;
+use budget_authority::domain::caller::Caller;
 use budget_authority::domain::cause::Actor;
 use budget_authority::domain::ids::Partition;
 
-use crate::harness::admin_fixture::{AdminFixture, cause, tenant_id};
+use crate::harness::admin_fixture::{AdminFixture, admin_key, cause, tenant_id};
 
 fn failure<'a>(
+    caller: &'a Caller,
     cause: &'a budget_authority::domain::cause::Cause,
     status: u16,
     tenant: Option<&'a budget_authority::domain::ids::TenantId>,
@@ -19,11 +21,7 @@ fn failure<'a>(
         code: "INVALID_REQUEST",
         message: "no",
         tenant,
-        caller: match status {
-            401 => FailedCaller::Unknown,
-            _ => FailedCaller::Operator,
-        },
-        partition: None,
+        caller: Some(caller),
     }
 }
 
@@ -31,23 +29,23 @@ fn failure<'a>(
 async fn a_failure_is_audited_under_its_tenant_or_a_sentinel() {
     let fixture = AdminFixture::new();
     fixture.tenant("acme").await;
-    let cause = cause(Actor::Admin(None));
+    let (operator, cause) = (admin_key(), cause(Actor::Admin(None)));
     let (acme, nobody) = (tenant_id("acme"), tenant_id("nobody"));
     fixture
         .admin
-        .audit_failure(&failure(&cause, 409, Some(&acme)))
+        .audit_failure(&failure(&operator, &cause, 409, Some(&acme)))
         .await;
     fixture
         .admin
-        .audit_failure(&failure(&cause, 400, Some(&nobody)))
+        .audit_failure(&failure(&operator, &cause, 400, Some(&nobody)))
         .await;
     fixture
         .admin
-        .audit_failure(&failure(&cause, 404, None))
+        .audit_failure(&failure(&operator, &cause, 404, None))
         .await;
     fixture
         .admin
-        .audit_failure(&failure(&cause, 401, Some(&acme)))
+        .audit_failure(&failure(&operator, &cause, 401, Some(&acme)))
         .await;
 
     let entries = fixture.tenant_audit("acme");
