@@ -61,8 +61,8 @@ pub struct Admin {
 
 /// How many policies a replica remembers the tenants of, which never change; about 100 bytes each.
 const REMEMBERED_POLICY_OWNERS: usize = 10_000;
-/// The same for API keys.
-const REMEMBERED_KEY_OWNERS: usize = 10_000;
+/// The same for API keys, about 200 bytes each.
+const REMEMBERED_KEY_OWNERS: usize = 65_536;
 
 /// Arguments that all mutations share.
 #[derive(Debug)]
@@ -111,17 +111,21 @@ impl Admin {
 
 impl Admin {
     /// The tenant of the record that an id names, which never changes. The first use of an id on this replica costs a look-up.
-    async fn owner_of<Id: Eq + Hash + Clone>(
+    async fn owner_of<Id: Eq + Hash + Clone, F>(
         &self,
         remembered: &Cache<Id, TenantId>,
         id: &Id,
-        look_up: impl Future<Output = Result<Option<TenantId>, StoreError>>,
-    ) -> Result<Option<TenantId>, StoreError> {
+        reason: ExtraRoundTrip,
+        look_up: impl FnOnce() -> F,
+    ) -> Result<Option<TenantId>, StoreError>
+    where
+        F: Future<Output = Result<Option<TenantId>, StoreError>>,
+    {
         if let Some(owner) = remembered.get(id) {
             return Ok(Some(owner));
         }
-        self.store.extra_round_trip(ExtraRoundTrip::Owner);
-        let owner = look_up.await?;
+        self.store.extra_round_trip(reason);
+        let owner = look_up().await?;
         if let Some(owner) = &owner {
             remembered.insert(id.clone(), owner.clone());
         }

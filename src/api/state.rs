@@ -69,9 +69,13 @@ impl Handles {
             [retention.events, retention.audit, retention.reservations].map(days);
         let evidence = config.evidence.as_ref();
         let issuing = evidence.map(|evidence| Issuing::new(evidence.issuers.clone()));
+        let admin = Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
+            .sealing(config.secrets.clone())
+            .limits(config.limits.counts(fixed))
+            .cross_tenant_list(http.allow_cross_tenant_list);
         Arc::new(Self {
             access: Access::new(
-                store.clone(),
+                admin.clone(),
                 config.store.dialect,
                 config.admin_keys.clone(),
                 AdminKeyBackoff::new(fixed.admin_key_failures),
@@ -82,10 +86,7 @@ impl Handles {
                 fixed.request_burst,
             ),
             auth_failures: AuthFailures::new(store.clone()),
-            admin: Admin::new(store.clone(), config.store.dialect.words().api_key_prefix)
-                .sealing(config.secrets.clone())
-                .limits(config.limits.counts(fixed))
-                .cross_tenant_list(http.allow_cross_tenant_list),
+            admin,
             webhooks: Webhooks::new(
                 store.clone(),
                 config.secrets.clone(),

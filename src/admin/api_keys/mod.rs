@@ -18,7 +18,6 @@ use crate::domain::moment::Moment;
 use crate::domain::record::{FieldChange, Stored as _, set_fields};
 use crate::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
 use crate::domain::scope::ScopeFilter;
-use crate::store::StoreError;
 use crate::store::admin::Pairs;
 use crate::store::admin::api_keys::{
     CreateApiKey, CreateApiKeyReply, RevokeApiKey, RevokeApiKeyReply, UpdateApiKey,
@@ -26,6 +25,7 @@ use crate::store::admin::api_keys::{
 };
 use crate::store::signature::{Counted, Refused};
 use crate::store::target::{Creation, Target};
+use crate::store::{ExtraRoundTrip, StoreError};
 
 /// An API key of a tenant.
 pub(super) struct KeyTarget {
@@ -163,16 +163,10 @@ impl Admin {
 
     /// Refuses to show a key again that has ended.
     async fn check_active(&self, key_id: &KeyId) -> Result<(), StoreError> {
-        let key = self
-            .store
-            .keys()
-            .api_key(key_id.partition(), key_id.as_str());
-        let record = self
-            .store
-            .records([key], &["status"])
-            .await?
-            .pop()
-            .transpose()?;
+        let keys = self.store.keys();
+        let key = keys.api_key(key_id.partition(), key_id.as_str());
+        let mut records = self.store.records([key], &["status"]).await?;
+        let record = records.pop().transpose()?;
         let status = record.as_ref().and_then(|record| record.get("status"));
         match status.and_then(ApiKeyStatus::parse) {
             Some(ApiKeyStatus::Active) => Ok(()),
@@ -203,19 +197,23 @@ impl Admin {
     ///
     /// # Errors
     /// Only of the store.
-    pub async fn owner_of_key(&self, key_id: &str) -> Result<Option<TenantId>, StoreError> {
-        let Some(key_id) = KeyId::parse(key_id) else {
-            return Ok(None);
-        };
-        let look_up = self.store.tenant_of_key(&key_id);
-        self.owner_of(&self.key_owners, &key_id, look_up).await
+    pub async fn owner_of_key(&self, key_id: &KeyId) -> Result<Option<TenantId>, StoreError> {
+        let look_up = || self.store.tenant_of_key(key_id);
+        self.owner_of(&self.key_owners, key_id, ExtraRoundTrip::FirstUse, look_up)
+            .await
     }
 
     /// The key that a request names, with its owner.
     async fn key_target(&self, sent: &str) -> Result<KeyTarget, StoreError> {
-        let owner = self.owner_of_key(sent).await?;
-        let named = KeyId::parse(sent).zip(owner);
-        match named.filter(|(key_id, tenant)| key_id.partition() == tenant.partition()) {
+        let key_id = KeyId::parse(sent);
+        let owner = match &key_id {
+            Some(key_id) => self.owner_of_key(key_id).await?,
+            None => None,
+        };
+        match key_id
+            .zip(owner)
+            .filter(|(key_id, tenant)| key_id.partition() == tenant.partition())
+        {
             Some((key_id, tenant)) => Ok(KeyTarget { key_id, tenant }),
             None => refuse(ApiKeyRefusal::NotFound(sent.to_owned())),
         }

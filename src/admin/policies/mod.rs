@@ -115,8 +115,9 @@ impl Admin {
         let parsed = PolicyId::parse(policy_id);
         let owner = match (caller, &parsed) {
             (Caller::Admin(_), Some(parsed)) => {
-                let look_up = self.store.tenant_of_policy(parsed);
-                self.owner_of(&self.policy_owners, parsed, look_up).await?
+                let (reason, owners) = (ExtraRoundTrip::Owner, &self.policy_owners);
+                let look_up = || self.store.tenant_of_policy(parsed);
+                self.owner_of(owners, parsed, reason, look_up).await?
             }
             (Caller::Tenant(caller), Some(parsed)) if parsed.partition() == caller.partition => {
                 Some(caller.tenant.clone())

@@ -4,44 +4,36 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use quick_cache::sync::Cache;
-
 use super::backoff::{AdminKeyBackoff, Paused};
+use crate::admin::Admin;
 use crate::api::errors::ApiError;
 use crate::domain::admin_key::{AdminCaller, AdminKeys};
-use crate::domain::api_key::secret::{ApiKeyText, KeyId};
+use crate::domain::api_key::secret::ApiKeyText;
 use crate::domain::caller::RuntimeCaller;
 use crate::domain::dialect::Dialect;
-use crate::domain::ids::TenantId;
 use crate::domain::refusal::{BadCredential, BadKey};
-use crate::store::{ExtraRoundTrip, Store};
-
-/// How many keys a replica remembers the tenants of; about 200 bytes each.
-const REMEMBERED_KEYS: usize = 65_536;
 
 /// Turns credentials into callers.
 pub struct Access {
-    store: Store,
+    admin: Admin,
     dialect: Dialect,
     admin_keys: AdminKeys,
     backoff: AdminKeyBackoff,
-    tenants: Cache<KeyId, TenantId>,
 }
 
 impl Access {
     /// With the credentials of the configuration.
     pub fn new(
-        store: Store,
+        admin: Admin,
         dialect: Dialect,
         admin_keys: AdminKeys,
         backoff: AdminKeyBackoff,
     ) -> Self {
         Self {
-            store,
+            admin,
             dialect,
             admin_keys,
             backoff,
-            tenants: Cache::new(REMEMBERED_KEYS),
         }
     }
 
@@ -59,19 +51,10 @@ impl Access {
         let prefixes = self.dialect.words().api_key_prefixes;
         let key = ApiKeyText::parse(text.trim(), prefixes);
         let key = key.ok_or_else(|| refused(BadKey::Malformed))?;
-        let key_id = key.key_id();
-        let tenant = match self.tenants.get(key_id) {
-            Some(tenant) => tenant,
-            None => {
-                self.store.extra_round_trip(ExtraRoundTrip::FirstUse);
-                let found = self.store.tenant_of_key(key_id).await?;
-                let tenant = found.ok_or_else(|| refused(BadKey::NotFound))?;
-                self.tenants.insert(key_id.clone(), tenant.clone());
-                tenant
-            }
-        };
+        let owner = self.admin.owner_of_key(key.key_id()).await?;
+        let tenant = owner.ok_or_else(|| refused(BadKey::NotFound))?;
         Ok(RuntimeCaller {
-            key_id: key_id.clone(),
+            key_id: key.key_id().clone(),
             key_hash: key.hash(),
             partition: tenant.partition(),
             tenant,

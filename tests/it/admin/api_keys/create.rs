@@ -2,6 +2,7 @@
 
 use budget_authority::domain::api_key::ApiKeyCreateRequest;
 use budget_authority::domain::api_key::permission::{ApiKeyStatus, Permission};
+use budget_authority::domain::api_key::secret::KeyId;
 use budget_authority::domain::moment::Moment;
 use budget_authority::domain::refusal::{AccessRefusal, ApiKeyRefusal, Refusal, TenantRefusal};
 use budget_authority::domain::scope::ScopeFilter;
@@ -124,7 +125,7 @@ async fn a_revoked_key_is_refused_at_once_and_cannot_be_revoked_again() {
     let id = key.key_id.as_str();
     let owner = fixture
         .admin
-        .owner_of_key(id)
+        .owner_of_key(&key.key_id)
         .await
         .expect("readable")
         .expect("known");
@@ -210,12 +211,7 @@ async fn an_expired_key_may_be_revoked_but_not_one_of_a_closed_tenant() {
         .await;
     let no_key = ApiKeyRefusal::NotFound("key_05f_abc".to_owned());
     assert_eq!(refusal(unknown), no_key.into());
-    assert_eq!(
-        fixture
-            .admin
-            .owner_of_key("key_3ff_abcdefghij12")
-            .await
-            .expect("readable"),
-        None
-    );
+    let nobodys = KeyId::parse("key_3ff_abcdefghij12").expect("a key id");
+    let owner = fixture.admin.owner_of_key(&nobodys).await;
+    assert_eq!(owner.expect("readable"), None);
 }
