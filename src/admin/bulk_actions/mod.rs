@@ -71,14 +71,12 @@ impl Matches {
     }
 }
 
-/// A bulk action, where it is claimed, and whose audit log records it.
+/// A bulk action, and whose audit log records it.
 struct BulkPlan {
     action: BulkAction,
-    partition: Partition,
-    scope: String,
+    /// The one owner of the changed rows, whose partition has the claim; `None`: rows of several.
+    owner: Option<Owner>,
     audit_tenant: String,
-    /// The tenant of the changed rows, if there is one.
-    tenant: Option<TenantId>,
 }
 
 impl Admin {
@@ -95,10 +93,8 @@ impl Admin {
     ) -> Result<BulkResponse, StoreError> {
         let plan = BulkPlan {
             action: BulkAction::Tenants(action),
-            partition: Partition::FIRST,
-            scope: NO_TENANT.to_owned(),
+            owner: None,
             audit_tenant: NO_TENANT.to_owned(),
-            tenant: None,
         };
         let walk = TenantWalk::new(&self.store, filter);
         let matches = Matches::of(walk, |tenant| Row::tenant(&tenant.tenant_id));
@@ -116,7 +112,6 @@ impl Admin {
         bulk_request: &BulkRequest<'_>,
     ) -> Result<BulkResponse, StoreError> {
         let owner = filter.owner.owner();
-        let partition = owner.map_or(Partition::FIRST, Owner::partition);
         let is_known = match owner.and_then(Owner::tenant) {
             Some(tenant) => self.store.get_tenant(tenant).await?.is_some(),
             None => owner.is_some(),
@@ -124,10 +119,8 @@ impl Admin {
         let named = owner.map_or(NO_TENANT, Owner::as_str);
         let plan = BulkPlan {
             action: BulkAction::Webhooks(action),
-            partition,
-            scope: named.to_owned(),
+            owner: owner.cloned(),
             audit_tenant: if is_known { named } else { NO_TENANT }.to_owned(),
-            tenant: owner.and_then(Owner::tenant).cloned(),
         };
         let matches = Matches::of(WebhookWalk::new(&self.store, filter), |found| Row {
             id: found.subscription_id.to_string(),
@@ -149,10 +142,8 @@ impl Admin {
         let tenant = &funding.tenant;
         let plan = BulkPlan {
             action: BulkAction::Budgets(funding.clone()),
-            partition: tenant.partition(),
-            scope: tenant.to_string(),
+            owner: Some(Owner::Tenant(tenant.clone())),
             audit_tenant: tenant.to_string(),
-            tenant: Some(tenant.clone()),
         };
         let matches = self.matched_budgets(tenant, filter);
         self.bulk(plan, bulk_request, matches).await
@@ -165,13 +156,13 @@ impl Admin {
         bulk_request: &BulkRequest<'_>,
         matches: impl Future<Output = Result<Matches, StoreError>>,
     ) -> Result<BulkResponse, StoreError> {
-        let tenant = plan.tenant;
+        let owner = plan.owner.as_ref();
         let done = async {
             let request = &bulk_request.request;
             let digest = request.idempotency(plan.action.operation());
             let place = BulkPlace {
-                partition: plan.partition,
-                tenant: plan.scope,
+                partition: owner.map_or(Partition::FIRST, Owner::partition),
+                tenant: owner.map_or(NO_TENANT, Owner::as_str).to_owned(),
                 digest: digest.unwrap_or_default(),
             };
             let payload_hash = request.payload_hash.as_str();
@@ -209,7 +200,7 @@ impl Admin {
                 None => refuse(BulkRefusal::InProgress),
             }
         };
-        about(tenant.as_ref(), done.await)
+        about(owner.and_then(Owner::tenant), done.await)
     }
 
     /// The response of an action that was claimed before, after waiting for it or resuming it; `None` where there is none.

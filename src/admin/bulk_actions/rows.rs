@@ -111,7 +111,7 @@ impl Batch {
         let (operation, rows) = (claim.bulk.action.operation(), self.ids.len());
         error!(error = %failure, "{operation}: {rows} rows could not be changed: {failure}");
         let why = Outcome::failed("INTERNAL_ERROR", "An internal error occurred");
-        self.keep(&store, &claim, &why).await
+        keep_outcome(&store, &claim, self.partition, &self.ids, &why).await
     }
 
     async fn attempt(&self, store: &Store, claim: &BulkClaim) -> Result<RowOutcomes, StoreError> {
@@ -119,11 +119,11 @@ impl Batch {
             Work::Close(tenant, fresh, until) => {
                 let time = until.saturating_duration_since(Instant::now());
                 let outcome = close_tenant(store, tenant, *fresh, time).await;
-                return self.keep(store, claim, &outcome).await;
+                return keep_outcome(store, claim, self.partition, &self.ids, &outcome).await;
             }
             _ if claim.age_ms > GIVEN_UP_MS => {
                 let why = Outcome::failed("INTERNAL_ERROR", "The row was not done in time");
-                return self.keep(store, claim, &why).await;
+                return keep_outcome(store, claim, self.partition, &self.ids, &why).await;
             }
             Work::Budgets(funding, rows) => store.fund_rows(claim, funding, rows).await?,
             Work::Tenant(action, tenant) => {
@@ -134,16 +134,6 @@ impl Batch {
             }
         };
         Ok(self.ids.iter().cloned().zip(outcomes).collect())
-    }
-
-    /// Stores the same outcome for all its rows.
-    async fn keep(
-        &self,
-        store: &Store,
-        claim: &BulkClaim,
-        outcome: &Outcome,
-    ) -> Result<RowOutcomes, StoreError> {
-        keep_outcome(store, claim, self.partition, &self.ids, outcome).await
     }
 }
 
