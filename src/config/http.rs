@@ -8,7 +8,7 @@ use clap::Args;
 use clap::builder::TypedValueParser as _;
 
 use super::limits::LIMITS_HEADING;
-use super::values::{OnOrOff as _, boolish, ms, setting};
+use super::values::{OnOrOff as _, Setting, boolish, ms};
 use crate::domain::cidr::Cidr;
 use crate::domain::dialect::Dialect;
 use crate::egress::{Egress, Resolver, TrustedRoots};
@@ -50,7 +50,7 @@ pub struct HttpConfig {
         value_name = "ORIGIN,…",
         default_value = "",
         hide_default_value = true,
-        value_parser = setting(CorsOrigins::parse)
+        value_parser = Setting(CorsOrigins::parse)
     )]
     pub cors_origins: CorsOrigins,
     /// Networks of load balancers whose X-Forwarded-For is trusted, comma-separated.
@@ -143,7 +143,7 @@ pub struct WebhookConfig {
     ///
     /// Set it when an authority of your own signed the certificates of receivers
     #[arg(long = "webhook-ca-file", env = "BUDGET_WEBHOOK_CA_FILE", value_name = "FILE",
-          value_parser = setting(|path: &str| TrustedRoots::of_file(Path::new(path))))]
+          value_parser = Setting(|path: &str| TrustedRoots::of_file(Path::new(path))))]
     roots: Option<TrustedRoots>,
 }
 

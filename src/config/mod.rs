@@ -17,7 +17,7 @@ use clap::{Args, Command, FromArgMatches};
 
 use crate::domain::admin_key::AdminKeys;
 use crate::domain::seal::SealingKeys;
-use values::{ms, setting};
+use values::{Setting, ms};
 
 pub use evidence::{EvidenceArgs, EvidenceConfig, EvidenceSeedArgs, SigningConfig};
 pub(crate) use http::LISTEN;
@@ -71,7 +71,7 @@ pub struct DispatcherArgs {
     ///
     /// Set it when dashboards or alerts need the figures of single budgets
     #[arg(long, help_heading = "Metrics", env = "BUDGET_METRICS_TENANTS", value_name = "ID,…", default_value = "",
-          hide_default_value = true, value_parser = setting(TenantList::parse))]
+          hide_default_value = true, value_parser = Setting(TenantList::parse))]
     metrics_tenants: TenantList,
     #[command(flatten)]
     retention: RetentionConfig,
@@ -248,11 +248,11 @@ impl ServeArgs {
         let http = self.http.check();
         let admin_keys = self.admin_keys.into_keys()?;
         if http.admin_listen.is_some() && admin_keys.is_empty() {
-            return Err(ConfigError::contradiction(
-                "BUDGET_ADMIN_LISTEN",
-                "BUDGET_ADMIN_KEYS",
-                "the admin plane has an address but no key",
-            ));
+            return Err(ConfigError::Contradiction {
+                first: "BUDGET_ADMIN_LISTEN",
+                second: "BUDGET_ADMIN_KEYS",
+                reason: "the admin plane has an address but no key",
+            });
         }
         let process = self.process;
         for (address, variable) in [
@@ -262,11 +262,11 @@ impl ServeArgs {
             if address.is_some_and(|address| address.port() != 0)
                 && address == process.metrics_listen
             {
-                return Err(ConfigError::contradiction(
-                    variable,
-                    "BUDGET_METRICS_LISTEN",
-                    "they name the same address",
-                ));
+                return Err(ConfigError::Contradiction {
+                    first: variable,
+                    second: "BUDGET_METRICS_LISTEN",
+                    reason: "they name the same address",
+                });
             }
         }
         let retention = self.retention;

@@ -69,11 +69,11 @@ impl SecretSetting {
             return Ok(None);
         };
         if is_given {
-            return Err(ConfigError::contradiction(
-                self.value,
-                self.file,
-                "give the value or the file that holds it, not both",
-            ));
+            return Err(ConfigError::Contradiction {
+                first: self.value,
+                second: self.file,
+                reason: "give the value or the file that holds it, not both",
+            });
         }
         let refused = |why| ConfigError::value(self.file, format!("{}: {why}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| refused(error.to_string()))?;
@@ -167,11 +167,11 @@ impl SecretArgs {
                 "without a key, Redis would hold the secrets of webhooks in plaintext; give one, such as \
                  k1:$(openssl rand -base64 32), or set BUDGET_ALLOW_PLAINTEXT_SECRETS=true",
             )),
-            (true, true) => Err(ConfigError::contradiction(
-                "BUDGET_SECRET_KEYS",
-                "BUDGET_ALLOW_PLAINTEXT_SECRETS",
-                "with a key, no secret is stored in plaintext",
-            )),
+            (true, true) => Err(ConfigError::Contradiction {
+                first: "BUDGET_SECRET_KEYS",
+                second: "BUDGET_ALLOW_PLAINTEXT_SECRETS",
+                reason: "with a key, no secret is stored in plaintext",
+            }),
             (true, false) | (false, true) => Ok(secret_keys),
         }
     }

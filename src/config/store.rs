@@ -11,7 +11,7 @@ use redis::{ClientTlsConfig, TlsCertificates};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::secrets::SecretSetting;
-use super::values::{ConfigError, OnOrOff as _, boolish, ms, setting};
+use super::values::{ConfigError, OnOrOff as _, Setting, boolish, ms};
 use crate::domain::dialect::Dialect;
 use crate::store::{Keys, RedisOptions, RedisUrlError, Store, StoreMetrics};
 
@@ -90,7 +90,7 @@ pub struct StoreArgs {
         env = "BUDGET_KEY_PREFIX",
         value_name = "PREFIX",
         default_value = "ba",
-        value_parser = setting(Keys::new)
+        value_parser = Setting(Keys::new)
     )]
     key_prefix: Keys,
     /// Vendor names of headers, permissions and events; fixed by the first start on a key prefix.
@@ -169,11 +169,11 @@ impl StoreArgs {
         match files.iter().find(|(_, path)| path.is_some()) {
             None => return Ok(None),
             Some((second, _)) if !encrypted => {
-                return Err(ConfigError::contradiction(
-                    "BUDGET_REDIS_URL",
+                return Err(ConfigError::Contradiction {
+                    first: "BUDGET_REDIS_URL",
                     second,
-                    "the URL does not use TLS; write rediss://",
-                ));
+                    reason: "the URL does not use TLS; write rediss://",
+                });
             }
             Some(_) => {}
         }

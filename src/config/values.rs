@@ -40,19 +40,6 @@ impl ConfigError {
         let reason = reason.to_string();
         Self::Value { variable, reason }
     }
-
-    /// Two variables cannot be combined.
-    pub(crate) fn contradiction(
-        first: &'static str,
-        second: &'static str,
-        reason: &'static str,
-    ) -> Self {
-        Self::Contradiction {
-            first,
-            second,
-            reason,
-        }
-    }
 }
 
 /// Reads a time in milliseconds.
@@ -87,18 +74,9 @@ impl OnOrOff for Arg {
     }
 }
 
-/// Parses a setting with `read`. The error names the variable and does not repeat the value, which may be secret.
-pub(super) fn setting<T, E, R>(read: R) -> impl TypedValueParser<Value = T>
-where
-    T: Clone + Send + Sync + 'static,
-    E: Display,
-    R: Fn(&str) -> Result<T, E> + Clone + Send + Sync + 'static,
-{
-    Setting(read)
-}
-
+/// Parses a setting with a function. The error names the variable and does not repeat the value, which may be secret.
 #[derive(Clone)]
-struct Setting<R>(R);
+pub(super) struct Setting<R>(pub(super) R);
 
 impl<T, E, R> TypedValueParser for Setting<R>
 where

@@ -157,11 +157,11 @@ impl EvidenceArgs {
         let kept = (!self.evidence_retention.is_zero()).then_some(self.evidence_retention);
         // A record must not reference evidence that is gone.
         if kept.is_some_and(|kept| kept < retention.reservations) {
-            return Err(ConfigError::contradiction(
-                "BUDGET_EVIDENCE_RETENTION_DAYS",
-                "BUDGET_RESERVATION_RETENTION_DAYS",
-                "evidence must be kept at least as long as a reservation, or for ever (0)",
-            ));
+            return Err(ConfigError::Contradiction {
+                first: "BUDGET_EVIDENCE_RETENTION_DAYS",
+                second: "BUDGET_RESERVATION_RETENTION_DAYS",
+                reason: "evidence must be kept at least as long as a reservation, or for ever (0)",
+            });
         }
         let issuers = Issuers::new(dialect, server_id, self.evidence_signer, keys);
         let issuers = issuers.map_err(|error| ConfigError::value(KEYS.value, error))?;
