@@ -13,10 +13,12 @@ use crate::api::evidence;
 use crate::api::openapi;
 use crate::api::operation::{Callers, Operation, Plane};
 use crate::api::operations::OperationId;
-use crate::api::state::AppState;
+use crate::api::state::{AppState, Handles};
 use crate::api::trace;
-use crate::config::CorsOrigins;
+use crate::config::{CorsOrigins, ServeConfig};
 use crate::domain::dialect::Dialect;
+use crate::egress::Egress;
+use crate::store::Store;
 use crate::telemetry::{MEASURED_OTHER, Measured};
 
 /// The routers of the planes.
@@ -36,11 +38,14 @@ const OPERATOR_PATHS: [&str; 2] = ["/v1/admin", "/v1/auth"];
 const HIDDEN: [OperationId; 2] = [OperationId::GetTenant, OperationId::UpdateTenant];
 
 /// The routers of both planes: on one address, or on two if operators have one of their own.
-pub fn serve_planes(state: AppState, origins: &CorsOrigins, apart: bool) -> Planes {
-    let routes = Routes { state, origins };
-    let (api, admin) = match apart {
-        false => (routes.serve(|_| true, plane_of_unknown_path), None),
-        true => {
+pub fn planes(config: &ServeConfig, store: &Store, egress: Egress) -> Planes {
+    let routes = Routes {
+        state: Handles::shared(config, store, egress),
+        origins: &config.http.cors_origins,
+    };
+    let (api, admin) = match config.http.admin_listen {
+        None => (routes.serve(|_| true, plane_of_unknown_path), None),
+        Some(_) => {
             // Both kinds of keys may ask who they are, each on its own address.
             let admin = |id: OperationId| is_for_operators(id.path());
             let api = |id: OperationId| !admin(id) || id == OperationId::IntrospectAuth;

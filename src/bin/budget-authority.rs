@@ -83,7 +83,8 @@ async fn serve(args: ServeArgs) -> Result<(), ServeError> {
     let store = config.store.open(telemetry.registry())?;
     let listeners = Listeners::bind(&config).await?;
     let planes = api::planes(&config, &store, config.webhooks.egress());
-    tokio::spawn(api::warn_at_start(planes.state.clone()));
+    let webhooks = planes.state.webhooks.clone();
+    tokio::spawn(async move { webhooks.warn_of_open_security().await });
     let outcome = serve::run(listeners, planes, store, telemetry, &config, shutdown).await;
     export.end().await;
     outcome

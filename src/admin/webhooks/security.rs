@@ -1,6 +1,6 @@
 //! Reads and replaces the rules for addresses of receivers.
 
-use tracing::warn;
+use tracing::{debug, warn};
 
 use super::{Webhooks, joined};
 use crate::admin::audit::{add, entry};
@@ -157,11 +157,12 @@ impl Webhooks {
     }
 
     /// Warns at a start of default ranges that the rules leave out.
-    ///
-    /// # Errors
-    /// Of the store.
-    pub async fn warn_of_open_security(&self) -> Result<(), StoreError> {
-        self.security().await?.warn_of_removed_ranges();
-        Ok(())
+    pub async fn warn_of_open_security(&self) {
+        match self.security().await {
+            Ok(settings) => settings.warn_of_removed_ranges(),
+            Err(error) => {
+                debug!(error = %error, "the security configuration of webhooks cannot be read yet: {error}");
+            }
+        }
     }
 }
