@@ -121,7 +121,9 @@ impl LogFilter for EventFilter {
     }
 
     fn row(&self, entry: LogEntry, keys: &ScopeFilter) -> Option<LogEntry> {
-        Some(entry).filter(|entry| entry.passes(self, keys))
+        let passes = |event: &StoredEvent<'_>| self.passes(event, keys);
+        let passes = read(&entry.row, entry.facts.as_ref()?, passes)?;
+        passes.then_some(entry)
     }
 }
 
@@ -129,31 +131,23 @@ impl LogEntry {
     fn event_type(&self) -> &str {
         self.row.kind.as_deref().unwrap_or_default()
     }
-
-    /// Whether the list has the event.
-    fn passes(&self, filter: &EventFilter, keys: &ScopeFilter) -> bool {
-        // Retention has been faster than the view.
-        let facts = self.facts.as_ref().filter(|facts| !facts.is_empty());
-        facts.is_some_and(|facts| {
-            read(&self.row, facts, |event| filter.passes(event, keys)).unwrap_or(false)
-        })
-    }
 }
 
 /// The JSON of an event; `None` where it is gone or damaged.
 pub(super) fn envelope(row: &Row, facts: &Record) -> Option<String> {
-    match facts.is_empty() {
-        true => None,
-        false => read(row, facts, |event| event.envelope()),
-    }
+    read(row, facts, |event| event.envelope())
 }
 
-/// The readable facts of an event.
+/// What `read` makes of the facts of an event; `None` where they are gone or damaged.
 fn read<T>(
     row: &Row,
     facts: &Record,
     read: impl FnOnce(&StoredEvent<'_>) -> Result<T, RecordError>,
 ) -> Option<T> {
+    // Retention has been faster than the view.
+    if facts.is_empty() {
+        return None;
+    }
     let id = format!("{} of {}", row.entry, row.tenant);
     let entry = row.entry.to_string();
     readable("event", &id, read(&stored(row, facts, &entry)))

@@ -118,29 +118,21 @@ impl<'a> LogWalk<'a> {
     }
 
     async fn begin(&mut self, range: StepRange<'_>) -> Result<(), StoreError> {
-        let (
-            store,
-            Route {
-                view,
-                tenant,
-                index,
-                window,
-            },
-        ) = (self.store, &self.route);
-        let (mut low_ms, high_ms) = kept_times(store, *window, self.retention_days);
+        let (route, retention_days) = (&self.route, self.retention_days);
+        let (mut low_ms, high_ms) = kept_times(self.store, route.window, retention_days);
         // The view is read, but for the logs of one tenant.
-        if tenant.is_none() || matches!(index, LogIndex::Id(_)) {
-            let watermark_ms = store.watermark(*view).await?;
+        if route.tenant.is_none() || matches!(route.index, LogIndex::Id(_)) {
+            let watermark_ms = self.store.watermark(route.view).await?;
             let times = (low_ms, high_ms.min(watermark_ms - 1));
-            let days = LogDays::new(*view, index.clone(), times, range);
+            let days = LogDays::new(route.view, route.index.clone(), times, range);
             self.left.push_back(days);
-            self.as_of_ms = Some(watermark_ms).filter(|_| tenant.is_none());
+            self.as_of_ms = Some(watermark_ms).filter(|_| route.tenant.is_none());
             // The logs have what was not in the view when its watermark was read.
             low_ms = low_ms.max(watermark_ms);
         }
-        if let Some(tenant) = tenant {
+        if let Some(tenant) = &route.tenant {
             let index = LogIndex::Tenant(tenant.clone());
-            let days = LogDays::new(*view, index, (low_ms, high_ms), range);
+            let days = LogDays::new(route.view, index, (low_ms, high_ms), range);
             match range.descending {
                 true => self.left.push_front(days),
                 false => self.left.push_back(days),

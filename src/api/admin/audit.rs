@@ -9,6 +9,7 @@ use crate::api::operation::Declaration;
 use crate::domain::audit::AuditLogEntry;
 use crate::domain::audit::query::AuditFilter;
 use crate::domain::ids::TenantId;
+use crate::store::target::about;
 
 list_response! {
     /// A page of audit entries.
@@ -74,10 +75,8 @@ impl List for AuditEntries {
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
         let query = call.query().await?;
         let page = call.state.audit_logs.list(&query).await;
-        page.map_err(|error| {
-            let tenant = query.filter.tenant.as_deref().and_then(TenantId::parse);
-            ApiError::from(error).about(tenant)
-        })
+        let tenant = query.filter.tenant.as_deref().and_then(TenantId::parse);
+        Ok(about(tenant.as_ref(), page)?)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::domain::event::types::{EventCategory, EventType, is_tenant_visible};
 use crate::domain::event::{Event, RenderedEvent};
 use crate::domain::ids::TenantId;
 use crate::listing::{Page, readable};
+use crate::store::target::about;
 
 list_response! {
     /// A page of events.
@@ -76,11 +77,8 @@ impl List for AllEvents {
     async fn page(call: &mut ListCall<Self>) -> ReturnsPage<Self> {
         let query = call.query().await?;
         let page = call.state.events.list(&call.caller, &query).await;
-        let page = page.map_err(|error| {
-            let tenant = query.filter.tenant.as_deref().and_then(TenantId::parse);
-            ApiError::from(error).about(tenant)
-        })?;
-        Ok(rendered(page))
+        let tenant = query.filter.tenant.as_deref().and_then(TenantId::parse);
+        Ok(rendered(about(tenant.as_ref(), page)?))
     }
 }
 
@@ -151,12 +149,9 @@ impl List for TenantEvents {
         let tenant = call.tenant_caller()?.tenant.clone();
         call.list.bind("tenant_id", &tenant);
         call.list.filter.tenant = Some(tenant.to_string());
-        let page = call
-            .state
-            .events
-            .list(&call.caller, &call.query().await?)
-            .await?;
-        Ok(rendered(page))
+        let query = call.query().await?;
+        let page = call.state.events.list(&call.caller, &query).await;
+        Ok(rendered(page?))
     }
 }
 

@@ -67,9 +67,7 @@ impl Webhooks {
             examined: BTreeMap::new(),
             selected: 0,
         };
-        let ends = window.from_ms.zip(window.to_ms);
-        let is_empty = ends.is_some_and(|(from, to)| from > to);
-        match (is_empty, &subscription.owner) {
+        match (window.is_empty(), &subscription.owner) {
             (true, _) => {}
             (false, Owner::Tenant(tenant)) => self.examine_of(tenant, &mut selection).await?,
             (false, Owner::System) => {
