@@ -221,7 +221,7 @@ mod tests {
     #[test]
     fn a_refusal_after_evaluation_is_reported_as_evidence_attests_it() {
         let id = || ReservationId::parse("rsv\u{1b}_1").expect("an id");
-        let requested = Amount::zero(Unit::Tokens);
+        let requested = Amount::new(Unit::Tokens, 0).expect("an amount");
         // Longer than a message may be, once it is printable.
         let scope = "\u{7}".repeat(2_000);
         let denied = |denial| Reservation::Denied {

@@ -44,11 +44,6 @@ impl Amount {
         (value >= 0).then_some(Self { unit, value })
     }
 
-    /// Nothing of that unit.
-    pub fn zero(unit: Unit) -> Self {
-        Self { unit, value: 0 }
-    }
-
     /// Unit.
     pub fn unit(self) -> Unit {
         self.unit

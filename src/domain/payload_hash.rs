@@ -84,12 +84,11 @@ fn normalized(body: &Json) -> Cow<'_, Json> {
     let Json::Object(members) = body else {
         return Cow::Borrowed(body);
     };
-    let fixed_default = |(name, value): &(Name, Json)| is_fixed_default(name, value);
-    if !has_nulls(body) && !members.iter().any(fixed_default) {
+    if !has_nulls(body) && !members.iter().any(is_fixed_default) {
         return Cow::Borrowed(body);
     }
     let mut members = members_without_nulls(members);
-    members.retain(|member| !fixed_default(member));
+    members.retain(|member| !is_fixed_default(member));
     Cow::Owned(Json::Object(members))
 }
 
@@ -119,8 +118,8 @@ fn members_without_nulls(members: &[(Name, Json)]) -> Vec<(Name, Json)> {
     cleaned.collect()
 }
 
-fn is_fixed_default(name: &str, value: &Json) -> bool {
-    match (name, value) {
+fn is_fixed_default((name, value): &(Name, Json)) -> bool {
+    match (name.as_str(), value) {
         ("dry_run", Json::Bool(false)) => true,
         ("grace_period_ms", Json::Number(literal)) => literal == "5000",
         _ => false,

@@ -15,14 +15,10 @@ impl Search {
         Self(text.trim().to_lowercase())
     }
 
-    /// Whether a text contains it.
-    pub fn finds(&self, text: &str) -> bool {
-        text.to_lowercase().contains(&self.0)
-    }
-
     /// Whether one of the texts contains it.
     pub fn finds_any<'t>(&self, texts: impl IntoIterator<Item = &'t str>) -> bool {
-        texts.into_iter().any(|text| self.finds(text))
+        let mut texts = texts.into_iter();
+        texts.any(|text| text.to_lowercase().contains(&self.0))
     }
 }
 

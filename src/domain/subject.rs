@@ -32,10 +32,10 @@ object! {
         /// A set of tools.
         toolset: Option<String> { form: &VALUE },
         /// Labels that the client chooses; stored and returned, without influence on budgets.
-        dimensions: Option<BTreeMap<String, String>> { entries: ..=16, values: Text::chars(..=256) },
+        pub dimensions: Option<BTreeMap<String, String>> { entries: ..=16, values: Text::chars(..=256) },
     }
     check |subject, object| {
-        if !subject.names_a_level() {
+        if Level::ALL.iter().all(|level| subject.value(*level).is_none()) {
             object.refuse("must name at least one of tenant, workspace, app, workflow, agent, toolset");
         }
     }
@@ -61,15 +61,6 @@ impl Subject {
             Level::Agent => self.agent.as_deref(),
             Level::Toolset => self.toolset.as_deref(),
         }
-    }
-
-    /// The client's own labels.
-    pub fn dimensions(&self) -> Option<&BTreeMap<String, String>> {
-        self.dimensions.as_ref()
-    }
-
-    fn names_a_level(&self) -> bool {
-        Level::ALL.iter().any(|level| self.value(*level).is_some())
     }
 }
 

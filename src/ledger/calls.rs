@@ -251,7 +251,7 @@ mod tests {
         let id = ReservationId::parse("any").expect("an id");
         let (scope, amount) = (
             ScopePath::parse("tenant:acme").expect("a scope"),
-            Amount::zero(Unit::Tokens),
+            Amount::new(Unit::Tokens, 0).expect("an amount"),
         );
         let tenant = TenantId::parse("acme").expect("an id");
         let mut known = 0;

@@ -106,7 +106,7 @@ object! {
 }
 
 impl AuditLogEntry {
-    /// Reads an entry of a chain.
+    /// Reads an entry of a chain. Its id names the partition, the tenant by 96 bits of its digest, and the place in the stream.
     ///
     /// # Errors
     /// [`RecordError`] names the field that is missing or unreadable.
@@ -116,14 +116,9 @@ impl AuditLogEntry {
         entry: EntryId,
         record: Record,
     ) -> Result<Self, RecordError> {
-        let id = log_id(partition, tenant, entry);
+        let id = format!("log_{partition}_{}_{entry}", tenant_digest(tenant));
         Self::from_record(&record.with("log_id", id).with("tenant_id", tenant))
     }
-}
-
-/// The id of an entry: it names the partition, the tenant by 96 bits of its digest, and the place in the stream.
-fn log_id(partition: Partition, tenant: &str, entry: EntryId) -> String {
-    format!("log_{partition}_{}_{entry}", tenant_digest(tenant))
 }
 
 #[cfg(test)]

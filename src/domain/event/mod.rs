@@ -172,11 +172,9 @@ impl StoredEvent<'_> {
     /// # Errors
     /// [`RecordError`] names the fact that is missing or unreadable.
     pub fn correlation_id(&self) -> Result<Option<String>, RecordError> {
-        let (event_type, at) = (
-            self.facts.text("type")?,
-            self.facts.read::<Moment>("at_ms")?,
-        );
-        Ok(correlation::of(event_type, self.tenant, at, self.facts))
+        let facts = self.facts;
+        let (event_type, at) = (facts.text("type")?, facts.read("at_ms")?);
+        Ok(correlation::of(event_type, self.tenant, at, facts))
     }
 
     /// The event as JSON without white space. Absent members are left out.

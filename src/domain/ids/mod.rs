@@ -82,12 +82,6 @@ macro_rules! text_id {
                 f.write_str(&self.0)
             }
         }
-
-        impl AsRef<str> for $name {
-            fn as_ref(&self) -> &str {
-                &self.0
-            }
-        }
     };
 }
 pub(crate) use text_id;

@@ -22,7 +22,7 @@ pub(crate) fn of_request(subject: &Subject, action: &Action) -> Facts {
         let levels = Level::ALL.iter();
         levels.filter_map(|level| subject.value(*level))
     };
-    if subject.dimensions().is_some() || !values().all(lower_case) {
+    if subject.dimensions.is_some() || !values().all(lower_case) {
         facts.push(("subject", subject.to_json()));
     }
     facts

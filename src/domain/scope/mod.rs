@@ -59,19 +59,14 @@ impl ScopePath {
 
     /// Every enclosing scope, root first, this one last.
     pub fn with_parents(&self) -> impl Iterator<Item = Self> {
-        self.parents().chain(std::iter::once(self.clone()))
+        let separators = self.0.match_indices('/').map(|(end, _)| end);
+        let ends = separators.chain([self.0.len()]);
+        ends.map(|end| Self(self.0[..end].to_owned()))
     }
 
     /// The segments, root first, each `level:value`.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
-    }
-
-    /// The scopes that enclose this one, root first, without itself.
-    pub fn parents(&self) -> impl Iterator<Item = Self> {
-        self.0
-            .match_indices('/')
-            .map(|(end, _)| Self(self.0[..end].to_owned()))
     }
 
     /// The segment below the parent: `workspace:prod` of `tenant:acme/workspace:prod`.

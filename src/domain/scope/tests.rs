@@ -57,12 +57,16 @@ fn a_path_knows_its_parts() {
     assert_eq!(scope.value(Level::App), None);
     assert_eq!(
         scope
-            .parents()
+            .with_parents()
             .map(|parent| parent.to_string())
             .collect::<Vec<_>>(),
-        ["tenant:acme", "tenant:acme/workspace:prod"]
+        [
+            "tenant:acme",
+            "tenant:acme/workspace:prod",
+            "tenant:acme/workspace:prod/agent:x"
+        ]
     );
-    assert_eq!(path("workspace:prod").parents().count(), 0);
+    assert_eq!(path("workspace:prod").with_parents().count(), 1);
     assert_eq!(ScopePath::parse("tenant:ACME"), None);
 }
 

@@ -197,7 +197,7 @@ async fn a_create_is_checked_in_the_documented_order() {
         refused_budget(BudgetRefusal::Duplicate, agent)
     );
     let other_unit = BudgetCreateRequest {
-        allocated: Amount::zero(Unit::Credits),
+        allocated: Amount::new(Unit::Credits, 0).expect("an amount"),
         ..new_budget(None, agent, 1)
     };
     fixture
