@@ -13,6 +13,7 @@ use tracing::warn;
 
 use super::timeouts::Progress;
 use crate::api::auth::client_address::{TrustedProxies, is_trusted, network_of};
+use crate::config::ConnectionLimits;
 use crate::telemetry::HttpMetrics;
 
 /// How soon to look for an idle connection again.
@@ -26,8 +27,8 @@ const PER_CLIENT_MAX: &str = "BUDGET_MAX_CONNECTIONS_PER_ADDRESS";
 /// How many connections an address may have.
 #[derive(Clone)]
 pub(super) struct Bounds {
-    /// In all.
-    pub(super) open_max: usize,
+    /// In all, and how long each may take.
+    pub(super) limits: ConnectionLimits,
     /// From one client address.
     pub(super) per_client_max: usize,
     /// Proxies, which have no limit per client address.
@@ -108,10 +109,10 @@ impl Connections {
                 return Admission::Refused;
             }
         }
-        if table.open.len() >= bounds.open_max {
+        if table.open.len() >= bounds.limits.open_max {
             self.count(&mut table, OPEN_MAX, counted);
             // Several at once, because finding them scans all.
-            if !table.close_idle((bounds.open_max / 100).max(1), |_| true) {
+            if !table.close_idle((bounds.limits.open_max / 100).max(1), |_| true) {
                 return Admission::Full;
             }
         }

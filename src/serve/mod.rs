@@ -168,7 +168,7 @@ pub async fn run(
     };
     let trusted = config.http.trusted_proxies.clone().into();
     let bounds = bounds(&config.process, trusted, &telemetry);
-    let server = Server::new(config.process.connections, bounds);
+    let server = Server::new(bounds);
     announce("API", &listeners.api);
     server.serve(listeners.api, measured(planes.api));
     if let (Some(listener), Some(router)) = (listeners.admin, planes.admin) {
@@ -246,7 +246,7 @@ pub async fn run_without_api(
     shutdown: Shutdown,
 ) -> Result<(), ServeError> {
     let bounds = bounds(process, [].into(), &telemetry);
-    let server = Server::new(process.connections, bounds);
+    let server = Server::new(bounds);
     if let Some(listener) = metrics {
         announce("metrics", &listener);
         let probes = Probes::new(store.clone(), shutdown.clone()).router();
@@ -258,7 +258,7 @@ pub async fn run_without_api(
 
 fn bounds(process: &ProcessConfig, trusted: TrustedProxies, telemetry: &Telemetry) -> Bounds {
     Bounds {
-        open_max: process.connections.open_max,
+        limits: process.connections,
         per_client_max: process.connections_per_address,
         trusted,
         metrics: telemetry.http.clone(),

@@ -34,14 +34,12 @@ const HEAD_BYTES_MAX: usize = 32 * 1024;
 /// All listeners of a process and their connections.
 pub(super) struct Server {
     phase: watch::Sender<Phase>,
-    limits: ConnectionLimits,
     bounds: Bounds,
 }
 
 impl Server {
-    pub(super) fn new(limits: ConnectionLimits, bounds: Bounds) -> Self {
+    pub(super) fn new(bounds: Bounds) -> Self {
         Self {
-            limits,
             bounds,
             phase: watch::Sender::new(Phase::Running),
         }
@@ -49,7 +47,7 @@ impl Server {
 
     /// Accepts connections and serves them from `router`, in a task of its own.
     pub(super) fn serve(&self, listener: TcpListener, router: Router) {
-        let (phase, limits) = (self.phase.subscribe(), self.limits);
+        let (phase, limits) = (self.phase.subscribe(), self.bounds.limits);
         let connections = Connections::new(self.bounds.clone());
         tokio::spawn(async move {
             let serve = |stream: TcpStream, peer, progress, place: Option<Place>| {
