@@ -80,29 +80,22 @@ fn check_entries(filter: &Json) -> Result<(), ApiError> {
 /// # Errors
 /// 415.
 pub fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
-    headers
-        .get_all(header::CONTENT_TYPE)
-        .iter()
-        .try_for_each(check_one_media_type)
-}
-
-fn check_one_media_type(value: &HeaderValue) -> Result<(), ApiError> {
-    let text = value.to_str().unwrap_or("?").to_ascii_lowercase();
-    let mut parts = text.split(';').map(str::trim);
-    let is_json = matches!(parts.next(), Some("application/json" | ""));
-    let is_utf8 = parts
-        .filter_map(|part| part.strip_prefix("charset="))
-        .all(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
-    if is_json && is_utf8 {
-        return Ok(());
+    for value in headers.get_all(header::CONTENT_TYPE) {
+        let text = value.to_str().unwrap_or("?").to_ascii_lowercase();
+        let mut parts = text.split(';').map(str::trim);
+        let is_json = matches!(parts.next(), Some("application/json" | ""));
+        let is_utf8 = parts
+            .filter_map(|part| part.strip_prefix("charset="))
+            .all(|charset| matches!(charset.trim_matches('"'), "utf-8" | "utf8"));
+        if !is_json || !is_utf8 {
+            let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
+            let message = format!(
+                "Unsupported Content-Type: {text}; the body must be application/json in UTF-8"
+            );
+            return Err(ApiError::new(status, Code::InvalidRequest, message));
+        }
     }
-    let message =
-        format!("Unsupported Content-Type: {text}; the body must be application/json in UTF-8");
-    Err(ApiError::new(
-        StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::InvalidRequest,
-        message,
-    ))
+    Ok(())
 }
 
 /// The idempotency key of a request: the header's, the body's, or both if they are equal byte for byte.

@@ -184,12 +184,9 @@ impl Webhooks {
         let secret = settings.signing_secret.as_ref().unwrap_or(&generated);
         fields.push(("signing_secret", self.seal_secret(id, secret)));
         let headers = settings.headers.as_ref();
-        let headers = headers.filter(|headers| !headers.is_empty());
-        fields.extend(
-            headers
-                .into_iter()
-                .flat_map(|headers| self.seal_headers(id, headers)),
-        );
+        if let Some(headers) = headers.filter(|headers| !headers.is_empty()) {
+            fields.extend(self.seal_headers(id, headers));
+        }
         fields
     }
 }

@@ -90,30 +90,8 @@ impl AuthFailures {
     /// # Errors
     /// [`StoreError`], the first.
     pub async fn run_once(&self, now_ms: i64) -> Result<(), StoreError> {
-        let due = self.take(now_ms);
-        self.send(due, now_ms).await
-    }
-
-    /// Sends everything: the process ends.
-    ///
-    /// # Errors
-    /// [`StoreError`], the first.
-    pub async fn run_last(&self) -> Result<(), StoreError> {
-        let now_ms = self.store.clock().now_ms();
-        for tally in self.tallies.lock().values_mut() {
-            tally.next_ms = now_ms;
-        }
-        self.run_once(now_ms).await
-    }
-
-    /// Waits for a failure of a subject that had none lately.
-    pub async fn fresh(&self) {
-        self.fresh.notified().await;
-    }
-
-    async fn send(&self, due: Vec<(Subject, Failures)>, now_ms: i64) -> Result<(), StoreError> {
         let mut failed = None;
-        for (subject, failures) in due {
+        for (subject, failures) in self.take(now_ms) {
             if matches!(failed, Some(StoreError::Unavailable(_))) {
                 self.put_back(subject, failures, now_ms);
                 continue;
@@ -131,6 +109,23 @@ impl AuthFailures {
             failed = Some(error);
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Sends everything: the process ends.
+    ///
+    /// # Errors
+    /// [`StoreError`], the first.
+    pub async fn run_last(&self) -> Result<(), StoreError> {
+        let now_ms = self.store.clock().now_ms();
+        for tally in self.tallies.lock().values_mut() {
+            tally.next_ms = now_ms;
+        }
+        self.run_once(now_ms).await
+    }
+
+    /// Waits for a failure of a subject that had none lately.
+    pub async fn fresh(&self) {
+        self.fresh.notified().await;
     }
 
     /// Takes what is due; until the minute is over, more of the same is only counted. Forgets subjects without a failure lately.
