@@ -38,7 +38,7 @@ pub fn limits(args: LimitsArgs) -> Result<(), CallError> {
             "setting": text(limit.get_env()),
             "value": text(value.and_then(|mut values| values.next())),
             "default": text(default.map(|default| &**default)),
-            "meaning": limit.get_help().map(ToString::to_string),
+            "meaning": limit.get_help().map(ToString::to_string).unwrap_or_default(),
         })
     };
     let rows: Vec<_> = command.get_arguments().map(row).collect();
