@@ -79,6 +79,7 @@ impl<T: ChangeBody, S: ChangeTarget> FromRequest<AppState> for Change<T, S> {
         let target = S::read(id, query, &caller);
         let target = target.map(|target| (hash(&sent, &target.selected()), target));
         let body = T::from_json(sent)?;
+        body.check()?;
         sizes?;
         let (payload_hash, target) = target?;
         let payload_hash = match T::SHOWS_SECRET {
@@ -113,6 +114,11 @@ pub trait ChangeBody: Read {
     /// The member for the idempotency key.
     fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         None
+    }
+
+    /// What the types of its members do not say. It comes before the idempotency key.
+    fn check(&self) -> Result<(), ApiError> {
+        Ok(())
     }
 }
 

@@ -216,7 +216,7 @@ impl ChangeBody for BudgetStatusTransitionRequest {
 }
 
 pub(in crate::api) const FREEZE: Declaration = declare!(
-    freeze_budget::<true>,
+    set_frozen::<true>,
     "Freezes a budget: it refuses reservations, usage events and funding"
 )
 .query(target_parameters)
@@ -226,14 +226,14 @@ pub(in crate::api) const FREEZE: Declaration = declare!(
 .refuses(&[404, 409]);
 
 pub(in crate::api) const UNFREEZE: Declaration =
-    declare!(freeze_budget::<false>, "Unfreezes a budget")
+    declare!(set_frozen::<false>, "Unfreezes a budget")
         .query(target_parameters)
         .idempotent()
         .may_take::<BudgetStatusTransitionRequest>()
         .returns::<BudgetLedger>(200, "The budget as it is now.")
         .refuses(&[404, 409]);
 
-async fn freeze_budget<const FROZEN: bool>(
+async fn set_frozen<const FROZEN: bool>(
     change: Change<BudgetStatusTransitionRequest, BudgetTarget>,
 ) -> Returns<BudgetLedger> {
     let BudgetTarget { scope, unit, .. } = &change.target;

@@ -86,12 +86,15 @@ response! {
     BudgetBulkActionResponse: FundingOperation
 }
 
-impl BudgetBulkActionRequest {
-    /// Whether both amounts count the same.
-    ///
-    /// # Errors
-    /// 400 `UNIT_MISMATCH`.
-    fn check_amounts(&self) -> Result<(), ApiError> {
+impl BulkBody for BudgetBulkActionRequest {
+    type Filter = BudgetBulkFilter;
+
+    fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey) {
+        (&self.filter, self.expected_count, &self.idempotency_key)
+    }
+
+    /// Both amounts must count the same.
+    fn check(&self) -> Result<(), ApiError> {
         let (unit, spent) = (self.amount.unit(), self.spent.map(Amount::unit));
         let Some(other) = spent.filter(|spent| *spent != unit) else {
             return Ok(());
@@ -101,17 +104,8 @@ impl BudgetBulkActionRequest {
         let error = ApiError::new(StatusCode::BAD_REQUEST, Code::UnitMismatch, message);
         Err(error.with_details(details))
     }
-}
-
-impl BulkBody for BudgetBulkActionRequest {
-    type Filter = BudgetBulkFilter;
-
-    fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey) {
-        (&self.filter, self.expected_count, &self.idempotency_key)
-    }
 
     async fn run(&self, admin: &Admin, bulk: &BulkRequest<'_>) -> Result<BulkResponse, ApiError> {
-        self.check_amounts()?;
         let funding = BulkFunding {
             tenant: named_tenant(&self.filter.tenant_id)?,
             operation: self.action,

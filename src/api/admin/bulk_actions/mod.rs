@@ -35,6 +35,11 @@ trait BulkBody: Read + Sync {
     /// The filter, the number of matches that is expected, and the key.
     fn parts(&self) -> (&Self::Filter, Option<i64>, &IdempotencyKey);
 
+    /// What the types of its members do not say.
+    fn check(&self) -> Result<(), ApiError> {
+        Ok(())
+    }
+
     /// Does it to all rows that match.
     fn run(
         &self,
@@ -48,6 +53,10 @@ impl<B: BulkBody> ChangeBody for B {
 
     fn idempotency_key(&self) -> Option<&IdempotencyKey> {
         Some(self.parts().2)
+    }
+
+    fn check(&self) -> Result<(), ApiError> {
+        BulkBody::check(self)
     }
 }
 
