@@ -12,7 +12,7 @@ use axum::routing::get;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use minijinja::value::Serde;
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
@@ -146,6 +146,7 @@ fn page(document: &Value, dialect: Dialect) -> String {
 /// Renders `page.html`.
 fn render(context: Value) -> String {
     let mut templates = Environment::new();
+    templates.set_auto_escape_callback(|_| AutoEscape::Html);
     templates.set_undefined_behavior(UndefinedBehavior::Chainable);
     templates.add_filter("pretty", |json: Serde<Value>| format!("{:#}", *json));
     let page = include_str!("page.html");

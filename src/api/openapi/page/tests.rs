@@ -133,3 +133,18 @@ async fn the_document_is_served_as_json() {
     let document: Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(document["openapi"], "3.1.0");
 }
+
+#[test]
+fn markup_in_a_text_stays_text() {
+    let mut document = document(Dialect::Service);
+    let id = OperationId::ALL[0];
+    let path = id.operation().path_in(Dialect::Service);
+    let method = id.operation().method.as_str().to_lowercase();
+    let operation = &mut document["paths"][path.as_ref()][&method];
+    for member in ["summary", "description"] {
+        operation[member] = "<script>\"'&".into();
+    }
+    let html = page(&document, Dialect::Service);
+    assert!(!tags(&html).contains(&"script"));
+    assert!(html.contains("&lt;script&gt;"));
+}
