@@ -192,8 +192,9 @@ const OTHER_FILES: u64 = 200;
 /// Raises the limit of open files to its maximum: the default of many systems is 1,024. Warns if the maximum is too low for these
 /// connections.
 pub fn raise_limit(connections: usize) {
-    // An error says that the system has no such limit.
-    let Ok(limit) = rlimit::increase_nofile_limit(u64::MAX) else {
+    // Where it may not be raised, the present limit counts.
+    let present = || rlimit::Resource::NOFILE.get_soft();
+    let Ok(limit) = rlimit::increase_nofile_limit(u64::MAX).or_else(|_| present()) else {
         return;
     };
     let needed = connections as u64 + OTHER_FILES;

@@ -21,6 +21,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use tokio::net::TcpListener;
+use tokio::time::MissedTickBehavior;
 use tracing::{debug, info, warn};
 
 use crate::api::auth::client_address::TrustedProxies;
@@ -207,6 +208,7 @@ const TRAFFIC_PERIOD: Duration = Duration::from_secs(5);
 /// time.
 async fn store_counts(state: AppState, shutdown: Shutdown) {
     let mut traffic_due = tokio::time::interval(TRAFFIC_PERIOD);
+    traffic_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     traffic_due.reset();
     let mut failed = false;
     while !shutdown.has_begun() {
