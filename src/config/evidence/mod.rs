@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use secrecy::SecretString;
+use secrecy::{ExposeSecret as _, SecretString};
 
 use super::limits::RetentionConfig;
 use super::secrets::SecretSetting;
@@ -205,10 +205,10 @@ impl EvidenceSeedArgs {
         self,
         evidence: Option<EvidenceConfig>,
     ) -> Result<Option<SigningConfig>, ConfigError> {
-        let (keys, variable) =
-            SEEDS.parsed(self.evidence_seeds, self.evidence_seeds_file, signing_keys)?;
+        let (seeds, variable) = SEEDS.text(self.evidence_seeds, self.evidence_seeds_file)?;
+        let seeds = seeds.expose_secret().trim();
         let Some(evidence) = evidence else {
-            return match keys.is_empty() {
+            return match seeds.is_empty() {
                 true => Ok(None),
                 false => Err(ConfigError::value(
                     SERVER_ID,
@@ -216,10 +216,11 @@ impl EvidenceSeedArgs {
                 )),
             };
         };
+        let refused = |reason| ConfigError::value(variable, reason);
+        let keys = signing_keys(seeds).map_err(refused)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
-        pair(&evidence.issuers.key_set().keys, &keys, now_ms)
-            .map_err(|reason| ConfigError::value(variable, reason))?;
+        pair(&evidence.issuers.key_set().keys, &keys, now_ms).map_err(refused)?;
         Ok(Some(SigningConfig { evidence, keys }))
     }
 }
