@@ -79,7 +79,11 @@ impl WorkerState {
         let end = Arc::clone(end);
         let queue = self.ends.of(partition);
         queue.waiting.lock().push_back(QueuedEnd { end, reply });
-        let _recording = queue.recording.lock().await;
+        let _recording = tokio::select! {
+            biased;
+            reply = &mut recorded => return reply.unwrap_or_else(|_| no_reply()),
+            recording = queue.recording.lock() => recording,
+        };
         loop {
             match recorded.try_recv() {
                 Ok(reply) => return reply,
