@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -273,8 +273,10 @@ pub(super) fn http(
 /// The address at which this machine reaches what listens on `address`.
 pub(super) fn local(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
-        // `::` takes IPv4, too; a container may have no `::1`.
-        address.set_ip(Ipv4Addr::LOCALHOST.into());
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
     }
     address
 }

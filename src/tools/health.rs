@@ -1,6 +1,6 @@
 //! `budget-authority health`: asks processes for their health, as a container's health check or once a release is installed.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use reqwest::Url;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::client::{base_url, deepest_cause, http_builder, local, printable};
+use super::client::{base_url, deepest_cause, http_builder, printable};
 use crate::config::{LISTEN, METRICS_LISTEN, address_or_off};
 
 /// Pause before an address is probed again.
@@ -103,13 +103,17 @@ impl HealthArgs {
     fn probes(&self) -> Result<Vec<Url>, String> {
         let mut urls = self.urls.clone();
         if urls.is_empty() {
-            let address = match self.metrics {
+            let mut address = match self.metrics {
                 false => self.listen,
                 true => self.metrics_listen.ok_or(
                     "BUDGET_METRICS_LISTEN is off: the process has no probes on an address of its metrics",
                 )?,
             };
-            urls.push(plain_url(&format!("http://{}", local(address)))?);
+            // `::` takes IPv4, too; a container may have no `::1`.
+            if address.ip().is_unspecified() {
+                address.set_ip(Ipv4Addr::LOCALHOST.into());
+            }
+            urls.push(plain_url(&format!("http://{address}"))?);
         }
         urls.into_iter().map(|url| self.probe(url)).collect()
     }
