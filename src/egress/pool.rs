@@ -19,11 +19,11 @@ pub(super) struct PoolLimits {
     pub idle: Duration,
     /// Idle connections of one recipient to one address.
     pub idle_per_key: usize,
-    /// Open connections above which none is kept.
+    /// Open connections, as far as closing idle ones can achieve it.
     pub open: usize,
 }
 
-/// Open connections of one process above which none is kept, so idle ones of one process at most.
+/// Open connections of one process above which idle ones are closed.
 pub const POOL_MAX: usize = 4_000;
 
 pub(super) const LIMITS: PoolLimits = PoolLimits {
@@ -88,11 +88,8 @@ impl ConnectionPool {
         None
     }
 
-    /// Keeps a connection for the next request, unless too many are open.
+    /// Keeps a connection for the next request.
     pub fn put(self: &Arc<Self>, to: &str, url: &AdmittedUrl, connection: Connection) {
-        if Arc::strong_count(&self.ticket) > self.limits.open + 1 {
-            return;
-        }
         let mut idle = self.idle.lock();
         let key = Key::new(to, url, connection.address);
         let of_key = idle.by_key.entry(key).or_default();
@@ -108,9 +105,12 @@ impl ConnectionPool {
         }
     }
 
-    /// A ticket for a further connection.
+    /// A ticket for a further connection. Closes those that are idle for the longest time when there are too many.
     pub fn ticket(&self) -> Ticket {
-        Arc::clone(&self.ticket)
+        let mut idle = self.idle.lock();
+        let ticket = Arc::clone(&self.ticket);
+        while Arc::strong_count(&self.ticket) > self.limits.open + 1 && idle.remove_oldest() {}
+        ticket
     }
 
     /// Closes what is idle for too long. Returns when to look again; `None` when nothing is left.
@@ -123,6 +123,17 @@ impl ConnectionPool {
         idle.has_closer = !idle.by_key.is_empty();
         idle.has_closer
             .then(|| Instant::now() + self.limits.idle / 10)
+    }
+}
+
+impl IdleConnections {
+    /// Closes the connection that is idle for the longest time. Returns whether there was one.
+    fn remove_oldest(&mut self) -> bool {
+        let queues = self.by_key.values_mut();
+        let oldest = queues.min_by_key(|of_key| of_key.front().map(|idle| idle.since));
+        let closed = oldest.and_then(VecDeque::pop_front);
+        self.by_key.retain(|_, of_key| !of_key.is_empty());
+        closed.is_some()
     }
 }
 
@@ -215,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn above_the_limits_no_more_connections_are_kept() {
+    async fn the_longest_idle_connection_is_closed_above_the_limit() {
         let fixture = Fixture::with(PoolLimits {
             idle_per_key: 2,
             open: 4,
@@ -226,13 +237,18 @@ mod tests {
             fixture.put(to).await;
         }
         assert_eq!(fixture.idle(), 3);
-        let in_use = (fixture.open().await, fixture.open().await);
-        // Five are open, and a sixth would be too many.
+        let (one, two) = (fixture.open().await, fixture.open().await);
+        // Five would be too many: that of `b` had to go.
+        assert_eq!((fixture.idle(), fixture.take("b")), (2, 0));
+        let more = [
+            fixture.open().await,
+            fixture.open().await,
+            fixture.open().await,
+        ];
+        assert_eq!(fixture.idle(), 0);
+        drop((one, two, more));
         fixture.put("c").await;
-        assert_eq!((fixture.take("c"), fixture.idle()), (0, 3));
-        drop(in_use);
-        fixture.put("c").await;
-        assert_eq!((fixture.take("c"), fixture.idle()), (1, 3));
+        assert_eq!((fixture.take("c"), fixture.idle()), (1, 0));
     }
 
     #[tokio::test]

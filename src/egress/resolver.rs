@@ -10,8 +10,9 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long a look-up may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -39,6 +40,12 @@ const SHARES: usize = 4;
 /// The part of the look-ups at a time of which each owner has one at most, so that the names of a few owners do not take all.
 const RESERVE: usize = 2;
 
+/// A name whose last look-up took longer is slow. Slow ones have half of their owner's share, and nothing of the reserve.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Slow names that are remembered.
+const SLOW_MAX: usize = 10_000;
+
 /// Resolves names. Cheap to clone.
 #[derive(Clone)]
 pub struct Resolver {
@@ -46,6 +53,8 @@ pub struct Resolver {
     at_a_time: usize,
     permits: Arc<Semaphore>,
     reserve: Arc<Semaphore>,
+    slow: Arc<Cache<String, ()>>,
+    slow_after: Duration,
     active: Arc<Mutex<ActiveLookUps>>,
 }
 
@@ -60,11 +69,12 @@ struct ActiveLookUps {
 /// The look-ups that one owner may run at a time.
 struct OwnerShare {
     all: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
     of_reserve: Arc<Semaphore>,
 }
 
-/// The right to look up one name, until it is dropped: permits of the owner's share, and of all or of the reserve. The owner has a share
-/// while it uses some of it.
+/// The right to look up one name, until it is dropped: permits of the owner's share, of its parts for slow names and in the reserve, and
+/// of all. The owner has a share while it uses some of it.
 type Permits = (Vec<OwnedSemaphorePermit>, Arc<OwnerShare>);
 
 impl Resolver {
@@ -86,6 +96,8 @@ impl Resolver {
             at_a_time: Semaphore::MAX_PERMITS,
             permits: Arc::new(Semaphore::new(0)),
             reserve: Arc::new(Semaphore::new(0)),
+            slow: Arc::new(Cache::new(SLOW_MAX)),
+            slow_after: SLOW,
             active: Arc::default(),
         }
         .limited(Semaphore::MAX_PERMITS)
@@ -93,7 +105,7 @@ impl Resolver {
 
     /// The same, with a maximum of look-ups at a time: each of the system takes a thread, until the system gives up. Nobody has
     /// more than a quarter, and each has one at most of the half that is a reserve. So names that never resolve do not delay those of
-    /// other owners.
+    /// others; nor, once they are known to be slow, the other names of their owner.
     pub fn limited(mut self, at_a_time: usize) -> Self {
         let reserve = at_a_time / RESERVE;
         self.at_a_time = at_a_time;
@@ -115,7 +127,7 @@ impl Resolver {
         let mut found = match active {
             Some(found) => found,
             None => {
-                let permits = timeout(PERMIT_LIMIT, self.permits_for(owner)).await;
+                let permits = timeout(PERMIT_LIMIT, self.permits_for(host, owner)).await;
                 let permits = permits.map_err(|_| LookUpError::Busy)?;
                 self.look_up(host, permits)
             }
@@ -133,10 +145,14 @@ impl Resolver {
     }
 
     /// The right to look up a name for an owner. An owner that has used up its share delays no other.
-    async fn permits_for(&self, owner: &str) -> Permits {
+    async fn permits_for(&self, host: &str, owner: &str) -> Permits {
         let most = self.at_a_time.div_ceil(SHARES);
         let share = self.active.lock().share_of(owner, most);
+        let is_slow = self.slow.get(host).is_some();
         let mut held = Vec::with_capacity(3);
+        if is_slow {
+            held.extend(acquired(&share.slow).await);
+        }
         held.extend(acquired(&share.all).await);
         let of_reserve = async {
             let of_owner = acquired(&share.of_reserve).await;
@@ -145,7 +161,7 @@ impl Resolver {
         tokio::select! {
             biased;
             permit = acquired(&self.permits) => held.extend(permit),
-            (of_owner, permit) = of_reserve => held.extend(of_owner.into_iter().chain(permit)),
+            (of_owner, permit) = of_reserve, if !is_slow => held.extend(of_owner.into_iter().chain(permit)),
         }
         (held, share)
     }
@@ -161,7 +177,12 @@ impl Resolver {
         let (this, host) = (self.clone(), host.to_owned());
         // The system continues when nobody waits for the result any more; the permits last until it ends.
         tokio::spawn(async move {
+            let started = Instant::now();
             let resolved = (this.resolve)(host.clone()).await;
+            match started.elapsed() > this.slow_after {
+                true => this.slow.insert(host.clone(), ()),
+                false => drop(this.slow.remove(&host)),
+            }
             this.active.lock().names.remove(&host);
             sender.send_replace(Some(resolved.unwrap_or_default()));
             drop(permits);
@@ -184,6 +205,7 @@ impl ActiveLookUps {
         self.owners.retain(|_, share| share.strong_count() > 0);
         let share = Arc::new(OwnerShare {
             all: Arc::new(Semaphore::new(most)),
+            slow: Arc::new(Semaphore::new((most / 2).max(1))),
             of_reserve: Arc::new(Semaphore::new(1)),
         });
         self.owners.insert(owner.to_owned(), Arc::downgrade(&share));

@@ -107,6 +107,45 @@ async fn names_of_some_owners_that_never_resolve_delay_no_other_owner() {
 }
 
 #[tokio::test]
+async fn slow_names_leave_room_for_others_of_their_owner() {
+    let begun = Arc::new(AtomicUsize::new(0));
+    let noted = Arc::clone(&begun);
+    let mut resolver = Resolver::of(move |host| {
+        let earlier = noted.fetch_add(1, Ordering::Relaxed);
+        async move {
+            match (host.starts_with("dead"), earlier) {
+                (true, 0..16) => tokio::time::sleep(Duration::from_millis(20)).await,
+                (true, _) => std::future::pending().await,
+                (false, _) => {}
+            }
+            Ok(Vec::from_iter(
+                host.strip_prefix("good").map(|_| [93, 184, 216, 34].into()),
+            ))
+        }
+    })
+    .limited(32);
+    resolver.slow_after = Duration::from_millis(10);
+    let names: Vec<_> = (0..16).map(|number| format!("dead-{number}")).collect();
+    let look_up = |name: &String| {
+        let (resolver, name) = (resolver.clone(), name.clone());
+        async move { resolver.addresses(&name, "acme").await.is_ok() }
+    };
+    let first = JoinSet::from_iter(names.iter().map(look_up))
+        .join_all()
+        .await;
+    assert!(first.iter().all(|found| !found));
+    let _again = JoinSet::from_iter(names.iter().map(look_up));
+    while begun.load(Ordering::Relaxed) < 16 + 4 {
+        tokio::task::yield_now().await;
+    }
+    for number in 0..50 {
+        assert!(look_up(&format!("good-{number}")).await);
+    }
+    assert_eq!(begun.load(Ordering::Relaxed), 16 + 4 + 50);
+    assert_eq!(resolver.reserve.available_permits(), 16);
+}
+
+#[tokio::test]
 async fn concurrent_requests_for_a_name_share_one_look_up() {
     let (resolver, begun) = slow_names(8);
     let of = |owner| resolver.addresses("good", owner);
