@@ -59,8 +59,10 @@ impl Leases {
         held.retain(|partition, (token, _)| !is_lost(*partition, *token));
     }
 
-    fn take(&self, Lease { partition, token }: Lease, valid_until: Instant) {
-        self.held.write().insert(partition, (token, valid_until));
+    /// Returns whether the partition was not held before.
+    fn take(&self, Lease { partition, token }: Lease, valid_until: Instant) -> bool {
+        let mut held = self.held.write();
+        held.insert(partition, (token, valid_until)).is_none()
     }
 
     fn drop_all(&self, partitions: &[Partition]) {
@@ -74,7 +76,7 @@ impl Leases {
 }
 
 /// Result of one pass of the keeper.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Renewal {
     /// Dispatchers alive, this one included.
     pub dispatchers: usize,
@@ -82,6 +84,8 @@ pub struct Renewal {
     pub held: usize,
     /// Partitions of its share that another dispatcher still holds.
     pub waiting: usize,
+    /// Partitions that it did not hold before.
+    pub gained: Vec<Partition>,
 }
 
 /// Takes, renews and releases leases for one dispatcher.
@@ -173,10 +177,13 @@ impl LeaseKeeper {
             .store
             .take_leases(&self.name, self.lease, &dispatchers, alive, &share)
             .await?;
-        let mut waiting = 0;
+        let (mut waiting, mut gained) = (0, Vec::new());
         for (partition, taken) in share.iter().zip(taken) {
             match taken {
-                Some(Taken::Mine(lease)) => self.leases.take(lease, valid_until),
+                Some(Taken::Mine(lease)) => {
+                    let is_new = self.leases.take(lease, valid_until);
+                    gained.extend(is_new.then_some(*partition));
+                }
                 Some(Taken::Held) => {
                     waiting += 1;
                     self.leases.drop_all(&[*partition]);
@@ -188,6 +195,7 @@ impl LeaseKeeper {
             dispatchers: dispatchers.len(),
             held: self.leases.current().len(),
             waiting,
+            gained,
         };
         self.metrics.dispatchers.set(renewal.dispatchers as i64);
         self.metrics.partitions.set(renewal.held as i64);

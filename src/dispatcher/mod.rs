@@ -107,11 +107,14 @@ pub fn start(
     let keeper = keeper(store(), registry)?;
     let leases = keeper.leases();
     let queued = Arc::new(DeliverySignal::default());
-    let renewing = Arc::clone(&keeper);
+    let (renewing, gaining) = (Arc::clone(&keeper), Arc::clone(&queued));
     workers.repeat("leases", LEASE_RETRY, move || {
-        let keeper = Arc::clone(&renewing);
+        let (keeper, queued) = (Arc::clone(&renewing), Arc::clone(&gaining));
         async move {
             let outcome = keeper.run_once().await;
+            // Deliveries of a partition that is gained do not wait for the next poll.
+            let gained = outcome.iter().flat_map(|renewal| &renewal.gained);
+            gained.for_each(|partition| queued.partition(*partition));
             let pause = keeper.pause_after(&outcome);
             outcome.map(|_| Next::After(pause))
         }

@@ -46,8 +46,10 @@ async fn w33_a_delivery_with_an_unreadable_place_fails_and_its_lane_continues() 
         arrive(&receiver, 2).await;
         reached(&app, &id, "SUCCESS", 2).await;
         eventually("it fails", || async {
-            let status: String = app.run(&["HGET", &record, "status"]).await;
-            (status == "FAILED").then_some(()).ok_or(status)
+            let status: Option<String> = app.run(&["HGET", &record, "status"]).await;
+            (status.as_deref() == Some("FAILED"))
+                .then_some(())
+                .ok_or(status)
         })
         .await;
         let why: String = app.run(&["HGET", &record, "error_message"]).await;
