@@ -17,6 +17,7 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::catch_up::{BehindWindow, CatchUp, CatchUpReply};
 use crate::store::dispatcher::fan_out::OutboxPosition;
+use crate::store::dispatcher::poll::Due;
 use crate::store::{Keys, Lane, Lease, MemoryStep, StoreError, outcome};
 
 /// When to look again at a subscription that has no room; whose room was filled; whose record cannot be read; that has an outbox out
@@ -59,6 +60,7 @@ impl Backfill {
             due.extend(members);
         }
         let windows = self.store.behind_windows(&due).await?;
+        let mut looked_at = Vec::new();
         for ((partition, id), window) in due.into_iter().zip(windows) {
             let Some(window) = window else { continue };
             if self.failures.leave_out(partition).await {
@@ -79,12 +81,18 @@ impl Backfill {
                     FAILED_MS
                 }
             };
-            let key = self.store.keys().behind(partition);
-            match self.store.postpone(key, &id, now_ms + again_ms).await {
-                // It is looked at in the next pass.
-                Ok(()) | Err(StoreError::Full) => {}
-                Err(failure) => self.failures.note(partition, failure),
-            }
+            let (member, at_ms) = (id, now_ms + again_ms);
+            looked_at.push((partition, Due { member, at_ms }));
+        }
+        let noted = self.store.postpone_each(Keys::behind, looked_at);
+        // What a full Redis does not note is looked at in the next pass.
+        let failed = match noted.await {
+            Err(StoreError::Full) => Vec::new(),
+            failed => failed?,
+        };
+        let failed = failed.into_iter();
+        for (partition, failure) in failed.filter(|(_, it)| !matches!(it, StoreError::Full)) {
+            self.failures.note(partition, failure);
         }
         self.count(&partitions, pass).await
     }

@@ -146,19 +146,35 @@ impl WorkerState {
             }
         }
         let lanes = self.store.poll(Keys::lanes, &partitions, 1).await?;
-        for (partition, lanes) in partitions.into_iter().zip(lanes) {
-            let Some(first) = lanes.unwrap_or_default().into_iter().next() else {
-                continue;
-            };
-            let wait = u64::try_from(first.at_ms - now_ms).unwrap_or(0);
-            self.signal.after(partition, Duration::from_millis(wait));
-            if !hastens || failures.leave_out(partition).await {
+        for (partition, lanes) in partitions.iter().zip(lanes) {
+            if let Some(first) = lanes.unwrap_or_default().into_iter().next() {
+                let wait = u64::try_from(first.at_ms - now_ms).unwrap_or(0);
+                self.signal.after(*partition, Duration::from_millis(wait));
+            }
+        }
+        match hastens {
+            true => self.hasten(&partitions, now_ms, &mut failures).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Makes lanes due whose time is from before the clock went back, and those that can only fail.
+    async fn hasten(
+        &self,
+        partitions: &[Partition],
+        now_ms: i64,
+        failures: &mut PartitionFailures,
+    ) -> Result<(), StoreError> {
+        let after_ms = now_ms + AHEAD_MS;
+        let last = self.store.poll_range(Keys::lanes, partitions, (-1, -1));
+        for (partition, last) in partitions.iter().zip(last.await?) {
+            let last = last.and_then(|mut last| last.pop());
+            let is_ahead = last.is_some_and(|lane| lane.at_ms > after_ms);
+            if !is_ahead || failures.leave_out(*partition).await {
                 continue;
             }
-            // Those whose time is from before the clock went back, and those that can only fail.
-            let hastened = self.store.hasten_lanes(partition, now_ms + AHEAD_MS);
-            if let Err(failure) = hastened.await {
-                failures.note(partition, failure);
+            if let Err(failure) = self.store.hasten_lanes(*partition, after_ms).await {
+                failures.note(*partition, failure);
             }
         }
         Ok(())

@@ -270,6 +270,8 @@ impl SubscriptionCache {
         }
         for (id, record) in records {
             let (Some(id), Some(owner)) = (SubscriptionId::parse(&id), Owner::parse(owner)) else {
+                let effect = format!("its member `{id}` gets no events");
+                self.note_unreadable(&self.store.webhooks_key(owner), &effect, &"that is no id");
                 continue;
             };
             let read = match record {
@@ -319,8 +321,7 @@ impl SubscriptionCache {
         if let Some(unreadable) = &self.unreadable {
             unreadable.inc();
         }
-        let damage = damage.to_string();
-        self.store.log_unreadable(key, effect, &damage);
+        self.store.log_unreadable(key, effect, &damage.to_string());
     }
 }
 

@@ -36,7 +36,20 @@ impl Store {
         rows: usize,
     ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
         let last = i64::try_from(rows).unwrap_or(i64::MAX) - 1;
-        let range = (0, last, "WITHSCORES");
+        self.poll_range(index, partitions, (0, last)).await
+    }
+
+    /// The members from one rank to another, by time, of an index in each partition; negative ranks count from the last one.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub async fn poll_range(
+        &self,
+        index: fn(&Keys, Partition) -> String,
+        partitions: &[Partition],
+        (first, last): (i64, i64),
+    ) -> Result<Vec<Option<Vec<Due>>>, StoreError> {
+        let range = (first, last, "WITHSCORES");
         let read = |p: &Partition| command("ZRANGE", index(self.keys(), *p), range);
         let found = self.read_each(OnFailure::Skip, partitions.iter().map(read));
         let due = |(member, score): (String, f64)| Due {
@@ -45,6 +58,31 @@ impl Store {
         };
         let members = |found: Result<Vec<_>, _>| Some(found.ok()?.into_iter().map(due).collect());
         Ok(found.await?.into_iter().map(members).collect())
+    }
+
+    /// Notes in indexes by time when each member is due next, if it is there at all. Returns which partitions' notes failed.
+    ///
+    /// # Errors
+    /// [`StoreError`] when no node answers.
+    pub(crate) async fn postpone_each(
+        &self,
+        index: fn(&Keys, Partition) -> String,
+        due: Vec<(Partition, Due)>,
+    ) -> Result<Vec<(Partition, StoreError)>, StoreError> {
+        let note = |(partition, Due { member, at_ms }): &(Partition, Due)| {
+            command(
+                "ZADD",
+                index(self.keys(), *partition),
+                ("XX", *at_ms, member),
+            )
+        };
+        let noted = self
+            .read_each::<i64>(OnFailure::Skip, due.iter().map(note))
+            .await?;
+        let failed = due.into_iter().zip(noted);
+        Ok(failed
+            .filter_map(|((partition, _), noted)| Some((partition, noted.err()?)))
+            .collect())
     }
 
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.
