@@ -176,6 +176,7 @@ impl EventFollower {
         let entries: Vec<(Partition, &Arc<CachedEntry>)> = entries.collect();
         let mut found = self.outboxes.facts(&entries).await?.into_iter();
         let (mut batch, mut room) = (Vec::new(), BATCH_ROWS);
+        let mut uncounted = Vec::new();
         for outbox in &outboxes {
             let mut rows = PendingRows::of(outbox);
             let mut cut = false;
@@ -189,7 +190,8 @@ impl EventFollower {
                 rows.take(&entry.pointer, &facts, pass);
                 while !cut && room <= rows.rows.len() {
                     batch.push(rows.split(room));
-                    let moved = self.send(std::mem::take(&mut batch), reached, pass);
+                    let rows = std::mem::take(&mut batch);
+                    let moved = self.send(rows, &mut uncounted, reached, pass);
                     cut = !moved.await?.contains(&outbox.partition);
                     room = BATCH_ROWS;
                 }
@@ -202,13 +204,16 @@ impl EventFollower {
                 batch.push(rows.split(BATCH_ROWS));
             }
         }
-        self.send(batch, reached, pass).await.map(drop)
+        let sent = self.send(batch, &mut uncounted, reached, pass);
+        sent.await.map(drop)
     }
 
-    /// Sends the rows of one call and returns the partitions whose cursors it moved.
+    /// Sends the rows of one call and returns the partitions whose cursors it moved. `uncounted`: types of the events that were added
+    /// so far of a pointer, whose other ones come in the next calls.
     async fn send(
         &self,
         parts: Vec<Followed>,
+        uncounted: &mut Vec<Option<String>>,
         reached: &mut BTreeSet<Partition>,
         pass: &mut ViewPass,
     ) -> Result<Vec<Partition>, StoreError> {
@@ -222,11 +227,17 @@ impl EventFollower {
         let mut moved = Vec::new();
         for (part, cursor) in parts.iter().zip(cursors) {
             if cursor == Some(part.next) {
-                pass.added += part.rows.len();
-                let types = part.rows.iter().filter_map(|row| row.row.kind.as_ref());
-                types.for_each(|event_type| self.metrics.event(event_type));
+                let types = part.rows.iter().map(|row| row.row.kind.clone());
+                uncounted.extend(types);
+                // Rows in the middle of a pointer may be added again, by the dispatcher that moves the cursor.
+                if part.read != Some(part.next) {
+                    pass.added += uncounted.len();
+                    let types = uncounted.drain(..).flatten();
+                    types.for_each(|event_type| self.metrics.event(&event_type));
+                }
                 moved.push(part.partition);
             } else {
+                uncounted.clear();
                 // Another dispatcher moved the cursor meanwhile, perhaps not as far.
                 reached.remove(&part.partition);
             }
