@@ -2,7 +2,6 @@
 
 use std::error::Error;
 use std::fmt::Display;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -268,17 +267,6 @@ pub(super) fn http(
         let cause = deepest_cause(&error);
         CallError::Usage(format!("{cause}; name authorities with --ca-file"))
     })
-}
-
-/// The address at which this machine reaches what listens on `address`.
-pub(super) fn local(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
-    }
-    address
 }
 
 /// The address without credentials and without a slash at its end.

@@ -206,9 +206,8 @@ impl EvidenceSeedArgs {
         evidence: Option<EvidenceConfig>,
     ) -> Result<Option<SigningConfig>, ConfigError> {
         let (seeds, variable) = SEEDS.text(self.evidence_seeds, self.evidence_seeds_file)?;
-        let seeds = seeds.expose_secret().trim();
         let Some(evidence) = evidence else {
-            return match seeds.is_empty() {
+            return match seeds.expose_secret().trim().is_empty() {
                 true => Ok(None),
                 false => Err(ConfigError::value(
                     SERVER_ID,
@@ -217,7 +216,7 @@ impl EvidenceSeedArgs {
             };
         };
         let refused = |reason| ConfigError::value(variable, reason);
-        let keys = signing_keys(seeds).map_err(refused)?;
+        let keys = signing_keys(seeds.expose_secret()).map_err(refused)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now_ms = now.map_or(0, |now| i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
         pair(&evidence.issuers.key_set().keys, &keys, now_ms).map_err(refused)?;

@@ -39,7 +39,10 @@ words! {
 impl Endpoint {
     /// Whether the path names a reservation.
     fn names_reservation(self) -> bool {
-        self.as_str().contains("{reservation_id}")
+        match self {
+            Self::Decide | Self::Reserve => false,
+            Self::Commit | Self::Release => true,
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! Evidence of the development stack. Its key lies in the data folder, because Redis keeps what the key is registered for.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use secrecy::{ExposeSecret, SecretString};
 use tracing::warn;
 
 use super::folder::Folder;
 use crate::evidence::SigningKey;
-use crate::tools::client::local;
 
 /// The files of the seed, and of the server id: the address of the first start.
 const SEED_FILE: &str = "evidence-seed";
@@ -54,9 +53,15 @@ impl Signer {
     }
 }
 
-/// The base URL of an API that listens there.
-fn base(address: SocketAddr) -> String {
-    format!("http://{}/v1", local(address))
+/// The base URL at which this machine reaches an API that listens there.
+fn base(mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    format!("http://{address}/v1")
 }
 
 #[cfg(test)]
