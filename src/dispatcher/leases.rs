@@ -76,7 +76,7 @@ impl Leases {
 }
 
 /// Result of one pass of the keeper.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Renewal {
     /// Dispatchers alive, this one included.
     pub dispatchers: usize,
@@ -84,8 +84,8 @@ pub struct Renewal {
     pub held: usize,
     /// Partitions of its share that another dispatcher still holds.
     pub waiting: usize,
-    /// Partitions that it did not hold before.
-    pub gained: Vec<Partition>,
+    /// Whether it holds partitions that it did not hold before.
+    pub gained: bool,
 }
 
 /// Takes, renews and releases leases for one dispatcher.
@@ -177,13 +177,10 @@ impl LeaseKeeper {
             .store
             .take_leases(&self.name, self.lease, &dispatchers, alive, &share)
             .await?;
-        let (mut waiting, mut gained) = (0, Vec::new());
+        let (mut waiting, mut gained) = (0, false);
         for (partition, taken) in share.iter().zip(taken) {
             match taken {
-                Some(Taken::Mine(lease)) => {
-                    let is_new = self.leases.take(lease, valid_until);
-                    gained.extend(is_new.then_some(*partition));
-                }
+                Some(Taken::Mine(lease)) => gained |= self.leases.take(lease, valid_until),
                 Some(Taken::Held) => {
                     waiting += 1;
                     self.leases.drop_all(&[*partition]);

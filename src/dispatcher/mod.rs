@@ -112,9 +112,9 @@ pub fn start(
         let (keeper, queued) = (Arc::clone(&renewing), Arc::clone(&gaining));
         async move {
             let outcome = keeper.run_once().await;
-            // Deliveries of a partition that is gained do not wait for the next poll.
-            let gained = outcome.iter().flat_map(|renewal| &renewal.gained);
-            gained.for_each(|partition| queued.partition(*partition));
+            if outcome.as_ref().is_ok_and(|renewal| renewal.gained) {
+                queued.poll();
+            }
             let pause = keeper.pause_after(&outcome);
             outcome.map(|_| Next::After(pause))
         }

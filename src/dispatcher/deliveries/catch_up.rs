@@ -17,7 +17,6 @@ use crate::domain::ids::{Partition, TenantId};
 use crate::domain::log_entry::EntryId;
 use crate::store::dispatcher::catch_up::{BehindWindow, CatchUp, CatchUpReply};
 use crate::store::dispatcher::fan_out::OutboxPosition;
-use crate::store::dispatcher::poll::Due;
 use crate::store::{Keys, Lane, Lease, MemoryStep, StoreError, outcome};
 
 /// When to look again at a subscription that has no room; whose room was filled; whose record cannot be read; that has an outbox out
@@ -81,20 +80,16 @@ impl Backfill {
                     FAILED_MS
                 }
             };
-            let (member, at_ms) = (id, now_ms + again_ms);
-            looked_at.push((partition, Due { member, at_ms }));
+            let key = self.store.keys().behind(partition);
+            looked_at.push((key, id, now_ms + again_ms));
         }
-        let noted = self.store.postpone_each(Keys::behind, looked_at);
-        // What a full Redis does not note is looked at in the next pass.
-        let failed = match noted.await {
-            Err(StoreError::Full) => Vec::new(),
-            failed => failed?,
-        };
-        let failed = failed.into_iter();
-        for (partition, failure) in failed.filter(|(_, it)| !matches!(it, StoreError::Full)) {
-            self.failures.note(partition, failure);
+        let noted = self.store.postpone_each(looked_at).await;
+        self.count(&partitions, pass).await?;
+        match noted {
+            // What is not noted is looked at in the next pass.
+            Err(StoreError::Full) => Ok(()),
+            noted => noted,
         }
-        self.count(&partitions, pass).await
     }
 
     /// Queues what one subscription missed, if it has room. Returns after how many milliseconds to look at it again.

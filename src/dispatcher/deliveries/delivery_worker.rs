@@ -97,7 +97,7 @@ impl DeliveryWorker {
             let is_due =
                 |last: Option<Instant>, period| last.is_none_or(|at| at.elapsed() >= period);
             // Claims do not wait for a poll that waits for a node.
-            if polls.is_empty() && is_due(polled, POLL) {
+            if polls.is_empty() && (state.signal.take_poll() || is_due(polled, POLL)) {
                 polled = Some(Instant::now());
                 failures.begin();
                 let alive = is_due(seen, SEARCH_PERIOD).then(|| {

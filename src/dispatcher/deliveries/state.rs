@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -250,6 +251,8 @@ fn rotate(leases: &mut [Lease], last: Option<Partition>) {
 #[derive(Debug, Default)]
 pub struct DeliverySignal {
     due: Mutex<HashMap<Partition, Instant>>,
+    /// Whether to look at all partitions at once, since some are new.
+    polls: AtomicBool,
     notify: Notify,
 }
 
@@ -266,6 +269,17 @@ impl DeliverySignal {
         let mut due = self.due.lock();
         let known = due.entry(partition).or_insert(at);
         *known = at.min(*known);
+    }
+
+    /// Signals that every partition may have some.
+    pub fn poll(&self) {
+        self.polls.store(true, Ordering::Relaxed);
+        self.notify.notify_one();
+    }
+
+    /// Takes whether every partition may have some.
+    pub(super) fn take_poll(&self) -> bool {
+        self.polls.swap(false, Ordering::Relaxed)
     }
 
     /// Waits for a signal.

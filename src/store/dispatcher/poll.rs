@@ -60,29 +60,17 @@ impl Store {
         Ok(found.await?.into_iter().map(members).collect())
     }
 
-    /// Notes in indexes by time when each member is due next, if it is there at all. Returns which partitions' notes failed.
+    /// As [`Store::postpone`] for many: the key of an index, a member, and when it is due next. Those that cannot be noted stay due.
     ///
     /// # Errors
-    /// [`StoreError`] when no node answers.
+    /// [`StoreError`] when no node answers, or all are full.
     pub(crate) async fn postpone_each(
         &self,
-        index: fn(&Keys, Partition) -> String,
-        due: Vec<(Partition, Due)>,
-    ) -> Result<Vec<(Partition, StoreError)>, StoreError> {
-        let note = |(partition, Due { member, at_ms }): &(Partition, Due)| {
-            command(
-                "ZADD",
-                index(self.keys(), *partition),
-                ("XX", *at_ms, member),
-            )
-        };
-        let noted = self
-            .read_each::<i64>(OnFailure::Skip, due.iter().map(note))
-            .await?;
-        let failed = due.into_iter().zip(noted);
-        Ok(failed
-            .filter_map(|((partition, _), noted)| Some((partition, noted.err()?)))
-            .collect())
+        due: Vec<(String, String, i64)>,
+    ) -> Result<(), StoreError> {
+        let note = |(key, member, at_ms)| command("ZADD", key, ("XX", at_ms, member));
+        let noted = self.read_each::<i64>(OnFailure::Skip, due.into_iter().map(note));
+        noted.await.map(drop)
     }
 
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.
