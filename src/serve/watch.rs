@@ -18,6 +18,8 @@ pub(super) async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -
     let findings = loop {
         let checked = async {
             let findings = store.inspect().await?;
+            // A worker may have read the record already, and a new connection may have found it missing since.
+            store.compare_deployment().await?;
             store.secret().await?;
             if let Some(issuing) = issuing {
                 issuing.registry(store).await?;
