@@ -108,6 +108,26 @@ fn every_operation_shows_the_command_that_calls_it_and_its_response() {
     }
 }
 
+/// A backtick without a partner would show the rest of its text as code.
+#[test]
+fn backticks_come_in_pairs_in_each_paragraph() {
+    fn check(value: &Value) {
+        match value {
+            Value::String(text) => {
+                for paragraph in text.split("\n\n") {
+                    assert_eq!(paragraph.matches('`').count() % 2, 0, "{paragraph}");
+                }
+            }
+            Value::Array(values) => values.iter().for_each(check),
+            Value::Object(members) => members.values().for_each(check),
+            _ => {}
+        }
+    }
+    for dialect in Dialect::ALL {
+        check(&serde_json::to_value(document(dialect)).expect("JSON"));
+    }
+}
+
 #[tokio::test]
 async fn the_root_names_the_service_and_its_description() {
     for accept in ["*/*", "application/json"] {
