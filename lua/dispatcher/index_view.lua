@@ -17,9 +17,9 @@ ARGV[ends_ms_to + 1..]  followed  to the end
     if the row before it was not there yet; its member.
 
 Replies, the first that applies:
-  indexed cursors
+  indexed added
 Writes:
-  The indexes and the cursors.
+  The indexes and the cursors of the outboxes whose reply is 1.
 ]]
 local cursors = KEYS[1]
 local indexes_from = 2
@@ -27,18 +27,18 @@ local ends_ms_from = 2
 local ends_ms_to = 1 + ARGV[1]
 local followed_from = ends_ms_to + 1
 -- End of the signature.
-local reply, added, moved = {'indexed'}, {}, {}
+local reply, rows, moved = {'indexed'}, {}, {}
 local at = followed_from
 while at <= #ARGV do
   local partition, read, next, rows_to = ARGV[at], ARGV[at + 1], ARGV[at + 2], at + 3 + ARGV[at + 3]
   local stored = partition ~= '' and redis.call('HGET', cursors, partition) or ''
   if not stored:find('^%d+%-%d+$') then stored = '' end
-  if stored == read then
-    for row = at + 4, rows_to, 3 do added[#added + 1] = row end
+  local is_next = stored == read
+  if is_next then
+    for row = at + 4, rows_to, 3 do rows[#rows + 1] = row end
     if partition ~= '' then moved[#moved + 1], moved[#moved + 2] = partition, next end
-    stored = next
   end
-  reply[#reply + 1] = stored
+  reply[#reply + 1] = is_next and 1 or 0
   at = rows_to + 1
 end
 for i = indexes_from, #KEYS do
@@ -48,7 +48,7 @@ end
 
 -- Effects: none can fail.
 local new = 0
-for _, row in ipairs(added) do
+for _, row in ipairs(rows) do
   local index, score, member = KEYS[ARGV[row] + indexes_from - 1], ARGV[row + 1], ARGV[row + 2]
   local by = score:match('^%+(%d+)$')
   if not by then

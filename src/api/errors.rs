@@ -233,8 +233,8 @@ impl ApiError {
         self.extras.source.as_deref()
     }
 
-    /// The error for a bare status of the router, such as 405 for a document, with a sentence for people. No layer returns 401, 403, 429
-    /// or 503 without a body.
+    /// The error for a bare status of the router, such as 405 for a document, with a sentence for people. A layer that returns
+    /// 401, 403, 429 or 503 makes an error of its own.
     pub(super) fn of_status(status: StatusCode) -> Self {
         let (code, message) = match status.as_u16() {
             404 => (Code::NotFound, "No such path"),

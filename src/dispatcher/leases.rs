@@ -59,10 +59,11 @@ impl Leases {
         held.retain(|partition, (token, _)| !is_lost(*partition, *token));
     }
 
-    /// Returns whether the partition was not held before.
+    /// Returns whether the partition was not held before, or by a lease that is over.
     fn take(&self, Lease { partition, token }: Lease, valid_until: Instant) -> bool {
         let mut held = self.held.write();
-        held.insert(partition, (token, valid_until)).is_none()
+        let before = held.insert(partition, (token, valid_until));
+        before.is_none_or(|(before, until)| before != token || until <= Instant::now())
     }
 
     fn drop_all(&self, partitions: &[Partition]) {

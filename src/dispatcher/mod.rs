@@ -113,7 +113,7 @@ pub fn start(
         async move {
             let outcome = keeper.run_once().await;
             if outcome.as_ref().is_ok_and(|renewal| renewal.gained) {
-                queued.poll();
+                queued.request_full_poll();
             }
             let pause = keeper.pause_after(&outcome);
             outcome.map(|_| Next::After(pause))

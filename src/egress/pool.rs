@@ -19,7 +19,7 @@ pub(super) struct PoolLimits {
     pub idle: Duration,
     /// Idle connections of one recipient to one address.
     pub idle_per_key: usize,
-    /// Open connections, as far as closing idle ones can achieve it.
+    /// Open connections to aim for; only idle ones are closed to get there.
     pub open: usize,
 }
 
@@ -105,11 +105,14 @@ impl ConnectionPool {
         }
     }
 
-    /// A ticket for a further connection. Closes those that are idle for the longest time when there are too many.
+    /// A ticket for a further connection. When there are too many, closes those that are idle for the longest time, many at once.
     pub fn ticket(&self) -> Ticket {
-        let mut idle = self.idle.lock();
         let ticket = Arc::clone(&self.ticket);
-        while Arc::strong_count(&self.ticket) > self.limits.open + 1 && idle.remove_oldest() {}
+        if Arc::strong_count(&self.ticket) > self.limits.open + 1 {
+            let closed = self.idle.lock().take_oldest(self.limits.open.div_ceil(16));
+            // Closing takes time, and needs no lock.
+            drop(closed);
+        }
         ticket
     }
 
@@ -127,13 +130,21 @@ impl ConnectionPool {
 }
 
 impl IdleConnections {
-    /// Closes the connection that is idle for the longest time. Returns whether there was one.
-    fn remove_oldest(&mut self) -> bool {
-        let queues = self.by_key.values_mut();
-        let oldest = queues.min_by_key(|of_key| of_key.front().map(|idle| idle.since));
-        let closed = oldest.and_then(VecDeque::pop_front);
-        self.by_key.retain(|_, of_key| !of_key.is_empty());
-        closed.is_some()
+    /// Takes out about this many of the connections that are idle for the longest time.
+    fn take_oldest(&mut self, count: usize) -> Vec<IdleConnection> {
+        let all = self.by_key.values().flatten();
+        let mut since: Vec<_> = all.map(|idle| idle.since).collect();
+        let mut oldest = Vec::new();
+        let Some(last) = count.min(since.len()).checked_sub(1) else {
+            return oldest;
+        };
+        let (_, last, _) = since.select_nth_unstable(last);
+        self.by_key.retain(|_, of_key| {
+            let taken = of_key.partition_point(|idle| idle.since <= *last);
+            oldest.extend(of_key.drain(..taken));
+            !of_key.is_empty()
+        });
+        oldest
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tracing::{debug, error, info, warn};
 
 use crate::evidence::{Issuing, REFRESH_EVERY};
-use crate::store::{FullestNode, MemoryStep, REFUSE_PERCENT, Store, StoreError};
+use crate::store::{FullestNode, MemoryStep, REFUSE_PERCENT, Store, StoreError, Unavailable};
 use crate::telemetry::error_chain;
 
 /// How often the deployment's record is compared with the one that the process started with.
@@ -28,6 +28,11 @@ pub(super) async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -
         };
         match checked.await {
             Ok(findings) => break findings,
+            Err(error @ StoreError::Unavailable(Unavailable::OtherData(_))) => {
+                if let Some((cause, _)) = throttle.due(&error) {
+                    error!(error = %cause, "{cause}");
+                }
+            }
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full)) => {
                 if let Some((cause, pause)) = throttle.due(&error) {
                     warn!(error = %cause, retry_s = pause.as_secs(), "waiting for Redis: {cause}");
@@ -37,7 +42,7 @@ pub(super) async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     };
-    throttle.resolved("Redis responds");
+    throttle.resolved("Redis responds, with the deployment's record");
     for finding in findings {
         warn!(redis.address = %finding.node, "Redis at {}: {}", finding.node, finding.message);
     }

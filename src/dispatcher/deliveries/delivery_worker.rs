@@ -35,8 +35,12 @@ use crate::store::{Lane, Lease, unless_fenced};
 /// Deliveries in flight of one dispatcher.
 pub const IN_FLIGHT_MAX: usize = 4_000;
 
-/// Connections that a dispatcher has at most: one for each delivery in flight, and idle ones.
-pub const CONNECTIONS_MAX: usize = IN_FLIGHT_MAX + POOL_MAX;
+/// Connections that a dispatcher has at most: beyond [`POOL_MAX`] only those of deliveries in flight stay open.
+pub const CONNECTIONS_MAX: usize = if IN_FLIGHT_MAX > POOL_MAX {
+    IN_FLIGHT_MAX
+} else {
+    POOL_MAX
+};
 
 /// Deliveries that one call claims.
 const CLAIMS_PER_CALL: usize = 32;
@@ -97,10 +101,12 @@ impl DeliveryWorker {
             let is_due =
                 |last: Option<Instant>, period| last.is_none_or(|at| at.elapsed() >= period);
             // Claims do not wait for a poll that waits for a node.
-            if polls.is_empty() && (state.signal.take_poll() || is_due(polled, POLL)) {
+            let was_requested = polls.is_empty() && state.signal.take_full_poll();
+            if polls.is_empty() && (was_requested || is_due(polled, POLL)) {
                 polled = Some(Instant::now());
                 failures.begin();
-                let alive = is_due(seen, SEARCH_PERIOD).then(|| {
+                // The former owner of a gained partition may be dead, with claims.
+                let alive = (was_requested || is_due(seen, SEARCH_PERIOD)).then(|| {
                     seen = polled;
                     dispatchers().unwrap_or_default().join(" ")
                 });

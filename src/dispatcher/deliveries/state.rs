@@ -251,8 +251,8 @@ fn rotate(leases: &mut [Lease], last: Option<Partition>) {
 #[derive(Debug, Default)]
 pub struct DeliverySignal {
     due: Mutex<HashMap<Partition, Instant>>,
-    /// Whether to look at all partitions at once, since some are new.
-    polls: AtomicBool,
+    /// Whether a poll of all partitions is requested.
+    full_poll: AtomicBool,
     notify: Notify,
 }
 
@@ -263,7 +263,7 @@ impl DeliverySignal {
         self.notify.notify_one();
     }
 
-    /// Notes that a partition may have some after a pause.
+    /// Notes that a partition may have deliveries to attempt after a pause.
     pub(super) fn after(&self, partition: Partition, pause: Duration) {
         let at = Instant::now() + pause;
         let mut due = self.due.lock();
@@ -271,15 +271,15 @@ impl DeliverySignal {
         *known = at.min(*known);
     }
 
-    /// Signals that every partition may have some.
-    pub fn poll(&self) {
-        self.polls.store(true, Ordering::Relaxed);
+    /// Requests a poll of all partitions, without waiting for the next one by the clock.
+    pub fn request_full_poll(&self) {
+        self.full_poll.store(true, Ordering::Relaxed);
         self.notify.notify_one();
     }
 
-    /// Takes whether every partition may have some.
-    pub(super) fn take_poll(&self) -> bool {
-        self.polls.swap(false, Ordering::Relaxed)
+    /// Takes the request for a poll of all partitions.
+    pub(super) fn take_full_poll(&self) -> bool {
+        self.full_poll.swap(false, Ordering::Relaxed)
     }
 
     /// Waits for a signal.

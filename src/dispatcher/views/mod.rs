@@ -191,8 +191,8 @@ impl EventFollower {
                 while !cut && room <= rows.rows.len() {
                     batch.push(rows.split(room));
                     let rows = std::mem::take(&mut batch);
-                    let moved = self.send(rows, &mut uncounted, reached, pass);
-                    cut = !moved.await?.contains(&outbox.partition);
+                    let added = self.send(rows, &mut uncounted, reached, pass);
+                    cut = !added.await?.contains(&outbox.partition);
                     room = BATCH_ROWS;
                 }
             }
@@ -208,8 +208,8 @@ impl EventFollower {
         sent.await.map(drop)
     }
 
-    /// Sends the rows of one call and returns the partitions whose cursors it moved. `uncounted`: types of the events that were added
-    /// so far of a pointer, whose other ones come in the next calls.
+    /// Sends the rows of one call and returns the partitions whose rows were added. `uncounted`: event types already added for a
+    /// pointer that spans several calls.
     async fn send(
         &self,
         parts: Vec<Followed>,
@@ -220,14 +220,14 @@ impl EventFollower {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
-        let cursors = self
+        let all = self
             .store
             .index_followed(View::Events, &parts, self.keep)
             .await?;
-        let mut moved = Vec::new();
-        for (part, cursor) in parts.iter().zip(cursors) {
-            if cursor == Some(part.next) {
-                let types = part.rows.iter().map(|row| row.row.kind.clone());
+        let mut added = Vec::new();
+        for (part, is_added) in parts.into_iter().zip(all) {
+            if is_added {
+                let types = part.rows.into_iter().map(|row| row.row.kind);
                 uncounted.extend(types);
                 // Rows in the middle of a pointer may be added again, by the dispatcher that moves the cursor.
                 if part.read != Some(part.next) {
@@ -235,14 +235,14 @@ impl EventFollower {
                     let types = uncounted.drain(..).flatten();
                     types.for_each(|event_type| self.metrics.event(&event_type));
                 }
-                moved.push(part.partition);
+                added.push(part.partition);
             } else {
                 uncounted.clear();
-                // Another dispatcher moved the cursor meanwhile, perhaps not as far.
+                // Another dispatcher moved the cursor meanwhile, and counts what it added.
                 reached.remove(&part.partition);
             }
         }
-        Ok(moved)
+        Ok(added)
     }
 
     fn count(&self, pass: &ViewPass, now_ms: i64) {

@@ -142,7 +142,18 @@ async fn slow_names_leave_room_for_others_of_their_owner() {
         assert!(look_up(&format!("good-{number}")).await);
     }
     assert_eq!(begun.load(Ordering::Relaxed), 16 + 4 + 50);
+    // While only the reserve is free, a slow name of another owner waits.
+    let rest = Arc::clone(&resolver.permits).try_acquire_many_owned(12);
+    let _rest = rest.expect("four are held");
+    let waiting = resolver.clone();
+    let waiting = tokio::spawn(async move { waiting.addresses("dead-15", "other").await });
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!waiting.is_finished());
+    assert_eq!(begun.load(Ordering::Relaxed), 16 + 4 + 50);
     assert_eq!(resolver.reserve.available_permits(), 16);
+    assert!(resolver.addresses("good", "other").await.is_ok());
 }
 
 #[tokio::test]

@@ -28,8 +28,8 @@ signature! {
         /// the score rises if the row before it was not there yet; its member.
         followed: &'a [FollowedRows],
     }
-    replies { indexed: Indexed { cursors: Vec<String> } }
-    writes "The indexes and the cursors."
+    replies { indexed: Indexed { added: Vec<bool> } }
+    writes "The indexes and the cursors of the outboxes whose reply is 1."
 }
 
 /// The rows of one outbox, with the cursors; each row with the number of its index, its score and its member.
@@ -103,13 +103,13 @@ impl Store {
     }
 
     /// Adds the rows of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Returns
-    /// where the cursors are now. `keep`: for how long the logs are kept.
+    /// of which outboxes it did. `keep`: for how long the logs are kept.
     pub async fn index_followed(
         &self,
         view: View,
         followed: &[Followed],
         keep: Duration,
-    ) -> Result<Vec<Option<EntryId>>, StoreError> {
+    ) -> Result<Vec<bool>, StoreError> {
         let mut call = IndexCall::new(self, view, keep);
         for part in followed {
             let read = part.read.map(|cursor| cursor.to_string());
@@ -117,8 +117,7 @@ impl Store {
             let next = part.next.to_string();
             call.push(partition, read.unwrap_or_default(), next, &part.rows);
         }
-        let cursors = call.run().await?;
-        Ok(cursors.iter().map(|text| EntryId::parse(text)).collect())
+        call.run().await
     }
 
     /// Adds rows for a view whose source needs no cursor. `keep`: for how long the logs are kept.
@@ -201,14 +200,14 @@ impl<'a> IndexCall<'a> {
         place + 1
     }
 
-    async fn run(self) -> Result<Vec<String>, StoreError> {
+    async fn run(self) -> Result<Vec<bool>, StoreError> {
         let call = IndexView {
             indexes: self.indexes,
             ends_ms: Counted(&self.ends_ms),
             followed: &self.followed,
         };
-        let IndexViewReply::Indexed { cursors } =
+        let IndexViewReply::Indexed { added } =
             outcome(self.store.run(Lane::Background, &call).await)?;
-        Ok(cursors)
+        Ok(added)
     }
 }

@@ -63,14 +63,17 @@ impl Store {
     /// As [`Store::postpone`] for many: the key of an index, a member, and when it is due next. Those that cannot be noted stay due.
     ///
     /// # Errors
-    /// [`StoreError`] when no node answers, or all are full.
+    /// The first [`StoreError`], after all were tried.
     pub(crate) async fn postpone_each(
         &self,
         due: Vec<(String, String, i64)>,
     ) -> Result<(), StoreError> {
         let note = |(key, member, at_ms)| command("ZADD", key, ("XX", at_ms, member));
         let noted = self.read_each::<i64>(OnFailure::Skip, due.into_iter().map(note));
-        noted.await.map(drop)
+        noted
+            .await?
+            .into_iter()
+            .try_for_each(|noted| noted.map(drop))
     }
 
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.

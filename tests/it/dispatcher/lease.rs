@@ -42,6 +42,21 @@ fn counts(owners: &HashMap<Partition, usize>, keepers: usize) -> Vec<usize> {
         .collect()
 }
 
+/// What was gained may have had work for long, so it is polled at once.
+#[tokio::test]
+async fn a_pass_says_whether_it_gained_partitions() {
+    let store = store(&shared().url());
+    let (a, b) = (keeper(&store, "gains-a"), keeper(&store, "gains-b"));
+    let gained = async |keeper: &LeaseKeeper| keeper.run_once().await.expect("a reply").gained;
+    assert!(gained(&a).await);
+    assert!(!gained(&a).await);
+    assert!(!gained(&b).await, "those of its share are still held");
+    assert!(!gained(&a).await);
+    eventually("b has its share", async || gained(&b).await).await;
+    a.leave().await;
+    eventually("b has the share of a", async || gained(&b).await).await;
+}
+
 #[tokio::test]
 async fn dispatchers_share_all_partitions_fairly_as_they_come_and_go() {
     let store = store(&shared().url());

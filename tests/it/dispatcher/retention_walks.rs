@@ -109,14 +109,18 @@ async fn a_page_far_into_a_day_costs_no_more_than_the_first() {
         removed
     };
     // By a row that is there, and by the time of one that is gone.
-    for (last, name) in [(199_000, id(199_000)), (198_000, "gone".to_owned())] {
-        assert_eq!(purge(last, name).await, PAGE_ROWS);
+    // Now and then something else takes the CPU, so the fastest of several rounds counts.
+    let mut fastest = [f64::MAX; 3];
+    for _ in 0..4 {
+        server.run::<()>(&["CONFIG", "RESETSTAT"]);
+        for (last, name) in [(199_000, id(199_000)), (198_000, "gone".to_owned())] {
+            assert_eq!(purge(last, name).await, PAGE_ROWS);
+        }
+        for (step, fastest) in ["zrange", "zrank", "zcount"].iter().zip(&mut fastest) {
+            let (calls, us) = statistics(&server, step);
+            assert!(calls >= 1.0, "{step}");
+            *fastest = fastest.min(us / calls);
+        }
     }
-    for step in ["zrange", "zrank", "zcount"] {
-        let (calls, us) = statistics(&server, step);
-        assert!(
-            calls >= 1.0 && us / calls < 500.0,
-            "{step}: {us} µs of {calls}"
-        );
-    }
+    assert!(fastest.iter().all(|us| *us < 500.0), "{fastest:?} µs");
 }

@@ -117,7 +117,7 @@ async fn the_log_repeats_why_a_start_waits_and_when_it_continues() {
     server.restart();
     service.ready().await;
     eventually("it is over", async || {
-        service.log().contains("Redis responds").then_some(())
+        service.log().contains("Redis responds, with").then_some(())
     })
     .await;
     assert!(waits(&service.log()) < 6, "{}", service.log());
