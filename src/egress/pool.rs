@@ -134,13 +134,11 @@ impl IdleConnections {
     fn take_oldest(&mut self, count: usize) -> Vec<IdleConnection> {
         let all = self.by_key.values().flatten();
         let mut since: Vec<_> = all.map(|idle| idle.since).collect();
+        since.sort_unstable();
+        let last = since.iter().take(count).next_back();
         let mut oldest = Vec::new();
-        let Some(last) = count.min(since.len()).checked_sub(1) else {
-            return oldest;
-        };
-        let (_, last, _) = since.select_nth_unstable(last);
         self.by_key.retain(|_, of_key| {
-            let taken = of_key.partition_point(|idle| idle.since <= *last);
+            let taken = of_key.partition_point(|idle| Some(&idle.since) <= last);
             oldest.extend(of_key.drain(..taken));
             !of_key.is_empty()
         });

@@ -29,9 +29,7 @@ pub(super) async fn watch_deployment(store: &Store, issuing: Option<&Issuing>) -
         match checked.await {
             Ok(findings) => break findings,
             Err(error @ StoreError::Unavailable(Unavailable::OtherData(_))) => {
-                if let Some((cause, _)) = throttle.due(&error) {
-                    error!(error = %cause, "{cause}");
-                }
+                throttle.log_lost_record(&error);
             }
             Err(error @ (StoreError::Unavailable(_) | StoreError::Full)) => {
                 if let Some((cause, pause)) = throttle.due(&error) {
@@ -90,12 +88,7 @@ async fn watch_record(store: &Store) -> ! {
         tokio::time::sleep(DEPLOYMENT_PERIOD).await;
         match store.compare_deployment().await {
             Ok(()) => throttle.resolved("the deployment's record is back"),
-            // An operator must repair it.
-            Err(error) => {
-                if let Some((cause, _)) = throttle.due(&error) {
-                    error!(error = %cause, "{cause}");
-                }
-            }
+            Err(error) => throttle.log_lost_record(&error),
         }
     }
 }
@@ -173,6 +166,13 @@ impl LogThrottle {
         };
         self.last = Some((cause.to_owned(), now + pause, pause));
         Some(pause)
+    }
+
+    /// Logs what an operator must repair.
+    fn log_lost_record(&mut self, error: &StoreError) {
+        if let Some((cause, _)) = self.due(error) {
+            error!(error = %cause, "{cause}");
+        }
     }
 
     /// Logs `message` if a warning was logged before it.

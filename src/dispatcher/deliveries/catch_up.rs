@@ -19,12 +19,11 @@ use crate::store::dispatcher::catch_up::{BehindWindow, CatchUp, CatchUpReply};
 use crate::store::dispatcher::fan_out::OutboxPosition;
 use crate::store::{Keys, Lane, Lease, MemoryStep, StoreError, outcome};
 
-/// When to look again at a subscription that has no room; whose room was filled; whose record cannot be read; that has an outbox out
-/// of reach; that fails.
+/// When to look again at a subscription that has no room; whose room was filled; whose record or one of whose outboxes cannot be read;
+/// that fails.
 const NO_ROOM_MS: i64 = 1_000;
 const FULL_AGAIN_MS: i64 = 50;
 const UNREADABLE_MS: i64 = 5_000;
-const UNREACHABLE_MS: i64 = 5_000;
 const FAILED_MS: i64 = 60_000;
 
 /// Subscriptions of a partition that one pass looks at.
@@ -183,7 +182,7 @@ impl Backfill {
         }
         Ok(match (behind.room, is_unreachable) {
             (0, _) => FULL_AGAIN_MS,
-            (_, true) => UNREACHABLE_MS,
+            (_, true) => UNREADABLE_MS,
             (_, false) => 0,
         })
     }

@@ -35,12 +35,9 @@ use crate::store::{Lane, Lease, unless_fenced};
 /// Deliveries in flight of one dispatcher.
 pub const IN_FLIGHT_MAX: usize = 4_000;
 
-/// Connections that a dispatcher has at most: beyond [`POOL_MAX`] only those of deliveries in flight stay open.
-pub const CONNECTIONS_MAX: usize = if IN_FLIGHT_MAX > POOL_MAX {
-    IN_FLIGHT_MAX
-} else {
-    POOL_MAX
-};
+/// Connections that a dispatcher has at most, idle ones included.
+pub const CONNECTIONS_MAX: usize = POOL_MAX;
+const _: () = assert!(IN_FLIGHT_MAX <= POOL_MAX);
 
 /// Deliveries that one call claims.
 const CLAIMS_PER_CALL: usize = 32;

@@ -220,12 +220,9 @@ impl EventFollower {
         if parts.is_empty() {
             return Ok(Vec::new());
         }
-        let all = self
-            .store
-            .index_followed(View::Events, &parts, self.keep)
-            .await?;
+        let indexed = self.store.index_followed(&parts, self.keep).await?;
         let mut added = Vec::new();
-        for (part, is_added) in parts.into_iter().zip(all) {
+        for (part, is_added) in parts.into_iter().zip(indexed) {
             if is_added {
                 let types = part.rows.into_iter().map(|row| row.row.kind);
                 uncounted.extend(types);

@@ -102,15 +102,14 @@ impl Store {
         Ok(cursors)
     }
 
-    /// Adds the rows of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Returns
+    /// Adds the events of each outbox that nobody else has followed meanwhile, and moves its cursor, in one step. Returns
     /// of which outboxes it did. `keep`: for how long the logs are kept.
     pub async fn index_followed(
         &self,
-        view: View,
         followed: &[Followed],
         keep: Duration,
     ) -> Result<Vec<bool>, StoreError> {
-        let mut call = IndexCall::new(self, view, keep);
+        let mut call = IndexCall::new(self, View::Events, keep);
         for part in followed {
             let read = part.read.map(|cursor| cursor.to_string());
             let partition = part.partition.to_string();

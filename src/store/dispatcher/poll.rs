@@ -70,10 +70,8 @@ impl Store {
     ) -> Result<(), StoreError> {
         let note = |(key, member, at_ms)| command("ZADD", key, ("XX", at_ms, member));
         let noted = self.read_each::<i64>(OnFailure::Skip, due.into_iter().map(note));
-        noted
-            .await?
-            .into_iter()
-            .try_for_each(|noted| noted.map(drop))
+        let mut noted = noted.await?.into_iter();
+        noted.try_for_each(|noted| noted.map(drop))
     }
 
     /// Notes in an index by time that `member` is due at a later time, if it is there at all.

@@ -67,7 +67,7 @@ async fn rows_and_cursor_are_written_together_or_not_at_all() {
         rows,
     };
     let index = async |parts: &[Followed]| {
-        let result = store.index_followed(View::Events, parts, KEEP).await;
+        let result = store.index_followed(parts, KEEP).await;
         result.expect("an answer")
     };
     assert_eq!(
