@@ -31,7 +31,10 @@ async fn a_start_on_a_redis_that_evicts_keys_is_refused_unless_a_setting_allows_
     assert!(log.contains(why), "{log}");
     let service = Service::start(&server.url(), "evicting", &["--allow-unsafe-redis"]);
     service.ready().await;
-    assert!(service.log().contains("maxmemory-policy is volatile-ttl"));
+    eventually("it warns", async || {
+        service.log().contains("maxmemory-policy is volatile-ttl")
+    })
+    .await;
 }
 
 #[tokio::test]
